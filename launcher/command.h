@@ -16,6 +16,7 @@ typedef struct {
      * message. */
     int (*run)(const cl_options *options, char **arguments);
     bool is_program; /* a program of cspeed, which prints the help of its options itself */
+    bool hands_on;   /* arguments behind the first may be those of another program, and so may a --help among them */
 } cl_command;
 
 /* Makes one row of a command's table of options. The command stores its settings in a type named `request`. The row has
@@ -30,6 +31,10 @@ typedef struct {
 /* Prints the usage, the text and the example of a command; for a program (is_program), prints the help of the program
  * itself. main.c calls this function for --help instead of `run`. Returns an exit code. */
 int cl_command_help(const cl_command *command);
+
+/* Checks the file name that --plot gives, for commands that write SVG only. `name` is NULL if --plot is not given.
+ * Returns 0, or CL_CODE_USAGE with a message. */
+int cl_command_check_svg(const char *name);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */
 

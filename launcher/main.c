@@ -17,9 +17,14 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-static bool wants_help(char **arguments)
+/* Returns true if --help or -h is the first argument, or any one of a command whose arguments are all its own. */
+static bool wants_help(const cl_command *command, char **arguments)
 {
-    return arguments[0] && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0);
+    bool any = !command->is_program && !command->hands_on;
+    for (int i = 0; arguments[i] && (i == 0 || any); i++)
+        if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0)
+            return true;
+    return false;
 }
 
 static const cl_command *find(const char *name)
@@ -70,7 +75,7 @@ static int obey(char **argv)
         code = cl_program_may_be(options.program[0]);
         return code ? code : cl_run(&options);
     }
-    if (!wants_help(options.program + 1))
+    if (!wants_help(command, options.program + 1))
         return command->run(&options, options.program + 1);
     return cl_command_help(command);
 }

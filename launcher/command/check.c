@@ -249,4 +249,5 @@ const cl_command cl_command_check = {
             "with what to do. The exit code is 0 when all are fit; else 68, 127, 76 or 66, of the first that is not.\n",
     .example = "cspeed --hostfile hosts check train --config ds_config.json",
     .run = run,
+    .hands_on = true,
 };

@@ -3,6 +3,7 @@
  * The trace is a simulation: for each rank and each chunk, it keeps the list of ranks whose values have been added. */
 #include "codes.h"
 #include "command.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,8 +84,8 @@ static void trace(ring *r)
         for (int chunk = 0; chunk < r->ranks; chunk++)
             snprintf((*r->now)[rank][chunk], SUM_BYTES, "%d", rank);
     printf("ring all-reduce over %d ranks: the data is %d chunks, a step sends one chunk from each rank to the next;\n"
-           "%d steps of scatter-reduce and %d of all-gather make %d. A chunk shows the ranks that were added.\n",
-           r->ranks, r->ranks, r->ranks - 1, r->ranks - 1, 2 * (r->ranks - 1));
+           "%d step%s of scatter-reduce and %d of all-gather make %d. A chunk shows the ranks that were added.\n",
+           r->ranks, r->ranks, r->ranks - 1, ce_plural(r->ranks - 1), r->ranks - 1, 2 * (r->ranks - 1));
     for (int reduces = 1; reduces >= 0; reduces--)
         for (int number = 0; number < r->ranks - 1; number++) {
             step(r, number, reduces);

@@ -6,6 +6,7 @@
 #include "codes.h"
 #include "command.h"
 #include "saved/contents.h"
+#include "base/plural.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -192,9 +193,11 @@ static void show_head(const ce_checkpoint_reader *reader)
 {
     char *engine = json_dumps(json_object_get(reader->manifest.root, "engine"), JSON_INDENT(1)),
          *saver = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
-    printf("%s\ntag %s, step %lld, %lld tensors in %lld files\nsaved by %s\nengine %s\nclient state %s\n", reader->path,
-           reader->manifest.tag, (long long)reader->manifest.step, (long long)reader->manifest.tensor_count,
-           (long long)reader->manifest.file_count, saver, engine, reader->client_state ? reader->client_state : "none");
+    printf("%s\ntag %s, step %lld, %lld tensor%s in %lld file%s\nsaved by %s\nengine %s\nclient state %s\n",
+           reader->path, reader->manifest.tag, (long long)reader->manifest.step,
+           (long long)reader->manifest.tensor_count, ce_plural(reader->manifest.tensor_count),
+           (long long)reader->manifest.file_count, ce_plural(reader->manifest.file_count), saver, engine,
+           reader->client_state ? reader->client_state : "none");
     free(engine);
     free(saver);
 }

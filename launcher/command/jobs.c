@@ -4,6 +4,7 @@
 #include "front/registry_read.h"
 
 #include "base/json.h"
+#include "base/plural.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -132,8 +133,8 @@ static void print_table(const cl_registry_job *job, const json_t *state)
     char numbers[5][MOMENT_BYTES];
     size_t index;
     json_t *rank;
-    printf("job %s (pid %d): %s, attempt %s, %d ranks, step %s\n", job->job, job->pid, word(state, "state"),
-           number(state, "attempt", numbers[0]), job->ranks, number(state, "step", numbers[1]));
+    printf("job %s (pid %d): %s, attempt %s, %d rank%s, step %s\n", job->job, job->pid, word(state, "state"),
+           number(state, "attempt", numbers[0]), job->ranks, ce_plural(job->ranks), number(state, "step", numbers[1]));
     printf("command  %s\n", job->command);
     if (*job->run_dir)
         printf("logs     %s\n", job->run_dir);

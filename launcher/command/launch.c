@@ -61,6 +61,7 @@ const cl_command cl_command_run = {
             "of a command of cspeed. What it is told is in ds_env.example.\n",
     .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
     .run = run,
+    .hands_on = true,
 };
 
 const cl_command cl_command_launch = {
@@ -72,4 +73,5 @@ const cl_command cl_command_launch = {
             "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
     .run = run,
+    .hands_on = true,
 };

@@ -18,22 +18,11 @@ typedef struct {
     int64_t steps, every;
 } request;
 
-static bool is_svg(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".svg") == 0;
-}
-
 static int check(const request *r)
 {
     if (!r->file || r->steps == 0)
         return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration, and --steps N");
-    if (r->plot && !is_svg(r->plot))
-        return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: --plot %s, because only SVG is written here: give the file a name that "
-                             "ends in .svg",
-                             r->plot);
-    return 0;
+    return cl_command_check_svg(r->plot);
 }
 
 static int read_arguments(request *r, char **at)

@@ -165,4 +165,5 @@ const cl_command cl_command_plan = {
             "same as plan.\n",
     .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
     .run = plan,
+    .hands_on = true,
 };

@@ -137,4 +137,5 @@ const cl_command cl_command_ssh = {
         "The exit code is the largest of all; 68 when a host cannot be reached.\n",
     .example = "cspeed --hostfile hosts ssh nvidia-smi -L",
     .run = run,
+    .hands_on = true,
 };

@@ -1,5 +1,6 @@
 /* verify.c - `cspeed verify`: compares every byte of a checkpoint with its checksums. */
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/processors.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/audit.h"
@@ -103,8 +104,9 @@ static void print(const request *r, const ce_audit *audit, const char *directory
     }
     for (size_t i = 0; i < json_array_size(r->faults); i++)
         puts(json_string_value(json_array_get(r->faults, i)));
-    printf("%s: %lld files, %lld blocks, %.1f MB in %.2f s: ", directory, (long long)audit->files,
-           (long long)audit->blocks, 1e-6 * (double)audit->bytes, seconds);
+    printf("%s: %lld file%s, %lld block%s, %.1f MB in %.2f s: ", directory, (long long)audit->files,
+           ce_plural(audit->files), (long long)audit->blocks, ce_plural(audit->blocks), 1e-6 * (double)audit->bytes,
+           seconds);
     if (audit->faults)
         printf("%s, %lld fault%s\n", is_damaged(audit) ? "DAMAGED" : "UNREADABLE", (long long)audit->faults,
                audit->faults > 1 ? "s" : "");

@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "front/failure.h"
 
+#include "base/plural.h"
 #include "base/status.h"
 
 #include <signal.h>
@@ -154,11 +155,6 @@ static void join(cl_front *front, int64_t now)
 
 /* ---- the message at the start ---- */
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
 /* Returns the value of CUDA_VISIBLE_DEVICES in the plan's environment; NULL: the environment does not set it. */
 static const char *visible_devices(const cl_plan *plan)
 {
@@ -172,7 +168,7 @@ static void say_here(cl_front *front)
 {
     const cl_plan *plan = front->plan;
     cl_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
-                  plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
+                  plan->id, plan->rank_count, ce_plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
     const char *devices = visible_devices(plan), *caller = getenv("CUDA_VISIBLE_DEVICES");
     cl_output_say(&front->output, "  %s%s",
@@ -186,9 +182,9 @@ static void say_here(cl_front *front)
 static void say_table(cl_front *front)
 {
     const cl_plan *plan = front->plan;
-    cl_output_say(&front->output, "cspeed %s  job %s  %d nodes, %d ranks  master %s:%d%s%s", CS_VERSION, plan->id,
-                  plan->node_count, plan->rank_count, front->master_addr, front->master_port,
-                  *front->run_dir ? "  logs " : "", front->run_dir);
+    cl_output_say(&front->output, "cspeed %s  job %s  %d node%s, %d rank%s  master %s:%d%s%s", CS_VERSION, plan->id,
+                  plan->node_count, ce_plural(plan->node_count), plan->rank_count, ce_plural(plan->rank_count),
+                  front->master_addr, front->master_port, *front->run_dir ? "  logs " : "", front->run_dir);
     cl_output_say(&front->output, "  node host             slots  ranks      cores");
     for (int i = 0; i < plan->node_count; i++) {
         char ranks[32];

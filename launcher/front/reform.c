@@ -6,6 +6,7 @@
  * complete, or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present.
  * This attempt does not count for --max_restarts. */
 #include "front/front.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 
@@ -48,9 +49,9 @@ static bool knows_whether_it_saves(cl_front *front, int64_t now)
 static void begin(cl_front *front, int64_t now)
 {
     bool saves = front->workers[0].beat.saves;
-    cl_output_say(&front->output, "cspeed: job %s starts again with %d nodes instead of %d: its ranks %s",
-                  front->plan->id, cl_join_agents_possible(front), front->plan->node_count,
-                  saves ? "save a checkpoint and are ended then" : "are ended");
+    cl_output_say(&front->output, "cspeed: job %s starts again with %d node%s instead of %d: its ranks %s",
+                  front->plan->id, cl_join_agents_possible(front), ce_plural(cl_join_agents_possible(front)),
+                  front->plan->node_count, saves ? "save a checkpoint and are ended then" : "are ended");
     if (!saves) {
         stop(front, now);
         return;

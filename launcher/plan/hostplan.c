@@ -7,6 +7,7 @@
 #include "plan/slots.h"
 
 #include "base/must.h"
+#include "base/plural.h"
 #include "cspeed/options.h"
 
 #include <errno.h>
@@ -76,8 +77,8 @@ static int choose_nodes(cl_plan *plan)
     plan->max_nodes = max ? max : have;
     plan->min_nodes = min ? min : plan->max_nodes;
     if (plan->min_nodes > plan->max_nodes)
-        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), min,
-                             plan->max_nodes);
+        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: the job has %d node%s", cl_options_origin("min_elastic_nodes"), min,
+                             plan->max_nodes, ce_plural(plan->max_nodes));
     keep_first(&plan->hosts, plan->max_nodes);
     return 0;
 }

@@ -4,6 +4,7 @@
 #include "checkpoint/files.h"
 #include "codes.h"
 #include "command.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,5 +81,6 @@ void cl_weights_report(const cl_weights_request *r, const ce_source *source)
             count *= source->tensors[i].shape[d];
         elements += count;
     }
-    printf("%s: %lld tensors, %lld parameters\n", r->to, (long long)source->count, (long long)elements);
+    printf("%s: %lld tensor%s, %lld parameters\n", r->to, (long long)source->count, ce_plural(source->count),
+           (long long)elements);
 }
