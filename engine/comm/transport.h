@@ -116,6 +116,13 @@ typedef struct ce_transport {
     void *(*first)(cs_comm *comm, void *own);
     /* Implements ce_comm_reduce_scatter_add (common.h). The pointer is NULL if the transport does not support it. */
     void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count);
+    /* The collectives of the library that moves the messages, for the algorithm "mpi" (collective/library.c). They are
+     * called after library_open, which the ranks call together while a comm with this algorithm is opened.
+     * library_all_reduce adds the vectors of type CS_F32, CS_I32 or CS_I64; library_all_gather gathers `bytes` bytes of
+     * each rank. The pointers are NULL if the transport has no such library. */
+    cs_status (*library_open)(cs_comm *comm);
+    void (*library_all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);
+    void (*library_all_gather)(cs_comm *comm, void *out, const void *in, size_t bytes);
     /* Writes a name that identifies this rank's GPU. Only a transport of GPU memory that does not let two ranks share a
      * GPU has this function; in the others the pointer is NULL. */
     void (*gpu_name)(char gpu_name[CS_TRANSPORT_GPU_NAME]);

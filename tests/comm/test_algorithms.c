@@ -1,6 +1,8 @@
 /* test_algorithms.c - each algorithm that cs_comm_settings.algorithms can name against a serial model, in worlds of 1
  * to 9 ranks on each transport; the sizes at which algorithms change; and lists that are wrong or differ between
- * ranks. */
+ * ranks.
+ *
+ * With the argument "mpi" the program is one rank of a world that mpirun starts, and tries the transport mpi. */
 #include "layout.h"
 #include "suite.h"
 #include "sums.h"
@@ -191,6 +193,76 @@ START_TEST(groups_have_the_algorithms_of_their_parent)
 }
 END_TEST
 
+/* ---- MPI's own collectives --------------------------------------------------------------------- */
+
+/* The algorithm mpi is for sums and averages of f32, i32 and i64, and for even parts. `other` is the algorithm of
+ * everything else. */
+static int expect_own(const cs_comm *comm, bool own, const char *other)
+{
+    const char *made = cs_comm_algorithm(comm);
+    EXPECT(strcmp(made, own ? "mpi" : other) == 0, "made by %s", made);
+    return 0;
+}
+
+static int try_own(cs_comm *comm, char *a, char *b, int64_t count, cs_dtype dtype, cs_reduce_op op)
+{
+    int rank = cs_comm_rank(comm), size = cs_comm_size(comm), salt = (int)count + (int)op;
+    size_t element = cs_dtype_bytes(dtype);
+    char *in_place = a + (size_t)(rank * count) * element, *part = salt % 2 ? in_place : b;
+    bool own = (op == CS_SUM || op == CS_AVG) && (dtype == CS_F32 || dtype == CS_I32 || dtype == CS_I64);
+    sums_fill(a, count, 0, rank, salt, dtype);
+    cs_comm_all_reduce(comm, a, count, dtype, op);
+    if (expect_own(comm, own, (size_t)count * element > 16 << 10 ? "direct" : "whole") ||
+        sums_expect_reduction(a, count, 0, size, salt, dtype, op, "all_reduce") ||
+        expect_same_bits(comm, a, (size_t)count * element, b))
+        return 1;
+    sums_fill(part, count, 0, rank, salt, dtype);
+    cs_comm_all_gather(comm, a, part, count, dtype);
+    for (int i = 0; i < size; i++)
+        if (sums_expect_values(a + (size_t)(i * count) * element, count, 0, i, salt, dtype, "all_gather"))
+            return 1;
+    return expect_own(comm, true, NULL);
+}
+
+static int try_own_of_types(cs_comm *comm, char *a, char *b)
+{
+    static const int64_t counts[] = { 0, 1, 257, 4099, 70001 };
+    for (int dtype = CS_F32; dtype <= CS_U8; dtype++)
+        for (int op = CS_SUM; op < CS_PROD; op++)
+            for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+                if (try_own(comm, a, b, counts[i], (cs_dtype)dtype, (cs_reduce_op)op))
+                    return 1;
+    return 0;
+}
+
+/* One rank of a world that mpirun started. */
+static int run_by_mpi(void)
+{
+    layout on = { .kind = "mpi" };
+    cs_comm *comm = NULL, *group = NULL;
+    SHOULD(layout_open_by(&comm, &on, "all_reduce=mpi,all_gather=mpi", true, 3 * (size_t)ROOM));
+    int rank = cs_comm_rank(comm);
+    char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
+    EXPECT(b, "no memory");
+    sums_loosely();
+    SHOULD(cs_comm_split(&group, comm, rank % 2, -rank)); /* in the opposite order */
+    int64_t counts[SUMS_RANKS], of_a_work[3] = { rank, 1, 2 };
+    for (int i = 0; i < SUMS_RANKS; i++)
+        counts[i] = i + 1;
+    bool shared = cs_comm_size(group) > 1; /* a group of one rank has no MPI */
+    int failed = try_own_of_types(comm, a, b) || (shared && try_own_of_types(group, a, b));
+    cs_comm_all_gather_v(comm, a, b, counts, CS_F32);
+    failed = failed || expect_own(comm, false, "direct");
+    cs_work_wait(cs_comm_iall_reduce(comm, of_a_work, 3, CS_I64, CS_SUM));
+    int size = cs_comm_size(comm);
+    EXPECT(of_a_work[0] == size * (size - 1) / 2 && of_a_work[2] == 2 * size, "a wrong sum: %lld",
+           (long long)of_a_work[0]);
+    free(b);
+    cs_comm_close(group);
+    cs_comm_close(comm);
+    return failed;
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -241,7 +313,7 @@ START_TEST(a_wrong_list_is_refused_by_name)
     } wrong[] = {
         { "all_reduce", "\"all_reduce\" is not NAME=VALUE" },
         { "all_reduce=rong",
-          "all_reduce=rong: its algorithms are auto, whole, direct, ring, halving and hierarchical" },
+          "all_reduce=rong: its algorithms are auto, whole, direct, ring, halving, mpi and hierarchical" },
         { "all_gather=halving", "all_gather=halving: its algorithms are auto, direct, ring, doubling" },
         { "gather=ring", "\"gather\" is neither all_reduce" },
         { "shm.slot=4", "shm.slot: it is TRANSPORT.SIZE" },
@@ -249,6 +321,8 @@ START_TEST(a_wrong_list_is_refused_by_name)
         { "tcp.slots=4", "tcp.slots: the transport tcp has no such switch" },
         { "shm.slots=4k", "shm.slots=4k: a number of bytes" },
         { "shm.slots=-4", "a number of bytes" },
+        { "reduce_scatter=mpi", "reduce_scatter=mpi: its algorithms are auto, direct, ring, halving and" },
+        { "all_gather=mpi", "all_gather=mpi: only the transport mpi has it, and this is the transport self" },
         { "all_reduce=hierarchical", "all_reduce=hierarchical: the transport self does not have it" },
     };
     cs_world world = { .size = 1, .local_size = 1 };
@@ -293,6 +367,21 @@ START_TEST(lists_that_differ_are_named)
 }
 END_TEST
 
-SUITE_MAIN("algorithms", each_algorithm_is_the_model_in_shared_memory, each_algorithm_is_the_model_over_tcp,
-           groups_have_the_algorithms_of_their_parent, a_list_moves_the_switches, a_wrong_list_is_refused_by_name,
-           lists_that_differ_are_named)
+int main(int words, char **word)
+{
+    const TTest *const tests[] = {
+        each_algorithm_is_the_model_in_shared_memory,
+        each_algorithm_is_the_model_over_tcp,
+        groups_have_the_algorithms_of_their_parent,
+        a_list_moves_the_switches,
+        a_wrong_list_is_refused_by_name,
+        lists_that_differ_are_named,
+    };
+    if (words > 1 && strcmp(word[1], "mpi") == 0) {
+        int failed = run_by_mpi();
+        if (failed)
+            fprintf(stderr, "%s\n", cs_error());
+        return failed;
+    }
+    return suite_run("algorithms", tests, (int)(sizeof tests / sizeof *tests));
+}

@@ -42,7 +42,11 @@ static _Noreturn void play(const scene *on, int rank, int port, int output)
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     dup2(output, STDERR_FILENO);
     ce_log_open(CS_LOG_INFO, rank);
-    cs_comm_settings settings = { .kind = on->kind, .heap_bytes = 1 << 20, .timeout_seconds = 60, .nonblocking = true };
+    cs_comm_settings settings = { .kind = on->kind,
+                                  .heap_bytes = 1 << 20,
+                                  .timeout_seconds = 60,
+                                  .nonblocking = true,
+                                  .algorithms = getenv("CSPEED_TEST_ALGORITHMS") };
     cs_status status = cs_comm_open(&comm, &world, &settings);
     if (status != CS_OK) {
         dprintf(output, "%s\n", cs_error());

@@ -33,8 +33,9 @@ static const algorithm algorithms[] = {
     { "ring", ce_ring_all_reduce, ce_ring_reduce_scatter, ce_ring_all_gather },
     { "halving", ce_halving_all_reduce, ce_halving_reduce_scatter, NULL },
     { "doubling", NULL, NULL, ce_doubling_all_gather },
+    { "mpi", ce_library_all_reduce, NULL, ce_library_all_gather },
 };
-enum { ALGORITHM_COUNT = sizeof algorithms / sizeof *algorithms };
+enum { ALGORITHM_COUNT = sizeof algorithms / sizeof *algorithms, LIBRARY = ALGORITHM_COUNT - 1 };
 
 /* Names of the collectives, in the order of the constants CE_CHOOSE_... */
 static const char *const collectives[] = { "all_reduce", "reduce_scatter", "all_gather" };
@@ -194,6 +195,7 @@ static cs_status compare(cs_comm *comm)
 
 cs_status ce_algorithms_apply(cs_comm *comm)
 {
+    bool by_library = false;
     CS_TRY(compare(comm));
     for (int i = 0; i < SIZE_NAMES; i++)
         if (*size_at(&comm->wish.sizes, i) != CE_SIZE_UNCHANGED)
@@ -206,9 +208,16 @@ cs_status ce_algorithms_apply(cs_comm *comm)
                            "comm_algorithms: %s=hierarchical: the transport %s does not have it here; it needs tcp "
                            "among hosts whose numbers of ranks are equal and a power of two",
                            collectives[i], comm->transport->name);
-        comm->chosen[i] = comm->wish.chosen[i] == CE_HIERARCHICAL ? 0 : comm->wish.chosen[i];
+        bool lacks_library = comm->wish.chosen[i] == LIBRARY && !comm->transport->library_open;
+        if (lacks_library && !comm->names)
+            return ce_fail(CS_BAD_CONFIG,
+                           "comm_algorithms: %s=mpi: only the transport mpi has it, and this is the transport %s",
+                           collectives[i], comm->transport->name);
+        bool auto_instead = lacks_library || comm->wish.chosen[i] == CE_HIERARCHICAL;
+        comm->chosen[i] = auto_instead ? 0 : comm->wish.chosen[i];
+        by_library = by_library || comm->chosen[i] == LIBRARY;
     }
-    return CS_OK;
+    return by_library ? comm->transport->library_open(comm) : CS_OK;
 }
 
 /* ---- the calls ---- */

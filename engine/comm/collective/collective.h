@@ -36,6 +36,10 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
                                cs_dtype dtype, cs_reduce_op op);
 void ce_doubling_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
                             cs_dtype dtype);
+void ce_library_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
+                           cs_reduce_op op);
+void ce_library_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
+                           cs_dtype dtype);
 
 void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,

@@ -1,7 +1,8 @@
 /* frames.h - MPI in this process, and the messages of a comm. For the files of libcspeed_mpi.so.
  *
  * All comms of a process share one duplicate of MPI_COMM_WORLD. A comm has its own tag, which no other open comm of its
- * ranks has. So a group needs no MPI communicator, and its ranks meet without the other ranks.
+ * ranks has. So a group needs no MPI communicator, and its ranks meet without the other ranks. Only a comm that uses
+ * MPI's own collectives has an MPI communicator too.
  *
  * A message is sent as a frame: a head, which names the collective call, and pieces of data of at most CS_MPI_PIECE
  * bytes, which go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same
@@ -54,6 +55,8 @@ typedef struct {
     int tag;            /* the comm's tag; 0 if the comm is not open */
     ce_mpi_link *links; /* [size] */
     int yields;         /* number of times that a waiting rank yields its core before it sleeps */
+    bool has_own_ranks; /* True if `own_ranks` is open. */
+    MPI_Comm own_ranks; /* the ranks of the comm, for MPI's own collectives */
 } ce_mpi;
 
 /* library.c */
@@ -69,5 +72,12 @@ bool ce_mpi_is_done(MPI_Request *request);      /* returns true if the request i
 /* The next two functions are in frames.c and implement members of ce_transport. */
 bool ce_mpi_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how);
+
+/* The next functions are in collectives.c. All but _close implement members of ce_transport. The caller of _close holds
+ * ce_mpi_lock. */
+cs_status ce_mpi_collectives_open(cs_comm *comm);
+void ce_mpi_collectives_close(ce_mpi *mpi);
+void ce_mpi_collectives_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);
+void ce_mpi_collectives_all_gather(cs_comm *comm, void *out, const void *in, size_t bytes);
 
 #endif

@@ -140,6 +140,8 @@ static void close_mpi(cs_comm *comm)
     for (int i = 0; mpi && mpi->tag && i < comm->world.size; i++)
         if (i != comm->world.rank)
             send_notice(mpi, i);
+    if (mpi)
+        ce_mpi_collectives_close(mpi);
     ce_mpi_unlock();
     if (mpi)
         free(mpi->links);
@@ -153,4 +155,7 @@ __attribute__((visibility("default"))) const ce_mpi_module ce_module_mpi = {
     .close = close_mpi,
     .move = ce_mpi_frames_move,
     .lose = ce_mpi_frames_lose,
+    .library_open = ce_mpi_collectives_open,
+    .library_all_reduce = ce_mpi_collectives_all_reduce,
+    .library_all_gather = ce_mpi_collectives_all_gather,
 };
