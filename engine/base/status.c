@@ -87,12 +87,11 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
+    if (ce_log_rank() != 0 && status != CS_NO_PEER) /* If all ranks meet the error, rank 0 speaks first. */
+        nanosleep(&(struct timespec){ .tv_nsec = 300 * 1000 * 1000 }, NULL);
     ce_progress_break();
     fflush(stdout); /* keeps the order of lines if both streams go to one file */
-    if (ce_log_rank() == 0 || status == CS_NO_PEER)
-        fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
-    else /* mpirun ends rank 0 when another rank has ended, so rank 0 gets time for its sentence */
-        nanosleep(&(struct timespec){ .tv_nsec = 300 * 1000 * 1000 }, NULL);
+    fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     if (status == CS_NOT_FINITE)
         ce_beat_give_up();
     exit(cs_exit_code(status));

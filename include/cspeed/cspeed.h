@@ -590,8 +590,9 @@ cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t c
 
 const char *cs_error(void);         /* the last error of this thread: one or more sentences */
 int cs_exit_code(cs_status status); /* as listed at cs_status; 0 for CS_OK */
-/* For main(): if the status is not CS_OK, ends the process with its exit code. Rank 0 prints cs_error() or, if that is
- * empty, `what`; after CS_NO_PEER every rank prints. */
+/* For main(): if the status is not CS_OK, prints cs_error() or, if that is empty, `what`, and ends the process with the
+ * status's exit code. Ranks other than 0 first wait 0.3 s, except after CS_NO_PEER, so that rank 0's sentence comes
+ * first; the launcher's console shows a sentence that several ranks print once. */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
 

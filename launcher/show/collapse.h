@@ -2,12 +2,14 @@
  *
  * A line waits up to 100 ms for other ranks to print the same text, or until all of them have. A line is merged with an
  * earlier one only if no other line of its own rank comes after that one, so the lines of each rank keep their order.
- * No line is lost: a line that more than one rank printed ends with "(x8 identical)". */
+ * No line is lost: a line that more than one rank printed ends with "(x8 identical)". Only of the sentences with which
+ * ranks end, each is shown once with every --console (show/sentences.h). */
 #ifndef CL_COLLAPSE_H
 #define CL_COLLAPSE_H
 
 #include "show/console.h"
 #include "show/label.h"
+#include "show/sentences.h"
 
 enum { CL_COLLAPSE_LINES = 256, CL_COLLAPSE_WORD = 12 };
 
@@ -16,6 +18,7 @@ typedef struct {
     const char *host;
     int rank, node;
     char rank_word[CL_COLLAPSE_WORD], local_word[CL_COLLAPSE_WORD], node_word[CL_COLLAPSE_WORD];
+    bool in_sentence; /* of show/sentences.h */
     uint64_t last[2]; /* for each console: the number plus 1 of the last waiting line that this rank has printed */
 } cl_speaker;
 
@@ -35,14 +38,15 @@ typedef struct {
     const cl_label_style *style;
     int index, rank_count; /* rank_count: number of ranks that may print the same line; 1: no line waits */
     int64_t printed;       /* time when a rank's line last arrived */
-    uint64_t first, next;  /* lines [first, next) are waiting; each is stored at its number modulo CL_COLLAPSE_LINES */
+    cl_sentences sentences;
+    uint64_t first, next; /* lines [first, next) are waiting; each is stored at its number modulo CL_COLLAPSE_LINES */
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
 
 /* `rank_count`: number of ranks that may print the same line; `index`: number of the console in cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
-void cl_collapse_close(cl_collapse *collapse); /* shows the lines that wait */
+void cl_collapse_close(cl_collapse *collapse); /* shows the lines that wait, and forgets the sentences */
 
 /* Accepts a line, or a part of one (`end`), of a rank. `which`: 0 stdout, 1 stderr; `owner` identifies the stream. */
 void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
