@@ -47,6 +47,11 @@ void cl_hostplan_free(cl_plan *plan);
  * indices, CL_CODE_DISAGREE with a message, and the plan is unchanged. */
 int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
+/* The environment variable of ranks with the numbers of ranks of all nodes, such as "2,4", in the order of the plan, and
+ * its value, malloc'ed. HYBRID_SHARD needs it, because its groups are the ranks of a host. */
+#define CL_HOST_RANKS "CSPEED_HOST_RANKS"
+char *cl_hostplan_host_ranks(const cl_plan *plan);
+
 /* Returns true if the nodes connect to the first one at master_port (--no_ssh, mpirun, srun), instead of the front
  * connecting to them. */
 bool cl_hostplan_nodes_come(const cl_plan *plan);

@@ -222,10 +222,33 @@ START_TEST(the_launcher_shows_it)
     ck_assert_int_eq(shell_run("%s/cspeed plan --json /bin/echo --config >plan.json", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
+    ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --world_size 8", CS_BIN), 64);
+    ck_assert(says("plan: --world_size is for `train --plan`"));
+    ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --local_size=2", CS_BIN), 64);
+    ck_assert(says("plan: --local_size is for `train --plan`"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_order_of_hosts_does_not_matter)
+{
+    static const char *const hosts[] = { "a:1,b:1,c:2", "c:2,b:1,a:1" }, *const counts[] = { "1,1,2", "2,1,1" };
+    char sentence[64];
+    shell_enter();
+    write_config("config.json");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(
+            shell_run("%s/cspeed --hosts %s plan train --config config.json --set train_batch_size=8 --set "
+                      "zero_optimization.stage=3 --set cspeed.fsdp.sharding_strategy=HYBRID_SHARD",
+                      CS_BIN, hosts[i]),
+            78);
+        snprintf(sentence, sizeof sentence, "the hosts have %s ranks, and HYBRID_SHARD", counts[i]);
+        ck_assert(says(sentence));
+    }
     shell_leave();
 }
 END_TEST
 
 SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
            servers_need_what_was_estimated, train_prints_the_plan, train_lists_the_units,
-           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)
+           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it, the_order_of_hosts_does_not_matter)
