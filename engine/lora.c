@@ -59,7 +59,6 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     return CS_OK;
 }
 
-/* PEFT's DoRA with dropout computes the product of the weights twice, of the input and of what dropout leaves of it. */
 static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 {
     engine->facts.cpu_only = "DoRA";
@@ -67,13 +66,13 @@ static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
         settings->dropout = 0;
     if (!engine->config->reads && !settings->adapter && !engine->settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.lora.dora: cspeed.model must be a folder with weights, because their norms "
-                       "are the first magnitudes");
+                       "cspeed.lora.dora: DoRA begins with the norms of the model's weights, and this model has random "
+                       "first values: name a folder with weights in cspeed.model, or set cspeed.lora.dora to false");
     return settings->dropout <= 0 ? CS_OK
                                   : ce_fail(CS_UNSUPPORTED,
-                                            "not supported: cspeed.lora.dropout %g with DoRA: set it to 0, or "
-                                            "cspeed.lora.dora to false",
-                                            settings->dropout);
+                                            "not supported: a dropout of %g with the adapters of %s, which are DoRA's: "
+                                            "set cspeed.lora.dropout to 0",
+                                            settings->dropout, settings->adapter);
 }
 
 cs_status ce_lora_open(cs_engine *engine)

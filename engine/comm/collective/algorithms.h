@@ -13,6 +13,8 @@
 
 /* Reads the list. Sets comm->sizes to the table of the transport, and comm->wish to the list's values. */
 cs_status ce_algorithms_read(cs_comm *comm, const char *list);
+/* Checks the form of a list of which no comm is open yet. */
+cs_status ce_algorithms_check(const char *list);
 /* Compares the lists of all ranks, checks that the transport has the algorithms, and applies the list. Collective.
  * CS_DISAGREE: the lists of two ranks differ. CS_BAD_CONFIG: the transport lacks an algorithm. */
 cs_status ce_algorithms_apply(cs_comm *comm);
