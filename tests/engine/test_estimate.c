@@ -150,6 +150,27 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
+START_TEST(the_plan_names_the_mode)
+{
+    static const char *const set = "--set bf16.enabled=false --set zero_optimization.stage=0 --set cspeed.mode";
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 %s=ps --set cspeed.ps.servers=1",
+                               CS_BIN, set),
+                     0);
+    ck_assert(says(", fp32, parameter server: 3 workers, 1 server, micro-batch 2, world size 4\n"
+                   "ranks 0 to 2 (workers), each:\n"));
+    ck_assert(says("\nrank 3 (server):\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan %s=dp", CS_BIN, set), 0);
+    ck_assert(says(", fp32, DataParallel: 2 replicas, of which this is the master, micro-batch 2, world size 1\n"
+                   "rank 0:\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=json --world_size 2 %s=ps", CS_BIN, set), 0);
+    ck_assert(says("\"mode\": \"ps\"") && says("\"last_rank\": 0, \"role\": \"worker\"") &&
+              says("\"last_rank\": 1, \"role\": \"server\""));
+    shell_leave();
+}
+END_TEST
+
 START_TEST(train_lists_the_units)
 {
     shell_enter();
@@ -250,5 +271,5 @@ START_TEST(the_order_of_hosts_does_not_matter)
 END_TEST
 
 SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
-           servers_need_what_was_estimated, train_prints_the_plan, train_lists_the_units,
+           servers_need_what_was_estimated, train_prints_the_plan, the_plan_names_the_mode, train_lists_the_units,
            the_plan_shows_a_padded_vocabulary, the_launcher_shows_it, the_order_of_hosts_does_not_matter)
