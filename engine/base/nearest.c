@@ -42,7 +42,8 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     for (; *names; names++) {
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* `wanted` is the beginning of this name */
         int far = begins ? 1 : distance(wanted, *names);
-        if (far < best) {
+        bool shorter = far == best && begins && nearest && strlen(*names) < strlen(nearest); /* mode, not model */
+        if (far < best || shorter) {
             best = far;
             nearest = *names;
         }
