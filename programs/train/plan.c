@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *name, *key; /* the name printed in the table; the key in JSON */
+    const char *name, *key; /* the name that the table shows; the key in the JSON output */
     size_t bytes;
 } line;
 
@@ -85,7 +85,7 @@ static char *name_sharing(const sharing *s)
     return text("ZeRO-%" PRId64, s->stage);
 }
 
-/* Prints one row for the ranks [from, to), which need the same amounts. */
+/* Prints one row of the table for the ranks [from, to), which need the same amounts of memory. */
 static void print_ranks(int64_t from, int64_t to, const sharing *s, const cs_memory *memory)
 {
     static const char *const roles[] = { "", "", " (server)", " (servers)", " (worker)", " (workers)" };
@@ -117,10 +117,10 @@ static void print_ranks_json(int64_t from, int64_t to, const sharing *s, const c
     putchar('}');
 }
 
-/* Ranks that need the same amounts are shown in one row. */
+/* Ranks that need the same amounts of memory are shown in one row. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    /* copied, since cs_estimate below frees the configuration */
+    /* a copy of the value, since cs_estimate below frees the configuration */
     char *precision = text("%s", cs_config_get_string(config, "precision"));
     sharing s = read_sharing(config, world_size);
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
