@@ -1,9 +1,9 @@
-/* ranges.c - Prints a set of ranks as ranges. */
+/* ranges.c - writes a set of ranks as ranges. */
 #include "plan/ranges.h"
 
 #include <stdio.h>
 
-enum { LONGEST = 32 }; /* bytes of ",FROM-TO" and of ",..." */
+enum { LONGEST = 32 }; /* number of bytes for the text ",FROM-TO" and the text ",..." */
 
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES])
 {
