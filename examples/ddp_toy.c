@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { SAMPLES = 4096, INPUTS = 20, EPOCHS = 2 };
 
@@ -120,9 +121,14 @@ int main(int count, char **argument)
     static const cs_options_form form = {
         .usage = "usage: ddp_toy [options]\n\n", .what = "flag", .hint = "try --help", CS_OPTIONS_TABLE(table)
     };
-    settings given = { .config = "configs/ddp_toy.json" };
+    static const char usual[] = "configs/ddp_toy.json";
+    settings given = { .config = usual };
     (void)count;
     cs_options_main(&form, &given, argument);
+    if (given.config == usual && access(usual, F_OK) != 0)
+        cs_must(CS_NOT_FOUND,
+                "there is no configs/ddp_toy.json in this folder: start ddp_toy in the source tree of "
+                "cspeed, or give --config FILE; {\"train_micro_batch_size_per_gpu\": 32} in a file is enough");
     if (given.spawn == 0)
         return train(&given);
     CS_MUST(cs_spawn((int)given.spawn, train, &given));

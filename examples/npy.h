@@ -5,6 +5,7 @@
 
 #include "cspeed/cspeed.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +18,17 @@ typedef struct {
     char *data;
 } array;
 
+_Noreturn static inline void refuse_as(cs_status status, const char *path, const char *why)
+{
+    char sentence[1024];
+    snprintf(sentence, sizeof sentence, "%s: %s", path, why);
+    cs_must(status, sentence);
+    abort(); /* cs_must has ended the process */
+}
+
 _Noreturn static inline void refuse(const char *path, const char *why)
 {
-    if (cs_launched_rank() == 0)
-        fprintf(stderr, "train_npy: %s: %s\n", path, why);
-    exit(cs_exit_code(CS_BAD_FILE));
+    refuse_as(CS_BAD_FILE, path, why);
 }
 
 /* Reads {'descr': '<f4', 'fortran_order': False, 'shape': (100, 8), }, the header that NumPy writes. */
@@ -33,7 +40,7 @@ static inline void read_header(array *a, const char *header, const char *path)
     int64_t second = 1, third = 1;
     int found = sscanf(shape, "'shape': (%" SCNd64 ", %" SCNd64 ", %" SCNd64, &a->rows, &second, &third);
     if (sscanf(type, "'descr': '%7[^']'", a->type) != 1 || found < 1 || a->rows < 1 || second < 1 || third < 1)
-        refuse(path, "the header names no type, or no shape of one to three dimensions");
+        refuse(path, "an array of one to three dimensions, none of them empty, is needed");
     a->height = found == 3 ? second : 1;
     a->width = found == 3 ? third : second;
     a->columns = second * third;
@@ -42,7 +49,7 @@ static inline void read_header(array *a, const char *header, const char *path)
 static inline size_t element_bytes(const array *a, const char *path)
 {
     if (strcmp(a->type, "<f4") != 0 && strcmp(a->type, "<i4") != 0 && strcmp(a->type, "<i8") != 0)
-        refuse(path, "its type is not float32, int32 or int64 in little-endian order");
+        refuse(path, "its type is not float32, int32 or int64 in little-endian order: a.astype('<f4') makes float32");
     return a->type[2] == '8' ? 8 : 4;
 }
 
@@ -51,8 +58,10 @@ static inline array read_array(const char *path)
     array a = { 0 };
     unsigned char start[12];
     FILE *file = fopen(path, "rb");
-    if (!file || fread(start, 1, 12, file) != 12 || memcmp(start, "\x93NUMPY", 6) != 0)
-        refuse(path, "it cannot be read, or is no .npy file");
+    if (!file)
+        refuse_as(CS_NOT_FOUND, path, strerror(errno));
+    if (fread(start, 1, 12, file) != 12 || memcmp(start, "\x93NUMPY", 6) != 0)
+        refuse(path, "it is no .npy file, as np.save(path, a) writes it");
     long wide = start[6] > 1, begin = wide ? 12 : 10;
     size_t length = (size_t)start[8] | (size_t)start[9] << 8 | (wide ? (size_t)start[10] << 16 : 0);
     char *header = calloc(length + 1, 1);

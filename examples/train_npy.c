@@ -18,6 +18,7 @@
 #include "cspeed/sampler.h"
 
 #include <math.h>
+#include <unistd.h>
 
 /* The values of model_kind and loss_kind have the order of the choices of the options --model and --loss. */
 typedef enum { PERCEPTRON, CONVNET } model_kind;
@@ -122,14 +123,15 @@ static data_set open_data(const settings *given)
     data_set all = { read_array(given->inputs), read_array(given->targets), (loss_kind)given->loss, 0 };
     bool classes = all.loss == CROSS_ENTROPY;
     if (strcmp(all.x.type, "<f4") != 0)
-        refuse(given->inputs, "inputs are float32");
+        refuse(given->inputs, "inputs are float32: x.astype('<f4') makes them so");
     if (given->model == CONVNET && (all.x.height % 4 != 0 || all.x.width % 4 != 0))
         refuse(given->inputs, "a convnet needs images (N, H, W) with H and W divisible by 4");
     if ((strcmp(all.y.type, "<f4") == 0) == classes || (classes && all.y.columns != 1))
-        refuse(given->targets,
-               classes ? "classes are a vector of int32 or int64" : "targets of mse and mae are float32");
+        refuse(given->targets, classes
+                                   ? "classes are a vector of int32 or int64"
+                                   : "targets of mse and mae are float32; those of --loss cross_entropy are classes");
     if (all.x.rows != all.y.rows)
-        refuse(given->targets, "it has not as many rows as the inputs");
+        refuse(given->targets, "it has another number of rows than the inputs, and each sample needs its target");
     all.outputs = classes ? 1 : all.y.columns;
     for (int64_t i = 0; classes && i < all.y.rows; i++) {
         int64_t class = whole_at(&all.y, i);
@@ -292,16 +294,22 @@ int main(int count, char **argument)
         .hint = "try --help",
         CS_OPTIONS_TABLE(table),
     };
-    settings given = { .config = "configs/train_npy.json", .epochs = 10, .width = 64 };
+    static const char usual[] = "configs/train_npy.json";
+    settings given = { .config = usual, .epochs = 10, .width = 64 };
     cs_config *config;
     cs_engine *engine;
     (void)count;
     cs_options_main(&form, &given, argument);
     if (!given.inputs || !given.targets) {
-        fprintf(stderr, "train_npy: --inputs X.npy and --targets Y.npy are needed; try --help\n");
+        if (cs_launched_rank() == 0)
+            fprintf(stderr, "train_npy: --inputs X.npy and --targets Y.npy are needed; try --help\n");
         return CS_OPTIONS_WRONG;
     }
     data_set all = open_data(&given);
+    if (given.config == usual && access(usual, F_OK) != 0)
+        cs_must(CS_NOT_FOUND,
+                "there is no configs/train_npy.json in this folder: start train_npy in the source tree of "
+                "cspeed, or give --config FILE; {\"train_micro_batch_size_per_gpu\": 32} in a file is enough");
     CS_MUST(cs_config_open(&config, given.config));
     CS_MUST(cs_initialize(&engine, config, build_model(&all, (model_kind)given.model, given.width)));
     if (given.model == CONVNET &&

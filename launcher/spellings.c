@@ -238,8 +238,8 @@ int cl_spellings_launcher(void *field, const char *flag, const char *value)
         *c = (char)tolower((unsigned char)*c);
     if (cs_options_choice("impi|mvapich", name) >= 0)
         return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: %s %s, because only Open MPI's and MPICH's mpirun start agents; take "
-                             "openmpi, mpich, slurm or ssh",
+                             "not supported: %s %s, because of the programs of MPI only Open MPI's and MPICH's mpirun "
+                             "are called; take openmpi, mpich, slurm or ssh",
                              flag, value);
     if (strcmp(name, "pdsh") == 0) {
         ce_log(CS_LOG_WARNING, "%s pdsh: cspeed speaks SSH by itself, pdsh is not used", flag);

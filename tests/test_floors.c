@@ -51,7 +51,8 @@ static const floor_rule rules[] = {
     { "engine/interchange", " public engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },
     { "engine/config",
-      " public engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },
+      " public engine/base engine/comm engine/comm/collective engine/optim engine/schedule engine/models engine/data "
+      "engine/monitor " },
     { "engine/input", " top engine/base engine/chat engine/data engine/checkpoint " },
     { "engine/persistence", " top engine/base engine/chat engine/checkpoint engine/interchange " },
     { "engine/reporting", " top engine/base " },

@@ -43,7 +43,8 @@ const char *cs_nearest(const char *wanted, const char *const *names)
         /* True if `wanted` is the beginning of this name. */
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0;
         int far = begins ? 1 : distance(wanted, *names);
-        if (far < best) {
+        bool shorter = far == best && begins && nearest && strlen(*names) < strlen(nearest); /* mode, not model */
+        if (far < best || shorter) {
             best = far;
             nearest = *names;
         }

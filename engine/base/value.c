@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -80,6 +81,23 @@ static void read_string(const ce_value *e)
         *(const char **)e->field = json_string_value(e->value);
 }
 
+/* Refuses a word that is none of the choices, and names the one that is most similar. */
+static void refuse_choice(const ce_value *e, const char *wanted)
+{
+    enum { MOST = 32 };
+    const char *names[MOST + 1] = { NULL };
+    char text[SHOWN], *copy = strdup(e->key->choices), *rest;
+    CS_ASSERT(e->doc && copy);
+    names[0] = strtok_r(copy, "|", &rest);
+    for (int count = 1; names[count - 1] && count < MOST; count++)
+        names[count] = strtok_r(NULL, "|", &rest);
+    const char *nearest = wanted ? cs_nearest(wanted, names) : NULL;
+    ce_json_fault(e->doc, e->path, "one of %s is needed, not %s%s%s%s", e->key->choices,
+                  ce_json_show(e->value, text, sizeof text), nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+                  nearest ? "\"?" : "");
+    free(copy);
+}
+
 static void read_choice(const ce_value *e)
 {
     const char *wanted = json_string_value(e->value);
@@ -94,9 +112,7 @@ static void read_choice(const ce_value *e)
             break;
         choice += length + 1;
     }
-    char what[160];
-    snprintf(what, sizeof what, "one of %s is needed", e->key->choices);
-    refuse(e, what);
+    refuse_choice(e, wanted);
 }
 
 static void read_pair(const ce_value *e)

@@ -27,7 +27,8 @@ static cs_status open_module(void)
     const ce_mpi_module *found = dlsym(library.handle, "ce_module_mpi");
     if (!found || found->edition != CS_TRANSPORT_EDITION || strcmp(found->release, CS_VERSION) != 0)
         return ce_fail(CS_UNSUPPORTED,
-                       "communication \"mpi\": %s belongs to another build of this program; build both again",
+                       "communication \"mpi\": %s belongs to another build of this program: build cspeed again with "
+                       "-DCSPEED_MPI=ON, or name the module of this build in CSPEED_MPI_MODULE",
                        library.path);
     module = found;
     return CS_OK;

@@ -39,32 +39,49 @@ static bool take_usual(cs_config *config)
     return true;
 }
 
+enum { LANES = 48 };
+
+/* The factor beside micro-batch and accumulation steps, with this number of lanes. */
+static const char *name_lanes(const cs_config *config, int64_t count, char text[LANES])
+{
+    if (config->settings.mode == CS_MODE_ZERO)
+        snprintf(text, LANES, "world size %lld", (long long)count);
+    else
+        snprintf(text, LANES, "%lld %s%s", (long long)count, config->settings.mode == CS_MODE_PS ? "worker" : "replica",
+                 count == 1 ? "" : "s");
+    return text;
+}
+
 static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
 {
+    char lanes[LANES];
     long long whole = (long long)config->settings.train_batch_size;
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
-                  other, (long long)size, config->settings.lanes, missing);
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x %s, so no %s fits", whole, other,
+                  (long long)size, name_lanes(config, config->settings.lanes, lanes), missing);
 }
 
 static void fault_product(cs_config *config, int64_t all)
 {
     const ce_settings *s = &config->settings;
     int64_t each = all / config->settings.lanes;
-    char fits[48];
-    snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
+    char fits[LANES + 16] = "", lanes[LANES], fitting[LANES];
+    if (s->train_batch_size % each == 0)
+        snprintf(fits, sizeof fits, "; %s fit%s", name_lanes(config, s->train_batch_size / each, fitting),
+                 s->mode == CS_MODE_ZERO || s->train_batch_size == each ? "s" : "");
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x %s = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                  config->settings.lanes, (long long)all, s->train_batch_size % each == 0 ? fits : "");
+                  name_lanes(config, s->lanes, lanes), (long long)all, fits);
 }
 
 static void check_triangle(cs_config *config)
 {
     ce_settings *s = &config->settings;
+    char lanes[LANES];
     int64_t all = product(s->micro_batch, s->accumulation, config->settings.lanes);
     if (all < 0)
         ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
-                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, config->settings.lanes);
+                      MICRO " %lld x " STEPS " %lld x %s is too large", (long long)s->micro_batch,
+                      (long long)s->accumulation, name_lanes(config, config->settings.lanes, lanes));
     else if (s->train_batch_size == 0)
         s->train_batch_size = all;
     else if (s->train_batch_size != all)

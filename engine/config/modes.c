@@ -95,9 +95,9 @@ void ce_modes_resolve(cs_config *config)
     const ce_precision *types = &s->precision;
     if (s->mode == CS_MODE_ZERO)
         return;
-    refuse(config, s->stage > 0, "zero_optimization.stage",
-           s->mode == CS_MODE_PS ? "the servers hold the optimizer state: leave the stage at 0"
-                                 : "the master holds the optimizer state: leave the stage at 0");
+    refuse(config, s->stage > 0, s->written.strategy ? "cspeed.fsdp.sharding_strategy" : "zero_optimization.stage",
+           s->mode == CS_MODE_PS ? "the servers hold the optimizer state: leave this out"
+                                 : "the master holds the optimizer state: leave this out");
     refuse(config, s->device == CS_CHOOSE_CUDA, "cspeed.device", "it is for CPUs");
     refuse(config, types->scaled, "cspeed.mode", "there is no loss scaling (fp16, amp, torch_autocast with float16)");
     refuse(config, types->wide_norms, "cspeed.mode", "norms and other parameters have one type (amp)");

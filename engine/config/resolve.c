@@ -1,5 +1,6 @@
 /* resolve.c - turns values of the file into settings: precision, offload, and the section "cspeed". */
 #include "config/resolve.h"
+#include "comm/collective/algorithms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -198,6 +199,11 @@ static void resolve_lora(cs_config *config)
         ce_json_fault(config->doc, "cspeed.lora.targets",
                       "a list of names such as [\"q_proj\", \"v_proj\"] is needed, or \"all-linear\"; regular "
                       "expressions are not supported");
+    if (lora->dora && lora->dropout > 0 && !config->reads)
+        ce_json_fault(config->doc, "cspeed.lora.dropout",
+                      "not supported: %g with DoRA, which would compute the product of the weights twice: set it to 0, "
+                      "or cspeed.lora.dora to false",
+                      lora->dropout);
     if (lora->r == 0 && !lora->adapter && other)
         ce_json_fault(config->doc, "cspeed.lora", "it has no effect without a rank: set cspeed.lora.r");
     for (size_t i = 0; lora->adapter && i < sizeof of_folder / sizeof *of_folder; i++)
@@ -227,6 +233,8 @@ void ce_resolve_run(cs_config *config)
     read_weights(config);
     read_columns(config);
     s->comm = s->written.comm < NAMED ? transports[s->written.comm] : host_transport(&config->world);
+    if (ce_algorithms_check(s->comm_algorithms) != CS_OK)
+        ce_json_fault(config->doc, "cspeed.comm_algorithms", "%s", cs_error() + strlen("comm_algorithms: "));
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);

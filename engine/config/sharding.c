@@ -3,7 +3,9 @@
 #include "config/resolve.h"
 #include "config/rows.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define BY_UNITS "parameters and gradients are communicated unit by unit, not in buckets"
 #define NO_HOOKS "the engine runs a list of units, without hooks or traces"
@@ -121,9 +123,10 @@ const int ce_sharding_section_count = sizeof ce_sharding_sections / sizeof *ce_s
 void ce_sharding_name_stage(cs_config *config)
 {
     static const char path[] = "zero_optimization.stage", strategy_path[] = "cspeed.fsdp.sharding_strategy";
-    const char *name = json_string_value(ce_json_find(config->doc, strategy_path));
-    for (int i = BY_STAGE + 1; name && i < STRATEGIES; i++) {
-        if (strcmp(strategies[i].name, name) != 0)
+    const char *given = json_string_value(ce_json_find(config->doc, strategy_path));
+    for (int i = BY_STAGE + 1; given && i < STRATEGIES; i++) {
+        const char *name = strategies[i].name;
+        if (strcasecmp(name, given) != 0) /* as the table of the keys reads every choice */
             continue;
         json_t *section = ce_json_find(config->doc, "zero_optimization"), *stage = json_object_get(section, "stage");
         if (!section) {
@@ -139,6 +142,36 @@ void ce_sharding_name_stage(cs_config *config)
         json_object_set_new(section, "stage", json_integer(strategies[i].stage));
         ce_json_mark(config->doc, path, "derived: cspeed.fsdp.sharding_strategy");
     }
+}
+
+/* Returns the launcher's list of the numbers of ranks of all hosts, such as "2,4", if they differ; otherwise NULL. */
+static const char *uneven_hosts(void)
+{
+    const char *list = getenv("CSPEED_HOST_RANKS");
+    size_t first = list ? strcspn(list, ",") : 0;
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") != first || strncmp(at, list, first) != 0)
+            return list;
+    return NULL;
+}
+
+/* The ranks of a host are a group. */
+static void group_by_hosts(cs_config *config)
+{
+    static const char path[] = "cspeed.fsdp.sharding_strategy";
+    const cs_world *world = &config->world;
+    const char *uneven = uneven_hosts(), *name = strategies[config->settings.written.strategy].name;
+    config->settings.shard_size = world->local_size;
+    if (uneven)
+        ce_json_fault(
+            config->doc, path,
+            "the hosts have %s ranks, and %s makes the ranks of each host a group: start equally many on each, "
+            "or set zero_optimization.mics_shard_size",
+            uneven, name);
+    else if (world->size % world->local_size != 0)
+        ce_json_fault(config->doc, path,
+                      "the %d ranks of this host do not divide a world of %d: set zero_optimization.mics_shard_size",
+                      world->local_size, world->size);
 }
 
 void ce_sharding_resolve(cs_config *config)
@@ -157,11 +190,7 @@ void ce_sharding_resolve(cs_config *config)
         ce_json_fault(config->doc, path, "groups of %lld ranks do not divide a world of %d", (long long)size, world);
     else if (size > 0)
         s->shard_size = (int)size;
-    else if (strategies[strategy].hybrid && world % config->world.local_size != 0)
-        ce_json_fault(config->doc, "cspeed.fsdp.sharding_strategy",
-                      "the %d ranks of this host do not divide a world of %d: set %s", config->world.local_size, world,
-                      path);
     else if (strategies[strategy].hybrid)
-        s->shard_size = config->world.local_size;
+        group_by_hosts(config);
     s->written.shard_size = s->shard_size < world ? s->shard_size : -1;
 }

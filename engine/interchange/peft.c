@@ -75,7 +75,7 @@ static cs_status take(ce_peft_facts *facts, const json_t *config, const char *pa
     const char *bias = json_string_value(json_object_get(config, "bias"));
     const json_t *r = json_object_get(config, "r"), *alpha = json_object_get(config, "lora_alpha");
     if (!type || strcmp(type, "LORA") != 0)
-        return refuse(path, "peft_type", "only \"LORA\" is");
+        return refuse(path, "peft_type", "only adapters of the kind \"LORA\" are read");
     if (!json_is_integer(r) || json_integer_value(r) < 1 || !json_is_number(alpha))
         return ce_fail(CS_BAD_FILE, "%s: \"r\" and \"lora_alpha\" must be numbers, r at least 1", path);
     CS_TRY(check_idle(config, path));

@@ -22,8 +22,10 @@ cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool
         settings->bias++;
     if (!ce_config_biases[settings->bias]) {
         json_decref(facts.targets);
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"bias\" is none of none, all and lora_only",
-                       settings->adapter);
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: %s/adapter_config.json: \"bias\" is \"%s\": \"none\", \"all\" and \"lora_only\" "
+                       "are known",
+                       settings->adapter, facts.bias);
     }
     settings->dora = facts.dora;
     settings->r = facts.r;

@@ -630,8 +630,8 @@ cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t c
 
 const char *cs_error(void);         /* the last error of this thread: one or more sentences */
 int cs_exit_code(cs_status status); /* the exit code of a status, as listed at cs_status; 0 for CS_OK */
-/* For main(): if the status is not CS_OK, ends the process with its exit code. Rank 0 prints cs_error() or, if that
- * text is empty, `what`; after CS_NO_PEER every rank prints. */
+/* For main(): if the status is not CS_OK, prints cs_error() or, if that text is empty, `what`, and ends the process with
+ * its exit code. Ranks other than 0 wait 0.3 s first, so that rank 0 prints first where all ranks fail alike. */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
 

@@ -5,10 +5,12 @@
 #include "config/differences.h"
 #include "config/listing.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* An upper limit of a key that is at least this value only keeps computations in range, and is not printed. */
 #define AS_GOOD_AS_OPEN 1e15
@@ -40,6 +42,46 @@ static int read_arguments(request *r, char **at)
     if (code == 0 && !r->file && !r->explain)
         code = cl_codes_fail(CL_CODE_USAGE, "config: name a file, or --explain KEY");
     return code;
+}
+
+/* ---- the configuration ---- */
+
+static cs_status open_config(cs_config **config, const request *r)
+{
+    cs_status status = cs_config_open(config, r->file);
+    if (status != CS_OK)
+        return status;
+    if (r->lenient)
+        cs_config_lenient(*config);
+    if (r->world)
+        cs_config_for_world(*config, (int)r->world, (int)r->world);
+    for (int i = 0; status == CS_OK && i < r->sets.count; i++)
+        status = cs_config_set(*config, r->sets.list[i]);
+    return status;
+}
+
+/* Whether the configuration describes its model, or names a folder that is on this machine. */
+static bool has_model(const cs_config *config)
+{
+    const ce_settings *s = &config->settings;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.json", s->model_path ? s->model_path : "");
+    return s->model || (s->model_path && access(path, R_OK) == 0);
+}
+
+/* Makes the checks that training makes when it opens the model. */
+static cs_status check_model(const request *r)
+{
+    cs_config *config = NULL;
+    cs_unit_size *units = NULL;
+    int64_t count;
+    cs_status status = open_config(&config, r);
+    if (status == CS_OK)
+        status = cs_estimate_units(config, &units, &count); /* it takes the configuration */
+    else
+        cs_config_close(config);
+    free(units);
+    return status;
 }
 
 /* ---- --explain ---- */
@@ -186,17 +228,11 @@ static int run(const cl_options *options, char **arguments)
     (void)options;
     if (code || r.explain)
         return code ? code : explain(&r);
-    cs_status status = cs_config_open(&config, r.file);
-    if (status != CS_OK)
-        return cs_exit_code(status);
-    if (r.lenient)
-        cs_config_lenient(config);
-    if (r.world)
-        cs_config_for_world(config, (int)r.world, (int)r.world);
-    for (int i = 0; status == CS_OK && i < r.sets.count; i++)
-        status = cs_config_set(config, r.sets.list[i]);
+    cs_status status = open_config(&config, &r);
     if (status == CS_OK) {
         status = cs_config_finish(config);
+        if (status == CS_OK && has_model(config))
+            status = check_model(&r);
         (r.json ? print_json : print_text)(config, &r, status);
     }
     cs_config_close(config);
@@ -213,8 +249,9 @@ const cl_command cl_command_config = {
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
         "every value that is set and where it comes from: a line of the file, the command line, \"auto\", or derived\n"
-        "from others; then every refusal. --all prints the defaults too, as --json always does. Exits with 78 when\n"
-        "training would be refused. --explain says what a key does, its type, default and limits, and where\n"
+        "from others; then every refusal, also those of the model, if the file describes it or its folder is on this\n"
+        "machine. --all prints the defaults too, as --json always does. Exits with 78 when training would be refused,\n"
+        "or with the code of the file that is wrong. --explain says what a key does, its type, default and limits, and where\n"
         "DeepSpeed means something else.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run = run,

@@ -3,6 +3,7 @@
 
 #include "codes.h"
 #include "command/launch.h"
+#include "cspeed/options.h"
 #include "descriptors.h"
 #include "node/program.h"
 #include "plan/hostplan.h"
@@ -40,6 +41,7 @@ _Noreturn static void exec_program(const char *path, char **program, char *flag,
     memcpy(arguments, program, (size_t)count * sizeof *arguments);
     snprintf(size, sizeof size, "--world_size=%d", plan->rank_count);
     snprintf(local, sizeof local, "--local_size=%d", plan->nodes[0].host->slot_count);
+    setenv(CL_HOST_RANKS, cl_hostplan_host_ranks(plan), 1);
     arguments[count] = flag;
     arguments[count + 1] = size;
     arguments[count + 2] = local;
@@ -90,6 +92,20 @@ static int ask_memory(char **json, char **program, const cl_plan *plan)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* The hosts say how many ranks there are. */
+static int refuse_sizes(char **program)
+{
+    static const char *const flags[] = { "world_size", "local_size" };
+    for (int i = 0; has_memory_plan(program) && i < 2; i++)
+        if (cs_options_last(flags[i], program + 1))
+            return cl_codes_fail(
+                CL_CODE_USAGE,
+                "plan: --%s is for `train --plan`, which prints the memory alone; here --num_gpus N or "
+                "--hosts before plan says how many ranks there are",
+                flags[i]);
+    return 0;
+}
+
 /* ---- the command ---- */
 
 static int show_json(const cl_plan *plan, char **program)
@@ -116,7 +132,9 @@ int cl_plan_show(const cl_options *options, char **program, bool json)
     cl_options copy = *options;
     cl_plan plan;
     copy.program = program;
-    int code = cl_hostplan_make(&plan, &copy);
+    int code = refuse_sizes(program);
+    if (code == 0)
+        code = cl_hostplan_make(&plan, &copy);
     if (code)
         return code;
     code = json ? show_json(&plan, program) : show_text(&plan, program);

@@ -9,18 +9,22 @@
 #include <string.h>
 
 /* Lists the environment variables for a host: first those for all nodes, then those of the host's own line in the
- * hostfile, which override those for all nodes. */
+ * hostfile, which override those for all nodes, and last the numbers of ranks of all hosts. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;
     while (host->env && host->env[host_count])
         host_count++;
-    char **list = calloc((size_t)(plan->env.count + host_count) + 1, sizeof *list);
+    char **list = calloc((size_t)(plan->env.count + host_count) + 2, sizeof *list), *ranks;
     for (int i = 0; list && i < plan->env.count; i++)
         if (asprintf(&list[i], "%s=%s", plan->env.list[i].name, plan->env.list[i].value) < 0)
             return NULL;
     for (int i = 0; list && i < host_count; i++)
         list[plan->env.count + i] = strdup(host->env[i]);
+    ranks = list ? cl_hostplan_host_ranks(plan) : NULL;
+    if (ranks && asprintf(&list[plan->env.count + host_count], CL_HOST_RANKS "=%s", ranks) < 0)
+        return NULL;
+    free(ranks);
     return list;
 }
 

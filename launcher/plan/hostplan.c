@@ -94,6 +94,18 @@ static void number_ranks(cl_plan *plan)
     }
 }
 
+char *cl_hostplan_host_ranks(const cl_plan *plan)
+{
+    char *list = NULL;
+    size_t length;
+    FILE *out = open_memstream(&list, &length);
+    for (int i = 0; out && i < plan->node_count; i++)
+        fprintf(out, "%s%d", i ? "," : "", plan->nodes[i].host->slot_count);
+    if (!out || fclose(out) != 0)
+        ce_fatal(CS_NO_MEMORY, "no memory for the numbers of ranks of %d nodes", plan->node_count);
+    return list;
+}
+
 static bool are_places(const cl_plan *plan, const int *places, int count)
 {
     if (count < 1 || count > plan->hosts.count)

@@ -53,6 +53,12 @@ void cl_hostplan_free(cl_plan *plan);
  * list of distinct valid indices, returns CL_CODE_DISAGREE with a message and does not change the plan. */
 int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
+/* The environment variable of ranks with the numbers of ranks of all nodes, such as "2,4", in the order of the plan.
+ * HYBRID_SHARD needs it, because its groups are the ranks of a host. */
+#define CL_HOST_RANKS "CSPEED_HOST_RANKS"
+/* Returns the value of that variable, malloc'ed. */
+char *cl_hostplan_host_ranks(const cl_plan *plan);
+
 /* Returns true if the nodes connect to master_port of the first node (--no_ssh, mpirun, srun). Returns false if the
  * front process connects to the nodes. */
 bool cl_hostplan_nodes_come(const cl_plan *plan);

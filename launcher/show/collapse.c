@@ -141,6 +141,9 @@ void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, co
     bool may_wait = collapse->rank_count > 1 && end == CL_CONSOLE_WHOLE && length <= LONGEST &&
                     collapse->console->open_owner != owner;
     collapse->printed = now;
+    if (which == 1 && end == CL_CONSOLE_WHOLE &&
+        cl_sentences_repeats(&collapse->sentences, speaker->rank, &speaker->in_sentence, text, length))
+        return;
     if (may_wait && wait_for_others(collapse, speaker, which, text, length, now)) {
         cl_console_forget(collapse->console, owner);
         return;
@@ -174,4 +177,5 @@ int64_t cl_collapse_due(const cl_collapse *collapse)
 void cl_collapse_close(cl_collapse *collapse)
 {
     cl_collapse_tick(collapse, INT64_MAX);
+    cl_sentences_free(&collapse->sentences);
 }

@@ -3,12 +3,13 @@
  * A line waits up to 100 ms until other ranks have printed the same text, or until all ranks have. A rank's line is
  * merged with an earlier line only if the rank has no other waiting line after that earlier line, so the lines of each
  * rank keep their order. No line is lost: a line that several ranks printed ends with their number: "(x8 identical)".
- */
+ * There is one exception, with every --console: the sentences with which ranks end are shown once (show/sentences.h). */
 #ifndef CL_COLLAPSE_H
 #define CL_COLLAPSE_H
 
 #include "show/console.h"
 #include "show/label.h"
+#include "show/sentences.h"
 
 enum { CL_COLLAPSE_LINES = 256, CL_COLLAPSE_WORD = 12 };
 
@@ -17,6 +18,7 @@ typedef struct {
     const char *host;
     int rank, node;
     char rank_word[CL_COLLAPSE_WORD], local_word[CL_COLLAPSE_WORD], node_word[CL_COLLAPSE_WORD];
+    bool in_sentence; /* of show/sentences.h */
     /* for each console: 1 plus the number of this rank's last waiting line; 0: the rank has no such line */
     uint64_t last[2];
 } cl_speaker;
@@ -37,6 +39,7 @@ typedef struct {
     const cl_label_style *style;
     int index, rank_count; /* rank_count: number of ranks that may print the same line; 1: no line waits */
     int64_t printed;       /* time when the last line of a rank arrived */
+    cl_sentences sentences;
     /* the lines with numbers in [first, next) are waiting; a line is stored at its number modulo CL_COLLAPSE_LINES */
     uint64_t first, next;
     cl_same lines[CL_COLLAPSE_LINES];
@@ -46,7 +49,7 @@ typedef struct {
  * array cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
-void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait */
+void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait, and forgets the sentences */
 
 /* Accepts a line of a rank, or a part of a line; `end` says which. `which`: 0 for stdout, 1 for stderr. `owner`
  * identifies the stream. */

@@ -128,6 +128,8 @@ static void close_streams(cl_output *output)
 {
     for (int i = 0; i < output->stream_count; i++)
         cl_stream_close(&output->streams[i]);
+    for (int i = 0; output->collapses && i < output->console_count; i++)
+        cl_collapse_close(&output->collapses[i]);
     free(output->streams);
     free(output->speakers);
     output->streams = NULL;
@@ -156,8 +158,6 @@ int cl_output_rank(cl_output *output)
 
 void cl_output_close(cl_output *output)
 {
-    for (int i = 0; output->collapses && i < output->console_count; i++)
-        cl_collapse_close(&output->collapses[i]);
     close_streams(output);
     for (int i = 0; i < output->console_count; i++)
         cl_console_close(&output->consoles[i]);

@@ -33,6 +33,13 @@ START_TEST(test_refused)
           "not supported: fp16.dynamic_loss_scale, because a dynamic loss scale is written \"loss_scale\": 0" },
         { "\"dynamic_loss_scale\": true", "a dynamic loss scale is written \"loss_scale\": 0 in the section \"fp16\"" },
         { "\"frobnicate\": 1", "no known one is near; train --config_help lists them (train --lenient ignores it)" },
+        { "\"cspeed\": {\"mod\": \"ps\"}", "at cspeed.mod: unknown key; the nearest known one is \"mode\"" },
+        { "\"cspeed\": {\"ps\": {\"server\": 1}}", "the nearest known one is \"servers\"" },
+        { "\"cspeed\": {\"dp\": {\"thread\": 1}}", "the nearest known one is \"threads\"" },
+        { "\"cspeed\": {\"fsdp\": {\"strategy_sharding\": 1}}", "cspeed.fsdp.strategy_sharding: unknown key" },
+        { "\"cspeed\": {\"mode\": \"pss\"}",
+          "at cspeed.mode: one of zero|dp|ps is needed, not \"pss\"; did you mean \"ps\"?" },
+        { "\"cspeed\": {\"fsdp\": {\"sharding_strategy\": \"FULLSHARD\"}}", "did you mean \"FULL_SHARD\"?" },
         /* keys without effect have types too */
         { "\"zero_optimization\": {\"overlap_comm\": {\"banana\": 1}}", "overlap_comm: true or false is needed" },
         { "\"zero_optimization\": {\"leaf_module\": 5}", "an object is needed, not 5" },

@@ -3,6 +3,8 @@
 #include "suite.h"
 #include "written.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STRATEGY(name) "\"cspeed\": {\"fsdp\": {\"sharding_strategy\": \"" name "\"}}"
@@ -45,6 +47,9 @@ START_TEST(strategies_are_stages)
     check(STRATEGY("NO_SHARD"), 4, 2, 0, 4);
     check(STRATEGY("HYBRID_SHARD"), 4, 2, 3, 2);
     check(STRATEGY("_HYBRID_SHARD_ZERO2"), 6, 3, 2, 3);
+    check(STRATEGY("full_shard"), 4, 2, 3, 4);
+    check(STRATEGY("hybrid_shard"), 4, 2, 3, 2);
+    check(STRATEGY("Shard_Grad_Op"), 4, 2, 2, 4);
     check(STRATEGY("HYBRID_SHARD"), 4, 4, 3, 4); /* one host is one group */
     check(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"stage\": 3}", 4, 2, 3, 4);
     check(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"overlap_comm\": true}", 4, 2, 3, 4);
@@ -80,4 +85,29 @@ START_TEST(contradictions_are_refused)
 }
 END_TEST
 
-SUITE_MAIN("sharding", strategies_are_stages, groups_have_a_size, contradictions_are_refused)
+START_TEST(hosts_of_a_hybrid_have_equally_many_ranks)
+{
+    static const struct {
+        const char *hosts;
+        int local_size;
+        bool uneven;
+    } rows[] = {
+        { "2,4", 2, true }, { "4,2", 4, true }, { "1,1,4", 1, true }, { "12,1", 1, true }, { "3,3", 3, false }
+    };
+    char sentence[64];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("CSPEED_HOST_RANKS", rows[i].hosts, 1);
+        snprintf(sentence, sizeof sentence, "the hosts have %s ranks, and HYBRID_SHARD makes", rows[i].hosts);
+        if (rows[i].uneven)
+            check_refused(STRATEGY("hybrid_shard"), 6, rows[i].local_size, sentence);
+        else
+            check(STRATEGY("HYBRID_SHARD"), 6, rows[i].local_size, 3, rows[i].local_size);
+        check(STRATEGY("HYBRID_SHARD") ", \"zero_optimization\": {" GROUPS("2") "}", 6, rows[i].local_size, 3, 2);
+        check(STRATEGY("FULL_SHARD"), 6, rows[i].local_size, 3, 6);
+    }
+    unsetenv("CSPEED_HOST_RANKS");
+}
+END_TEST
+
+SUITE_MAIN("sharding", strategies_are_stages, groups_have_a_size, contradictions_are_refused,
+           hosts_of_a_hybrid_have_equally_many_ranks)

@@ -150,6 +150,27 @@ START_TEST(train_prints_the_plan)
 }
 END_TEST
 
+START_TEST(the_plan_names_the_mode)
+{
+    static const char *const set = "--set bf16.enabled=false --set zero_optimization.stage=0 --set cspeed.mode";
+    shell_enter();
+    write_config("config.json");
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 %s=ps --set cspeed.ps.servers=1",
+                               CS_BIN, set),
+                     0);
+    ck_assert(says(", fp32, parameter server: 3 workers, 1 server, micro-batch 2, world size 4\n"
+                   "ranks 0 to 2 (workers), each:\n"));
+    ck_assert(says("\nrank 3 (server):\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan %s=dp", CS_BIN, set), 0);
+    ck_assert(says(", fp32, DataParallel: 2 replicas, of which this is the master, micro-batch 2, world size 1\n"
+                   "rank 0:\n"));
+    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=json --world_size 2 %s=ps", CS_BIN, set), 0);
+    ck_assert(says("\"mode\": \"ps\"") && says("\"last_rank\": 0, \"role\": \"worker\"") &&
+              says("\"last_rank\": 1, \"role\": \"server\""));
+    shell_leave();
+}
+END_TEST
+
 START_TEST(train_lists_the_units)
 {
     shell_enter();
@@ -222,10 +243,33 @@ START_TEST(the_launcher_shows_it)
     ck_assert_int_eq(shell_run("%s/cspeed plan --json /bin/echo --config >plan.json", CS_BIN), 0);
     ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
+    ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --world_size 8", CS_BIN), 64);
+    ck_assert(says("plan: --world_size is for `train --plan`"));
+    ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --local_size=2", CS_BIN), 64);
+    ck_assert(says("plan: --local_size is for `train --plan`"));
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_order_of_hosts_does_not_matter)
+{
+    static const char *const hosts[] = { "a:1,b:1,c:2", "c:2,b:1,a:1" }, *const counts[] = { "1,1,2", "2,1,1" };
+    char sentence[64];
+    shell_enter();
+    write_config("config.json");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(
+            shell_run("%s/cspeed --hosts %s plan train --config config.json --set train_batch_size=8 --set "
+                      "zero_optimization.stage=3 --set cspeed.fsdp.sharding_strategy=HYBRID_SHARD",
+                      CS_BIN, hosts[i]),
+            78);
+        snprintf(sentence, sizeof sentence, "the hosts have %s ranks, and HYBRID_SHARD", counts[i]);
+        ck_assert(says(sentence));
+    }
     shell_leave();
 }
 END_TEST
 
 SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
-           servers_need_what_was_estimated, train_prints_the_plan, train_lists_the_units,
-           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it)
+           servers_need_what_was_estimated, train_prints_the_plan, the_plan_names_the_mode, train_lists_the_units,
+           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it, the_order_of_hosts_does_not_matter)

@@ -190,6 +190,7 @@ static void refuse(const char *key, const char *value, const char *word)
     char path[] = "adapter/adapter_config.json";
     size_t length;
     char *text = shell_read(path, &length);
+    ck_assert_int_eq(text[length - 1], '\n');
     json_t *config = json_loads(text, 0, NULL);
     json_object_set_new(config, key, json_loads(value, JSON_DECODE_ANY, NULL));
     char *changed = json_dumps(config, 0);
@@ -228,7 +229,8 @@ START_TEST(other_adapters_are_refused_by_name)
     cs_destroy(make_folders(LORA));
     refuse("use_dora", "true", "lora_magnitude_vector is missing");
     refuse("bias", "\"all\"", "bias is missing");
-    refuse("bias", "\"some\"", "\"bias\"");
+    refuse("bias", "\"some\"",
+           "adapter_config.json: \"bias\" is \"some\": \"none\", \"all\" and \"lora_only\" are known");
     refuse("use_qalora", "true", "use_qalora");
     refuse("peft_type", "\"IA3\"", "peft_type");
     refuse("modules_to_save", "[\"lm_head\"]", "modules_to_save");
@@ -245,7 +247,7 @@ START_TEST(other_adapters_are_refused_by_name)
     ck_assert_msg(strstr(cs_error(), "adapters of its own"), "%s", cs_error());
     cs_config_close(config);
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"dora\": true, \"dropout\": 0.1}", "cspeed.lora.dropout");
-    refuse_training(NULL, "cspeed.lora={\"r\": 2, \"dora\": true}", "cspeed.lora.dora");
+    refuse_training(NULL, "cspeed.lora={\"r\": 2, \"dora\": true}", "name a folder with weights in cspeed.model");
     refuse_training(MODEL, "cspeed.lora={\"r\": 2, \"use_dora\": true}", "cspeed.lora.dora");
     ce_huggingface_output output = { .folder = "none", .max_shard = 1 << 30 };
     ck_assert_int_ne(ce_huggingface_export(&source, &output, (ce_huggingface_choice){ .merge = true }, "first", NULL),

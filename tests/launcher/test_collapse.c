@@ -141,5 +141,28 @@ START_TEST(merging_loses_no_line)
 }
 END_TEST
 
+/* Ranks meet the same two faults, rank 3 another one, and rank 2 prints a line of its own twice. */
+START_TEST(the_last_sentence_of_several_ranks_is_shown_once)
+{
+    static const char faults[] = "cspeed: a.json:1: no\na.json:2: no\n";
+    for (int attempt = 0; attempt < 2; attempt++) {
+        shown_reset();
+        ck_assert_int_eq(shown_open(false), 0);
+        shown_feed(2, 1, "a.json:2: no\n");
+        for (int rank = 0; rank < 3; rank++)
+            shown_feed(rank, 1, faults);
+        shown_feed(3, 1, "cspeed: a.json:1: no\nb.json:2: no\n");
+        shown_feed(2, 1, "mine\nmine\n");
+        shown_feed(1, 0, "cspeed: a.json:1: no\n"); /* on stdout */
+        ck_assert_str_eq(shown_since(), "2| a.json:2: no\ncspeed: a.json:1: no\na.json:2: no\n3| b.json:2: no\n"
+                                        "2| mine\n2| mine\n1| cspeed: a.json:1: no\n");
+        ck_assert_int_eq(cl_output_rank(&shown_output), 0); /* another attempt says it again */
+        shown_feed(1, 1, faults);
+        ck_assert_str_eq(shown_since(), "1| cspeed: a.json:1: no\n1| a.json:2: no\n");
+        shown_close();
+    }
+}
+END_TEST
+
 SUITE_MAIN("collapse", merging_keeps_the_order_of_each_rank, merging_delays_a_line_at_most_100_ms,
-           many_lines_may_wait_to_be_merged, merging_loses_no_line)
+           many_lines_may_wait_to_be_merged, merging_loses_no_line, the_last_sentence_of_several_ranks_is_shown_once)

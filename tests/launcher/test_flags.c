@@ -307,6 +307,7 @@ START_TEST(nearest)
     static const char *const names[] = { "plan", "status", "stop", NULL };
     ck_assert_str_eq(cs_nearest("plam", names), "plan");
     ck_assert_str_eq(cs_nearest("statu", names), "status");
+    ck_assert_str_eq(cs_nearest("mod", (const char *const[]){ "model", "mode", "modes", NULL }), "mode");
     ck_assert_ptr_null(cs_nearest("xyzxyzxyz", names));
     char longest[4096];
     memset(longest, 'x', sizeof longest - 1);

@@ -138,21 +138,40 @@ START_TEST(a_convnet_learns_from_images)
 }
 END_TEST
 
+START_TEST(the_examples_need_no_file_but_a_small_one)
+{
+    shell_enter();
+    write_arrays();
+    ck_assert_int_eq(shell_run(CS_BIN "/ddp_toy"), 66);
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(out, "there is no configs/ddp_toy.json in this folder: start ddp_toy") != NULL, "%s", out);
+    free(out);
+    shell_write("own.json", "{\"train_micro_batch_size_per_gpu\": 32}");
+    ck_assert_int_eq(shell_run(CS_BIN "/ddp_toy --config own.json"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/train_npy --config own.json --inputs x.npy --targets y.npy --epochs 1"), 0);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(other_files_are_refused)
 {
     static const struct {
         const char *arguments, *sentence;
+        int code;
     } rows[] = {
-        { "--targets short.npy", "short.npy: it is shorter than its shape says" },
-        { "--targets double.npy", "double.npy: its type is not float32, int32 or int64" },
-        { "--targets c.npy", "c.npy: targets of mse and mae are float32" },
-        { "--targets y.npy --loss cross_entropy", "y.npy: classes are a vector of int32 or int64" },
-        { "--targets nothing.npy", "nothing.npy: it cannot be read" },
+        { "--targets short.npy", "short.npy: it is shorter than its shape says", 65 },
+        { "--targets double.npy", "double.npy: its type is not float32, int32 or int64", 65 },
+        { "--targets c.npy", "c.npy: targets of mse and mae are float32", 65 },
+        { "--targets y.npy --loss cross_entropy", "y.npy: classes are a vector of int32 or int64", 65 },
+        { "--targets text.npy", "text.npy: it is no .npy file", 65 },
+        { "--targets nothing.npy", "cspeed: nothing.npy: No such file or directory", 66 },
+        { "--targets y.npy", "there is no configs/train_npy.json in this folder: start train_npy", 66 },
     };
     shell_enter();
     write_arrays();
+    shell_write("text.npy", "1.0, 2.0, 3.0\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        ck_assert_int_eq(shell_run(CS_BIN "/train_npy --inputs x.npy %s 2>&1", rows[i].arguments), 65);
+        ck_assert_int_eq(shell_run(CS_BIN "/train_npy --inputs x.npy %s 2>&1", rows[i].arguments), rows[i].code);
         char *out = shell_read("out.txt", NULL);
         ck_assert_msg(strstr(out, rows[i].sentence) != NULL, "%s: %s", rows[i].arguments, out);
         free(out);
@@ -162,4 +181,4 @@ START_TEST(other_files_are_refused)
 END_TEST
 
 SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, a_convnet_learns_from_images,
-           other_files_are_refused)
+           the_examples_need_no_file_but_a_small_one, other_files_are_refused)

@@ -74,6 +74,14 @@ START_TEST(two_hosts_train_as_one)
                                "--set cspeed.fsdp.sharding_strategy=HYBRID_SHARD --steps 4 --output groups",
                                cluster_port(), cluster_host(0), cluster_host(1)),
                      0);
+    ck_assert_int_eq(shell_run(CS_BIN
+                               "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:1,%s:3 train --config ds.json "
+                               "--set cspeed.fsdp.sharding_strategy=HYBRID_SHARD --output refused",
+                               cluster_port(), cluster_host(0), cluster_host(1)),
+                     78);
+    char *said = shell_read("out.txt", NULL), *sentence = strstr(said, "the hosts have 1,3 ranks, and HYBRID_SHARD");
+    ck_assert_msg(sentence && !strstr(sentence + 1, "the hosts have"), "%s", said);
+    free(said);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --num_gpus 4 train --config ds.json --output groups"),
                      0);
     check_same("groups", wanted);

@@ -151,6 +151,31 @@ START_TEST(errors_have_one_sentence_and_a_code)
 }
 END_TEST
 
+/* Each rank has a configuration of its own. */
+START_TEST(a_rank_that_fails_alone_says_why)
+{
+    static const char *const launch =
+        CS_BIN "/cspeed --oversubscribe --num_gpus 2 --log_dir logs run sh -c "
+               "'test -f $RANK.json || exec sleep 30; exec " CS_BIN "/train --config $RANK.json'";
+    shell_enter();
+    for (int both = 0; both < 2; both++) {
+        shell_write("1.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
+        if (both) /* the two ranks' first sentences differ by the name of the file */
+            shell_write("0.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
+        training_expect(78, shell_run("%s", launch));
+        ck_assert(training_says("1| cspeed: 1.json:1:23 at train_batch_size: at least 1 is needed, not 0\n"
+                                "1| 1.json:2:3 at optimizr: unknown key"));
+        ck_assert(training_says(both ? "\ncspeed: 0.json:1:23" : "failed: rank 1"));
+        ck_assert_int_eq(shell_run("grep optimizr logs/attempt_0/1.err && rm -r logs"), 0);
+    }
+    shell_write("both.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
+    training_expect(78, shell_run(CS_BIN "/cspeed --oversubscribe --num_gpus 2 --log_dir logs train "
+                                         "--config both.json"));
+    ck_assert(training_says("\ncspeed: both.json:1:23 at train_batch_size") && training_says_nothing_of("1|"));
+    shell_leave();
+}
+END_TEST
+
 /* The values that Hugging Face's Trainer would supply are printed first, and training uses them: 5e-5, linearly to
  * 0. */
 START_TEST(a_file_of_the_trainer_is_explained)
@@ -226,5 +251,5 @@ END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file,
            steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
-           a_file_of_the_trainer_is_explained, config_help_prints_the_table, own_model_trains_sharded,
-           the_shortest_program_trains_alike)
+           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
+           own_model_trains_sharded, the_shortest_program_trains_alike)

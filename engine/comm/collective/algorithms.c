@@ -151,6 +151,14 @@ cs_status ce_algorithms_read(cs_comm *comm, const char *list)
     return status;
 }
 
+cs_status ce_algorithms_check(const char *list)
+{
+    cs_comm comm = { .transport = &ce_comm_self };
+    cs_status status = ce_algorithms_read(&comm, list);
+    free(comm.algorithm_list);
+    return status;
+}
+
 /* ---- agreement ---- */
 
 static const char *name_of(int chosen)
