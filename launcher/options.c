@@ -1,7 +1,6 @@
 /* options.c - Reads the launch flags: PET_ variables, CSPEED_ variables, command line; a later source overrides. */
 #include "options.h"
 
-#include "base/status.h"
 #include "codes.h"
 
 #include <ctype.h>

@@ -7,8 +7,6 @@
  * --max_restarts does not count it. */
 #include "front/front.h"
 
-#include <stdio.h>
-
 #define SECOND INT64_C(1000000000)
 #define ASK_EVERY (SECOND / 10)
 

@@ -2,7 +2,6 @@
  *
  * MPI does not say which rank is lost: when a process dies, mpirun or srun ends the others. */
 #include "comm/mpi/frames.h"
-#include "base/beat.h"
 #include "base/clock.h"
 #include "base/must.h"
 
