@@ -129,8 +129,6 @@ void ce_segment_close(cs_comm *comm);
 
 /* barrier.c */
 
-/* Sets the signal to `value` and wakes the ranks that sleep until it changes. */
-void ce_shm_signal_set(ce_shm_signal *signal, uint32_t value);
 /* Changes the value and wakes the ranks that sleep. Several ranks may do this with one signal. */
 void ce_shm_signal_change(ce_shm_signal *signal);
 /* Sleeps until the signal is no longer `seen`, but not longer than a tenth of a second. */
@@ -146,6 +144,11 @@ void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
 int ce_shm_missing(cs_comm *comm, bool *closed);
 /* The call of `rank` at the barrier that was passed last. */
 const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
+/* The first buffer of that call, in the memory of `rank`. */
+static inline char *ce_shm_first_of(const ce_shm *shm, int rank)
+{
+    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
+}
 
 /* slots.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
 void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);

@@ -5,7 +5,7 @@
  * numbered (base/seal.h), so that foreign, repeated or reordered frames and ranks that make different calls are
  * detected. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
- * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_run sends and receives
+ * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_move sends and receives
  * until the frames of all queues are complete. All ranks must have the same byte order. */
 #ifndef CS_COMM_TCP_H
 #define CS_COMM_TCP_H
@@ -57,10 +57,6 @@ struct ce_tcp {
 
 /* frames.c */
 
-/* Adds a frame to or from a rank. ce_tcp_frames_run moves all frames and returns when they are complete. */
-void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes);
-void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
-void ce_tcp_frames_run(ce_tcp *tcp);
 bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait); /* as ce_transport.move */
 void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the others that this rank closes and is not lost */
 void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* as ce_transport.lose */
