@@ -12,6 +12,8 @@ typedef struct {
     size_t count, named;
 } ce_jarguments;
 
+const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *name); /* NULL: not given */
+
 /* `self`: the value that is filtered or tested, or whose method is called. `given`: an argument for each parameter of
  * the entry, CS_V_ABSENT where none was given. `all`: the arguments as they were written. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
@@ -72,7 +74,5 @@ ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, c
 /* "%s" % values, and "{}".format(values) (format.c). */
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values);
 ce_jvalue ce_jformat_braces(ce_jrun *run, ce_jvalue format, const ce_jarguments *arguments);
-/* Sorts items stably by keys[i]; both are reordered. */
-void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse);
 
 #endif
