@@ -9,8 +9,6 @@
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
-/* True if backward needs the input: if the weight or the bias is trained, or there are adapters. */
-bool ce_linear_keeps(const cs_linear *linear);
 /* Returns a gradient for an operation that always writes one: the gradient of a trained parameter, or scratch memory if
  * the parameter is frozen. */
 cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param);

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 int32_t ce_alphabet_point(unsigned char byte); /* the character of a byte */
-int ce_alphabet_byte(int32_t point);           /* the byte of a character, or -1 */
 
 /* Decodes `size` bytes of UTF-8 at `token` to the bytes that its characters stand for. `bytes` must have room for
  * `size` bytes. Returns the number of bytes, or -1 if a character is not in the alphabet. */
