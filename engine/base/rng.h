@@ -48,6 +48,5 @@ CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 
 uint64_t ce_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
 double ce_rng_uniform(uint64_t key, uint64_t index);  /* uniform in [0, 1) */
-float ce_rng_normal(uint64_t key, uint64_t index);    /* normal, mean 0, standard deviation 1 (Box-Muller) */
 
 #endif

@@ -1,5 +1,5 @@
-/* init.c - initial values of parameters from (key, element). Normal values are those of ce_rng_normal, computed four
- * at a time, as one Philox counter gives them. */
+/* init.c - initial values of parameters from (key, element). Normal values are computed four at a time, as
+ * one Philox counter gives them, by the Box-Muller transform. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 
