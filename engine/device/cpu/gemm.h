@@ -4,6 +4,12 @@
 
 #include "device/cpu/cpu.h"
 
+/* Where the block of `block` elements that begins at `from` ends in [0, whole). */
+static inline int64_t ce_gemm_end(int64_t from, int64_t block, int64_t whole)
+{
+    return from + block < whole ? from + block : whole;
+}
+
 /* Whether gemm.c is compiled here for AVX2, the set of instructions for which the product is written. */
 bool ce_gemm_fits(void);
 size_t ce_gemm_scratch(void); /* bytes for each thread */
