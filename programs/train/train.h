@@ -2,6 +2,7 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
+#include "base/clock.h"
 #include "cspeed/cspeed.h"
 
 #include <stdio.h>
@@ -11,7 +12,6 @@ bool is_rank_zero(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
-double now(void);                                                          /* seconds */
 
 /* arguments.c: reads the command line and resolves the configuration; does not return after options such as --help */
 typedef struct {
@@ -103,7 +103,7 @@ typedef struct {
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1: none */
     double best, started;
-    double marked; /* the time, as now() gives it, up to which the budget has counted */
+    double marked; /* the time, as ce_clock_seconds() gives it, up to which the budget has counted */
 } session;
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
