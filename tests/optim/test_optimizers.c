@@ -1,6 +1,7 @@
 /* test_optimizers.c - the optimizers in the whole engine: 20 steps compared with PyTorch and reference
  * implementations (tests/golden/make_optim.py), on tensors of odd sizes that ranks cut anywhere, at every stage; and
  * with a checkpoint in between. */
+#include "device/table.h"
 #include "engine.h"
 #include "golden.h"
 #include "pieces.h"
