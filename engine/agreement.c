@@ -18,7 +18,7 @@ enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
 
 /* Keys that may differ between ranks: the device, and names of files and folders, because hosts may keep the same
  * things in different places. The contents are compared elsewhere: a model's config.json in this file, data by its
- * tokens in cs_data_open, a checkpoint by its checksums. `together`: the ranks use the named file or folder
+ * tokens in cs_data_open, a checkpoint by its checksums. If `together` is true, the ranks use the named file or folder
  * collectively, so the key must be set on all ranks or on none. */
 static const struct {
     const char *path;
@@ -55,7 +55,7 @@ static void add(void *to, const ce_listing *item)
                 json_object_set_new(to, item->path, json_is_null(item->value) ? json_null() : json_string("a name"));
             return;
         }
-    if (!item->idle) /* an idle key has no effect */
+    if (!item->idle) /* a key that is idle has no effect on this training */
         json_object_set(to, item->path, item->value);
 }
 
@@ -84,7 +84,7 @@ json_t *ce_agreement_facts(cs_engine *engine)
 
 /* ---- comparison ---- */
 
-/* On rank 0: the keys whose values differ between rank 0 and another rank. */
+/* On rank 0: the keys whose values on another rank are different from those on rank 0. */
 typedef struct {
     json_t *rank0, *named;
     char sentence[SENTENCE_BYTES];
@@ -127,7 +127,7 @@ static cs_status refuse(const difference *found)
                    found->sentence, more);
 }
 
-/* `texts` holds the JSON texts of all ranks, one after another; a text that equals rank 0's is empty. */
+/* `texts` holds the JSON texts of all ranks, one after another. A text that is equal to rank 0's text is left empty. */
 static cs_status compare_texts(const char *texts, const int64_t *sizes, int count)
 {
     difference found = { .rank0 = json_loadb(texts, (size_t)sizes[0], 0, NULL), .named = json_object() };
@@ -146,7 +146,8 @@ static cs_status compare_texts(const char *texts, const int64_t *sizes, int coun
     return status;
 }
 
-/* Digests differ: rank 0 finds the keys, and all ranks fail with its message. */
+/* Called if the digests of the ranks differ: rank 0 finds the keys that differ, and all ranks fail with rank 0's
+ * message. */
 static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
     int count = cs_comm_size(comm);

@@ -1,5 +1,6 @@
-/* backward.c - cs_backward: runs the units in reverse order, down to the first one that has a trained parameter; each
- * unit's gradient is reduced as soon as it is complete, at stages 0 and 1 in the last micro-batch of a step. */
+/* backward.c - cs_backward: runs the units in reverse order, down to the first unit that has a trained parameter. Each
+ * unit's gradient is reduced as soon as it is complete; at stages 0 and 1 this happens in the last micro-batch of a
+ * step. */
 #include "engine.h"
 
 static ce_micro micro_of(const cs_engine *engine)
@@ -34,15 +35,16 @@ static void recompute(cs_engine *engine, int i)
     ce_pass_let_go(engine->pass, x);
 }
 
-/* A CUDA graph has the same launches in every micro-batch, and the reduction is finished in the last one only. A
- * parameter server has no backward. */
+/* True if backward finishes the reduction of gradients. CUDA graphs cannot finish it, because they have the same
+ * launches in every micro-batch, and the reduction is finished in the last one only. Workers of a parameter server send
+ * their gradients in cs_step. */
 bool ce_backward_finishes(const cs_engine *engine)
 {
     return !engine->graphs && !engine->zero.served;
 }
 
-/* In the last micro-batch of a step the reduction is finished here too, so that it overlaps with the backward of the
- * units below. */
+/* In the last micro-batch of a step the reduction of a unit is finished here too, so that it overlaps with the backward
+ * of the next units. */
 static void reduce_gradients(cs_engine *engine, int i)
 {
     double started = ce_clock_seconds();
@@ -56,7 +58,7 @@ void ce_backward_units(cs_engine *engine)
 {
     int last = engine->model->count - 1, first = engine->model->first_trained;
     cs_tensor dy = cs_pass_dloss(engine->pass);
-    engine->ahead = last; /* forward left the last unit gathered */
+    engine->ahead = last; /* after forward the parameters of the last unit are still gathered */
     ce_graphs_backward(engine);
     for (int i = last; i >= first; i--) {
         cs_unit *unit = ce_walk_enter(engine, i, CS_UP);
@@ -74,7 +76,7 @@ void ce_backward_units(cs_engine *engine)
         reduce_gradients(engine, i);
         dy = dx;
     }
-    ce_pass_let_go(engine->pass, dy); /* dy is absent if the first unit was reached */
+    ce_pass_let_go(engine->pass, dy); /* dy is absent if the loop reached the first unit */
     ce_pass_let_go(engine->pass, engine->loss_rows);
     ce_pass_end(engine->pass);
     ce_graphs_end(engine);

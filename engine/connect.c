@@ -1,4 +1,5 @@
-/* connect.c - cs_init_distributed: opens the device of this rank and connects the ranks. cs_initialize calls it too. */
+/* connect.c - cs_init_distributed: opens the device of this rank and connects the ranks. cs_initialize calls this
+ * function too. */
 #include "engine.h"
 #include "base/log.h"
 
@@ -13,14 +14,15 @@ const char *ce_connect_kind(int device)
     return kinds[device];
 }
 
-/* What cs_config_close calls if no engine took device and comm. */
+/* Closes the device and the comm in cs_config_close, if no engine has taken them over. */
 static void disconnect(cs_config *config)
 {
     cs_comm_close(config->comm);
     ce_device_close(config->device);
 }
 
-/* Threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority. The replicas of one process share them. */
+/* Returns the number of threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority over the
+ * configuration. The replicas of one process share the threads. */
 static int threads_of(const ce_settings *settings)
 {
     const char *variable = getenv("OMP_NUM_THREADS");

@@ -1,7 +1,7 @@
 /* cpu_isa.c - all ranks whose device is a CPU use the same set of instructions.
  *
  * Kernels for different sets round differently, and replicas of the parameters must have the same bits on every rank.
- * Therefore all these ranks use the lowest set among their CPUs. */
+ * Therefore all ranks on CPUs use the lowest set that one of these CPUs has. */
 #include "engine.h"
 #include "base/log.h"
 

@@ -1,13 +1,14 @@
 /* dry_run.c - measures the memory of a run and lists its matrix products, by running forward and backward on a device
  * that computes nothing.
  *
- * The code is that of training, with the dry device and without a transport: the pools count how many rows are borrowed
- * at the same time, and the pass counts its bytes. Afterwards all memory is allocated at once. */
+ * The code is that of training, with this dry device and without a transport: the pools count how many of their buffers
+ * are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is allocated
+ * at once. */
 #include "engine.h"
 
 #include <stdlib.h>
 
-/* A tensor without memory; the dry device does not access it. */
+/* A tensor without memory. The device of the dry run does not access the elements of a tensor. */
 static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 {
     return cs_matrix((void *)64, dtype, rows, columns);
@@ -27,7 +28,8 @@ static void evaluate(cs_engine *engine, const ce_forward_input *input)
     ce_pass_end(engine->pass);
 }
 
-/* The peak is the maximum over all lengths, because the pass packs tensors differently for each length. */
+/* Runs a micro-batch of each length of the curriculum. The peak is the maximum over all lengths, because the pass packs
+ * tensors differently for each length. */
 static void walk_curriculum(cs_engine *engine)
 {
     for (int64_t length = 1; length < engine->length; length++) {
@@ -61,8 +63,8 @@ static cs_status open_pass(cs_engine *engine)
     return ce_pass_open(&engine->pass, &shape);
 }
 
-/* Runs a prediction with a new pass, whose peak is then that of the prediction. Sets *row to the bytes of a row of the
- * output. */
+/* Runs a prediction with a new pass, so that the peak of this pass is that of the prediction. Sets *row to the bytes of
+ * a row of the output. */
 static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *input, size_t *row)
 {
     CS_TRY(open_pass(engine));
@@ -73,7 +75,7 @@ static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *inpu
     return CS_OK;
 }
 
-/* Measures the passes of cs_predict and of contexts; `peak` is the peak of all other passes, in bytes. */
+/* Measures the memory of cs_predict and of contexts. `peak` is the peak of all other passes, in bytes. */
 static cs_status measure_predictions(cs_engine *engine, size_t peak)
 {
     const cs_model *model = engine->model;

@@ -10,16 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums in device memory: first over this rank's batches, in the end over all ranks. */
+/* The sums of an evaluation in device memory: first over this rank's batches, at the end over all ranks. */
 typedef struct {
     ce_exact loss, hits, pairs[CS_PAIR_MEANS];
     int64_t rows, pair_rows;
 } sums;
 
-/* Scratch in device memory; a tensor that is not wanted is absent. */
+/* Scratch tensors in device memory; a tensor that the evaluation does not need is absent. */
 typedef struct {
     cs_tensor hits;  /* (rows, 1) */
-    cs_tensor facts; /* ce_preference_rows.facts of a micro-batch */
+    cs_tensor facts; /* ce_preference_rows.facts of one micro-batch */
 } scratch;
 
 static cs_tensor alloc_matrix(cs_engine *engine, int64_t rows, int64_t columns)
@@ -46,7 +46,7 @@ static void close_scratch(cs_engine *engine, scratch *opened)
         ce_device_free(engine->device, opened->facts.data);
 }
 
-/* Adds the losses of one batch: of its rows, or of its pairs. */
+/* Adds the losses of one batch to the sums: one loss for each row, or for each pair in preference training. */
 static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums *all)
 {
     cs_stream *stream = cs_pass_stream(engine->pass);
@@ -60,13 +60,14 @@ static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums 
                      cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
 }
 
-/* Evaluates one batch: adds its losses and hits to *all, and its numbers of targets and pairs to *counted. */
+/* Evaluates one batch: adds its losses and its correct predictions (hits) to *all, and the numbers of its targets and
+ * pairs to *counted. */
 static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
 {
     const int32_t *target = batch->targets.data;
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (with->hits.data)
-        cs_op_fill(stream, with->hits, -1); /* -1 remains if the last unit does not count hits */
+        cs_op_fill(stream, with->hits, -1); /* -1 remains in `hits` if the last unit does not compute them */
     cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CS_PASS_EVALUATION,
                                                                    .inputs = batch->inputs,
                                                                    .targets = batch->targets,
@@ -98,7 +99,7 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* True if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own part of the
+/* True if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own shard of the
  * parameters. */
 static bool helps_rank0(const cs_engine *engine)
 {
@@ -111,7 +112,7 @@ typedef struct {
     int sharers; /* number of ranks that evaluate micro-batches */
 } shares;
 
-/* `batches` 0 means all of the data. */
+/* If `batches` is 0, all of the data is evaluated. */
 static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
     int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
@@ -123,14 +124,15 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
     return shared;
 }
 
-/* Number of this rank's micro-batch in `round`; -1: there is none, and the rank takes part without targets. */
+/* Number of this rank's micro-batch in `round`. -1: there is none, and the rank takes part with a batch without
+ * targets. */
 static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
     int64_t lane = round * shared->sharers + engine->lanes.own;
     return engine->lanes.own < shared->sharers && lane < shared->wanted ? lane : -1;
 }
 
-/* Counts the micro-batches that all ranks have evaluated in `round`. */
+/* Adds to the progress line the micro-batches that all ranks have evaluated in `round`. */
 static void advance(ce_progress *progress, const shares *shared, int64_t round)
 {
     int64_t left = shared->wanted - round * shared->sharers;
@@ -144,7 +146,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     scratch with = open_scratch(engine, hits);
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
-    ce_step_settle(engine); /* prints the messages about the previous step first */
+    ce_step_settle(engine); /* ce_step_settle prints the messages about the previous step first */
     ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
     for (int64_t round = 0; round < shared.rounds; round++) {
         cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
@@ -181,7 +183,8 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 
 /* ---- log-probabilities of pairs ---- */
 
-/* Copies the log-probabilities of a micro-batch's pairs to `logps`; its first pair has the number `first`. */
+/* Copies the log-probabilities of a micro-batch's pairs to `logps`. `first` is the number of the micro-batch's first
+ * pair. */
 static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t first, int64_t count)
 {
     int64_t pairs = cs_columns(facts);
@@ -195,8 +198,8 @@ static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t
     free(fetched);
 }
 
-/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks gives all
- * log-probabilities. */
+/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks is the
+ * log-probabilities of all pairs. */
 void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 {
     int64_t count = ce_windows_count(data->windows);
@@ -229,8 +232,8 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 /* ---- predictions ---- */
 
 /* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts return one row for
- * each text. For contexts the sum is an upper bound: for at most `length` rows, all tensors but the logits fit into
- * continuation.text, and the logits are added to that. */
+ * each text. For contexts the result is an upper bound: for at most `length` rows, all tensors but the logits fit into
+ * continuation.text bytes, to which the bytes of the logits are added. */
 static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
 {
     int64_t texts = input->inputs.shape[0];
@@ -250,8 +253,8 @@ void ce_evaluate_close(cs_engine *engine)
 }
 
 /* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, but a
- * prediction needs all wanted rows of it. If these rows need more than the memory of a step, predictions get memory of
- * their own. */
+ * prediction needs all wanted rows of that output. If these rows need more than the memory of a step, predictions get
+ * memory of their own. */
 static cs_status open_predictor(cs_engine *engine, size_t bytes)
 {
     const ce_settings *settings = engine->settings;
@@ -277,7 +280,7 @@ static cs_tensor predict(cs_engine *engine, const ce_forward_input *input)
     return output;
 }
 
-/* The output stays valid until the next call of a verb. */
+/* The output stays valid until the next public call. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
 {
     cs_unit *last = engine->model->units[engine->model->count - 1];

@@ -38,7 +38,8 @@ void ce_experts_close(cs_engine *engine)
     free(engine->experts.tokens);
 }
 
-/* The operations of a CPU, where alone there are experts, are complete when they return. */
+/* The counts are complete here, because only CPUs compute experts, and the operations of a CPU are complete when they
+ * return. */
 void ce_experts_count(cs_engine *engine)
 {
     for (int64_t i = 0; i < cells_of(engine); i++)
@@ -63,7 +64,8 @@ void ce_experts_sum(cs_engine *engine)
     memset(counting, 0, (size_t)cells * sizeof *counting);
 }
 
-/* Returns the tokens of the layer's busiest expert divided by the mean of the layer, and counts unused experts. */
+/* Returns the tokens of the layer's busiest expert divided by the mean over the layer's experts. Adds the number of
+ * experts without tokens to *unused. */
 static double imbalance_of(const int64_t *tokens, int64_t experts, int64_t *unused)
 {
     int64_t most = 0, all = 0;
@@ -79,7 +81,7 @@ cs_expert_load cs_expert_load_of(cs_engine *engine)
 {
     const ce_load *load = &engine->model->load;
     cs_expert_load result = { .layers = load->layers, .experts = load->experts, .tokens = engine->experts.tokens };
-    int64_t first = 0; /* tokens of the first layer; 0: this process has made no step */
+    int64_t first = 0; /* tokens of the first layer; 0 if this process has not made a step */
     ce_step_settle(engine);
     for (int64_t e = 0; load->layers > 0 && e < load->experts; e++)
         first += result.tokens[e];

@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True for a step that a dynamic loss scale skips because gradients overflowed. By such steps the scale finds its
- * value, so they are not counted. A loss that is not finite is always counted: the scale does not affect it. */
+/* True for a step that a dynamic loss scale skips because gradients overflowed. A dynamic loss scale finds its value by
+ * such steps, so these steps are not counted. A loss that is not finite is always counted, because the loss scale does
+ * not affect the loss. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
@@ -49,12 +50,12 @@ void ce_finite_give_up(cs_engine *engine, const char *why)
 
 typedef enum { IN_VALUE, IN_GRADIENT } place;
 
-/* A search for elements that are not finite: the operation for the gradient norm, which every device has, counts
- * them. */
+/* A search for elements that are not finite. The operation for the gradient norm counts them; every device has this
+ * operation. */
 typedef struct {
     cs_stream *stream;
     ce_exact *sum; /* in device memory */
-    int64_t seen;  /* sum->nonfinite when it was last read */
+    int64_t seen;  /* sum->nonfinite at the last read */
 } search;
 
 static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
@@ -69,7 +70,8 @@ static bool finds(search *s, void *elements, cs_dtype dtype, int64_t count)
 
 static const int64_t nowhere = INT64_MAX;
 
-/* Index, within the unit, of the first parameter whose part on this rank is not finite; `nowhere` if all are finite. */
+/* Returns the index, within the unit, of the first parameter whose shard on this rank is not finite; `nowhere` if all
+ * are finite. */
 static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
@@ -88,7 +90,8 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
     return found;
 }
 
-/* Name of the first such parameter over all ranks, in the model's order; NULL: none. Collective. */
+/* Returns the name of the first parameter, in the model's order, that is not finite on some rank; NULL if there is
+ * none. Collective. */
 static const char *find_first(cs_engine *engine, place where)
 {
     search s = { ce_device_stream(engine->device, CS_COMPUTE), ce_device_alloc(engine->device, sizeof *s.sum), 0 };
@@ -121,7 +124,8 @@ static const char *advice(const cs_engine *engine)
     return "a lower learning rate, a longer warm-up or gradient_clipping may prevent it";
 }
 
-/* Values are searched before gradients: one value that is not finite makes the gradients of many parameters so. */
+/* Values are searched before gradients, because one value that is not finite makes the gradients of many parameters not
+ * finite. */
 static void report(cs_engine *engine)
 {
     const ce_finite *finite = &engine->finite;
@@ -140,7 +144,8 @@ static void report(cs_engine *engine)
            advice(engine), limit);
 }
 
-/* Ends every rank with exit code 1, after which the launcher does not restart. Completes a save in progress first. */
+/* Ends every rank with exit code 1, so that the launcher does not restart the job. If a save is in progress, the
+ * function completes it first. */
 static void end_run(cs_engine *engine, const char *why)
 {
     if (ce_async_save_finish(engine) != CS_OK)
@@ -156,7 +161,7 @@ void ce_finite_report(cs_engine *engine)
     ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
-    if (finite->unreported && ce_served_is_async(engine)) /* the other ranks do not know of it */
+    if (finite->unreported && ce_served_is_async(engine)) /* the other ranks do not know of this step */
         ce_fatal(
             CS_NOT_FINITE,
             "step %lld of rank %d: the loss is %s and the norm of the gradients is %s; with cspeed.ps.async such a "

@@ -23,15 +23,16 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
         .keys = input->keys,
         .starts = input->starts,
         .sequences = input->sequences,
-        .no_dropout = ce_preference_is_on(engine), /* the two models are compared without dropout, as in TRL */
+        /* in preference training the two models are compared without dropout, as in TRL */
+        .no_dropout = ce_preference_is_on(engine),
         .hits = input->hits,
     };
 }
 
 /* Computes the gradient of the loss before the last unit's forward runs, so that the last unit may compute its own
- * gradients within forward (ce_backward_open prepares memory for them). All rows have the same weight here; cs_step
- * divides by the number of rows that have a target. The loss scale of this step has been known since the previous step
- * was judged. */
+ * gradients within forward (ce_backward_open prepares memory for them). Here all rows have the same weight; cs_step
+ * divides by the number of rows that have a target. The loss scale of this step is known already, since the previous
+ * step was judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
@@ -42,7 +43,8 @@ static void weigh(cs_engine *engine, int64_t rows)
         ce_preference_begin(engine);
 }
 
-/* Only the last row of a continued text predicts something new. In a batch of several texts each text has one row. */
+/* Predicts only the last row of a continued text, because only this row predicts a new token. In a batch of several
+ * texts each text has one row. */
 static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool continues)
 {
     if (continues && cs_pass_batch(engine->pass) == 1)
@@ -50,7 +52,8 @@ static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool con
     return unit->kind->predict(unit, engine->pass, x);
 }
 
-/* The last unit returns one loss for each row, or its prediction; every other unit returns rows x width. */
+/* Runs unit i. The last unit returns one loss for each row, or its prediction; every other unit returns rows x
+ * width. */
 static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const ce_forward_input *input)
 {
     cs_unit *unit = engine->model->units[i];
@@ -91,7 +94,7 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
         int mark = ce_pass_mark(engine->pass);
         cs_tensor y = run_unit(engine, i, x, &input);
         ce_pass_hold(engine->pass, y);
-        bool skipped = training && i < engine->model->first_trained; /* backward skips this unit */
+        bool skipped = training && i < engine->model->first_trained; /* backward does not run this unit */
         if (skipped || (recompute && i < last))
             ce_pass_rewind(engine->pass, mark);
         if (recompute && i < last && !skipped)
@@ -105,7 +108,8 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     return x;
 }
 
-/* Number of target rows. For tokens, only rows that have a target count; otherwise each sample counts as one row. */
+/* Number of rows that count in the loss. For tokens these are the rows that have a target; otherwise each sample is one
+ * row. */
 static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)
@@ -117,7 +121,7 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
     return counted;
 }
 
-/* Ends the program unless the micro-batch is full: the sizes of the pass's memory are fixed. */
+/* Ends the program unless the micro-batch is full, because the sizes of the pass's memory are fixed. */
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;
@@ -142,7 +146,8 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
 }
 
-/* One key for each sample, from the seed and the sample's number: dropout draws its random bits from it. */
+/* Derives one key for each sample from the seed and the sample's number. Dropout draws its random bits from this
+ * key. */
 static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
 {
     uint64_t seed = ce_rng_key((uint64_t)engine->settings->seed, "dropout");
@@ -168,7 +173,7 @@ static void compute_losses(cs_engine *engine, const cs_batch *batch)
     }
 }
 
-/* A parameter server computes no losses. Their number is needed for the verdict on the step. */
+/* A parameter server computes no losses, but the verdict on the step needs the number of losses. */
 static cs_tensor shape_of_losses(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;

@@ -1,17 +1,18 @@
 /* graphs.c - forward and backward of a micro-batch as two CUDA graphs, if cspeed.cuda_graphs is set.
  *
- * The launches of forward depend only on the shape of the batch and on whether it is the first of the step: the
- * gradients of the first batch overwrite the sums, and the last unit computes its gradients within forward. All else is
- * the same for every batch: before forward all rows of the pools are free and the pass is empty, and data that changes
- * between batches (tokens, dropout keys) is in device memory at an address that depends on the shape. The launches of
- * backward depend only on those of forward; the loss scale is in device memory too. Evaluation does not use graphs. */
+ * The launches of forward depend only on the shape of the batch and on whether the batch is the first of the step: the
+ * gradients of the first batch overwrite the sums, and the last unit computes its gradients within forward. All other
+ * facts are the same for every batch: before forward all buffers of the pools are free and the pass is empty, and data
+ * that changes between batches (tokens, dropout keys) is in device memory at an address that depends on the shape. The
+ * launches of backward depend only on those of forward; the loss scale is in device memory too. Evaluation does not use
+ * graphs. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/rng.h"
 
 #include <string.h>
 
-/* The reason why graphs cannot be used; NULL: they can. */
+/* The reason why graphs cannot be used; NULL if they can. */
 static const char *obstacle(const cs_engine *engine)
 {
     if (!ce_device_has_graphs(engine->device))
@@ -31,8 +32,8 @@ void ce_graphs_open(cs_engine *engine)
         ce_log(CS_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* No rank captures the profiled pass: profiling waits for each unit, and NCCL needs a call to be captured on all ranks
- * or on none. */
+/* No rank captures the pass that is profiled, because profiling waits for each unit, and NCCL requires that a call is
+ * captured on all ranks or on none. */
 void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
 {
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));

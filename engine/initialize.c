@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Opens the model described by cspeed.model: an object, or a folder that contains config.json. */
+/* Opens the model that cspeed.model describes: a JSON object, or a folder that contains config.json. */
 static cs_status open_named_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -32,8 +32,8 @@ static cs_status open_named_model(cs_engine *engine)
     return status;
 }
 
-/* If the model comes from a folder, windows longer than its number of positions are cut, because the folder's author
- * chose that number. If the configuration itself describes the model, longer windows are an error. */
+/* If the model comes from a folder, windows longer than the model's number of positions are cut, because the folder's
+ * author chose that number. If the configuration itself describes the model, longer windows are an error. */
 static cs_status fit_windows(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -72,7 +72,7 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
-/* A replica has a device and a comm of its own, whose only rank it is. */
+/* A replica has its own device, and its own comm with this replica as the only rank. */
 static cs_status open_apart(cs_engine *engine)
 {
     CS_TRY(ce_connect_device(&engine->device, engine->config));
@@ -89,7 +89,7 @@ static cs_status open_world(cs_engine *engine)
         CS_TRY(ce_connect(config));
     engine->comm = config->comm;
     engine->device = config->device;
-    config->disconnect = NULL; /* from here on the engine closes both */
+    config->disconnect = NULL; /* from now on the engine closes the comm and the device */
     if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
         return ce_fail(
             CS_UNSUPPORTED,
@@ -112,7 +112,7 @@ static void say_padding(const cs_memory *memory)
                (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
 }
 
-/* Whether the ranks of this rank's group of hybrid sharding can compute with one copy of the parameters. */
+/* True if the ranks of this rank's group of hybrid sharding can compute with one common copy of the parameters. */
 static bool has_common(const cs_engine *engine)
 {
     cs_world group = engine->world;
@@ -124,7 +124,8 @@ static bool has_common(const cs_engine *engine)
     return ce_comm_has_common(&group, engine->settings->comm);
 }
 
-/* Hybrid sharding: opens the comm of this rank's group, and that of the ranks which have the same part. */
+/* Hybrid sharding: opens the comm of this rank's group, and the comm of the ranks that have the same shard in other
+ * groups. */
 static cs_status open_groups(cs_engine *engine)
 {
     int rank = engine->world.rank, size = engine->settings->shard_size;
@@ -137,7 +138,7 @@ static cs_status open_groups(cs_engine *engine)
     return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
 }
 
-/* Sets engine->zero, opens the pools and measures the memory needed. */
+/* Sets engine->zero, opens the pools and measures the memory that this rank needs. */
 static cs_status measure(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -157,7 +158,8 @@ static cs_status measure(cs_engine *engine)
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
     engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
     if (settings->mode == CS_MODE_PS)
-        ce_served_place(engine, 0); /* a server measures what a worker needs, for the products of matrices */
+        /* a server, too, measures as a worker, because all ranks need the list of a worker's matrix products */
+        ce_served_place(engine, 0);
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
@@ -214,7 +216,7 @@ static cs_status open_shards(cs_engine *engine)
     return ce_adapter_load(engine);
 }
 
-/* Logs the data types and the clipping limit; with mixed precision, the types of each kind of operation. */
+/* Logs the data types and the clipping limit and, with mixed precision, the types of each kind of operation. */
 static void say_precision(const ce_settings *settings)
 {
     const ce_precision *types = &settings->precision;
@@ -230,7 +232,7 @@ static void say_precision(const ce_settings *settings)
                ce_precision_name(row.gives));
 }
 
-/* Decides which parameters are frozen, and the shapes that depend on the kind of device. */
+/* Decides which parameters are frozen, and computes the shapes that depend on the kind of device. */
 static cs_status lay_out(cs_engine *engine, const char *kind)
 {
     CS_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
@@ -333,7 +335,8 @@ void cs_destroy(cs_engine *engine)
         return;
     ce_replicas_close(engine->replicas);
     if (engine->device && engine->comm)
-        ce_walk_settle(engine); /* a program may close the engine in the middle of a step */
+        /* the streams may be busy, because a program may close the engine in the middle of a step */
+        ce_walk_settle(engine);
     ce_step_settle(engine);
     ce_served_async_close(engine);
     ce_finite_close(engine);
@@ -370,7 +373,8 @@ void cs_destroy(cs_engine *engine)
     free(engine);
 }
 
-/* Measures memory by a dry run only: no device or transport is opened. `memory` NULL: only the model is opened. */
+/* Measures memory by a dry run only: no device or transport is opened. If `memory` is NULL, only the model is
+ * opened. */
 static cs_status estimate(cs_engine *engine, cs_memory *memory)
 {
     CS_TRY(cs_config_finish(engine->config));

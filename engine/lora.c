@@ -1,11 +1,12 @@
-/* lora.c - the section cspeed.lora: which layers get adapters, and what a checkpoint says about them. */
+/* lora.c - the section cspeed.lora of the configuration: which layers get adapters, and what a checkpoint records about
+ * the adapters. */
 #include "engine.h"
 #include "base/log.h"
 #include "config/resolve.h"
 
 #include <string.h>
 
-/* PEFT's default targets, for the families that cspeed knows. */
+/* The layers to which PEFT adds adapters by default, for the families that cspeed knows. */
 static const struct {
     const char *type, *targets[4];
 } families[] = {
@@ -22,7 +23,7 @@ static const struct {
     { "gemma3_text", { "q_proj", "v_proj" } },
 };
 
-/* Returns a new list; NULL: PEFT has no default targets for this family. */
+/* Returns a new list; NULL if PEFT has no default targets for this family. */
 static json_t *usual_targets(const cs_engine *engine)
 {
     const char *type = json_string_value(json_object_get(engine->model_json, "model_type"));
@@ -59,7 +60,8 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     return CS_OK;
 }
 
-/* PEFT's DoRA with dropout computes the product of the weights twice, of the input and of what dropout leaves of it. */
+/* Refuses dropout with DoRA. There PEFT computes the product of the weights twice: with the input, and with the input
+ * after dropout. */
 static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 {
     engine->facts.cpu_only = "DoRA";

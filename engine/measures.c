@@ -1,4 +1,4 @@
-/* measures.c - counts of an evaluation, and the ratios that are formed of them. */
+/* measures.c - the counts of a two-class evaluation, and the ratios that are computed from them. */
 #include "cspeed/measures.h"
 
 #include "engine.h"

@@ -1,4 +1,4 @@
-/* memory_fit.c - checks before allocation that a run fits into device memory; the error lists the sizes. */
+/* memory_fit.c - checks before allocation that a run fits into device memory. The error message lists the sizes. */
 #include "engine.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static size_t add_line(char *text, size_t room, size_t used, const char *what, s
     return used + (size_t)snprintf(text + used, room - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
 }
 
-/* Lists settings that would reduce memory and are not used yet. */
+/* Lists settings that would reduce memory and that this run does not use. */
 static void advise(const cs_engine *engine, char *text, size_t room)
 {
     const ce_settings *settings = engine->settings;
@@ -26,8 +26,8 @@ static void advise(const cs_engine *engine, char *text, size_t room)
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
-/* Bytes of device memory that this rank may allocate; 0: not known. The CPU ranks of one host share its memory; a
- * barrier ensures that all of them read the free size before the first allocates. */
+/* Bytes of device memory that this rank may allocate; 0 if they are not known. The CPU ranks of one host share the
+ * host's memory; a barrier ensures that all of them read the free size before one of them allocates. */
 static size_t find_room(const cs_engine *engine, int *sharers)
 {
     bool cpu = strcmp(ce_device_kind(engine->device), "cpu") == 0;

@@ -15,7 +15,7 @@ static void add_traffic(cs_engine *engine, cs_mode_costs *costs)
 
 static void add_staleness(cs_engine *engine, cs_mode_costs *costs)
 {
-    int first = engine->lanes.count; /* the first server's rank */
+    int first = engine->lanes.count; /* the rank of the first server */
     costs->levels = engine->settings->ps.staleness + 1;
     costs->ahead = ce_collective_memory((size_t)costs->levels * sizeof *costs->ahead);
     for (int64_t i = 0; i < costs->levels; i++)

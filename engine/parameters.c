@@ -1,4 +1,4 @@
-/* parameters.c - the parameters of a model by name, the part of each that this rank holds, and the parameter groups. */
+/* parameters.c - the parameters of a model by name, this rank's shard of each parameter, and the parameter groups. */
 #include "engine.h"
 #include "base/must.h"
 

@@ -1,10 +1,11 @@
-/* phase.c - begin and end of a training phase: order of the calls, clocks, memory report, profilers. */
+/* phase.c - begin and end of a training phase: checks the order of the calls, reads clocks, and calls memory report and
+ * profilers. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/trace.h"
 
-/* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after it. */
+/* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after the end of the phase. */
 static const struct {
     const char *verb, *range, *before, *after;
     ce_phase due, next;
@@ -13,7 +14,8 @@ static const struct {
                      CS_BACKWARD },
     [CS_BACKWARD] = { "cs_backward", "backward", "Engine before backward", "Engine after backward", CS_BACKWARD,
                       CS_STEP },
-    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD }, /* report.c prints `after` */
+    /* report.c prints the line `after` of CS_STEP */
+    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD },
     [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
 };
 
@@ -75,7 +77,7 @@ static void report_step(cs_engine *engine)
     ce_beat_step(engine->metrics.step);
 }
 
-/* An evaluation between two steps counts neither for the time nor for the operations of the next step. */
+/* Excludes an evaluation between two steps from the time and the operations of the next step. */
 static void exclude_from_step(cs_engine *engine)
 {
     engine->started += lap(engine);

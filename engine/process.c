@@ -1,4 +1,4 @@
-/* process.c - helper processes, and a map over a pool of them. */
+/* process.c - helper processes, and cs_pool_map, which divides calls among a pool of processes. */
 #include "cspeed/process.h"
 
 #include "base/clock.h"
@@ -19,7 +19,7 @@
 struct cs_process {
     pid_t pid;
     bool ended;
-    int code; /* valid if ended */
+    int code; /* exit code, valid if `ended` is true */
 };
 
 /* ---- one process ------------------------------------------------------------------------------ */
@@ -30,7 +30,7 @@ cs_status cs_process_start(cs_process **process, int (*run)(void *argument), voi
     *process = calloc(1, sizeof **process);
     if (!*process)
         return ce_fail(CS_NO_MEMORY, "no memory for a process");
-    fflush(NULL); /* otherwise the child would write the buffered output again */
+    fflush(NULL); /* without fflush the child would write the buffered output again */
     pid_t pid = fork();
     if (pid < 0) {
         free(*process);
@@ -54,7 +54,7 @@ int64_t cs_process_id(const cs_process *process)
     return process->pid;
 }
 
-/* Returns true if the process has ended. With the flag WNOHANG it does not wait. */
+/* Returns true if the process has ended. With the flag WNOHANG the function does not wait. */
 static bool reap(cs_process *process, int flags)
 {
     int status = 0;
@@ -64,7 +64,7 @@ static bool reap(cs_process *process, int flags)
     if (process->ended || found == 0)
         return process->ended;
     if (found < 0)
-        status = 1 << 8; /* other code has reaped it, so its exit code is unknown */
+        status = 1 << 8; /* other code has reaped the process, so its exit code is unknown */
     process->ended = true;
     process->code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     return true;
@@ -97,7 +97,7 @@ void cs_process_close(cs_process *process)
 /* ---- a pool ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    _Atomic int64_t next, done; /* the next index, and how many calls have returned */
+    _Atomic int64_t next, done; /* the next index; the number of calls that have returned */
     int64_t count;
     size_t result_bytes;
     void (*run)(void *argument, int64_t index, void *result);
@@ -115,7 +115,7 @@ static int work(void *argument)
     return 0;
 }
 
-/* Waits for the workers in any order, so that one that fails ends the others soon. */
+/* Waits for the workers in any order, so that a worker that fails ends the others soon. */
 static cs_status await_workers(cs_process **workers, int count)
 {
     for (int running = count; running > 0;) {

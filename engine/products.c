@@ -1,8 +1,8 @@
 /* products.c - cspeed.products: by which method CPUs multiply matrices.
  *
  * The methods round differently, and replicas of the parameters must have the same bits on every rank. Therefore rank 0
- * measures those methods that the CPUs of all ranks offer, and all ranks use its choice. A checkpoint records the
- * choice, and a run that continues the checkpoint uses it again. */
+ * measures those methods that the CPUs of all ranks offer, and all ranks use the choice of rank 0. A checkpoint records
+ * the choice, and a run that continues the checkpoint uses the same choice. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -10,13 +10,13 @@
 
 #include <stdio.h>
 
-/* If a micro-batch has fewer than min_flops floating-point operations, a measurement is not worth its time, and FIXED
- * is used. A measurement takes at most most_seconds. */
+/* If a micro-batch has fewer than min_flops floating-point operations, a measurement is not worth its time, and the
+ * method FIXED is used. A measurement takes at most most_seconds. */
 static const double min_flops = 1e9, most_seconds = 0.045;
 
-/* A share of the roof (the highest measured speed) that an undisturbed measurement of large products exceeds. If the
- * share is lower, other ranks or programs may have used the memory at the same time, which slows some methods more than
- * others. */
+/* The smallest acceptable result of a measurement, as a share of the roof (the highest measured speed). An undisturbed
+ * measurement of large products exceeds this share. A lower share may mean that other ranks or programs used the memory
+ * at the same time, which slows some methods more than others. */
 static const double min_share = 0.65;
 
 static bool may(unsigned methods, ce_method method)
@@ -24,7 +24,7 @@ static bool may(unsigned methods, ce_method method)
     return methods & 1u << method;
 }
 
-/* ---- the choice as one line of text ---- */
+/* ---- the choice of methods as one line of text ---- */
 
 /* Writes which methods the products of this model use, for example "native for 13 shapes, sgemm for 2". */
 static void summarize(char text[128], const ce_product_list *list, const ce_product_choice *choice)
@@ -49,10 +49,10 @@ static void say(const ce_product_list *list, const ce_product_choice *choice, co
            text, 100 * measured->share, 1e-9 * measured->roof, measured->cached ? "before" : "now");
 }
 
-/* ---- the choice of rank 0 ---- */
+/* ---- the choice of methods on rank 0 ---- */
 
-/* Prints, in one line, all that a measurement depends on. The number of uses of each class is left out, so that runs
- * that differ only in recomputation or evaluation use the same choice. */
+/* Prints, in one line, everything on which a measurement depends. The number of uses of each class of products is left
+ * out, so that runs that differ only in recomputation or evaluation use the same choice. */
 static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_product_list *list, unsigned methods)
 {
     int used = snprintf(key, CS_PRODUCTS_KEY, "cspeed %s, %s, methods %x:", CS_VERSION, ce_device_products_on(device),
@@ -65,7 +65,7 @@ static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_pro
     }
 }
 
-/* Measures again if the first result is poor, and keeps the better one; a poor result is not cached. */
+/* Measures a second time if the first result is poor, and keeps the better result. A poor result is not cached. */
 static void measure(cs_device *device, const ce_product_list *list, unsigned methods, ce_products_measured *measured)
 {
     char key[CS_PRODUCTS_KEY];
@@ -121,7 +121,7 @@ static void intersect(cs_engine *engine, unsigned offered)
         engine->products.common |= (unsigned)flags[method] << method;
 }
 
-/* Replaces the choice by rank 0's. Collective. */
+/* Replaces this rank's choice of methods by rank 0's choice. Collective. */
 static void share(cs_engine *engine, ce_product_choice *choice)
 {
     union {
@@ -185,7 +185,7 @@ static bool differ(const ce_product_list *list, const ce_product_choice *a, cons
     return false;
 }
 
-/* All ranks read the same record and know the same common methods, so they all decide alike. */
+/* All ranks read the same record and know the same common methods, so all ranks decide alike. */
 void ce_products_resume(cs_engine *engine, json_t *provenance)
 {
     const char *text = json_string_value(json_object_get(provenance, "products"));

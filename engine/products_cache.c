@@ -1,6 +1,6 @@
-/* products_cache.c - measured choices of products, kept on disk: one file for each key, whose name is a hash of the
- * key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last line that shows that the file
- * is complete. */
+/* products_cache.c - measured choices of methods for matrix products, kept on disk: one file for each key, whose name
+ * is a hash of the key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last line that
+ * shows that the file is complete. */
 #include "products_cache.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -14,8 +14,8 @@
 
 static const char last_line[] = "whole\n";
 
-/* Writes the path of the key's file; makes its folders if `make`. Returns false if neither XDG_CACHE_HOME nor HOME
- * gives a usable path. */
+/* Writes the path of the key's file to `path`; if `make` is true, also creates the folders of this path. Returns false
+ * if neither XDG_CACHE_HOME nor HOME gives a usable path. */
 static bool find(char path[PATH_MAX], const char *key, bool make)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -26,7 +26,7 @@ static bool find(char path[PATH_MAX], const char *key, bool make)
     if (length < 0 || length >= (int)sizeof base)
         return false;
     snprintf(path, PATH_MAX, "%s/cspeed", base);
-    if (make) { /* errors are ignored here: without the folders, writing the file fails */
+    if (make) { /* errors of mkdir are ignored: without the folders, writing the file fails */
         mkdir(base, 0777);
         mkdir(path, 0777);
     }

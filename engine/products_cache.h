@@ -1,4 +1,4 @@
-/* products_cache.h - measured choices of products, kept on disk for later runs. */
+/* products_cache.h - measured choices of methods for matrix products, kept on disk for later runs. */
 #ifndef CS_PRODUCTS_CACHE_H
 #define CS_PRODUCTS_CACHE_H
 
@@ -8,14 +8,14 @@ enum { CS_PRODUCTS_KEY = 8192 };
 
 typedef struct {
     ce_product_choice choice;
-    double share, roof; /* share: from ce_products_pick; roof: FLOP/s of one thread */
+    double share, roof; /* share: the result of ce_products_pick; roof: FLOP/s of one thread */
     bool cached;
 } ce_products_measured;
 
-/* The files are in $XDG_CACHE_HOME/cspeed, or ~/.cache/cspeed; the key is one line of text. _get returns false if the
- * file is missing, damaged or of another key. A damaged file and a failed write are only logged, as debug. If another
- * process has written under this key in the meantime, _put replaces *measured by that result, so that runs that start
- * together use the same choice. */
+/* The files are in $XDG_CACHE_HOME/cspeed, or in ~/.cache/cspeed; the key is one line of text. ce_products_cache_get
+ * returns false if the file is missing, damaged or of another key. A damaged file and a failed write are only logged,
+ * at the level debug. If another process has written a result under this key in the meantime, ce_products_cache_put
+ * replaces *measured by that result, so that runs that start together use the same choice. */
 bool ce_products_cache_get(const char *key, ce_products_measured *measured);
 void ce_products_cache_put(const char *key, ce_products_measured *measured);
 

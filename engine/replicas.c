@@ -1,10 +1,11 @@
-/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread.
- * The engine that the program uses is the master and the first replica. In each step it hands its parameters to the
- * other replicas, divides the batch among all, adds the gradients of all to its own in the order of the ranks'
- * all-reduce, and updates the parameters alone.
+/* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread. The
+ * engine that the program uses is the master and the first replica. In each step the master copies its parameters to
+ * the other replicas, divides the batch among all replicas, adds the gradients of the other replicas to its own in the
+ * order of the ranks' all-reduce, and updates the parameters alone.
  *
- * A replica is an engine of a world of one rank without optimizer state. Its thread opens it, because operations of
- * a device belong to the thread that opened the device, and then carries out the master's commands. */
+ * A replica is an engine of a world of one rank without optimizer state. The thread of a replica opens its engine,
+ * because operations of a device belong to the thread that opened the device. The thread then carries out the master's
+ * commands. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -18,28 +19,28 @@ typedef struct {
     cs_engine *engine;
     pthread_t thread;
     bool started;
-    int number; /* from 1; the master is replica 0 */
+    int number; /* number of this replica, from 1; the master is replica 0 */
     cs_status status;
-    char why[512]; /* the message of a failed OPEN */
+    char why[512]; /* the message, if the command OPEN has failed */
 } replica;
 
 struct ce_replicas {
     cs_engine *master;
-    int count;             /* without the master */
+    int count;             /* number of replicas without the master */
     const void **inputs;   /* [count + 1] operands of a reduction */
-    const cs_batch *batch; /* of all replicas */
+    const cs_batch *batch; /* the batch of all replicas */
     pthread_mutex_t lock;  /* protects the fields from here to `busy` */
     pthread_cond_t ordered, done;
-    int64_t orders; /* number of commands so far */
+    int64_t orders; /* number of commands given so far */
     command order;
-    int busy; /* replicas that have not finished the last command */
+    int busy; /* number of replicas that have not finished the last command */
     ce_replica_costs costs;
     replica each[];
 };
 
 /* ---- the threads ---- */
 
-/* The samples of replica `number` in a batch of all replicas. */
+/* Returns the samples of replica `number` in a batch of all replicas. */
 static cs_tensor slice(const cs_engine *engine, cs_tensor all, int number)
 {
     int64_t rows = engine->sequences, columns = cs_columns(all);

@@ -1,33 +1,35 @@
 /* served_async.c - a parameter server without common steps, cspeed.ps.async: a server applies the gradients of each
- * worker when they come, and the worker then goes on with the newest values.
+ * worker when they arrive, and the worker then goes on with the newest values.
  *
  * Staleness is bounded as in the stale synchronous parallel model (Ho et al., NIPS 2013): a server counts the steps of
  * each worker, and gives no values to a worker that would begin a step more than cspeed.ps.staleness steps ahead of the
- * slowest one. The slowest worker is never held back, so no two workers wait for each other. Each server counts by
- * itself; servers exchange nothing. The order in which gradients come depends on time, and so do the results. */
+ * slowest worker. The slowest worker never has to wait, so no two workers wait for each other. Each server counts by
+ * itself; servers exchange nothing. The order in which gradients arrive depends on time, and therefore the results
+ * depend on time too. */
 #include "engine.h"
 #include "base/must.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-enum { PAUSE = 50 * 1000 }; /* nanoseconds between two looks for gradients */
+enum { PAUSE = 50 * 1000 }; /* nanoseconds between two checks for arrived gradients */
 
-/* What a worker sends before its gradients. */
+/* The message that a worker sends before its gradients. */
 typedef struct {
     ce_step_sums sums;
-    ce_update_terms terms; /* `gate` and `t` are the server's */
-    bool leaves;           /* the worker ends, and sends no gradients */
+    ce_update_terms terms; /* the server replaces `gate` and `t` by its own values */
+    bool leaves;           /* true: the worker ends, and sends no gradients */
 } announcement;
 
-/* Only servers use the fields below `from`. */
+/* The member `from` is used on servers and workers, all other members only on servers. */
 struct ce_served_async {
-    announcement *from; /* [workers] on a server; on a worker one element, its own */
-    cs_work **coming;   /* [workers] the pending receive into from[worker]; NULL: the worker has left */
-    int64_t *steps;     /* [workers] steps that each worker has done */
-    bool *held;         /* [workers] true: the worker waits for values */
-    int64_t *ahead;     /* [staleness + 1] ahead[k]: number of steps that began k steps ahead of the slowest worker */
-    int64_t rounds;     /* steps that every worker has done, or must do before the step returns */
+    announcement *from; /* announcements: [workers] on a server; on a worker one element, its own announcement */
+    cs_work **coming;   /* [workers] the pending receive into from[worker]; NULL if the worker has left */
+    int64_t *steps;     /* [workers] number of steps that each worker has done */
+    bool *held;         /* [workers] true if the worker waits for values */
+    /* [staleness + 1] ahead[k] is the number of steps that began k steps ahead of the slowest worker */
+    int64_t *ahead;
+    int64_t rounds; /* number of steps that every worker has done when the server's step returns */
 };
 
 bool ce_served_is_async(const cs_engine *engine)
@@ -102,7 +104,8 @@ size_t ce_served_async_sent(const cs_engine *engine)
     return (size_t)engine->served.servers * sizeof(announcement);
 }
 
-/* One server after the other: a server that gives values to this worker then never waits for another server. */
+/* Exchanges with one server after the other, so that a server that gives values to this worker never waits for another
+ * server. */
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms)
 {
     announcement *own = engine->async->from;
@@ -131,7 +134,7 @@ static int64_t slowest(const cs_engine *engine)
     return least;
 }
 
-/* Waits for the announcement of any worker; looks first at the worker after `last`. */
+/* Waits for the announcement of any worker. Each search begins with the worker after `last`. */
 static int next_worker(cs_engine *engine, int last)
 {
     int workers = engine->lanes.count;
@@ -161,7 +164,7 @@ static void apply(cs_engine *engine, int worker)
     ce_walk_settle(engine);
 }
 
-/* Gives the newest values to each waiting worker whose next step does not begin too far ahead. */
+/* Sends the newest values to each waiting worker whose next step begins at most cspeed.ps.staleness steps ahead. */
 static void give(cs_engine *engine)
 {
     ce_served_async *async = engine->async;
@@ -177,7 +180,7 @@ static void give(cs_engine *engine)
     }
 }
 
-/* A worker may end before slower workers, but not with fewer steps than this server. */
+/* Checks that a worker that ends has done as many steps as this server. A worker may end before slower workers. */
 static void check_end(const ce_served_async *async, int worker)
 {
     if (async->steps[worker] < async->rounds)

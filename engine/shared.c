@@ -20,11 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LONGEST 1e9 /* seconds; as good as no limit */
+#define LONGEST 1e9 /* seconds, long enough to mean no limit */
 
 /* ---- times and memory ------------------------------------------------------------------------- */
 
-/* The time of CLOCK_MONOTONIC after which a wait of `seconds` is over. */
+/* Returns the time of CLOCK_MONOTONIC at which a wait of `seconds` ends. */
 static double deadline_of(double seconds)
 {
     return ce_clock_seconds() + (seconds < 0 ? LONGEST : fmin(seconds, LONGEST));
@@ -53,7 +53,7 @@ static void unmap(void *memory, size_t bytes)
 /* ---- queue ------------------------------------------------------------------------------------ */
 
 struct cs_queue {
-    int ends[2]; /* messages are put into the first and got from the second */
+    int ends[2]; /* put writes messages to ends[0], and get reads them from ends[1] */
 };
 
 cs_status cs_queue_open(cs_queue **queue)
@@ -79,7 +79,7 @@ cs_status cs_queue_put(cs_queue *queue, const void *message, size_t bytes)
     return sent < 0 ? ce_fail_errno(CS_IO_ERROR, errno, "a message could not be put into a queue") : CS_OK;
 }
 
-/* Another process may get the message for which poll returned, so that this one waits again. */
+/* Another process may take the message that poll has reported; then this process waits again. */
 int64_t cs_queue_get(cs_queue *queue, void *message, size_t room, double seconds)
 {
     double until = deadline_of(seconds);

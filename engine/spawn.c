@@ -1,7 +1,7 @@
 /* spawn.c - cs_spawn: runs a world of ranks as child processes of this process, and waits for all of them.
  *
- * A rank that fails writes its message to memory that it shares with the parent. The children are killed when the
- * parent ends, and when one of them fails. */
+ * A rank that fails writes its message to memory that it shares with the parent. All children are killed when the
+ * parent ends, and when one child fails. */
 #include "cspeed/cspeed.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -22,12 +22,13 @@
 enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
-    pid_t pid;                     /* 0: not running */
+    pid_t pid;                     /* process id; 0 if the child does not run */
     int status;                    /* from waitpid */
-    char sentence[SENTENCE_BYTES]; /* written by the child */
+    char sentence[SENTENCE_BYTES]; /* the error message, which the child writes */
 } child;
 
-/* Listens on a free port. Rank 0 inherits the socket, so no other process can take the port before the rendezvous. */
+/* Listens on a free port. Rank 0 inherits the listening socket, so no other process can take the port before the
+ * rendezvous. */
 static cs_status listen_somewhere(int *listener, int *port)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -61,7 +62,7 @@ static void set_world(int rank, int ranks, int listener, int port, const char *j
         set_number("CSPEED_MASTER_FD", listener);
     else
         close(listener);
-    unsetenv("CSPEED_BEAT_FD"); /* this descriptor belongs to the parent */
+    unsetenv("CSPEED_BEAT_FD"); /* the descriptor of CSPEED_BEAT_FD belongs to the parent */
     unsetenv("CSPEED_BOUND");   /* the ranks share this process's cores */
 }
 
@@ -81,7 +82,7 @@ static cs_status start(child *children, int ranks, int listener, int port, int (
     pid_t parent = getpid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     snprintf(job, sizeof job, "spawn-%d-%lld", (int)parent, (long long)now.tv_sec * 1000000000 + now.tv_nsec);
-    fflush(NULL); /* otherwise each child would write the buffered output again */
+    fflush(NULL); /* without fflush each child would write the buffered output again */
     for (int i = 0; i < ranks; i++) {
         pid_t pid = fork();
         if (pid < 0)
@@ -112,8 +113,8 @@ static void end_all(child *children, int ranks)
     }
 }
 
-/* Collects children that have ended; returns the index of a failed one, or -1. CS_NO_PEER is a consequence of another
- * failure: if several children failed, one with another status is returned. */
+/* Collects children that have ended. Returns the index of a child that failed, or -1. CS_NO_PEER is a consequence of
+ * another failure: if several children failed, the result is a child with another status. */
 static int reap(child *children, int ranks, int *running)
 {
     int first = -1;

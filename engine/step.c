@@ -1,5 +1,5 @@
-/* step.c - cs_step: at the gradient accumulation boundary gradients are reduced, judged and clipped, and parameters
- * are updated and published. */
+/* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the step counts,
+ * clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* Makes all later operations wait for the collectives that were started, so that they see the results. */
+/* Makes all later operations on the compute stream wait for the collectives that were started, so that the operations
+ * see the results. */
 static void follow_comm(cs_engine *engine)
 {
     ce_stream_follow(ce_device_stream(engine->device, CS_COMPUTE), ce_device_stream(engine->device, CS_COMM));
@@ -57,8 +58,9 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* True if the verdict on this step is read one step later. The verdict is read at once for LAMB and Muon, which need it
- * on the host before their update (zero/update.c), and on a CPU, where that costs nothing. */
+/* True if the verdict on this step (whether the step counts) is read one step later. The verdict is read at once for
+ * LAMB and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where reading it at once
+ * costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -70,7 +72,8 @@ static bool reads_late(const cs_engine *engine)
 
 /* ---- reading the verdict ---- */
 
-/* Updates the loss scale and prints DeepSpeed's lines about it. A step without a target leaves the scale as it is. */
+/* Updates the loss scale and prints DeepSpeed's lines about it. A step without a target does not change the loss
+ * scale. */
 static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 {
     const char *said = "";
@@ -97,16 +100,18 @@ bool ce_step_settle(cs_engine *engine)
     metrics->tokens += verdict->targets;
     metrics->skipped += !moved;
     ce_preference_report(&metrics->preference, verdict->pairs);
-    engine->updates += ce_served_is_async(engine) ? engine->lanes.count : moved; /* one update for each worker */
+    /* an asynchronous step contains one update for each worker */
+    engine->updates += ce_served_is_async(engine) ? engine->lanes.count : moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
     engine->save_asked |= verdict->save_asked > 0;
-    ce_finite_count(engine, verdict); /* before update_scale changes the scale of this step */
+    ce_finite_count(engine, verdict); /* this call comes before update_scale changes the loss scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }
 
-/* Collective: all ranks have read the same verdict by now, although some may have read it earlier for its numbers. */
+/* Continues the save in progress. Collective: by now all ranks have read the same verdict, although some ranks may have
+ * read it earlier for its numbers. */
 static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
@@ -116,7 +121,7 @@ static void continue_saving(cs_engine *engine)
 
 /* ---- the step ---- */
 
-/* Completes the reduction of the gradients of all micro-batches. Its time belongs to backward. */
+/* Completes the reduction of the gradients of all micro-batches. The time for this is counted as time of backward. */
 static void finish_gradients(cs_engine *engine)
 {
     bool due = !ce_backward_finishes(engine) && !ce_served_is_async(engine);
@@ -127,7 +132,8 @@ static void finish_gradients(cs_engine *engine)
     ce_phase_reduced(engine);
 }
 
-/* Call after the previous step is settled, so that its metrics are final before this step changes them. */
+/* Decides on the step and updates the parameters. Called after the verdict on the previous step is read, so that the
+ * metrics of that step are final before this step changes them. */
 static void judge_and_update(cs_engine *engine)
 {
     double started = ce_clock_seconds();
@@ -142,7 +148,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* the gradients are still those of this step */
+        ce_finite_report(engine); /* this call still finds the gradients of this step */
     if (ce_served_is_async(engine))
         ce_served_async_exchange(engine, &terms);
     else if (updates)
@@ -160,7 +166,7 @@ bool cs_step(cs_engine *engine)
         finish_gradients(engine);
         ce_step_settle(engine);
         ce_finite_report(engine);
-        continue_saving(engine); /* before ce_step_judge_step counts the ranks that have written their part */
+        continue_saving(engine); /* this call comes before ce_step_judge_step counts the ranks that have written */
         judge_and_update(engine);
         continue_saving(engine);
         ce_replicas_end_step(engine);
@@ -181,7 +187,8 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
-/* Asynchronous workers have no common sums, in which the request could reach all ranks at the same step. */
+/* Asynchronous workers get false: they have no sums over all ranks, by which all ranks could learn of the request at
+ * the same step. */
 bool cs_save_asked(cs_engine *engine)
 {
     if (ce_served_is_async(engine))

@@ -1,10 +1,10 @@
-/* step_judge.c - judgement of a step on the device: overflow, gradient norm, clip factor, next loss scale.
+/* step_judge.c - decides on the device whether a step counts: overflow, gradient norm, clip factor, next loss scale.
  *
- * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). This
- * verdict in device memory gates the update and gives the next backward its loss scale. The host launches all that
- * without waiting for the verdict. The host reads a copy of the verdict when its numbers are asked for, at the latest
- * at the next boundary, whose learning rate and step number depend on the verdict. A host is therefore at most one step
- * ahead of a GPU. On a CPU there is only one copy. */
+ * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). The verdict
+ * in device memory decides whether the update changes parameters, and gives the next backward its loss scale. The host
+ * launches all these operations without waiting for the verdict. The host reads a copy of the verdict when the program
+ * asks for its numbers, at the latest at the next boundary, because the learning rate and the step number there depend
+ * on the verdict. A host is therefore at most one step ahead of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -45,7 +45,7 @@ void ce_step_judge_place(cs_engine *engine)
     ce_stream_sync(compute(engine));
 }
 
-/* ---- in a step: nothing here waits for the device ---- */
+/* ---- in a step: no function here waits for the device ---- */
 
 void ce_step_judge_begin(cs_engine *engine)
 {
@@ -70,15 +70,15 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
 }
 
 /* Number of rows (pairs in preference training) of one rank in one step: the number in a micro-batch times
- * gradient_accumulation_steps. DeepSpeed too divides the loss by gradient_accumulation_steps before each backward, so a
- * suitable loss scale does not depend on that setting. */
+ * gradient_accumulation_steps. DeepSpeed also divides the loss by gradient_accumulation_steps before each backward. A
+ * suitable loss scale therefore does not depend on gradient_accumulation_steps. */
 static double step_rows(const cs_engine *engine, cs_tensor losses)
 {
     int64_t rows = ce_preference_is_on(engine) ? engine->settings->micro_batch : cs_rows(losses);
     return (double)rows * (double)engine->settings->accumulation;
 }
 
-/* The record does not exist during the dry run. */
+/* During the dry run there is no record of sums and verdict. */
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy)
 {
     ce_step_judge_record *device = engine->judge.device;
@@ -101,7 +101,7 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums */
+    if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums only */
         ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_experts_sum(engine);
@@ -123,8 +123,8 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     };
 }
 
-/* `host` may be overwritten: the last step's copy from `host` to the device is complete, because the host has read that
- * step's verdict, which was copied after it. */
+/* `host` may be overwritten here. The host has read the previous step's verdict, which was copied to the host after the
+ * copy from `host` to the device, so that earlier copy is complete. */
 void ce_step_judge_step(cs_engine *engine)
 {
     ce_step_judge *judge = &engine->judge;
@@ -153,7 +153,7 @@ const ce_gate *ce_step_judge_gate(const cs_engine *engine)
     return &engine->judge.device->verdict.gate;
 }
 
-/* ---- reading ---- */
+/* ---- reading the verdict ---- */
 
 const ce_verdict *ce_step_judge_read(cs_engine *engine)
 {

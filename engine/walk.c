@@ -24,8 +24,8 @@ void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard))
         each_row(engine, unit->lenders[lender], verb);
 }
 
-/* Starts the gathering of all units up to `cspeed.prefetch` units ahead of unit i. Backward ends at the first unit with
- * a trained parameter. */
+/* Starts to gather the parameters of all units up to `cspeed.prefetch` units ahead of unit i. Backward does not go
+ * below the first unit with a trained parameter. */
 static void gather_ahead(cs_engine *engine, int i, ce_direction direction)
 {
     int goal = i + (int)(direction * engine->settings->prefetch);

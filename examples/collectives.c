@@ -2,7 +2,7 @@
  *
  *     build/bin/cspeed --num_gpus 4 --console first build/bin/collectives
  *
- * Rank 0 prints the data of all ranks. It gets the data with a further collective, cs_comm_gather. */
+ * Rank 0 prints the data of all ranks, which it gets with a further collective, cs_comm_gather. */
 #include "cspeed/comm.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void print(const char *when, const int *data, int count)
     printf("\n");
 }
 
-/* Sets data[count] to 10 * rank + 0, 1, 2, ... and prints it. */
+/* Sets data[count] to 10 * rank + 0, 1, 2, ... and prints the data. */
 static void begin(const char *name, int *data, int count)
 {
     for (int i = 0; i < count; i++)

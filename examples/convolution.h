@@ -1,8 +1,8 @@
-/* convolution.h - a unit of two convolutions for images of one channel, written with a linear layer and loops of its
- * own: an example of a layer that cspeed does not have.
+/* convolution.h - a unit of two convolutions for images of one channel, written with a linear layer and loops in C: an
+ * example of a layer that cspeed does not have.
  *
  * Each convolution has 3 x 3 kernels and zero padding, and is followed by GELU and by a mean over 2 x 2 pixels. A
- * linear layer and GELU make `outputs` numbers of the last image. Pixels are stored (row, column, channel). A
+ * linear layer and GELU then compute `outputs` numbers from the last image. Pixels are stored (row, column, channel). A
  * convolution is a matrix product of the neighbourhoods of all pixels (im2col: Chellapilla, Puri and Simard, "High
  * performance convolutional neural networks for document processing", 2006). The loops need fp32 in host memory. */
 #ifndef CS_EXAMPLES_CONVOLUTION_H
@@ -16,8 +16,8 @@
 enum { CONVOLUTIONS = 2, KERNEL = 9 };
 
 typedef struct {
-    int64_t height, width;          /* divisible by 4 */
-    int64_t channels[CONVOLUTIONS]; /* that each convolution makes */
+    int64_t height, width;          /* both divisible by 4 */
+    int64_t channels[CONVOLUTIONS]; /* number of channels that each convolution computes */
     int64_t outputs;
 } convnet_sizes;
 
@@ -31,7 +31,7 @@ typedef struct {
     int64_t count, height, width, channels;
 } images;
 
-/* The images that convolution `number` reads. */
+/* Returns the images that convolution `number` reads. */
 static inline images images_at(const convnet *self, int64_t count, int number)
 {
     return (images){ count, self->sizes.height >> number, self->sizes.width >> number,
@@ -74,7 +74,8 @@ static inline void neighbourhoods(images size, float *image, float *columns, boo
                 }
 }
 
-/* Means over 2 x 2 pixels: forward computes `small` from `large`, backward computes the gradients of `large`. */
+/* Means over 2 x 2 pixels: the forward function computes `small` from `large`, the backward function computes the
+ * gradients of `large`. */
 static inline void halve(images size, float *large, float *small, bool backward)
 {
     int64_t line = size.width * size.channels;

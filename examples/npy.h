@@ -11,8 +11,8 @@
 #include <string.h>
 
 typedef struct {
-    int64_t rows, columns; /* the first dimension, and the product of the others: 1 for a vector */
-    int64_t height, width; /* of images (N, H, W); otherwise 1 and `columns` */
+    int64_t rows, columns; /* rows: the first dimension; columns: the product of the other dimensions, 1 for a vector */
+    int64_t height, width; /* H and W if the array is images (N, H, W); otherwise 1 and `columns` */
     char type[8];          /* "<f4", "<i8" */
     char *data;
 } array;

@@ -1,5 +1,5 @@
-/* train_minimal.c - the shortest complete training program: the loop of the README, and a checkpoint from which the
- * same command continues.
+/* train_minimal.c - the shortest complete training program: the training loop of the README, and a checkpoint from
+ * which the same command continues the training.
  *
  *     cspeed --num_gpus 2 train_minimal ds_config.json
  *
@@ -27,7 +27,7 @@ int main(int argc, char **argv)
     int64_t steps = cs_config_get_int(config, "cspeed.steps");
 
     cs_status status = cs_load_checkpoint(engine, folder, NULL, NULL, NULL);
-    if (status != CS_NOT_FOUND) /* the first start has no checkpoint */
+    if (status != CS_NOT_FOUND) /* at the first start there is no checkpoint */
         CS_MUST(status);
     while (cs_last_step(engine).step < steps) {
         cs_batch batch = cs_data_next(data);

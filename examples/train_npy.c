@@ -19,7 +19,7 @@
 
 #include <math.h>
 
-/* Both are in the order of the options' choices. */
+/* The values of model_kind and loss_kind have the order of the choices of the options --model and --loss. */
 typedef enum { PERCEPTRON, CONVNET } model_kind;
 typedef enum { MSE, MAE, CROSS_ENTROPY } loss_kind;
 
@@ -140,7 +140,7 @@ static data_set open_data(const settings *given)
     return all;
 }
 
-/* Copies samples [from, from + rows) of this rank's part of the epoch to the batch. */
+/* Copies the samples with the numbers [from, from + rows) of this rank's share of the epoch to the batch. */
 static void fill(const data_set *all, const cs_sampler *sampler, int64_t from, cs_batch *batch)
 {
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++) {
@@ -172,7 +172,7 @@ static cs_model *build_model(const data_set *all, model_kind kind, int64_t width
     return model;
 }
 
-/* A batch over memory of batch_bytes: the inputs, then the targets. */
+/* Makes a batch of memory of batch_bytes bytes: first the inputs, then the targets. */
 static cs_batch batch_in(const data_set *all, int64_t rows, void *memory)
 {
     bool classes = all->loss == CROSS_ENTROPY;
@@ -191,7 +191,7 @@ static size_t batch_bytes(const data_set *all, int64_t rows)
 typedef struct {
     const data_set *all;
     cs_sampler sampler;
-    int64_t rows, steps; /* of a batch; of an epoch */
+    int64_t rows, steps; /* rows of a batch; steps of an epoch */
 } epochs_of;
 
 static void fill_ahead(void *argument, int64_t index, void *memory)
@@ -241,8 +241,9 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
     return hits;
 }
 
-/* Counts each sample once, sums the counts of all ranks, and divides the sums. cs_predict is collective, so every rank
- * calls it as often as rank 0, which has the most samples. */
+/* Prints the share of samples that are predicted correctly. Each sample counts once; the counts of all ranks are
+ * summed, and the sums are divided. cs_predict is collective, so every rank calls it as often as rank 0, which has the
+ * most samples. */
 static void print_accuracy(cs_engine *engine, const data_set *all, int64_t rows)
 {
     cs_sampler sampler = {

@@ -2,8 +2,8 @@
  *
  * size: bytes of the longest buffer of a call. algbw: size divided by the time. busbw: algbw multiplied by the share of
  * the vector that every rank must at least send or receive, so that it can be compared with the bandwidth of memory or
- * of a link for any number of ranks. of copy: the time in which every rank copies as many bytes, divided by the
- * time. */
+ * of a link for any number of ranks. of copy: the time in which every rank copies as many bytes, divided by the time of
+ * the collective. */
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
 #include "bench/bench.h"
@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORTEST = 1024, SIZES = 48, MOST_TUNED = 4 << 20 }; /* MOST_TUNED: bytes; all switches are at shorter vectors */
+/* MOST_TUNED: bytes. The switches between algorithms are all at shorter vectors. */
+enum { SHORTEST = 1024, SIZES = 48, MOST_TUNED = 4 << 20 };
 
 typedef struct {
     const char *comm, *algorithms, *collectives, *plot;
@@ -61,7 +62,8 @@ static void refuse(const char *what, const char *value)
     exit(CS_OPTIONS_WRONG);
 }
 
-/* The share of the vector that a rank must at least send or receive, by which nccl-tests multiplies too. */
+/* Returns the share of the vector that a rank must at least send or receive. nccl-tests computes busbw with the same
+ * factor. */
 static double bus_factor(int collective, int ranks)
 {
     double n = ranks;
@@ -157,7 +159,8 @@ static void run(const options *given)
     free(drawn);
 }
 
-/* --tune measures all lengths and all switches of the transport, so flags that choose among these have no meaning. */
+/* --tune measures all lengths and all switches between algorithms of the transport, so flags that choose lengths or
+ * algorithms have no meaning. */
 static void tune(const options *given)
 {
     if (given->collectives || given->algorithms || given->plot || given->ordinary || given->min_bytes)

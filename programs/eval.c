@@ -56,7 +56,7 @@ static void set(cs_config *config, const char *before, const char *value, const 
 }
 
 /* Opens the model and the data. The data is opened before the model's parameters are loaded, because for pairs of
- * answers cs_data_open loads the reference model's parameters into the engine. */
+ * answers (cspeed.dpo) cs_data_open loads the reference model's parameters into the engine. */
 static cs_engine *open_model(const options *given, cs_data **data)
 {
     cs_config *config;

@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-enum { BATCH = 8 }; /* the most prompts that one rank answers at the same time */
+enum { BATCH = 8 }; /* the greatest number of prompts that one rank answers at the same time */
 
 static int64_t at_most(int64_t value, int64_t max)
 {
@@ -84,7 +84,7 @@ typedef struct {
     /* true at ZeRO stage 3: each rank holds a part of the parameters, so all ranks process every text together */
     bool together;
 
-    ce_chat *chat;    /* the chat template of --chat; NULL: plain continuation of a text */
+    ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
     ce_text turn_end; /* the text that the template writes after an answer */
     int32_t end;      /* the token that ends an answer; -1: there is none */
     int64_t batch;    /* number of prompts that one rank answers at the same time */
@@ -117,7 +117,7 @@ static void open_tokenizer(model *m, const char *folder)
     m->encoder = ce_encoder_open(m->tokenizer);
 }
 
-/* If a text of several tokens ends an answer, that text becomes a stop string. */
+/* If the end of an answer is marked by a text of several tokens, this text becomes a stop string. */
 static void open_chat(model *m, const char *template)
 {
     cs_status status = ce_chat_open(&m->chat, template ? template : "auto", m->tokenizer);
@@ -137,7 +137,7 @@ static void open_model(model *m)
     set_items(config, &m->given->set);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
-    /* cs_contexts_step has one row for each text, and a pass has at most seq_len rows */
+    /* the limit is seq_len, because cs_contexts_step has one row for each text, and a pass at most seq_len rows */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
@@ -161,14 +161,14 @@ typedef struct {
     ce_text text;
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
-    const char *finish; /* the reason why the answer ended; NULL: it has not ended */
+    const char *finish; /* the reason why the answer ended; NULL if it has not ended */
     cs_context *context;
     int64_t which;      /* the number of the prompt */
     int64_t place, max; /* number of sampled tokens, and their limit */
-    int32_t last;       /* the token sampled last */
-    int32_t *read;      /* (read_count) the tokens that the context has read, and `last` */
+    int32_t last;       /* the token that was sampled last */
+    int32_t *read;      /* (read_count) the tokens that the context has read, and then the token `last` */
     int64_t read_count;
-    bool slid;    /* the text has filled the model's positions */
+    bool slid;    /* the text has filled all positions of the model */
     bool streams; /* the text is printed while it grows */
 } answer;
 
@@ -181,7 +181,7 @@ static void take_token(const model *m, answer *a, int32_t token)
         return;
     }
     a->tokens++;
-    /* removes the space between the chat template and the answer */
+    /* removes the space between the text of the chat template and the answer */
     while (m->chat && a->text.size == 0 && size > 0 && *piece == ' ') {
         piece++;
         size--;
@@ -206,21 +206,21 @@ static void show(const options *given, answer *a)
     a->shown = until;
 }
 
-/* Returns the token with which an empty prompt is replaced: the one that separates documents, or a line feed. */
+/* Returns the token that replaces an empty prompt: the token that separates documents, or a line feed. */
 static int32_t first_token(const model *m)
 {
     int32_t end = ce_tokenizer_end(m->tokenizer);
     return end >= 0 ? end : '\n';
 }
 
-/* With a chat, no token is added at the beginning, because the chat template itself contains one. */
+/* In a chat, no token is added at the beginning, because the chat template itself contains one. */
 static const ce_encoded *encode(const model *m, const char *prompt)
 {
     return m->chat ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
                    : ce_encoder_document(m->encoder, prompt, strlen(prompt));
 }
 
-/* Every rank checks all prompts before any of them is processed. */
+/* Every rank checks all prompts before any prompt is processed. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
     int64_t count = encode(m, prompt)->count, max = cs_context_positions(m->engine);
@@ -229,8 +229,8 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
               which + 1, count, max);
 }
 
-/* Samples the next token from the text's row of logits, unless the text already has its maximum number of tokens. Ends
- * a text that has reached this number. */
+/* Samples the next token from the text's row of logits, unless the text has its maximum number of tokens already. The
+ * text ends when it has this number of tokens. */
 static void go_on(const model *m, answer *a, cs_tensor logits)
 {
     if (a->place < a->max) {
@@ -245,7 +245,7 @@ static void go_on(const model *m, answer *a, cs_tensor logits)
 }
 
 /* Reads the prompt and samples the first token. The answer of a chat ends when the model's positions are full, because
- * a conversation that loses its beginning has another meaning. Other texts continue (slide). */
+ * a conversation without its beginning has another meaning. Other texts continue (see slide). */
 static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);
@@ -432,8 +432,8 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
     return lines.bytes;
 }
 
-/* In every round each rank answers a batch of prompts, and then all answers of the round are written. So answers are
- * written in order, and a failure loses only those of its round. */
+/* In every round each rank answers a batch of prompts, and then all answers of the round are written. So the answers
+ * are written in order, and a failure loses only the answers of the current round. */
 static void write_answers(const model *m, const json_t *list, FILE *output)
 {
     int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);

@@ -1,8 +1,8 @@
 /* pack.c - converts text to token shards: DIR/train-00000.bin ... and DIR/valid.bin.
  *
  * The validation split consists of whole documents, drawn at random with a fixed seed. If there are too few documents
- * to draw from, the validation split consists of the end of each document. The same texts and options give the same
- * files, byte for byte. */
+ * for this, the validation split consists of the end of each document. The same texts and options give the same files,
+ * byte for byte. */
 #include "base/status.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reads KEY=NAME. */
+/* Reads an assignment KEY=NAME. */
 static int read_column(void *field, const char *word, const char *value)
 {
     const char *equals = strchr(value, '=');

@@ -26,7 +26,7 @@ _Noreturn static void leave(int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
+    fflush(stdout); /* this flush keeps the order of lines in a file that receives both stdout and stderr */
     if (is_rank_zero()) {
         fprintf(stderr, "%s: ", program_invocation_short_name);
         vfprintf(stderr, format, arguments);
@@ -38,14 +38,14 @@ _Noreturn static void leave(int code, const char *format, ...)
 
 /* ---- the command line ---- */
 
-/* Adds a text to a cs_option_list. Returns 0, or an exit code with a message. */
+/* Appends a text to a cs_option_list. Returns 0, or an exit code with a message. */
 static int add_item(void *list, const char *flag, const char *value)
 {
     const cs_option item = { .kind = CS_OPTION_LIST };
     return cs_options_store(&item, list, flag, value);
 }
 
-/* Adds PATH=VALUE to the assignments of --set. */
+/* Appends PATH=VALUE to the assignments of the option --set. */
 static int add_assignment(void *to, const char *flag, const char *path, const char *value)
 {
     char *assignment;
@@ -64,7 +64,7 @@ static int take_adapter(void *to, const char *flag, const char *value)
     return add_assignment(to, flag, "cspeed.lora.adapter", value);
 }
 
-/* The last rows of a program's table of options. The program's settings must have the type `options`. */
+/* The last rows of a program's table of options. The program's struct of settings must be named `options`. */
 #define COMMON_OPTIONS                                                                                                 \
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
         { CS_OPTION(TAKE, "adapter", options, set, "DIR", "a folder of PEFT: LoRA adapters for the model"),            \
@@ -99,7 +99,7 @@ static void set_items(cs_config *config, const cs_option_list *list)
         CS_MUST(cs_config_set(config, list->list[i]));
 }
 
-/* Loads the parameters of the checkpoint that the engine's configuration names, if it names one. */
+/* Loads the parameters of the checkpoint that the engine's configuration names, if the configuration names one. */
 static void load_trained(cs_engine *engine, const cs_config *config)
 {
     const char *checkpoints = cs_config_get_string(config, "cspeed.load");

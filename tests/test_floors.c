@@ -48,7 +48,7 @@ static const floor_rule rules[] = {
     { "engine/formats/arrow", " engine/formats " },
     { "engine/data", " public engine/base engine/text engine/chat engine/checkpoint engine/formats " },
     { "engine/checkpoint", " public engine/base " },
-    { "engine/interchange", " engine/base engine/checkpoint engine/models engine/unit " },
+    { "engine/interchange", " public engine/base engine/checkpoint engine/models engine/unit " },
     { "engine/monitor", " engine/base " },
     { "engine/config",
       " public engine/base engine/comm engine/optim engine/schedule engine/models engine/data engine/monitor " },

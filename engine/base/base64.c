@@ -15,7 +15,8 @@ char *ce_base64_decode(const char *text, size_t *length)
         return NULL;
     char *standard = malloc(whole), *bytes = malloc(whole / 4 * 3 + 1);
     CS_ASSERT(standard && bytes);
-    for (size_t i = 0; i < whole; i++) /* missing characters are decoded as zero bits, which `length` does not count */
+    /* Characters missing at the end are decoded as zero bits, which *length does not count. */
+    for (size_t i = 0; i < whole; i++)
         standard[i] = i >= count ? 'A' : text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
     CS_ASSERT(EVP_DecodeBlock((unsigned char *)bytes, (unsigned char *)standard, (int)whole) >= 0);
     free(standard);

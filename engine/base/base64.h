@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Returns the bytes, followed by a 0 that *length does not count; the caller frees them. The padding "=" may be
- * missing. NULL: the text is not base64. */
+/* Decodes a base64 text. Returns the decoded bytes, followed by a zero byte that *length does not count; the caller
+ * frees them. The padding "=" may be missing. Returns NULL if the text is not base64. */
 char *ce_base64_decode(const char *text, size_t *length);
 
 #endif

@@ -14,13 +14,15 @@
 #define NAME(constant, name, deepspeed) name,
 const char *const ce_beat_names[CS_BEAT_COUNT] = { "", CS_BEATS(NAME) };
 
-enum { FRAMES = 64, CRASH_FRAMES = 16, CRASH_STACK = 64 << 10 }; /* the launcher shows the last 20 lines of stderr */
+/* CRASH_FRAMES is below 20, because the launcher shows the last 20 lines of stderr. */
+enum { FRAMES = 64, CRASH_FRAMES = 16, CRASH_STACK = 64 << 10 };
 
 static ce_beat private_beat;
 static ce_beat *own_beat;
 static int memory_fd;
 
-/* The signal handler. It calls nothing that allocates memory. */
+/* The handler of the signal stack_signal: writes the rank's C stack into the memfd. It calls nothing that allocates
+ * memory. */
 static void write_stack(int number)
 {
     void *frames[FRAMES];
@@ -37,7 +39,7 @@ static void listen_for_stack(void)
 {
     struct sigaction action = { .sa_handler = write_stack, .sa_flags = SA_RESTART };
     void *frame;
-    backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
+    backtrace(&frame, 1); /* the first call of backtrace loads a library, which a signal handler must not do */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
         atomic_store(&own_beat->stack_signal, SIGRTMAX - 1);
 }
@@ -54,20 +56,21 @@ static const struct {
               { SIGABRT, "C stack at SIGABRT:\n" } };
 enum { FATAL = sizeof fatal / sizeof *fatal };
 
-/* Writes the stack to stderr, where the launcher's report of the failure quotes it, and ends the process by the same
- * signal. SA_RESETHAND has restored the signal's default action. */
+/* The handler of fatal signals: writes the C stack to stderr, where the launcher's report of the failure quotes it, and
+ * ends the process by the same signal. SA_RESETHAND has restored the signal's default action. */
 static void end_with_stack(int number)
 {
     void *frames[CRASH_FRAMES];
     for (int i = 0; i < FATAL; i++)
         if (fatal[i].number == number && write(STDERR_FILENO, fatal[i].line, strlen(fatal[i].line)) < 0)
-            break; /* stderr is closed: backtrace_symbols_fd writes nothing either */
+            break; /* stderr is closed, so backtrace_symbols_fd cannot write either */
     backtrace_symbols_fd(frames, backtrace(frames, CRASH_FRAMES), STDERR_FILENO);
     raise(number);
 }
 
-/* Installs the handlers only in ranks that the launcher started, and leaves a handler of the program or of a sanitizer
- * in place. The alternate stack lets the main thread report an overflow of its own stack. */
+/* Installs the handlers of fatal signals, but only in ranks that the launcher started. A handler that the program or
+ * a sanitizer has installed stays in place. The alternate stack lets the main thread report an overflow of its own
+ * stack. */
 __attribute__((constructor)) static void handle_fatal_signals(void)
 {
     static char stack[CRASH_STACK];
@@ -77,7 +80,7 @@ __attribute__((constructor)) static void handle_fatal_signals(void)
     void *frame;
     if (!getenv("CSPEED_BEAT_FD"))
         return;
-    backtrace(&frame, 1); /* the first call loads a library, which a signal handler must not do */
+    backtrace(&frame, 1); /* the first call of backtrace loads a library, which a signal handler must not do */
     if (sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE))
         sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
     for (int i = 0; i < FATAL; i++)

@@ -2,9 +2,9 @@
  * is executing.
  *
  * The launcher creates one memfd for each rank, and reads it when the rank dies or stalls. The rank inherits the memfd;
- * the environment variable CSPEED_BEAT_FD holds the number of the file descriptor. Without this variable the record is
- * in private memory; an update costs the same there. When a rank gets the signal stack_signal, it writes its C stack
- * into the memfd, behind the record. */
+ * the environment variable CSPEED_BEAT_FD holds the number of the file descriptor. If the variable is not set, the
+ * record is in private memory, where an update costs the same. When a rank gets the signal stack_signal, it writes its
+ * C stack into the memfd, behind the record. */
 #ifndef CS_BASE_BEAT_H
 #define CS_BASE_BEAT_H
 
@@ -12,22 +12,26 @@
 #include <stdint.h>
 
 typedef struct {
-    _Atomic int64_t step;         /* optimizer steps finished */
-    _Atomic int64_t since;        /* time of the last change: CLOCK_MONOTONIC, nanoseconds */
-    _Atomic int32_t collective;   /* the collective that is running: index into ce_beat_names; 0: none */
-    _Atomic int32_t stack_signal; /* the signal that makes the rank write its stack; 0: no handler yet */
-    _Atomic int32_t stacks;       /* number of stacks written so far */
-    _Atomic int32_t stack_bytes;  /* bytes of the last stack, which begins at CS_BEAT_STACK */
-    _Atomic int64_t kept;         /* 1 + the step of the checkpoint from which a restart continues; 0: there is none */
-    _Atomic int32_t gave_up;      /* 1: a restart is useless, because the program would fail in the same way */
-    _Atomic int32_t saves;        /* 1: the program saves a checkpoint when the launcher asks for one */
-    _Atomic int32_t save_asked;   /* 1: the launcher asks for a checkpoint; the rank sets it to 0 when it reads it */
+    _Atomic int64_t step;         /* number of finished optimizer steps */
+    _Atomic int64_t since;        /* time of the last change of the record, in nanoseconds of CLOCK_MONOTONIC */
+    _Atomic int32_t collective;   /* the running collective, as index into ce_beat_names; 0 if none is running */
+    _Atomic int32_t stack_signal; /* the signal that makes the rank write its C stack; 0 if no handler is installed */
+    _Atomic int32_t stacks;       /* number of C stacks written so far */
+    _Atomic int32_t stack_bytes;  /* length in bytes of the last C stack, which begins at CS_BEAT_STACK */
+    /* 1 + the step of the checkpoint from which a restart continues; 0 if there is no checkpoint. */
+    _Atomic int64_t kept;
+    _Atomic int32_t gave_up; /* 1 if a restart is useless, because the program would fail in the same way */
+    _Atomic int32_t saves;   /* 1 if the program saves a checkpoint when the launcher asks for one */
+    /* The launcher sets this to 1 to ask for a checkpoint; the rank sets it back to 0 when it reads the request. */
+    _Atomic int32_t save_asked;
 } ce_beat;
 
-enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack, and size of the memfd, in bytes */
+/* Offset of the C stack in the memfd, and size of the memfd, in bytes. */
+enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 };
 
-/* What a rank may be doing. A row has the constant CS_BEAT_..., the name that cspeed shows, and DeepSpeed's name. The
- * collectives come first; from SEND on, the rows are messages. */
+/* The operations that a rank may be executing. Each line gives the end of a constant CS_BEAT_..., the name that
+ * cspeed shows, and DeepSpeed's name. The collectives come first; SEND and the lines after it are messages between
+ * two ranks. */
 #define CS_BEATS(BEAT)                                                                                                 \
     BEAT(BARRIER, "barrier", "barrier")                                                                                \
     BEAT(ALL_REDUCE, "all_reduce", "all_reduce")                                                                       \
@@ -43,12 +47,13 @@ enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 }; /* offset of the stack,
 
 #define CS_BEAT_CONSTANT(constant, name, deepspeed) CS_BEAT_##constant,
 enum { CS_BEAT_NONE, CS_BEATS(CS_BEAT_CONSTANT) CS_BEAT_COUNT };
-extern const char *const ce_beat_names[CS_BEAT_COUNT]; /* "", "barrier", "all_reduce", ... */
+/* The names of the operations: "" for CS_BEAT_NONE, then "barrier", "all_reduce", ... */
+extern const char *const ce_beat_names[CS_BEAT_COUNT];
 
-ce_beat *ce_beat_own(void); /* this rank's record; never NULL */
+ce_beat *ce_beat_own(void); /* returns this rank's record, which is never NULL */
 void ce_beat_step(int64_t step);
 void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
-void ce_beat_keep(int64_t step); /* a checkpoint of this step is complete: sets `kept` */
+void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of this step is complete */
 void ce_beat_give_up(void);
 void ce_beat_offer_saves(void);     /* sets `saves` */
 int32_t ce_beat_take_request(void); /* returns `save_asked` and sets it to 0 */

@@ -12,7 +12,7 @@ static inline double ce_clock_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Returns the time in nanoseconds. */
+/* Returns the time of the monotonic clock in nanoseconds. */
 static inline int64_t ce_clock_now(void)
 {
     struct timespec now;

@@ -10,9 +10,11 @@
 #include <string.h>
 
 enum {
-    FAULTS = 20,    /* maximum number of errors that are reported */
-    SHOWN = 40,     /* bytes of a word shown in a message */
-    SIBLINGS = 4096 /* maximum number of keys of an object that are compared; jansson finds later duplicates */
+    FAULTS = 20, /* maximum number of errors that are reported for one text */
+    SHOWN = 40,  /* maximum number of bytes of a word that a message shows */
+    /* To find a duplicate, a key is compared with the keys among the SIBLINGS nodes before it. jansson finds duplicates
+     * that are further apart. */
+    SIBLINGS = 4096
 };
 
 typedef struct {
@@ -80,7 +82,7 @@ static void skip_space(scanner *s)
             while (s->at < s->length && s->text[s->at] != '\n')
                 s->at++;
             blank(s, from, s->at);
-        } else if (starts(s, "/*")) {
+        } else if (starts(s, "/*")) { /* a block comment */
             skip_block_comment(s);
         } else {
             return;
@@ -110,8 +112,8 @@ static bool skip_string(scanner *s)
 
 /* ---- texts that are not JSON: templates and YAML ---- */
 
-/* Returns the length of `open`, a text without the characters of `never`, and `close`, if `text` begins with these
- * three in this order; otherwise 0. */
+/* If `text` begins with `open`, any characters that are not in `never`, and `close`, returns the length of all three
+ * together, otherwise 0. */
 static size_t span(const char *text, size_t length, const char *open, const char *close, const char *never)
 {
     size_t at = strlen(open), end = strlen(close);
@@ -140,7 +142,8 @@ size_t ce_dialect_placeholder(const char *text, size_t length)
     return 0;
 }
 
-/* Reports a placeholder at this position, and skips it with all characters up to the next space. */
+/* If a template placeholder begins at the current position, reports it as an error, skips it with the rest of its word,
+ * and returns true. */
 static bool skip_placeholder(scanner *s)
 {
     size_t from = s->at, found = ce_dialect_placeholder(s->text + from, s->length - from);
@@ -152,7 +155,7 @@ static bool skip_placeholder(scanner *s)
     return true;
 }
 
-/* Recognises YAML: "key: value" without braces, "- item", "---". */
+/* Returns true if the text begins like YAML: "key: value" without braces, "- item", "---" or "%YAML". */
 static bool is_yaml(const scanner *s)
 {
     size_t at = s->at;
@@ -176,12 +179,13 @@ static void complain_of_yaml(scanner *s)
 
 /* ---- words, strings, numbers ---- */
 
-/* Skips a value that is not a string, object or list, and returns its end. A comma, a bracket, a comment or the end of
- * the line ends it. */
+/* Skips a value that is not a string, an object or a list, and returns the offset of its end. The value ends at a
+ * comma, a bracket, a comment or the end of the line. */
 static size_t skip_word(scanner *s)
 {
     size_t from = s->at;
     while (s->at < s->length && !strchr(",]}[{\"#\n", s->text[s->at]) && !starts(s, "//") && !starts(s, "/*"))
+        /* still in the word */
         s->at++;
     size_t end = s->at;
     while (end > from && strchr(" \t\r", s->text[end - 1]))
@@ -196,7 +200,7 @@ static size_t digits(const char *word, size_t at, size_t length)
     return at;
 }
 
-/* -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
+/* Returns true if the word is a JSON number: -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? */
 static bool is_number(const char *word, size_t length)
 {
     size_t at = length > 0 && word[0] == '-' ? 1 : 0;
@@ -257,7 +261,7 @@ static void scan_word(scanner *s)
     const char *word = s->text + from, *infinity = "1.7e308 ";
     while (first < length && !strchr(" \t\r", word[first]))
         first++;
-    if (is_plain(word, first)) /* the caller handles the rest of the line */
+    if (is_plain(word, first)) /* only the valid word is skipped; the caller handles the rest of the line */
         s->at = from + first;
     else if (same(word, length, "Infinity"))
         memcpy(s->out->text + from, infinity, strlen(infinity));
@@ -266,7 +270,7 @@ static void scan_word(scanner *s)
     else
         complain_of_word(s, word, length);
     if (s->at == from)
-        s->at++; /* every call must advance */
+        s->at++; /* every call must advance by at least one byte, or the scan would not end */
 }
 
 static int add_node(scanner *s, ce_dialect_node node)
@@ -297,7 +301,8 @@ static void check_duplicate(scanner *s, int parent, size_t key, size_t key_lengt
     }
 }
 
-/* Reads a key and its colon. False: there is no key here; the caller goes on after it. */
+/* Reads the key of a member and the colon after it. Returns false if either is wrong: the error is reported, and the
+ * caller continues at the present position. */
 static bool scan_key(scanner *s, size_t *key, size_t *length)
 {
     size_t from = s->at;
@@ -330,7 +335,8 @@ static bool scan_key(scanner *s, size_t *key, size_t *length)
     return peek(s) == '=' ? s->at++, skip_space(s), true : false;
 }
 
-/* Reads the comma after a member, or reports what is there instead. */
+/* Reads the comma after a member of an object or a list. Reports an error if something else than a comma or a closing
+ * bracket stands there. */
 static void scan_comma(scanner *s, char close)
 {
     skip_space(s);
@@ -414,7 +420,7 @@ void ce_dialect_scan(ce_dialect *dialect, const char *text, size_t length, ce_di
     memcpy(dialect->text, text, length);
     dialect->text[length] = 0;
     scanner s = { .out = dialect, .text = text, .length = length, .report = report, .to = to };
-    if (starts(&s, "\xef\xbb\xbf")) { /* a byte order mark, which some editors write */
+    if (starts(&s, "\xef\xbb\xbf")) { /* the text begins with a byte order mark, which some editors write */
         blank(&s, 0, 3);
         s.at = 3;
     }

@@ -7,14 +7,14 @@ void ce_exact_add(ce_exact *sum, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    int exponent = (int)(bits >> 52 & 0x7ff); /* value = mantissa * 2^(exponent - 1075), unless it is subnormal */
+    int exponent = (int)(bits >> 52 & 0x7ff); /* a normal number is mantissa * 2^(exponent - 1075) */
     uint64_t mantissa = (bits & 0xfffffffffffff) | (uint64_t)1 << 52;
     int place = exponent - 1075 - CS_EXACT_LOWEST;
     if (exponent == 0x7ff) {
         sum->nonfinite++;
         return;
     }
-    if (place < 0) /* the value is too small to count; so are 0 and subnormal numbers */
+    if (place < 0) /* zero, subnormal numbers and other numbers below the range of the sum are dropped */
         return;
     int digit = place / 32, shift = place % 32;
     if (digit + 2 >= CS_EXACT_DIGITS) {

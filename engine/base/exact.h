@@ -3,7 +3,7 @@
  * The sum is a long fixed-point number. Its 32-bit digits are stored in int64 variables, so that carries can be
  * propagated at the end. Adding integers is commutative and associative, so blocks, threads and ranks may add in any
  * order and get the same bits. Two sums are joined by adding their digits, so an integer all-reduce joins the sums of
- * all ranks. The range is that of squares of fp32 numbers. At most 2^30 additions fit. */
+ * all ranks. The sum covers the range of squares of fp32 numbers. At most 2^30 additions fit. */
 #ifndef CS_BASE_EXACT_H
 #define CS_BASE_EXACT_H
 
@@ -29,21 +29,23 @@ typedef struct {
 void ce_exact_add(ce_exact *sum, double value);
 void ce_exact_merge(ce_exact *sum, const ce_exact *other);
 
-/* The sum as a double, with an error of at most one unit in the last place; NaN if an infinity or NaN was added. */
+/* Returns the sum as a double, with an error of at most one unit in the last place, or NaN if an infinity or a NaN was
+ * added. */
 CS_EXACT double ce_exact_value(const ce_exact *sum)
 {
     if (sum->nonfinite)
         return (double)NAN;
     int64_t digit[CS_EXACT_DIGITS + 1];
     int64_t carry = 0;
-    for (int i = 0; i < CS_EXACT_DIGITS; i++) { /* canonical form: digits in [0, 2^32), the last signed */
+    /* Propagates the carries, so that every digit is in [0, 2^32) and the last one has the sign. */
+    for (int i = 0; i < CS_EXACT_DIGITS; i++) {
         int64_t total = sum->digit[i] + carry;
         carry = total >> 32;
         digit[i] = total - carry * ((int64_t)1 << 32);
     }
     digit[CS_EXACT_DIGITS] = carry;
     bool negative = carry < 0;
-    if (negative) { /* negate, so that the leading digits carry the value */
+    if (negative) { /* negates the sum, so that the loop below converts a positive number */
         int64_t borrow = 0;
         for (int i = 0; i < CS_EXACT_DIGITS; i++) {
             int64_t total = -digit[i] + borrow;

@@ -29,7 +29,7 @@ void ce_faults_add(ce_faults *faults, const char *file, int line, int column, co
     int room = (int)sizeof faults->text - faults->used;
     int size = snprintf(text, (size_t)room, "%s%s%s%s: %s", file, place, *path ? " at " : "", path, sentence) + 1;
     if (faults->count == 0 && size > room)
-        size = room; /* the first fault is cut off, so that at least one fault is reported */
+        size = room; /* if the first fault does not fit, its text is cut, so that at least one fault is reported */
     if (faults->count == CS_FAULTS || size > room) {
         faults->more++;
         return;

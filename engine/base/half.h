@@ -27,7 +27,7 @@ static inline float ce_bf16_to_float(uint16_t half)
 static inline uint16_t ce_float_to_bf16(float value)
 {
     uint32_t bits = ce_float_bits(value);
-    uint32_t quiet = (bits >> 16) | 0x40; /* keeps a NaN a NaN */
+    uint32_t quiet = (bits >> 16) | 0x40; /* sets a bit of the mantissa, so that a NaN stays a NaN */
     uint32_t round = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : round);
 }
@@ -38,7 +38,7 @@ static inline float ce_f16_to_float(uint16_t half)
     uint32_t rest = half & 0x7fff;
     if (rest >= 0x7c00)
         return ce_bits_float(sign | 0x7f800000 | (rest & 0x3ff) << 13);
-    if (rest < 0x400) /* subnormal: exact as a small integer times 2^-24 */
+    if (rest < 0x400) /* a subnormal fp16 number is `rest` times 2^-24, which fp32 represents exactly */
         return ce_bits_float(sign | ce_float_bits((float)rest * 0x1p-24f));
     return ce_bits_float(sign | ((rest << 13) + 0x38000000));
 }
@@ -50,9 +50,11 @@ static inline uint16_t ce_float_to_f16(float value)
     uint32_t rest = bits & 0x7fffffff;
     if (rest > 0x7f800000)
         return (uint16_t)(sign | 0x7e00);
-    if (rest >= 0x477ff000) /* rounds to 65536 or more */
+    if (rest >= 0x477ff000) /* the value is infinite or rounds to at least 65536; fp16 stores infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (rest < 0x38800000) /* below 2^-14: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits */
+    /* The value is below 2^-14. Adding 0.5 rounds it to a multiple of 2^-24 and leaves this multiple in the low
+     * bits. */
+    if (rest < 0x38800000)
         return (uint16_t)(sign | (ce_float_bits(ce_bits_float(rest) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | ((rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13));
 }

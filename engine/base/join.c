@@ -27,7 +27,7 @@ enum { NO_SENSE, OTHER_VERSION, OTHER_JOB, OTHER_ATTEMPT, NO_SECRET, ONE_SECRET,
 
 static const char magic[4] = { 'C', 'S', 'J', 'N' };
 
-/* The message for a process that was refused, for each reason. */
+/* The error messages for a refused handshake, by reason. */
 static const char *const reasons[] = {
     [NO_SENSE] = "it does not understand this side",
     [OTHER_VERSION] = "it speaks another version of the joining protocol: install the same cspeed on all hosts",
@@ -100,10 +100,10 @@ bool ce_join_heard(const ce_join *join)
     return join->other_hello_bytes > 0;
 }
 
-/* ---- refusing --------------------------------------------------------------------------------- */
+/* ---- refusing a peer ---- */
 
-/* Refuses the peer; the caller has set the message of cs_error(). The reason is sent to the peer if the output buffer
- * has space for it. */
+/* Refuses the peer; the caller has set the message of cs_error(). The reason is sent to the peer, unless an earlier
+ * message still waits in the output buffer. */
 static ce_join_state refuse(ce_join *join, int socket, int reason)
 {
     unsigned char last[CS_JOIN_HEAD + 1];
@@ -121,7 +121,7 @@ static ce_join_state refuse_nonsense(ce_join *join, int socket, const char *what
     return refuse(join, socket, NO_SENSE);
 }
 
-/* ---- proofs ----------------------------------------------------------------------------------- */
+/* ---- proofs ---- */
 
 static void sign(const ce_join *join, const char *purpose, int role, unsigned char *tag)
 {
@@ -153,7 +153,7 @@ static void finish(ce_join *join)
     join->phase = LAST_WORDS;
 }
 
-/* ---- received messages ---------------------------------------------------------------------------- */
+/* ---- received messages ---- */
 
 static ce_join_state refuse_job(ce_join *join, int socket, const unsigned char *job, size_t bytes)
 {
@@ -228,7 +228,8 @@ static ce_join_state take_refusal(ce_join *join)
     return CS_JOIN_REFUSED;
 }
 
-/* The length of the body that a head announces; -1: a message with this head may not arrive now. */
+/* Returns the length of the body that the received head announces, or -1 if a message with this head is not allowed in
+ * the present phase of the handshake. */
 static int body_length(const ce_join *join)
 {
     int kind = join->in[5], length = join->in[6] << 8 | join->in[7];
@@ -268,7 +269,7 @@ static ce_join_state take(ce_join *join, int socket)
     }
 }
 
-/* ---- sending and receiving ----------------------------------------------------------------------------- */
+/* ---- sending and receiving ---- */
 
 typedef enum { MOVED, LATER, GONE } motion;
 
@@ -305,7 +306,7 @@ static motion fill(ce_join *join, int socket, size_t wanted)
     return MOVED;
 }
 
-/* Receives one message. */
+/* Receives one message and processes it. *how tells the caller whether bytes arrived. */
 static ce_join_state hear(ce_join *join, int socket, motion *how)
 {
     *how = fill(join, socket, CS_JOIN_HEAD);
@@ -341,13 +342,14 @@ ce_join_state ce_join_advance(ce_join *join, int socket)
     return CS_JOIN_REFUSED;
 }
 
-/* ---- the key, and which addresses are allowed ----------------------------------------------------------------- */
+/* ---- the key, and allowed addresses ---- */
 
 static cs_status read_key(int descriptor, unsigned char *key)
 {
     size_t got = 0;
     while (got < CS_MAC_BYTES) {
-        ssize_t more = pread(descriptor, key + got, CS_MAC_BYTES - got, (off_t)got); /* ranks may share a memfd */
+        /* `pread` does not use the file offset, because ranks may share the memfd */
+        ssize_t more = pread(descriptor, key + got, CS_MAC_BYTES - got, (off_t)got);
         if (more < 0 && errno == ESPIPE)
             more = read(descriptor, key + got, CS_MAC_BYTES - got);
         if (more < 0 && errno == EINTR)

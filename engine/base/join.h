@@ -1,10 +1,10 @@
 /* join.h - mutual authentication of two processes of a job over a stream socket: a challenge-response handshake.
  *
- *     caller                                listener
- *     hello: nonce, job, attempt, who  ->
- *                                      <-   hello: nonce, job, attempt, who
- *     proof                            ->
- *                                      <-   proof
+ *     caller                                     listener
+ *     hello: nonce, job, attempt, identity  ->
+ *                                           <-   hello: nonce, job, attempt, identity
+ *     proof                                 ->
+ *                                           <-   proof
  *
  * A proof is an HMAC with the job's key over the role of the sender and both hellos. It is therefore valid only for
  * these nonces, this role, this job and attempt and these identities, so a recorded proof cannot be replayed on another
@@ -16,13 +16,13 @@
  * only a long random secret protects against that. The key itself is never sent. All other data is authenticated but
  * not encrypted.
  *
- * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job (CS_JOIN_NODES). Ranks and nodes may
- * use the same port at different times, so a listener first checks whether the caller joins what it listens for.
+ * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job as a whole (CS_JOIN_NODES). Ranks and
+ * nodes may use the same port at different times, so a listener refuses a caller whose `attempt` differs from its own.
  *
- * No function blocks. Poll the socket for ce_join_events and call ce_join_advance then, and at least once a second, so
- * that a silent peer is refused at the deadline. No byte beyond the handshake is read. After DONE or REFUSED the
- * calling code owns the socket. The key has 32 bytes. NULL means that the job has no key; then both sides must give
- * NULL. */
+ * No function blocks. The program polls the socket for the events that ce_join_events returns. It calls ce_join_advance
+ * when such an event occurs, and at least once a second, so that a silent peer is refused at the deadline. No byte
+ * after the handshake is read. In the states CS_JOIN_DONE and CS_JOIN_REFUSED the socket belongs to the program. The
+ * key has 32 bytes. If the job has no key, both sides give NULL as the key. */
 #ifndef CS_BASE_JOIN_H
 #define CS_BASE_JOIN_H
 
@@ -34,8 +34,8 @@
 enum {
     CS_JOIN_JOB = 128,      /* maximum length of a job's id, in bytes */
     CS_JOIN_IDENTITY = 256, /* maximum length of an identity, in bytes */
-    CS_JOIN_SECONDS = 20,   /* time limit of a handshake */
-    CS_JOIN_NODES = -1,     /* value of `attempt` with which nodes join */
+    CS_JOIN_SECONDS = 20,   /* time limit of a handshake, in seconds */
+    CS_JOIN_NODES = -1,     /* the value of `attempt` that nodes use */
     CS_JOIN_HEAD = 8,
     CS_JOIN_MESSAGE = CS_JOIN_HEAD + 39 + CS_JOIN_JOB + CS_JOIN_IDENTITY
 };
@@ -43,14 +43,16 @@ enum {
 typedef enum { CS_JOIN_WAITS, CS_JOIN_DONE, CS_JOIN_REFUSED } ce_join_state;
 
 typedef struct {
-    unsigned char session[CS_MAC_BYTES];      /* after DONE: the key of this connection, the same on both sides */
-    unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after DONE: the peer's identity, with a zero byte at the end */
+    /* After CS_JOIN_DONE: the session key of this connection, the same on both sides. */
+    unsigned char session[CS_MAC_BYTES];
+    unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after CS_JOIN_DONE: the peer's identity, with a zero byte at the end */
     size_t peer_bytes;                        /* length of `peer` in bytes, without the zero byte */
-    bool silent;     /* after REFUSED: the peer closed the connection or sent nothing, and gave no reason */
-    bool elsewhere;  /* after REFUSED: the peer is of another job or attempt, or uses another protocol */
-    double deadline; /* time of ce_clock_seconds; ce_join_begin sets it to CS_JOIN_SECONDS from now */
+    bool silent; /* true after CS_JOIN_REFUSED if the peer closed the connection or sent nothing, and gave no reason */
+    bool elsewhere; /* true after CS_JOIN_REFUSED if the peer is of another job or attempt, or uses another protocol */
+    /* The time of ce_clock_seconds at which the handshake fails; ce_join_begin sets it to CS_JOIN_SECONDS from now. */
+    double deadline;
 
-    /* private to join.c */
+    /* The members below are private to join.c. */
     bool caller, keyed;
     int phase, attempt;
     unsigned char key[CS_MAC_BYTES];
@@ -61,24 +63,27 @@ typedef struct {
     size_t in_bytes, out_bytes, out_sent;
 } ce_join;
 
-/* Prepares a handshake. `caller` is true on the side that connected. CS_BAD_CONFIG: job or identity is too long. */
+/* Prepares a handshake. `caller` is true on the side that opened the connection. Returns CS_BAD_CONFIG if `job` or
+ * `identity` is too long. */
 cs_status ce_join_begin(ce_join *join, bool caller, const unsigned char *key, const char *job, int attempt,
                         const void *identity, size_t identity_bytes);
-/* Sends and receives what is possible without blocking. After REFUSED cs_error() has the reason. */
+/* Sends and receives what is possible without blocking, and returns the new state. If that is CS_JOIN_REFUSED,
+ * cs_error() has the reason. */
 ce_join_state ce_join_advance(ce_join *join, int socket);
-/* Returns the event for which to poll the socket while the handshake WAITS: POLLIN or POLLOUT. */
+/* Returns the event for which to poll the socket while the state is CS_JOIN_WAITS: POLLIN or POLLOUT. */
 short ce_join_events(const ce_join *join);
-/* True if a complete hello of this job has arrived. A listener that has too many connections first closes those from
- * which no hello has arrived: a process of the job sends its hello at once, and most foreign programs send none. */
+/* Returns true if a complete hello of this job has arrived. A listener with too many connections first closes the
+ * connections on which no hello has arrived: a process of the job sends its hello at once, and most foreign programs
+ * send none. */
 bool ce_join_heard(const ce_join *join);
 
 /* Reads the job's key from the file descriptor that CSPEED_KEY_FD names. The first call reads and closes the
- * descriptor, and the process keeps the key. *known is false if the variable is not set. CS_BAD_CONFIG: the descriptor
- * gives fewer than 32 bytes. */
+ * descriptor; the process stores the key for later calls. *known is false if the variable is not set. Returns
+ * CS_BAD_CONFIG if the descriptor gives fewer than 32 bytes. */
 cs_status ce_join_key(unsigned char *key, bool *known);
 /* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without a key
- * only loopback addresses are allowed. CSPEED_INSECURE_JOIN=1 allows every address without a key, and prints a warning
- * once. CS_BAD_CONFIG: cs_error() says what to do. */
+ * only loopback addresses are allowed, unless CSPEED_INSECURE_JOIN=1 allows every address, with a warning that is
+ * printed once. Returns CS_BAD_CONFIG if the address is not allowed; cs_error() then says what to do. */
 cs_status ce_join_allow(const struct sockaddr *address, bool keyed);
 
 #endif

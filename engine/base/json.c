@@ -23,7 +23,7 @@ struct ce_json {
     ce_faults faults;
     char **notes;
     int note_count;
-    json_t *marks; /* maps a path to the origin of its value */
+    json_t *marks; /* a JSON object that maps the path of a value to its origin */
     bool lenient;
     ce_json_adviser *adviser; /* may be NULL */
 };
@@ -50,7 +50,7 @@ static bool is_override(const ce_json *doc, const char *path)
     return false;
 }
 
-/* True if the file does not have this object, and a key of the command line created it. */
+/* Returns true if a value at or below this path was set from the command line. */
 static bool holds_override(const ce_json *doc, const char *path)
 {
     for (int i = 0; i < doc->override_count; i++)
@@ -77,7 +77,8 @@ static void fault_at(ce_json *doc, const char *path, bool at_key, const char *fo
         ce_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
         return;
     }
-    const ce_dialect_node *found = &doc->dialect.nodes[node]; /* every document that was opened has a root */
+    /* A document that was opened has a root, so node is not -1. */
+    const ce_dialect_node *found = &doc->dialect.nodes[node];
     ce_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
     ce_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);
 }
@@ -285,7 +286,7 @@ json_t *ce_json_root(ce_json *doc)
     return doc->root;
 }
 
-/* The next name of a path, which the caller frees; *rest then points to the name after it. */
+/* Returns a copy of the first name of a dotted path, which the caller frees; *rest then points to the name after it. */
 static char *next_name(const char **rest)
 {
     size_t length = strcspn(*rest, ".");
@@ -319,7 +320,8 @@ static void keep_text(void *to, size_t offset, const char *sentence)
     snprintf(to, SENTENCE, "%s", sentence);
 }
 
-/* Parses relaxed JSON; a text that is not JSON becomes a string value. NULL: the JSON or its UTF-8 is wrong. */
+/* Parses a value of the command line as relaxed JSON. A text that is not JSON becomes a string value. Returns NULL if
+ * the text begins like JSON but has a syntax error, or if it is not UTF-8. */
 static json_t *read_value(const char *text)
 {
     char fault_text[SENTENCE] = "";
@@ -334,7 +336,8 @@ static json_t *read_value(const char *text)
     return value || meant_as_json ? value : json_string(text);
 }
 
-/* The member `name` of `here`, an object that is created if it is missing. NULL: the member is not an object. */
+/* Returns the member `name` of the object `here`; a missing member is created as an empty object. Returns NULL if the
+ * member is not an object. */
 static json_t *enter(json_t *here, const char *name)
 {
     json_t *next = json_object_get(here, name);
@@ -369,7 +372,8 @@ cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text)
 
 /* ---- strict JSON ---- */
 
-/* Limits the depth of nesting; jansson itself would allow 2,048 levels. */
+/* Returns true if objects and lists are nested deeper than CS_DIALECT_DEPTH; jansson itself would allow 2,048
+ * levels. */
 static bool too_deep(const char *text, size_t length)
 {
     int depth = 0;

@@ -10,7 +10,7 @@
 
 enum { FOLDER_BYTES = 3072 };
 
-/* Cuts the last part of a path off. */
+/* Removes the last component of a path. */
 static void make_folder(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -25,7 +25,7 @@ static void find_program_folder(char folder[FOLDER_BYTES])
     make_folder(folder);
 }
 
-/* The folder of the file that contains this function: libcspeed.so, or a program into which it is linked. */
+/* Finds the folder of the file that contains this function: libcspeed.so, or a program into which it is linked. */
 static void find_library_folder(char folder[FOLDER_BYTES])
 {
     static const char inside;
@@ -36,7 +36,7 @@ static void find_library_folder(char folder[FOLDER_BYTES])
     make_folder(folder);
 }
 
-/* Writes candidate path number n. Returns false if there are no more. */
+/* Writes the path of candidate n, counted from 0. Returns false if there are fewer candidates. */
 static bool place(int n, const char *name, const char *given, char *path, size_t room)
 {
     char folder[FOLDER_BYTES];
@@ -72,7 +72,9 @@ void ce_library_open(ce_library *library, const char *name, const char *variable
             continue;
         library->handle = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL);
         const char *why = library->handle ? NULL : dlerror();
-        if (why && !found) /* an error about an existing file is more useful than that a bare name was not found */
+        /* The error about an existing file is kept, because a later error would only say that the bare name was not
+         * found. */
+        if (why && !found)
             snprintf(library->why, sizeof library->why, "%s", why);
         found = found || strchr(library->path, '/');
     }

@@ -5,15 +5,16 @@
 #include <stddef.h>
 
 typedef struct {
-    void *handle;    /* of dlopen; NULL: no candidate could be opened */
-    char path[4096]; /* of the library that was opened */
-    char why[4096];  /* why no candidate could be opened: the loader's message about the last candidate that exists */
+    void *handle;    /* the handle from dlopen; NULL if no candidate could be opened */
+    char path[4096]; /* the path of the library that was opened */
+    /* Why no candidate could be opened: the dynamic loader's message about the last candidate that exists. */
+    char why[4096];
 } ce_library;
 
 /* Opens the library `name`. If the environment variable `variable` is set, it gives the path. Otherwise the library is
  * searched beside the program, beside libcspeed.so, in the library folder of the installed tree that the program is in,
- * and by the system's loader. Symbols are resolved at their first use, because not every program has all functions that
- * a library calls. */
+ * and by the system's dynamic loader. Symbols are resolved at their first use, because not every program has all
+ * functions that a library calls. */
 void ce_library_open(ce_library *library, const char *name, const char *variable);
 
 #endif

@@ -9,18 +9,19 @@
 #include <string.h>
 
 static ce_log_level min_level = CS_LOG_INFO;
-static int own_rank = -1; /* -1: not known yet; ce_log_rank then takes the rank from the environment */
+/* The rank of this process; -1 if it is not known yet, and ce_log_rank takes it from the environment. */
+static int own_rank = -1;
 
 void ce_log_open(ce_log_level min, int rank)
 {
-    const char *level = getenv("CSPEED_LOG_LEVEL"); /* the launcher's option of that name; ranks only recognise
-                                                     * "debug" */
+    /* The launcher has more levels in its option of the same name; ranks only recognise "debug". */
+    const char *level = getenv("CSPEED_LOG_LEVEL");
     min_level = level && strcmp(level, "debug") == 0 ? CS_LOG_DEBUG : min;
     own_rank = rank;
 }
 
-/* Returns the rank that the program that started this process has set in the environment, or 0. The order of the
- * variables is that of comm/world.c. */
+/* Returns the rank from the environment, where the program that started this process has set it, or 0. The order in
+ * which the variables are tried is that of comm/world.c. */
 static int rank_by_starter(void)
 {
     static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
@@ -54,6 +55,6 @@ void ce_log(ce_log_level level, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     ce_progress_break();
-    fflush(stdout); /* keeps the order of lines if both streams go to one file */
+    fflush(stdout); /* keeps the order of lines if stdout and stderr go to one file */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* A ce_mac is libcrypto's context, which contains the key. */
+/* A ce_mac is in fact libcrypto's context, which contains the key. */
 static EVP_MAC_CTX *context_of(ce_mac *mac)
 {
     return (EVP_MAC_CTX *)(void *)mac;

@@ -10,7 +10,7 @@
 
 enum { CS_MAC_BYTES = 32 };
 
-/* Computes the tag of the concatenated parts. */
+/* Computes the tag of the concatenation of `count` parts. */
 void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
 
 /* A ce_mac computes the tags of many messages with the same key, which is prepared only once. Only one thread at a time
@@ -27,11 +27,11 @@ bool ce_mac_equal(const void *one, const void *other, size_t bytes);
  * bytes. */
 void ce_mac_key(const void *secret, size_t length, unsigned char *key);
 
-/* The SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
+/* Writes the SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
 enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
 void ce_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
 
 void ce_mac_random(void *bytes, size_t count);
-void ce_mac_forget(void *bytes, size_t count); /* sets them to zero; the compiler cannot remove this */
+void ce_mac_forget(void *bytes, size_t count); /* sets the bytes to zero; the compiler cannot remove this call */
 
 #endif

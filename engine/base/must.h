@@ -9,7 +9,7 @@ __attribute__((noreturn, format(printf, 2, 3))) void ce_fatal(cs_status status, 
 
 __attribute__((noreturn)) void ce_assert_failed(const char *condition, const char *file, int line);
 
-/* An assertion that release builds check too. It costs too much in an inner loop. */
+/* An assertion that release builds check too. It is too slow for an inner loop. */
 #define CS_ASSERT(condition)                                                                                           \
     do {                                                                                                               \
         if (!(condition))                                                                                              \

@@ -11,8 +11,8 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment distance: counts insertions, deletions, substitutions and swaps of adjacent characters;
- * upper and lower case are equal. */
+/* Returns the optimal string alignment distance of two names: it counts insertions, deletions, substitutions and swaps
+ * of adjacent characters; upper and lower case are equal. */
 static int distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1];
@@ -40,7 +40,8 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     size_t length = strlen(wanted);
     int best = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
-        bool begins = length > 2 && strncmp(*names, wanted, length) == 0; /* `wanted` is the beginning of this name */
+        /* True if `wanted` is the beginning of this name. */
+        bool begins = length > 2 && strncmp(*names, wanted, length) == 0;
         int far = begins ? 1 : distance(wanted, *names);
         if (far < best) {
             best = far;

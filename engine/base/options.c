@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_NAMES = 320, HELP_COLUMNS = 72 }; /* with the indent of 8: 80 */
+enum { MOST_NAMES = 320, HELP_COLUMNS = 72 }; /* the help has an indent of 8 columns, so a line has at most 80 */
 
-/* Returns CS_OPTIONS_WRONG with a message. */
+/* Sets the message of cs_error() and gives the value CS_OPTIONS_WRONG. */
 #define WRONG(...) (ce_fail(CS_BAD_CONFIG, __VA_ARGS__), (int)CS_OPTIONS_WRONG)
 
 /* ---- the table ---- */
@@ -186,8 +186,9 @@ int cs_options_store(const cs_option *option, void *settings, const char *word, 
 
 /* ---- the arguments ---- */
 
-/* Splits "--foo-bar=v" into word "--foo-bar", name "foo_bar" and value "v"; "-q" into word "-q", name "q" and no
- * value, which is NULL. Returns false for a positional argument and for "--". */
+/* Splits an option into word, name and value. "--foo-bar=v" gives the word "--foo-bar", the name "foo_bar" and the
+ * value "v"; "-q" gives the word "-q", the name "q" and the value NULL. Returns false for a positional argument and for
+ * "--". */
 static bool split(const char *text, char word[CS_OPTION_BYTES], char name[CS_OPTION_BYTES], const char **value)
 {
     bool two = text[0] == '-' && text[1] == '-';
@@ -202,7 +203,7 @@ static bool split(const char *text, char word[CS_OPTION_BYTES], char name[CS_OPT
     return true;
 }
 
-/* True if a name of one letter has one dash, or a longer name has two. */
+/* Returns true if the option is written with one dash before a name of one letter, or with two before a longer name. */
 static bool has_its_dashes(const char *word, const char *name)
 {
     return (word[1] == '-') == (name[0] && name[1]);
@@ -237,7 +238,8 @@ static int refuse_unknown(const cs_options_form *form, const char *word, const c
     return WRONG("unknown %s %s; %s", form->what, word, form->hint);
 }
 
-/* Applies one option. `*rest` is the next argument; it is advanced if that argument is the value of the option. */
+/* Applies one option to `settings`. `*rest` points to the next argument, and is advanced if that argument is the value
+ * of the option. */
 static int read_option(const cs_options_form *form, void *settings, const char *text, char ***rest)
 {
     char word[CS_OPTION_BYTES], name[CS_OPTION_BYTES];

@@ -2,7 +2,8 @@
 #ifndef CS_BASE_PROCESSORS_H
 #define CS_BASE_PROCESSORS_H
 
-/* The size of the process's CPU affinity mask; 1 if the system has more processors than a cpu_set_t can hold. */
+/* Returns the size of the process's CPU affinity mask, or 1 if the system has more processors than a cpu_set_t can
+ * hold. */
 int ce_processors_allowed(void);
 
 #endif

@@ -13,14 +13,15 @@ static const double first_after = 1, redrawn_after = 0.1; /* seconds */
 
 /* ---- one line on the terminal ---- */
 
-static atomic_int shown_on; /* the descriptor on which an unfinished line is shown; 0: there is none */
+static atomic_int shown_on; /* the descriptor that shows an unfinished line; 0 if none does */
 
 void ce_progress_draw(FILE *file, const char *line)
 {
     int fd = fileno(file), before = atomic_load(&shown_on);
     if (before && before != fd)
         ce_progress_break();
-    fprintf(file, "\r%.*s\033[K", ce_terminal_columns(fd) - 1, line); /* a line that wraps cannot be redrawn in place */
+    /* The line is cut, because a line that wraps cannot be redrawn in place. */
+    fprintf(file, "\r%.*s\033[K", ce_terminal_columns(fd) - 1, line);
     fflush(file);
     atomic_store(&shown_on, fd);
 }

@@ -15,28 +15,28 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The fields are private. */
+/* The progress of one piece of work. The fields are private. */
 typedef struct {
     const char *what, *unit;
     int64_t total;
     _Atomic int64_t done;
-    atomic_flag busy; /* set while a thread draws; that thread owns the fields below */
+    atomic_flag busy; /* set while a thread draws the line; only that thread may use the fields below */
     bool wanted, shown;
     double started, drawn; /* seconds */
 } ce_progress;
 
-/* Begins work of `total` units. `what` is the name of the work, and `unit` the plural name of its units ("batches").
- * `unit` NULL: the units are bytes, and are shown as MB. The texts must stay valid until the end. */
+/* Begins work of `total` units. `what` is the name of the work, and `unit` the plural name of its units ("batches"). If
+ * `unit` is NULL, the units are bytes and are shown as MB. Both texts must stay valid until ce_progress_end. */
 void ce_progress_begin(ce_progress *progress, const char *what, const char *unit, int64_t total);
-/* `amount` more units are done. It may be called by several threads at the same time, and tells the launcher's watchdog
- * that this rank makes progress. */
+/* Reports that `amount` more units are done, and tells the launcher's watchdog that this rank makes progress. Several
+ * threads may call it at the same time. */
 void ce_progress_add(ce_progress *progress, int64_t amount);
-/* Ends the line, if there is one. The work need not be complete. */
+/* Ends the progress line if there is one. The work need not be complete. */
 void ce_progress_end(ce_progress *progress);
 
-/* Functions for other lines that are redrawn in place. ce_progress_draw replaces the line that is shown on stdout or
- * stderr, and cuts it to the terminal's width. ce_progress_break ends the line that is shown, if there is one. Code
- * that prints other text must call it first, as ce_log and ce_say do. */
+/* The next two functions are for lines that are redrawn in place but show no progress of work. ce_progress_draw
+ * replaces the line that is shown on stdout or stderr, and cuts it to the terminal's width. ce_progress_break ends the
+ * line that is shown, if there is one. Code that prints other text must call it first, as ce_log and ce_say do. */
 void ce_progress_draw(FILE *file, const char *line);
 void ce_progress_break(void);
 

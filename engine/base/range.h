@@ -24,7 +24,8 @@ static inline int64_t ce_round_up(int64_t value, int64_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Part number `index` of `parts` parts of [0, length). Lengths differ by at most 1, and longer parts come first. */
+/* Divides [0, length) into `parts` parts and returns part number `index`. The parts' lengths differ by at most 1, and
+ * longer parts come first. */
 static inline ce_range ce_range_part(int64_t length, int64_t index, int64_t parts)
 {
     int64_t small = length / parts, large = length % parts;

@@ -17,7 +17,7 @@ typedef struct {
     uint32_t word[4];
 } ce_rng_block;
 
-/* 128 random bits for (key, counter). It is inline so that compilers vectorise it in kernels. */
+/* Returns 128 random bits for (key, counter). The function is inline so that compilers vectorise it in kernels. */
 CS_RNG ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
@@ -47,6 +47,6 @@ CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 }
 
 uint64_t ce_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
-double ce_rng_uniform(uint64_t key, uint64_t index);  /* uniform in [0, 1) */
+double ce_rng_uniform(uint64_t key, uint64_t index);  /* returns a number that is uniform in [0, 1) */
 
 #endif

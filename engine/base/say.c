@@ -55,7 +55,7 @@ ce_number ce_say_number(double value)
         snprintf(number.text, sizeof number.text, "%.*e", digits - 1, value);
     while (strtod(number.text, NULL) != value && ++digits <= 17);
     int exponent = atoi(strchr(number.text, 'e') + 1);
-    if (exponent < -4 || exponent >= 16) /* Python uses the exponent notation for these */
+    if (exponent < -4 || exponent >= 16) /* Python writes numbers below 1e-4, and from 1e16 on, with an exponent */
         return number;
     int places = digits - 1 - exponent;
     snprintf(number.text, sizeof number.text, "%.*f", places > 1 ? places : 1, value);

@@ -9,7 +9,7 @@ void ce_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ce_say_logged(const char *file, int line, const char *function, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* A number as Python prints it: with the fewest digits that identify the double. */
+/* The text of a number as Python prints it: with the fewest digits that identify the double. */
 typedef struct {
     char text[32];
 } ce_number;

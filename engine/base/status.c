@@ -19,7 +19,8 @@ static _Thread_local char last_error[ERROR_BYTES];
 
 cs_status ce_fail(cs_status status, const char *format, ...)
 {
-    char sentence[ERROR_BYTES]; /* a separate buffer, because the arguments may contain the text of cs_error() */
+    /* The message is built in a separate buffer, because the arguments may contain the text of cs_error(). */
+    char sentence[ERROR_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
@@ -88,10 +89,12 @@ void cs_must(cs_status status, const char *what)
     if (status == CS_OK)
         return;
     ce_progress_break();
-    fflush(stdout); /* keeps the order of lines if both streams go to one file */
+    fflush(stdout); /* keeps the order of lines if stdout and stderr go to one file */
     if (ce_log_rank() == 0 || status == CS_NO_PEER)
         fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
-    else /* mpirun ends rank 0 when another rank has ended, so rank 0 gets time for its sentence */
+    /* A rank other than 0 waits here, because mpirun ends rank 0 when another rank has ended. So rank 0 has time to
+     * print its message. */
+    else
         nanosleep(&(struct timespec){ .tv_nsec = 300 * 1000 * 1000 }, NULL);
     if (status == CS_NOT_FINITE)
         ce_beat_give_up();

@@ -7,12 +7,13 @@
 /* Returns true if the descriptor is a terminal that can redraw a line: TERM is set, and is not "dumb". */
 bool ce_terminal_is(int fd);
 
-/* As ce_terminal_is, for descriptor 1 or 2 of a program that the launcher may have started. A rank writes into pipes,
- * and the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or "12". */
+/* Does the same as ce_terminal_is for a program that the launcher may have started; `fd` is 1 or 2. A rank writes
+ * into pipes, so the launcher sets CSPEED_TERMINAL to the descriptors whose text it shows on a terminal: "1", "2" or
+ * "12". */
 bool ce_terminal_shows(int fd);
 
-/* The width and the height in characters. They come from the variables COLUMNS and LINES respectively, otherwise from
- * the terminal, and are 80 and 24 if neither is known. */
+/* Return the width and the height of the terminal in characters. They come from the variables COLUMNS and LINES
+ * respectively, otherwise from the terminal, and are 80 and 24 if neither is known. */
 int ce_terminal_columns(int fd);
 int ce_terminal_lines(int fd);
 

@@ -25,7 +25,7 @@ static void keep_failure(thread_pool *pool, cs_status status)
         snprintf(pool->why, sizeof pool->why, "%s", cs_error());
     }
     pthread_mutex_unlock(&pool->mutex);
-    atomic_store(&pool->next, pool->count); /* no thread begins another task */
+    atomic_store(&pool->next, pool->count); /* ends the loops of all threads, so that no further task begins */
 }
 
 static void *work(void *argument)

@@ -1,4 +1,4 @@
-/* trace.c - the recorder of spans: a fixed array, in which each recording thread takes the next place. */
+/* trace.c - the recorder of spans: a fixed array, in which each span takes the next free element. */
 #include "base/trace.h"
 
 #include "base/clock.h"

@@ -12,14 +12,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The rows that a rank has in the picture of the trace. */
+/* The rows of a rank in the picture of the trace; each span is drawn in one of them. */
 typedef enum { CS_TRACE_STEP, CS_TRACE_COMPUTE, CS_TRACE_COMMUNICATION, CS_TRACE_COPY } ce_trace_lane;
 
-/* The texts must live as long as the recorder. */
+/* A span of time. The texts must stay valid as long as the recorder. */
 typedef struct {
     ce_trace_lane lane;
-    const char *what, *unit; /* unit "": the span belongs to no unit */
-    double began, ended;     /* seconds of ce_clock_seconds */
+    /* Name of the operation, and name of the model's unit, or "" if the span belongs to no unit. */
+    const char *what, *unit;
+    double began, ended; /* begin and end in seconds of ce_clock_seconds */
 } ce_trace_span;
 
 /* Opens the recorder with space for `spans` spans. Returns false if there is not enough memory. */
@@ -27,10 +28,11 @@ bool ce_trace_open(int64_t spans);
 void ce_trace_close(void);
 void ce_trace_switch(bool on);
 
-double ce_trace_begin(void); /* the current time; below 0 while the recorder is off */
+double ce_trace_begin(void); /* returns the current time, or a negative number while the recorder is off */
 void ce_trace_end(ce_trace_lane lane, const char *what, const char *unit, double began);
 
-/* The spans recorded so far, in the order in which they ended. No thread may record while the caller reads them. */
+/* Returns the spans recorded so far, in the order in which they ended. No thread may record while the caller reads
+ * them. */
 const ce_trace_span *ce_trace_spans(int64_t *count, int64_t *dropped);
 
 #endif

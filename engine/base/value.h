@@ -5,7 +5,8 @@
 #include "base/keys.h"
 
 typedef struct {
-    ce_json *doc; /* collects errors; NULL: the value is a default of the table, which cannot be wrong */
+    /* The document that collects errors; NULL if the value is a default of the table, which cannot be wrong. */
+    ce_json *doc;
     const ce_key *key;
     const char *path;
     const json_t *value;
@@ -13,16 +14,16 @@ typedef struct {
 } ce_value;
 
 void ce_value_read(const ce_value *e);
-/* Checks the value of an inert key, which must have its fallback's type and be within the limits. Returns true if it
- * differs from the fallback. */
+/* Checks the value of an inert key: it must have its fallback's type and be within the limits. Returns true if the
+ * value differs from the fallback. */
 bool ce_value_check_inert(const ce_value *e);
 bool ce_value_is_auto(const json_t *value);
-/* The following return new references. */
-json_t *ce_value_fallback(const ce_key *key); /* the key's default */
-json_t *ce_value_sample(const ce_key *key);   /* for an inert or refused key: a value of its type, or null */
-json_t *ce_value_of(const ce_key *key, const char *field);  /* the field as JSON; NULL: the key does not accept
-                                                             * "auto" */
-json_t *ce_value_any(const ce_key *key, const char *field); /* the field as JSON, for every key; NULL: it has no
-                                                             * field */
+/* The next four functions return new references to JSON values. */
+json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */
+json_t *ce_value_sample(const ce_key *key);   /* returns a value of the type of an inert or refused key, or null */
+/* Returns the field as JSON, or NULL if the key does not accept "auto". */
+json_t *ce_value_of(const ce_key *key, const char *field);
+/* Returns the field as JSON for every key, or NULL if the key has no field. */
+json_t *ce_value_any(const ce_key *key, const char *field);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct ce_chat {
-    const char *name; /* name of a built-in template; NULL: the template is the tokenizer's */
+    const char *name; /* name of a built-in template, or NULL if the template is the tokenizer's or a file's */
     ce_jinja *template;
     const ce_tokenizer *tokenizer;
     time_t now;
@@ -28,7 +28,7 @@ enum { MOST_BYTES = 16 << 20 }; /* maximum size of a template's file */
 
 /* ---- opening ---- */
 
-/* Lists the names: "chatml", "chatml-bos", ... and "plain", which is last. */
+/* Lists the names of the built-in templates: "chatml", "chatml-bos", ... and "plain", which is last. */
 static const char *list_names(char *text, size_t room)
 {
     size_t at = 0;
@@ -41,8 +41,8 @@ static const char *list_names(char *text, size_t room)
     return text;
 }
 
-/* Checks that each control word that a built-in template writes is one token; otherwise the model would learn the word
- * letter by letter. */
+/* Checks that each control word that a built-in template writes is one token of the tokenizer. If it were several
+ * tokens, the model would learn the control word letter by letter. */
 static cs_status check_words(const char *name, const char *source, const ce_tokenizer *tokenizer)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",
@@ -141,8 +141,8 @@ void ce_chat_close(ce_chat *chat)
 
 /* ---- conversations as variables ---- */
 
-/* Returns the role of a message in OpenAI's words. Other files name the roles, and the members of a message,
- * differently. */
+/* Returns the role of a message as OpenAI names it: "human" is "user", for example. Other files use other names for the
+ * roles and for the members of a message. */
 static const char *role_of(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
@@ -189,7 +189,8 @@ static json_t *messages_of(const json_t *document)
     return plain_messages(list ? list : json_object_get(document, "conversations"));
 }
 
-/* Refuses members that a built-in template would not write, because they would be lost without a message. */
+/* Refuses the members "tools" and "tool_calls" for a built-in template, which would leave them out without a
+ * message. */
 static cs_status check_extras(const json_t *object)
 {
     static const char *const keys[] = { "tools", "tool_calls" };
@@ -216,7 +217,6 @@ static cs_status check_message(const json_t *message)
     return CS_OK;
 }
 
-/* Checks a conversation. */
 static cs_status check(const ce_chat *chat, const json_t *document, const json_t *messages)
 {
     size_t index;
@@ -262,7 +262,8 @@ static void add_answer(ce_chat_lines *lines, size_t from, size_t to)
     lines->answers[lines->count++] = (ce_chat_span){ (int64_t)from, (int64_t)to };
 }
 
-/* Spaces that stand before an answer are a part of it, because the last of them and the first word are one token. */
+/* Moves the beginning of an answer back over the spaces before it. They belong to the answer, because the last of these
+ * spaces and the answer's first word are one token. */
 static size_t before_space(const ce_text *text, size_t from, size_t least)
 {
     while (from > least && text->bytes[from - 1] == ' ')
@@ -278,8 +279,8 @@ static size_t common_prefix(const ce_text *a, const ce_text *b)
     return length;
 }
 
-/* Finds the answer that is message `index`: it begins where the prompt for this answer ends. It ends where the text of
- * the first `index` + 1 messages ends, and white space at that end does not belong to it. */
+/* Finds the answer that is message `index`. The answer begins where the prompt for it ends, and ends where the text of
+ * the first `index` + 1 messages ends. White space at the end does not belong to the answer. */
 static cs_status find_answer(const ce_chat *chat, const json_t *document, const json_t *messages, size_t index,
                              ce_chat_lines *lines)
 {
@@ -385,7 +386,7 @@ cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_li
 
 /* ---- the end of an answer ---- */
 
-/* Length of the special token that `text` begins with; 0: it begins with none. */
+/* Returns the length of the special token at the beginning of `text`, or 0 if there is none. */
 static size_t special_token(const ce_chat *chat, const char *text, size_t size)
 {
     char word[64];

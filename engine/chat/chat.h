@@ -1,7 +1,8 @@
 /* chat.h - writes conversations as a chat template does, and marks which bytes are answers to learn.
  *
- * A template is a Jinja program: the tokenizer's own, or one of the built-in ones (templates.h). It sees what
- * transformers' apply_chat_template passes: messages, tools, documents, add_generation_prompt, bos_token, eos_token. */
+ * A template is a Jinja program: the tokenizer's own, or one of the built-in ones (templates.h). It gets the variables
+ * that transformers' apply_chat_template passes: messages, tools, documents, add_generation_prompt, bos_token,
+ * eos_token. */
 #ifndef CS_CHAT_CHAT_H
 #define CS_CHAT_CHAT_H
 
@@ -9,19 +10,20 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-typedef struct ce_chat ce_chat; /* a template for one tokenizer; immutable, so threads may share it */
+typedef struct ce_chat ce_chat; /* a template for one tokenizer, which is immutable, so that threads may share it */
 
-/* Opens a template. `name` is the name of a built-in template (cspeed.data.template lists the names), a file whose name
- * ends with ".jinja", or "auto" for the tokenizer's chat_template. In the template, strftime_now gives the time of this
- * call, or the time SOURCE_DATE_EPOCH if that is set. CS_BAD_CONFIG: there is no such template; the template of a file
- * or of the tokenizer does not compile; or a built-in template has control words that the tokenizer lacks.
- * CS_NOT_FOUND, CS_IO_ERROR: a file cannot be read. The tokenizer must stay open until ce_chat_close. */
+/* Opens a template. `name` is the name of a built-in template (the key cspeed.data.template lists the names), a file
+ * whose name ends with ".jinja", or "auto" for the tokenizer's chat_template. In the template, strftime_now gives the
+ * time of this call, or the time SOURCE_DATE_EPOCH if that is set. Returns CS_BAD_CONFIG if there is no such template,
+ * if the template of a file or of the tokenizer does not compile, or if a built-in template has control words that the
+ * tokenizer lacks. Returns CS_NOT_FOUND or CS_IO_ERROR if a file cannot be read. The tokenizer must stay open until
+ * ce_chat_close. */
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer);
 void ce_chat_close(ce_chat *chat); /* accepts NULL */
 
-bool ce_chat_is_file(const char *name); /* true if this name of a template is the name of a file */
+bool ce_chat_is_file(const char *name); /* True if this name of a template is the name of a file. */
 
-/* True if the assistant says the message: "role" is "assistant", or "from" is "gpt". */
+/* True if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
 bool ce_chat_is_answer(const json_t *message);
 
 typedef struct {
@@ -30,23 +32,24 @@ typedef struct {
 
 typedef struct {
     ce_text text;
-    ce_chat_span *answers; /* (count) byte ranges of the text that are learnt */
+    ce_chat_span *answers; /* (count) byte ranges of the text that the model learns */
     int64_t count, room;
 } ce_chat_lines;
 
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
- * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are what the
- * template's {% generation %} blocks write. Without such blocks, each answer is found by writing the conversation up to
- * it. CS_UNSUPPORTED: in such a shorter conversation the template writes the same messages differently. */
+ * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are the parts
+ * that the template's {% generation %} blocks write. If the template has no such blocks, each answer is found by
+ * writing the conversation up to this answer. Returns CS_UNSUPPORTED if the template writes the messages of such a
+ * shorter conversation differently. */
 cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
-/* Appends what the template writes for a list of messages, without looking for answers. If `asks` is true, the text
- * ends with the prompt for the next answer. The tools are read from `document`. */
+/* Appends the text that the template writes for a list of messages, without looking for answers. If `asks` is true, the
+ * text ends with the prompt for the next answer. The tools are read from `document`. */
 cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const json_t *messages, bool asks, ce_text *to);
-/* As ce_chat_write, but for generation: the text ends where the next answer begins, which the conversation does not
- * contain yet. */
+/* Writes a conversation for generation, in the forms that ce_chat_write reads. The text ends with the prompt for the
+ * next answer, which the conversation does not contain yet. */
 cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
-/* Sets *text to the NUL-terminated text that ends an answer (one token or several), or to "" if that text cannot be
- * found. */
+/* Sets *text to the NUL-terminated text that ends an answer, which is one token or several. If that text cannot be
+ * found, sets *text to "". */
 void ce_chat_stop(const ce_chat *chat, ce_text *text);
 void ce_chat_lines_free(ce_chat_lines *lines);
 

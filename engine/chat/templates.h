@@ -1,8 +1,9 @@
-/* templates.h - the built-in chat templates, as rows of a table: BUILT_IN(name, source). Roles are system, user and
- * assistant, and contents are texts: chat.c checks this first. tests/peers/chat_same.py says in Python what each of
- * them writes. */
+/* templates.h - the built-in chat templates, as rows of a table: BUILT_IN(name, source).
+ *
+ * The templates know the roles system, user and assistant, and contents that are texts; chat.c refuses all other roles
+ * and contents. tests/peers/chat_same.py has the same templates in Python. */
 
-/* A line for each message, with a default system message if the conversation has none. */
+/* Writes one block for each message. If the conversation has no system message, a default one is written first. */
 #define CHATML(name, begin, system)                                                                                    \
     BUILT_IN(name, begin "{% if " system " and messages[0].role != 'system' %}"                                        \
                          "{{ '<|im_start|>system\\n' + " system " + '<|im_end|>\\n' }}{% endif %}"                     \
@@ -11,8 +12,8 @@
                          "{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}"           \
                          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
-/* `lead` stands before the content of a system message that is the first message; if there is no such message and
- * `always` holds, `lead` is written as a system message of its own. */
+/* The text `lead` is written before the content of a system message that comes first. If the first message is another
+ * one and `always` is true, `lead` is written as a system message of its own. */
 #define LLAMA3(name, always, lead)                                                                                     \
     BUILT_IN(name,                                                                                                     \
              "{% macro open(role) %}{{ '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{% endmacro %}"      \
@@ -24,8 +25,8 @@
              "{{ " lead " if loop.first and m.role == 'system' }}{{ m.content | trim + '<|eot_id|>' }}"                \
              "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ open('assistant') }}{% endif %}")
 
-/* Sets `system` to what is written into the next user message, and refuses a system message that no user message
- * follows. */
+/* Writes the content of each system message into the user message that follows it. A system message without a following
+ * user message is refused. */
 #define SYSTEM_IN_USER(open, close, content, user, assistant)                                                           \
     "{% set ns = namespace(system=none) %}{% for m in messages %}{% if m.role == 'system' %}"                           \
     "{% if ns.system is not none %}{{ raise_exception('two system messages and no user\\'s between them; this template" \

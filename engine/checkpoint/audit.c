@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Records a failed status as a fault; checking then continues. */
+/* Counts a failed status as a fault and reports its message. Checking then continues. */
 static bool good(ce_audit *audit, cs_status status)
 {
     if (status == CS_OK)
@@ -23,7 +23,7 @@ static bool good(ce_audit *audit, cs_status status)
     return false;
 }
 
-/* All blocks of one file, and for each damaged block its message. */
+/* All blocks of one file, and the message of each damaged block. */
 typedef struct {
     ce_block *blocks;
     char **faults;
@@ -31,7 +31,8 @@ typedef struct {
     ce_progress *progress;
 } block_list;
 
-/* A task of the thread pool. It returns CS_OK for a damaged block too, so that the other blocks are still checked. */
+/* A task of the thread pool: checks block number `index`. It returns CS_OK for a damaged block too, so that the other
+ * blocks are still checked. */
 static cs_status check_block(void *argument, int64_t index)
 {
     const block_list *s = argument;
@@ -116,7 +117,7 @@ void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *d
     ce_progress_end(&progress);
 }
 
-/* Checks that the headers together cover each tensor exactly once. This is separate from damage of a single file. */
+/* Checks that the boxes in the headers of all shards cover each tensor exactly once. */
 static cs_status check_coverage(const ce_manifest *manifest, const char *directory)
 {
     ce_chunks chunks = { 0 };

@@ -6,11 +6,12 @@
 #include "checkpoint/manifest.h"
 
 typedef struct {
-    int64_t files, blocks, bytes; /* how much was checked */
+    int64_t files, blocks, bytes; /* numbers of checked files, blocks and bytes */
     int64_t faults;
-    int64_t refused; /* faults where the operating system refused the read; they do not prove damage */
-    int threads;     /* threads that share the blocks of a file; 0: one */
-    /* Called for each fault, with a message that names the file and, where known, tensor and block. */
+    int64_t refused; /* number of faults where the operating system refused the read; they do not prove damage */
+    int threads;     /* number of threads that share the blocks of a file; 0 means one */
+    /* This function is called for each fault. The message names the file and, if they are known, the tensor and the
+     * block. */
     void (*fault)(void *to, const char *sentence);
     void *to;
 } ce_audit;
@@ -19,8 +20,8 @@ typedef struct {
  * every shard. Adds to the counts in *audit. */
 void ce_audit_directory(ce_audit *audit, const char *directory);
 
-/* Checks the headers and blocks of the shards with the numbers part, part + parts, ... in a manifest that has been
- * verified already, so that `parts` processes can share one checkpoint. */
+/* Checks headers and blocks of the shards part, part + parts, part + 2 parts, ... of a manifest that has been verified
+ * already. So `parts` processes can share the work for one checkpoint. */
 void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts);
 
 #endif

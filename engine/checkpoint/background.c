@@ -20,19 +20,21 @@ struct ce_background {
     ce_save save;
     stage stage;
     char *dir;
-    ce_checkpoint_content content; /* a copy; the elements of its pieces are in `memory` */
+    ce_checkpoint_content content; /* a copy of the caller's content; the elements of its pieces are in `memory` */
     ce_piece *pieces;
-    const void **sources;                         /* where the elements of each piece are copied from */
-    const ce_checkpoint_device_copy *device_copy; /* copy functions for `sources`; NULL: they are in host memory */
+    const void **sources; /* for each piece, the address from which its elements are copied */
+    /* Copy functions for `sources`; NULL if the sources are in host memory. */
+    const ce_checkpoint_device_copy *device_copy;
     char *memory;
     size_t bytes;
 
     pthread_t thread;
-    bool running;          /* `thread` was started and not joined */
+    bool running;          /* true while `thread` is started and not joined */
     pthread_mutex_t mutex; /* protects `copied` */
     pthread_cond_t changed;
     bool copied;
-    atomic_bool done; /* release: `status` and `why` are valid */
+    /* The thread sets this at its end by a release store, so that `status` and `why` can be read when it is true. */
+    atomic_bool done;
     cs_status status;
     char why[SENTENCE];
 };
@@ -62,7 +64,7 @@ static char *copy_of(const char *text)
     return memcpy(ce_collective_memory(bytes), text, bytes);
 }
 
-/* Allocates memory for all pieces; it is reused by later saves. */
+/* Allocates memory for the elements of all pieces; later saves reuse it. */
 static cs_status take_memory(ce_background *b, size_t bytes)
 {
     if (bytes <= b->bytes)
@@ -113,7 +115,7 @@ static cs_status copy_content(ce_background *b, const char *dir, const ce_checkp
     b->content.provenance = json_deep_copy(content->provenance);
     b->content.damaged = json_deep_copy(content->damaged);
     b->content.pieces = b->pieces;
-    b->content.device_copy = NULL; /* the copy is in host memory */
+    b->content.device_copy = NULL; /* the copied pieces are in host memory and need no copy functions */
     b->device_copy = content->device_copy;
     return CS_OK;
 }
@@ -189,7 +191,7 @@ static void start(ce_background *b, void *(*work)(void *))
 
 static void end_save(ce_background *b, cs_status status)
 {
-    char why[SENTENCE]; /* the cleanup below may overwrite the message */
+    char why[SENTENCE]; /* the message of cs_error() is copied, because the cleanup below may overwrite it */
     snprintf(why, sizeof why, "%s", cs_error());
     ce_save_close(&b->save);
     forget_content(b);

@@ -12,30 +12,33 @@
 
 typedef struct ce_background ce_background;
 
-/* Memory that the copy needs: ce_background_room gives the bytes of one piece with `elements_bytes` bytes of elements;
- * ce_background_bytes gives the bytes of the whole copy from the sum of these over all pieces. */
+/* The memory that the copy needs. ce_background_room returns the bytes for one piece with `elements_bytes` bytes of
+ * elements. ce_background_bytes takes the sum of these over all pieces and returns the bytes of the whole copy. */
 size_t ce_background_room(size_t elements_bytes);
 size_t ce_background_bytes(size_t rooms);
 
 /* Starts a save. The first call allocates *background; later saves reuse it and its memory, and ce_background_close
- * frees both. All of `content` is copied: what it points to may change when the call returns, except the elements of
- * the pieces, which must not change before ce_background_hold returns. No save may be in progress before the call; if
- * the call fails, none is in progress after it. Collective. */
+ * frees it. All of `content` is copied. The caller may change it when the call returns, except the elements of the
+ * pieces, which must not change before ce_background_hold returns. No save may be in progress before the call; if the
+ * call fails, no save is in progress after it. The call is collective. */
 cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
                              const ce_checkpoint_content *content);
 
-/* These five accept NULL, which means that no save is in progress. */
+/* The next five functions accept NULL, which means that no save is in progress. */
 bool ce_background_busy(const ce_background *background);
 /* Waits until the elements of the pieces are copied and may change. */
 void ce_background_hold(ce_background *background);
-bool ce_background_ready(const ce_background *background);  /* this rank has finished the current stage */
-size_t ce_background_held(const ce_background *background); /* bytes of the copy, which stay allocated between saves */
-void ce_background_close(ce_background *background);        /* no save may be in progress */
+/* Returns true if this rank has finished the current stage. */
+bool ce_background_ready(const ce_background *background);
+/* Returns the bytes of the copy, which stay allocated between saves. */
+size_t ce_background_held(const ce_background *background);
+void ce_background_close(ce_background *background); /* frees all memory; no save may be in progress */
 
-/* Ends the current stage: waits for this rank's part and for the other ranks, then starts the next stage. Returns the
- * status of the save if this was the last stage (ce_background_busy is then false), otherwise CS_OK. A save must be in
- * progress. Collective. */
+/* Ends the current stage: waits until this rank and the other ranks have finished it, then starts the next stage. After
+ * the last stage it returns the status of the save, and ce_background_busy is false; otherwise it returns CS_OK. A save
+ * must be in progress. The call is collective. */
 cs_status ce_background_advance(ce_background *background);
-cs_status ce_background_finish(ce_background *background); /* completes the save. Collective */
+/* Waits for the end of the save and returns its status; collective. */
+cs_status ce_background_finish(ce_background *background);
 
 #endif

@@ -55,8 +55,8 @@ cs_status ce_blocks_read(void *buffer, const ce_block *block)
     return ce_blocks_verify(block, ce_crc32c(0, buffer, bytes));
 }
 
-/* Computes the checksum through a memory mapping. MADV_POPULATE_READ reports a page that cannot be read, which would
- * otherwise end the process by SIGBUS. False if mapping or reading failed. */
+/* Computes the checksum of a block through a memory mapping. MADV_POPULATE_READ reports a page that cannot be read;
+ * without it such a page would end the process by SIGBUS. Returns false if mapping or reading failed. */
 static bool map_and_sum(uint32_t *crc, const ce_block *block)
 {
     size_t bytes = ce_blocks_bytes(block), lead = (size_t)(first_byte(block) % sysconf(_SC_PAGESIZE));
@@ -64,7 +64,7 @@ static bool map_and_sum(uint32_t *crc, const ce_block *block)
         mmap(NULL, lead + bytes, PROT_READ, MAP_SHARED, block->descriptor, (off_t)(first_byte(block) - (int64_t)lead));
     if (map == MAP_FAILED)
         return false;
-    madvise(map, lead + bytes, MADV_SEQUENTIAL); /* only a hint to read ahead */
+    madvise(map, lead + bytes, MADV_SEQUENTIAL); /* the result is ignored, because this is only a hint to read ahead */
     bool there = madvise(map, lead + bytes, MADV_POPULATE_READ) == 0;
     if (there)
         *crc = ce_crc32c(0, map + lead, bytes);

@@ -5,8 +5,8 @@
 
 #include "checkpoint/chunks.h"
 
-/* Block number `index` of `chunk`; `descriptor` is the open file manifest->files[chunk->file], whose name `path` is
- * used in messages. All pointers are borrowed. */
+/* Block number `index` of `chunk`. `descriptor` is the open file manifest->files[chunk->file], and `path` the name of
+ * this file in messages. All pointers are borrowed. */
 typedef struct {
     const ce_manifest *manifest;
     const ce_chunks *chunks;
@@ -16,20 +16,21 @@ typedef struct {
     const char *path;
 } ce_block;
 
-int64_t ce_blocks_count(const ce_block *block); /* blocks of the chunk */
-size_t ce_blocks_bytes(const ce_block *block);  /* CS_SHARDFILE_BLOCK, or less for the last block of the chunk */
+int64_t ce_blocks_count(const ce_block *block); /* returns the number of blocks of the chunk */
+/* Returns the bytes of the block: CS_SHARDFILE_BLOCK, or less for the last block of the chunk. */
+size_t ce_blocks_bytes(const ce_block *block);
 
 /* Reads the whole block into `buffer` and verifies its checksum. */
 cs_status ce_blocks_read(void *buffer, const ce_block *block);
 
-/* The same in parts: ce_blocks_read_part reads `bytes` bytes from `offset` of the block. The caller computes the CRC32C
- * of all parts in order and passes this checksum to ce_blocks_verify, which returns CS_BAD_FILE if it differs from the
- * checksum in the header. The message names file, tensor and block. */
+/* Read and verify a block in parts. ce_blocks_read_part reads `bytes` bytes from `offset` of the block. The caller
+ * computes the CRC32C of all parts in order and passes it to ce_blocks_verify, which returns CS_BAD_FILE if it differs
+ * from the checksum in the header. The message names file, tensor and block. */
 cs_status ce_blocks_read_part(void *buffer, const ce_block *block, size_t offset, size_t bytes);
 cs_status ce_blocks_verify(const ce_block *block, uint32_t crc);
 
-/* Verifies the checksum without returning the data. Reads through a memory mapping where the system allows that, which
- * saves the copy out of the page cache. */
+/* Verifies the checksum of a block without returning its data. Reads through a memory mapping if the system allows one,
+ * which saves a copy out of the page cache. */
 cs_status ce_blocks_check(const ce_block *block);
 
 #endif

@@ -27,7 +27,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
         ce_box *box = &boxes[count];
-        int level = 0; /* the outermost dimension in which a whole slice begins here and fits into the range */
+        /* The outermost dimension whose whole slice begins at element `at` and fits into the range. */
+        int level = 0;
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;
         box->dims = dims;
@@ -76,7 +77,8 @@ int64_t ce_boxes_run(const ce_box *box, const int64_t *shape)
     return run;
 }
 
-/* Index of the first element of the box that is at position `place` of the tensor or later (binary search). */
+/* Returns the index of the first element of the box that is at position `place` of the tensor or later (binary
+ * search). */
 static int64_t first_behind(const ce_box *box, const int64_t *shape, int64_t place)
 {
     int64_t low = 0, high = ce_boxes_volume(box);

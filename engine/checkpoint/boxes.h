@@ -1,9 +1,9 @@
 /* boxes.h - converts a contiguous range of a row-major tensor to axis-aligned boxes, and back.
  *
- * A range of a tensor with d dimensions is at most 2d - 1 boxes: partial rows at both ends and whole rows between them,
- * and the same again inside each partial row. Each of these boxes is contiguous. A box in general is not contiguous,
- * but its elements in its own row-major order have ascending positions in the tensor. Therefore the intersection of a
- * box with a range of the tensor is a range of the box's elements. */
+ * A range of a tensor with d dimensions is divided into at most 2d - 1 boxes: whole rows, and a partial row at either
+ * end, which is divided in the same way. Each of these boxes is contiguous. A box in general is not contiguous, but its
+ * elements in its own row-major order have ascending positions in the tensor. Therefore the intersection of a box with
+ * a range of the tensor is a range of the box's elements. */
 #ifndef CS_CHECKPOINT_BOXES_H
 #define CS_CHECKPOINT_BOXES_H
 
@@ -17,18 +17,19 @@ typedef struct {
     int64_t offset[CS_MAX_DIMS], size[CS_MAX_DIMS];
 } ce_box;
 
-/* Sets *count to the product of the sizes. False if the product times `scale` exceeds 2^63 - 1. */
+/* Sets *count to the product of the sizes. Returns false if the product times `scale` exceeds 2^63 - 1. */
 bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
 
-/* Writes the boxes of `range` in ascending order to boxes[CS_MAX_BOXES]; returns their number. */
+/* Writes the boxes of `range` in ascending order to boxes[CS_MAX_BOXES] and returns their number. */
 int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range);
 
 int64_t ce_boxes_volume(const ce_box *box);
-/* Position in the tensor (row-major element index) of element number `element` of the box. */
+/* Returns the position (row-major index) in the tensor of the box's element number `element`. */
 int64_t ce_boxes_place(const ce_box *box, const int64_t *shape, int64_t element);
-/* Number of consecutive elements of the box that are also consecutive in the tensor; divides the box's volume. */
+/* Returns the number of consecutive elements of the box that are also consecutive in the tensor. The box's volume is a
+ * multiple of this number. */
 int64_t ce_boxes_run(const ce_box *box, const int64_t *shape);
-/* Range of the box's own element indices that are inside `range` of the tensor. */
+/* Returns the range of the box's own element indices whose elements are inside `range` of the tensor. */
 ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range);
 bool ce_boxes_overlap(const ce_box *a, const ce_box *b);
 

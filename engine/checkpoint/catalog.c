@@ -102,7 +102,7 @@ cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, LIMIT);
     if (status == CS_OK) {
-        /* An editor may have added a newline. */
+        /* An editor may have added a newline to the file. */
         while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
             text[--length] = 0;
         if (length == 0 || strlen(text) != length || ce_tag_escape(name, text) != CS_OK)

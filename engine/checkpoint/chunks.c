@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* JSON objects that a header's metadata holds as strings; used while the header is read. */
+/* The JSON objects that the metadata of a shard's header has as strings. They exist only while the header is read. */
 typedef struct {
     const char *path;
     json_t *sharding, *checksums;
@@ -37,7 +37,7 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
     return wider;
 }
 
-/* Reads the position of the entry's box within its tensor. */
+/* Reads from the header where the box of a safetensors entry is within its tensor. */
 static cs_status read_box(ce_box *box, const ce_safetensors_entry *entry, const ce_manifest_tensor *tensor,
                           const notes *n, const json_t *offsets)
 {
@@ -163,8 +163,8 @@ static int by_place(const void *one, const void *other)
     return (a->from > b->from) - (a->from < b->from);
 }
 
-/* Checks that the chunks cover the tensor exactly once. Boxes that are contiguous ranges must follow one another; other
- * boxes are compared pairwise for overlap. */
+/* Checks that the chunks cover the tensor exactly once. Boxes that are contiguous ranges must follow one another
+ * without a gap; other boxes are compared pairwise for overlap. */
 static cs_status check_tensor(const ce_chunk *chunks, int64_t count, const ce_manifest_tensor *tensor,
                               const char *directory)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece in the form in which it is sent to rank 0: [name, folder, dtype, shape, from, to]. */
+/* Describes a piece as the JSON list that is sent to rank 0: [name, folder, dtype, shape, from, to]. */
 static json_t *describe(const ce_piece *piece)
 {
     return json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype,
@@ -27,7 +27,7 @@ static char *describe_all(const ce_piece *pieces, int64_t count)
     return text;
 }
 
-/* The inverse of describe(); the name is borrowed from `row`. */
+/* The inverse of describe(): makes a piece from the JSON list `row`. The name is borrowed from `row`. */
 static ce_piece read_row(const json_t *row)
 {
     const json_t *shape = json_array_get(row, 3);
@@ -56,7 +56,8 @@ static bool alike(const ce_piece *a, const ce_piece *b)
            memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* Checks the pieces of one tensor, sorted by position. */
+/* Checks that the pieces of one tensor, which are sorted by position, have the same type, shape and folder and cover
+ * each element exactly once. */
 static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t elements)
 {
     int64_t end = 0;
@@ -106,7 +107,7 @@ static cs_status check_all(ce_coverage *coverage, ce_piece *pieces, int64_t coun
     return CS_OK;
 }
 
-/* Runs on rank 0. `text` is the concatenation of one JSON list for each rank. */
+/* Checks the pieces of all ranks, on rank 0. `text` is the concatenation of one JSON list for each rank. */
 static cs_status check_lists(ce_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
 {
     json_t *rows = json_array();

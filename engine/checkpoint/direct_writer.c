@@ -14,7 +14,7 @@ static cs_status create(ce_direct_writer *writer, bool buffered)
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     writer->descriptor = open(writer->path, buffered ? flags : flags | O_DIRECT, 0666);
     if (writer->descriptor < 0 && !buffered &&
-        errno == EINVAL) { /* some file systems create the file although they refuse the flag */
+        errno == EINVAL) { /* some file systems create the file although they refuse O_DIRECT */
         unlink(writer->path);
         writer->descriptor = open(writer->path, flags, 0666);
     }
@@ -51,7 +51,8 @@ static bool is_direct(int descriptor)
     return (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
 }
 
-/* `bytes` is aligned and readable up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+/* Writes `count` bytes. `bytes` is aligned, and its memory is readable up to the next multiple of
+ * CS_DIRECT_WRITER_ALIGN. */
 static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
@@ -61,7 +62,8 @@ static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t co
             return CS_OK;
         if (done < 0 && errno != EINVAL && errno != EINTR)
             return ce_fail_errno(CS_IO_ERROR, errno, "%s: writing", writer->path);
-        /* The direct write was refused or incomplete: repeat it, and make all later writes, through the page cache. */
+        /* The direct write was refused or incomplete: it is repeated through the page cache, and so are all later
+         * writes. */
         if (fcntl(writer->descriptor, F_SETFL, fcntl(writer->descriptor, F_GETFL) & ~O_DIRECT) != 0)
             return ce_fail_errno(CS_IO_ERROR, errno, "%s: leaving direct writes", writer->path);
     }
@@ -83,7 +85,7 @@ static void *write_buffer(void *argument)
     return NULL;
 }
 
-/* Waits until the write in progress is complete; returns its status. */
+/* Waits until the write in progress is complete and returns its status. */
 static cs_status wait_for_write(ce_direct_writer *writer)
 {
     if (writer->sending)
@@ -105,7 +107,7 @@ static cs_status flush(ce_direct_writer *writer)
     writer->filled = 0;
     writer->current = !writer->current;
     writer->sending = pthread_create(&writer->thread, NULL, write_buffer, writer) == 0;
-    if (!writer->sending) /* if no thread can be started, writing is synchronous */
+    if (!writer->sending) /* no thread could be started, so this thread writes */
         write_buffer(writer);
     return CS_OK;
 }
@@ -124,7 +126,7 @@ cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, si
     return CS_OK;
 }
 
-/* Writes the head, of any length, through a buffer, because direct I/O needs aligned memory. */
+/* Writes the head, which has any length, through an aligned buffer, because direct I/O needs aligned memory. */
 static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

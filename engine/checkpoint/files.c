@@ -151,7 +151,7 @@ cs_status ce_files_make_directory(const char *path)
     return CS_OK;
 }
 
-/* Creates the directory `path`, whose parent exists, unless it exists, and flushes its entry to the disk. */
+/* Creates the directory `path` unless it exists, and flushes its entry to the disk. The parent directory must exist. */
 static cs_status make_one(char *path)
 {
     if (mkdir(path, 0777) != 0) {
@@ -190,7 +190,8 @@ cs_status ce_files_sync_directory(const char *path)
     int descriptor;
     CS_TRY(ce_files_open(&descriptor, path));
     cs_status status = CS_OK;
-    if (fsync(descriptor) != 0 && errno != EINVAL) /* EINVAL: this file system does not need a flush of directories */
+    /* EINVAL means that this file system needs no flush of directories. */
+    if (fsync(descriptor) != 0 && errno != EINVAL)
         status = ce_fail_errno(CS_IO_ERROR, errno, "%s: flushing the directory to the disk", path);
     close(descriptor);
     return status;

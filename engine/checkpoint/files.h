@@ -5,33 +5,34 @@
 
 #include "base/status.h"
 
-char *ce_files_join(const char *dir, const char *name); /* "dir/name", malloc'ed */
+char *ce_files_join(const char *dir, const char *name); /* returns "dir/name", which the caller frees */
 
-/* Reads the whole file into *text, malloc'ed and NUL-terminated. CS_NOT_FOUND: no such file; CS_BAD_FILE: it is longer
- * than `limit` bytes. */
+/* Reads the whole file into *text, which is NUL-terminated and freed by the caller. Returns CS_NOT_FOUND if there is no
+ * such file, and CS_BAD_FILE if the file is longer than `limit` bytes. */
 cs_status ce_files_read(char **text, size_t *length, const char *path, size_t limit);
 cs_status ce_files_size(int64_t *bytes, const char *path);
 bool ce_files_exists(const char *path);
 bool ce_files_is_folder(const char *path);
 bool ce_files_holds(const char *dir, const char *name);
 
-/* Creates a new file with these bytes and flushes it to the disk. */
+/* Creates a new file with `count` bytes and flushes it to the disk. */
 cs_status ce_files_write(const char *path, const void *bytes, size_t count);
 
-/* Fails with a message for the current errno: `path` could not be opened or examined. Returns CS_NOT_FOUND or
+/* Sets the message for the current errno after `path` could not be opened or examined. Returns CS_NOT_FOUND or
  * CS_IO_ERROR. */
 cs_status ce_files_refuse(const char *path);
 
 cs_status ce_files_open(int *descriptor, const char *path);
-/* Reads exactly `count` bytes; CS_BAD_FILE if the file ends before. */
+/* Reads exactly `count` bytes. Returns CS_BAD_FILE if the file ends before them. */
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
 cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path);
 
 cs_status ce_files_rename(const char *from, const char *to);
 cs_status ce_files_make_directory(const char *path);
-/* Creates the directory and its parents; directories that exist already are accepted. */
+/* Creates the directory and its parents. Directories that exist already are accepted. */
 cs_status ce_files_make_directories(const char *path);
 cs_status ce_files_sync_directory(const char *path); /* flushes the directory's entries to the disk */
-cs_status ce_files_remove_tree(const char *path);    /* a path that does not exist is accepted */
+/* Removes a directory and its contents; a path that does not exist is accepted. */
+cs_status ce_files_remove_tree(const char *path);
 
 #endif

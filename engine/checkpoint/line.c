@@ -55,8 +55,8 @@ void ce_line_shorten(json_t *line, const char *dir)
             json_array_remove(line, i);
 }
 
-/* Reads the list from the manifest of dir/name, even if the rest of the text is not valid JSON. A new reference, or
- * NULL. */
+/* Reads the list of ancestors from the manifest of dir/name, even if the rest of its text is not valid JSON. Returns a
+ * new reference, or NULL if there is no valid list. */
 static json_t *read_list(const char *dir, const char *name)
 {
     static const char mark[] = "\"" CS_LINE_KEY "\": [";
@@ -73,7 +73,8 @@ static json_t *read_list(const char *dir, const char *name)
     return line;
 }
 
-/* The ancestors in the manifest of dir/name: the key identifies the ancestor, the value is its generation. */
+/* Returns the ancestors in the manifest of dir/name as a JSON object: a key identifies an ancestor, its value is the
+ * generation. */
 static json_t *read_generations(const char *dir, const char *name)
 {
     size_t i;

@@ -12,23 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Search state for the candidates, which are tried in order until one can be read. Rank 0 knows the order and
- * broadcasts each name. */
+/* The state of the search for a checkpoint that can be read. The candidates are tried in order; rank 0 knows the order
+ * and broadcasts each name. */
 struct ce_search {
     char *dir;
-    char *tag;                /* requested tag, or NULL */
-    char first[CS_TAG_BYTES]; /* directory of the requested tag or of `latest`; "": latest names none */
+    char *tag; /* the requested tag, or NULL */
+    /* The directory of the requested tag or of `latest`; "" if `latest` names no directory. */
+    char first[CS_TAG_BYTES];
     ce_catalog catalog;
     bool only_first;
-    int64_t next;            /* next candidate: -1 is `first`; 0 and up are indices into the catalog */
-    char name[CS_TAG_BYTES]; /* directory that is open or was tried last */
-    cs_status status;        /* why the earlier candidates could not be used */
+    int64_t next;            /* the next candidate: -1 means `first`, other numbers are indices into the catalog */
+    char name[CS_TAG_BYTES]; /* the directory that is open or was tried last */
+    cs_status status;        /* status of the failures so far; `reason` has their messages */
     char reason[4096];
-    json_t *damaged; /* names of damaged directories */
+    json_t *damaged; /* JSON list of the names of damaged directories */
 };
 
-/* Keeps the reason of the failure; a damaged checkpoint is a stronger reason than a missing one. A checkpoint of a
- * later version or of another program does not count as damaged. */
+/* Stores the reason of a failure for the final message; a reason about damage replaces one about a missing checkpoint.
+ * A checkpoint of a later version or of another program does not count as damaged. */
 static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
@@ -56,7 +57,7 @@ static cs_status find_newest(ce_search *s)
     return CS_OK;
 }
 
-/* Runs on rank 0. Returns the name of the next candidate; "" if no candidate is left. */
+/* Runs on rank 0. Returns the name of the next candidate, or "" if no candidate is left. */
 static const char *next_name(ce_search *s)
 {
     if (s->next < 0) {
@@ -91,7 +92,8 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
-/* Opens the next candidate that can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is left. */
+/* Tries the candidates in order until one can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is
+ * left. */
 static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
 {
     ce_search *s = reader->search;
@@ -157,8 +159,8 @@ cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, co
     *reader = ce_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
-    /* With LOOSE all blocks are verified at opening: otherwise a piece that this checkpoint lacks would keep what an
-     * earlier, damaged candidate had written to it. */
+    /* With CS_NAMES_LOOSE all blocks are verified when the checkpoint is opened. Otherwise a piece that this checkpoint
+     * lacks would keep the values that an earlier, damaged candidate has written to it. */
     if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
         (*reader)->reading.verify = CS_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);

@@ -24,7 +24,8 @@ bool ce_manifest_digits(uint32_t *value, const char *digits)
     return true;
 }
 
-/* Offset of the digits of the manifest's own checksum; 0: not found. No user-chosen text precedes the digits. */
+/* Returns the offset of the digits of the manifest's own checksum, or 0 if they are not found. No text chosen by a user
+ * precedes the digits. */
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";
@@ -40,7 +41,8 @@ static uint32_t text_crc(const char *text, size_t length, size_t digits)
     return ce_crc32c(crc, text + digits + DIGITS, length - digits - DIGITS);
 }
 
-/* Describes a text file beside the manifest: {"file", "bytes", "crc32c"}; null if `text` is NULL. */
+/* Returns a JSON object that describes a text file beside the manifest, {"file", "bytes", "crc32c"}, or null if `text`
+ * is NULL. */
 static json_t *describe_text(const char *file, const char *text)
 {
     char digits[DIGITS + 1];
@@ -101,7 +103,7 @@ static cs_status check_text(const char *text, size_t length, const char *path)
     return CS_OK;
 }
 
-/* True for exactly "FOLDER/shard-00001-of-00002.safetensors" (with other numbers). */
+/* Returns true if the name has the form "FOLDER/shard-00001-of-00002.safetensors", with any numbers of five digits. */
 static bool is_shard_name(const char *name)
 {
     for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
@@ -182,7 +184,8 @@ static cs_status read_tensors(ce_manifest *manifest, const char *path)
     return CS_OK;
 }
 
-/* Rejects a file that is listed twice, so that the work of reading is bounded by the number of files that exist. */
+/* Reads the list of files. A file that is listed twice is an error, so that the work of reading is bounded by the
+ * number of files that exist. */
 static cs_status read_files(ce_manifest *manifest, const char *path)
 {
     const json_t *files = json_object_get(manifest->root, "files");
@@ -221,9 +224,9 @@ static cs_status read_note(ce_manifest_note *note, const ce_manifest *manifest, 
     return CS_OK;
 }
 
-#define MOST (INT64_C(1) << 53) /* beyond this, JSON readers that use double do not represent integers exactly */
+#define MOST (INT64_C(1) << 53) /* above this number, JSON readers that use double do not represent integers exactly */
 
-/* Bounds of the members of "engine"; a member that is absent is not checked. */
+/* The type and bounds of a member of the manifest's "engine". A member that is absent is not checked. */
 typedef struct {
     const char *section, *key;
     json_type type;
@@ -278,7 +281,7 @@ static cs_status check_engine(const ce_manifest *manifest, const char *path)
     return CS_OK;
 }
 
-/* `line` is NULL in manifests that older versions wrote. */
+/* Checks the list of ancestors. `line` is NULL for manifests that older versions wrote. */
 static cs_status check_line(const json_t *line, const char *path)
 {
     size_t i;

@@ -22,8 +22,8 @@ static void list_tags(char text[LIST], const ce_catalog *catalog)
         used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
 }
 
-/* Fails because `dir` does not exist. If its parent holds checkpoints, the last part of the path was probably meant as
- * a tag. */
+/* Sets the message for a directory `dir` that does not exist. If its parent has checkpoints, the last component of the
+ * path was probably meant as a tag, and the message says so. */
 static cs_status not_there(const char *dir)
 {
     ce_catalog catalog;
@@ -54,7 +54,8 @@ cs_status ce_not_found_folder(const char *dir)
     return ce_files_refuse(dir);
 }
 
-/* A subdirectory that is a training's output, malloc'ed; NULL: none. */
+/* Returns the path of a subdirectory that is the output of a training, which the caller frees, or NULL if there is
+ * none. */
 static char *find_inside(const char *dir)
 {
     char *found = NULL;

@@ -5,12 +5,13 @@
 
 #include "checkpoint/catalog.h"
 
-/* Each function returns a status that is not CS_OK, and sets its message. */
+/* Each function sets a message and returns a status that is not CS_OK. */
 
-cs_status ce_not_found_folder(const char *dir);                         /* dir could not be listed; reads errno */
-cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir); /* dir has no complete checkpoint */
-/* `dir` has no checkpoint `tag`; the message lists the tags that exist. */
+cs_status ce_not_found_folder(const char *dir); /* reports that `dir` could not be listed, with the reason in errno */
+/* Reports that `dir` has no complete checkpoint. */
+cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir);
+/* Reports that `dir` has no checkpoint `tag`. The message lists the tags that exist. */
 cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const char *tag);
-cs_status ce_not_found_manifest(const char *directory); /* the checkpoint `directory` has no manifest */
+cs_status ce_not_found_manifest(const char *directory); /* reports that the directory of a checkpoint has no manifest */
 
 #endif

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* If several patterns match, the kind with the smallest number is reported: a ZeRO checkpoint contains pickles too. */
+/* The kinds of foreign checkpoints. If several patterns match, the kind with the smallest number is reported, since for
+ * example a ZeRO checkpoint contains pickles too. */
 typedef enum {
     NOTHING,
     ZERO,
@@ -59,7 +60,8 @@ static const struct {
 #define SAVE_DICTIONARY                                                                                                \
     "s.save_file({k: v.contiguous().clone() for k, v in w.items() if torch.is_tensor(v)}, 'OUT/model.safetensors', "   \
     "{'format': 'pt'})\" "
-/* Uses zero_to_fp32.py's function, because its option --safe_serialization fails for parameters that share memory. */
+/* The command for ZeRO checkpoints uses a function of zero_to_fp32.py, because that script's option
+ * --safe_serialization fails for parameters that share memory. */
 #define FROM_ZERO                                                                                                      \
     "`mkdir -p OUT && python -c \"import sys, torch, safetensors.torch as s; sys.path.insert(0, sys.argv[1]); "        \
     "from zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint as read; w = read(*sys.argv[1:]); " SAVE_DICTIONARY
@@ -72,9 +74,9 @@ static const struct {
 #define TRANSFORMERS                                                                                                   \
     "python -c \"import sys; from transformers import AutoModelForCausalLM as M; M.from_pretrained(sys.argv[1], "
 
-/* Description of each kind, and the command that converts it. {folder} is the folder with the files, {top} the folder
- * with `latest`, {tag} the name of {folder} within {top}, {file} the path of the file that was recognised, {name} that
- * file's name. Values are quoted for a shell. */
+/* Description of each kind, and the command that converts it. These placeholders are replaced by paths and names,
+ * quoted for a shell: {folder} is the folder with the files, {top} the folder with `latest`, {tag} the name of {folder}
+ * within {top}, {file} the path of the file that was recognised, {name} that file's name. */
 static const char *const descriptions[] = {
     [ZERO] = "a checkpoint of DeepSpeed, pickled state of its own ranks, which is not read here. Bring its weights, "
              "where DeepSpeed is installed: " FROM_ZERO "{top} {tag}` writes safetensors" BESIDE CONTINUE,
@@ -200,12 +202,13 @@ static char *folder_of(const char *path, const char *base)
 {
     char *folder = joined(base == path ? "." : path, "", "");
     if (base != path)
-        folder[base - path - (base - path > 1)] = 0; /* the root "/" keeps its slash */
+        /* Cuts the path before its last slash; the root "/" keeps its slash. */
+        folder[base - path - (base - path > 1)] = 0;
     return folder;
 }
 
-/* `inside` is the directory that `latest` names; if "", the folder `path` itself has the files, or `path` is the file.
- */
+/* Writes the sentence about the checkpoint that was found. `inside` is the directory that `latest` names. If `inside`
+ * is "", `path` is either the folder with the files or the recognised file itself. */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
     char *trimmed = joined(path, "", "");

@@ -6,9 +6,9 @@
 
 enum { CS_OTHER_FORMATS_BYTES = 8192 };
 
-/* True if the file or folder `path`, or the folder that a `latest` in it names, is another program's checkpoint.
- * `sentence` then says what it is and gives the command that converts it. Looks only at file names and at the first
- * bytes of a file. */
+/* Returns true if `path`, or the folder that a file `latest` in `path` names, is another program's checkpoint.
+ * `sentence` then says what it is and gives the command that converts it. Only file names and the first bytes of files
+ * are examined. */
 bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path);
 
 #endif

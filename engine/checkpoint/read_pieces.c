@@ -1,9 +1,9 @@
 /* read_pieces.c - loads state: fills pieces of any range from the chunks that intersect them.
  *
- * The part of a chunk that belongs to a piece is a range of the chunk's elements; copying it is one transfer. Transfers
- * are sorted by file and position. A block that any transfer needs is read from its first byte to its last, because its
- * checksum covers all of it. The block is read through a window that stays in the processor's cache between checksum
- * and copy, so that data cross the memory bus once. */
+ * The intersection of a chunk and a piece is a range of the chunk's elements; copying this range is one transfer.
+ * Transfers are sorted by file and position. A block that any transfer needs is read from its first byte to its last,
+ * because its checksum covers all of it. The block is read in windows that stay in the processor's cache between
+ * checksum and copy, so that data cross the memory bus once. */
 #include "base/crc.h"
 #include "base/progress.h"
 #include "checkpoint/collective_status.h"
@@ -23,22 +23,23 @@
 typedef struct {
     const ce_chunk *chunk;
     const ce_piece *piece;
-    ce_range cut; /* range of the chunk's elements */
+    ce_range cut; /* the range of the chunk's elements that is copied */
 } transfer;
 
-enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW }; /* WINDOW: bytes; WINDOWS: windows in a block */
+/* Bytes of a window, and number of windows in a block. */
+enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW };
 
 typedef struct {
     const ce_checkpoint_reader *reader;
     transfer *transfers;
     int64_t count;
     bool verify;
-    ce_block block; /* block that is being read; chunk NULL: none */
-    int64_t window; /* index of the block's window in `buffer`; -1: none */
-    uint32_t crc;   /* CRC32C of the block up to the end of that window */
+    ce_block block; /* the block that is being read; its member `chunk` is NULL if there is none */
+    int64_t window; /* the window of the block that is in `buffer`; -1 if none is */
+    uint32_t crc;   /* CRC32C of the block from its beginning to the end of `window` */
     char *buffer;
-    char *converted; /* staging buffer for pieces in device memory; NULL: all are in host memory */
-    int64_t file;    /* index of the open file; -1: none */
+    char *converted; /* staging buffer for pieces in device memory; NULL if all pieces are in host memory */
+    int64_t file;    /* index of the open file; -1 if none is open */
     int descriptor;
     char *path;
     ce_progress progress;
@@ -60,7 +61,7 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
     snprintf(text + used, (size_t)(128 - used), "]");
 }
 
-/* Writes one line if the piece cannot be read from this checkpoint, nothing if it can. */
+/* Writes an error line if the piece cannot be read from this checkpoint. Writes nothing if it can be read. */
 static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece *piece, bool loose)
 {
     const ce_manifest_tensor *tensor = ce_manifest_find(manifest, piece->name);
@@ -78,8 +79,8 @@ static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece
     }
 }
 
-/* Writes one line for each tensor that the checkpoint holds and no rank asks for, within the folders that are read.
- * Collective. */
+/* Writes an error line for each tensor of the checkpoint that no rank asks for, within the folders that are read. The
+ * call is collective. */
 static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces,
                             int64_t count)
 {
@@ -99,8 +100,8 @@ static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs
     free(asked);
 }
 
-/* Fails with the first line and the number of other distinct lines: several ranks report the same line, and one wrong
- * model size gives hundreds. */
+/* Fails with a message that has the first error line and the number of other distinct lines. Several ranks report the
+ * same line, and one wrong size of the model gives hundreds of lines. */
 static cs_status report(const char *path, const char *lines)
 {
     json_t *seen = json_object();
@@ -222,7 +223,7 @@ static cs_status open_file(piece_reader *r, int64_t file)
     return ce_files_open(&r->descriptor, r->path);
 }
 
-/* Loads one window of the chunk's block into the buffer. */
+/* Reads one window of the chunk's block into the buffer. */
 static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t index, int64_t window)
 {
     const ce_checkpoint_reader *reader = r->reader;
@@ -248,8 +249,8 @@ static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, cons
         device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
-/* Copies the chunk's elements [from, to) to the piece, one contiguous run after another; the buffer begins with element
- * `first` of the chunk. */
+/* Copies the chunk's elements [from, to) to the piece, one contiguous run after another. The buffer begins with the
+ * chunk's element number `first`. */
 static void copy_out(const piece_reader *r, const transfer *t, ce_range elements, int64_t first, cs_dtype stored)
 {
     const ce_piece *piece = t->piece;
@@ -304,7 +305,8 @@ cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const 
     CS_TRY(ce_collective_status(comm, ce_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
     r.buffer = ce_collective_memory(WINDOW);
-    /* Twice the window: 16-bit elements in the file may become 32-bit elements in memory. */
+    /* The buffer has twice the bytes of a window, because 16-bit elements of the file may become 32-bit elements in
+     * memory. */
     r.converted = reader->reading.device_copy ? ce_collective_memory(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rank 0: reads the manifest's text and checks that the files it lists exist. */
+/* Reads the manifest's text on rank 0 and checks that the files that it lists exist. */
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     ce_manifest manifest = { 0 };
@@ -114,7 +114,7 @@ static void keep_first(void *to, const char *sentence)
         *first = strdup(sentence);
 }
 
-/* Verifies all blocks of this rank's share of the files before any of them is used. */
+/* Verifies all blocks of this rank's share of the files, before any block is used. */
 static cs_status verify_blocks(const ce_checkpoint_reader *reader, cs_comm *comm)
 {
     char *first = NULL;

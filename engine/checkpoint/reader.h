@@ -1,26 +1,28 @@
-/* reader.h - the contents of an open checkpoint reader, for the other files of this folder and for commands that
- * inspect a checkpoint. */
+/* reader.h - the members of an open checkpoint reader, for the other files of this folder and for commands that inspect
+ * a checkpoint. */
 #ifndef CS_CHECKPOINT_READER_H
 #define CS_CHECKPOINT_READER_H
 
 #include "checkpoint/chunks.h"
 
-typedef struct ce_search ce_search; /* load.c: the candidate checkpoints and the order in which they are tried */
+/* The candidate checkpoints and the order in which they are tried; private to load.c. */
+typedef struct ce_search ce_search;
 
 struct ce_checkpoint_reader {
     ce_checkpoint_reading reading;
     ce_search *search;
-    cs_status damage; /* why the last ce_checkpoint_read failed on damaged files; CS_OK: it did not */
+    /* Why the last ce_checkpoint_read failed because of damaged files; CS_OK if it did not fail for this reason. */
+    cs_status damage;
 
     char *path; /* path of the checkpoint's directory */
     ce_manifest manifest;
     ce_chunks chunks;
-    char *client_state; /* NULL: the checkpoint has none */
+    char *client_state; /* text of the client state; NULL if the checkpoint has none */
 };
 
-/* Opens the checkpoint dir/name in the way that reader->reading describes. All members after `search` must be zeroed
- * before the call; the caller closes the reader, also after a failure. Collective. ce_reader_close does not free
- * `reading` and `search`. */
+/* Opens the checkpoint dir/name as reader->reading says. The caller zeroes all members after `search` before the call,
+ * and closes the reader, also after a failure. ce_reader_close does not free `reading` and `search`. The call is
+ * collective. */
 cs_status ce_reader_open(ce_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name);
 void ce_reader_close(ce_checkpoint_reader *reader);
 

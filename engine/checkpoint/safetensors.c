@@ -1,4 +1,5 @@
-/* safetensors.c - parses the header of a safetensors file: u64 N, N bytes of JSON, then the data. */
+/* safetensors.c - parses the header of a safetensors file. The file begins with a number N of 64 bits and N bytes of
+ * JSON; the data follow. */
 #include "checkpoint/safetensors.h"
 #include "checkpoint/files.h"
 
@@ -66,7 +67,8 @@ cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
     return CS_OK;
 }
 
-/* JSON allows "-0", which is read as 0; no writer writes a count or an offset as "-0". */
+/* Returns true if the text has the number "-0". JSON allows it and it is read as 0, but no writer writes a count or an
+ * offset in this form. */
 static bool has_negative_zero(const char *text, size_t length)
 {
     bool inside = false;
@@ -89,8 +91,8 @@ static bool read_count(int64_t *count, const json_t *value)
     return true;
 }
 
-/* Computes the bytes of the tensor. The factors are multiplied from left to right, as in the reference reader, so that
- * the product overflows for the same shapes. */
+/* Computes the number of bytes of a tensor. The factors are multiplied from left to right, as in the reference reader,
+ * so that the product overflows for the same shapes. */
 static bool bytes_of(int64_t *bytes, const ce_safetensors_entry *entry)
 {
     int64_t bits = 0, count = 1;

@@ -19,7 +19,7 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     uint8_t byte[16];
     if (getrandom(byte, sizeof byte, 0) != sizeof byte)
         return ce_fail_errno(CS_IO_ERROR, errno, "checkpoint: no random number for the save's name");
-    byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* UUID version 4 */
+    byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* these two bytes mark a UUID of version 4 */
     byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
     for (int i = 0, at = 0; i < 16; i++)
         at += snprintf(id + at, (size_t)(CS_SHARDFILE_ID - at), "%s%02x",
@@ -27,7 +27,7 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     return CS_OK;
 }
 
-/* Gathers how much each rank writes, and computes the sum. */
+/* Gathers the numbers of files and bytes that each rank writes, and computes their sums. */
 static cs_status count_all(ce_save *s)
 {
     ce_save_volume mine = { .bytes = s->plan.data_bytes };
@@ -46,9 +46,9 @@ static cs_status count_all(ce_save *s)
     return CS_OK;
 }
 
-/* The three times in a save at which damaged checkpoints are renamed. NO_CHECKPOINT: at the start, those without a
- * manifest, because they would block a save under their tag. TAG_IS_TAKEN: the one with the new checkpoint's tag, just
- * before the new checkpoint takes that tag. THE_REST: all others, after `latest` names another checkpoint. */
+/* The three times in a save at which damaged checkpoints are renamed. NO_CHECKPOINT: at the start, directories without
+ * a manifest, because they would block a save under their tag. TAG_IS_TAKEN: just before the new checkpoint takes its
+ * tag, a damaged checkpoint with the same tag. THE_REST: all others, after `latest` names another checkpoint. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const ce_save *s, occasion now)
@@ -82,7 +82,7 @@ static cs_status make_staging(ce_save *s)
     return ce_files_sync_directory(s->staging.path);
 }
 
-/* Broadcasts the staging directory and the save id of rank 0. */
+/* Broadcasts the path of the staging directory and the save id from rank 0. */
 static void share_staging(ce_save *s)
 {
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
@@ -91,8 +91,8 @@ static void share_staging(ce_save *s)
     cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
 }
 
-/* "weights/shard-00001-of-00003.safetensors": files are numbered by rank, and within a rank in the order of its write
- * plan. */
+/* Returns a file's name, such as "weights/shard-00001-of-00003.safetensors". Files are numbered by rank, and within a
+ * rank in the order of its write plan. */
 static void file_name(char name[96], const ce_save *s, int rank, int folder, int64_t index)
 {
     int64_t number = index + 1;
@@ -133,7 +133,7 @@ cs_status ce_save_write(ce_save *s)
     return CS_OK;
 }
 
-/* Adds the manifest's entry of one file, after rank 0 has checked that it sees the file with the length that the
+/* Adds a file to the list in the manifest. Before that, rank 0 checks that the file exists with the length that the
  * writing rank reported. */
 static cs_status list_file(const ce_save *s, json_t *files, const ce_shardfile_record *record, const char *name,
                            int writer)
@@ -177,7 +177,7 @@ static cs_status write_text(const ce_save *s, const char *name, const char *text
     return status;
 }
 
-/* Writes under a temporary name and renames, so that a manifest that exists is complete. */
+/* Writes the manifest under a temporary name and renames it, so that a manifest that exists is complete. */
 static cs_status write_manifest(ce_save *s, json_t *files)
 {
     ce_line_shorten(s->content->line, s->dir);
@@ -242,9 +242,9 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
     return CS_OK;
 }
 
-/* Deletes the complete checkpoints of dir except: the `keep_last` with the highest steps; those whose step is a
- * multiple of `keep_every` (0: no such rule); the one that dir/latest names. A directory whose name is not the escaped
- * form of its tag was renamed by the user and is kept. */
+/* Deletes the complete checkpoints of dir, with these exceptions: the `keep_last` newest; those whose step is a
+ * multiple of `keep_every`, unless it is 0; the one that dir/latest names; those of abandoned branches (line.h); and a
+ * directory whose name is not the escaped form of its tag, because the user has renamed it. */
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
     char latest[CS_TAG_BYTES];
@@ -361,7 +361,8 @@ cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint
         ce_save_gather(&s);
         status = ce_collective_status(comm, ce_save_commit(&s));
     }
-    char *why = status == CS_OK ? NULL : strdup(cs_error()); /* the cleanup below may overwrite the message */
+    /* The message of cs_error() is copied, because the cleanup below may overwrite it. */
+    char *why = status == CS_OK ? NULL : strdup(cs_error());
     ce_save_close(&s);
     if (status != CS_OK)
         ce_fail(status, "%s", why ? why : "checkpoint: not saved");

@@ -1,10 +1,14 @@
 /* save.h - the stages of a checkpoint save, which checkpoint.h runs in one call and background.h between training
  * steps. Private to this folder.
  *
- * The ranks agree on what is written, and rank 0 creates the staging directory (open) -> every rank writes and flushes
- * its files (write) -> the ranks agree on the status -> rank 0 gathers a record of every file (gather), checks that it
- * exists, writes the manifest, renames the staging directory, replaces dir/latest and prunes (commit) -> the ranks
- * agree on the status. A failure on one rank is a failure on all; rank 0 then removes the staging directory (close). */
+ * The stages are, in this order:
+ *     open     the ranks agree on what is written; rank 0 creates the staging directory
+ *     write    every rank writes and flushes its files; then the ranks agree on the status
+ *     gather   rank 0 receives a record of every file
+ *     commit   rank 0 checks that every file exists, writes the manifest, renames the staging directory, replaces
+ *              dir/latest and prunes; then the ranks agree on the status
+ *     close    after a failure rank 0 removes the staging directory
+ * A failure on one rank is a failure on all ranks. */
 #ifndef CS_CHECKPOINT_SAVE_H
 #define CS_CHECKPOINT_SAVE_H
 
@@ -13,17 +17,18 @@
 #include "checkpoint/shardfile.h"
 #include "checkpoint/staging.h"
 
-/* ---- coverage.c: the check that the pieces of all ranks cover each tensor exactly once ---- */
+/* ---- coverage.c: are all elements covered? ---- */
 
-/* What all ranks together will write; filled on rank 0. */
+/* The tensors that all ranks together will write; filled on rank 0 only. */
 typedef struct {
-    json_t *tensors; /* for the manifest: {name: {"dtype", "shape", "folder"}}; owns the names of `empty` */
+    /* The table of tensors for the manifest: {name: {"dtype", "shape", "folder"}}. It owns the names of `empty`. */
+    json_t *tensors;
     ce_piece *empty; /* tensors without elements, which rank 0 writes */
     int64_t empty_count;
 } ce_coverage;
 
-/* Collective. *coverage stays empty on ranks other than 0. CS_BAD_CONFIG if pieces of one tensor differ in type, shape
- * or folder, overlap, or leave elements uncovered. */
+/* Checks the pieces of all ranks together. Returns CS_BAD_CONFIG if pieces of one tensor differ in type, shape or
+ * folder, overlap, or leave elements uncovered. *coverage stays empty on ranks other than 0. The call is collective. */
 cs_status ce_coverage_open(ce_coverage *coverage, cs_comm *comm, const ce_piece *pieces, int64_t count);
 void ce_coverage_close(ce_coverage *coverage);
 
@@ -42,20 +47,20 @@ typedef struct {
     char save_id[CS_SHARDFILE_ID];
     ce_coverage coverage;
     ce_write_plan plan;
-    ce_save_volume *volumes; /* one for each rank */
+    ce_save_volume *volumes; /* what each rank writes, one element for each rank */
     ce_save_volume total;
     ce_staging staging;           /* rank 0 */
-    uint32_t digest;              /* rank 0: digest of the manifest that was written */
-    char *path;                   /* path of the staging directory, on every rank */
-    ce_shardfile_record *records; /* one for each file of this rank */
-    ce_shardfile_record *all;     /* rank 0: of all files */
+    uint32_t digest;              /* on rank 0, the digest of the manifest that was written */
+    char *path;                   /* path of the staging directory, known on every rank */
+    ce_shardfile_record *records; /* the records of this rank's files */
+    ce_shardfile_record *all;     /* on rank 0, the records of the files of all ranks */
 } ce_save;
 
 cs_status ce_save_open(ce_save *save, cs_comm *comm, const char *dir,
                        const ce_checkpoint_content *content); /* collective */
 cs_status ce_save_write(ce_save *save);                       /* writes this rank's files; no communication */
 void ce_save_gather(ce_save *save);                           /* collective */
-cs_status ce_save_commit(ce_save *save);                      /* does nothing on ranks other than 0; no communication */
-void ce_save_close(ce_save *save);                            /* allowed after a failed open; no communication */
+cs_status ce_save_commit(ce_save *save); /* works on rank 0 and does nothing on other ranks; no communication */
+void ce_save_close(ce_save *save);       /* frees all memory; allowed after a failed open; no communication */
 
 #endif

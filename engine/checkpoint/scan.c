@@ -1,4 +1,4 @@
-/* scan.c - statistics of a saved tensor and comparison of two, computed block by block. */
+/* scan.c - statistics of a saved tensor and comparison of two saved tensors, computed block by block. */
 #include "checkpoint/scan.h"
 #include "base/half.h"
 #include "checkpoint/collective_status.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOW = 1 << 20 }; /* elements that are compared at a time */
+enum { WINDOW = 1 << 20 }; /* number of elements that are compared at a time */
 
 static double value_at(const void *data, cs_dtype dtype, int64_t index)
 {
@@ -21,12 +21,13 @@ static double value_at(const void *data, cs_dtype dtype, int64_t index)
 
 typedef struct {
     ce_scan scan;
-    double sum, squares; /* sums over (value - first value), which avoids cancellation in the variance */
+    /* Sums of (value - first value) and of its square. The subtraction avoids cancellation in the variance. */
+    double sum, squares;
     double origin;
     int64_t finite;
 } state;
 
-/* First pass: minimum, maximum, mean and variance. */
+/* First pass: counts the value, and updates minimum, maximum and the sums for mean and variance. */
 static void measure(state *s, double value)
 {
     s->scan.count++;
@@ -42,7 +43,7 @@ static void measure(state *s, double value)
     s->squares += (value - s->origin) * (value - s->origin);
 }
 
-/* Second pass: histogram. */
+/* Second pass: adds the value to the histogram. */
 static void sort(state *s, double value)
 {
     double width = s->scan.max - s->scan.min;

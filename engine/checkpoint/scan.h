@@ -1,5 +1,5 @@
-/* scan.h - statistics of a saved tensor and comparison of two, computed block by block so that memory use does not
- * depend on the tensor's size. Each function works on one rank. */
+/* scan.h - statistics of a saved tensor and comparison of two saved tensors, computed block by block so that memory use
+ * does not depend on the tensor's size. Each function works on one rank. */
 #ifndef CS_CHECKPOINT_SCAN_H
 #define CS_CHECKPOINT_SCAN_H
 
@@ -8,19 +8,20 @@
 enum { CS_SCAN_BINS = 16 };
 
 typedef struct {
-    int64_t count, nans, infinite;    /* the members below are of the finite elements */
-    double min, max, mean, deviation; /* population standard deviation */
-    int64_t bins[CS_SCAN_BINS];       /* histogram: equal parts of [min, max] */
+    /* Numbers of all elements, NaNs and infinities. The members below describe the finite elements only. */
+    int64_t count, nans, infinite;
+    double min, max, mean, deviation; /* `deviation` is the population standard deviation */
+    int64_t bins[CS_SCAN_BINS];       /* histogram: numbers of elements in equal parts of [min, max] */
 } ce_scan;
 
-/* CS_NOT_FOUND: no such tensor. Reads the tensor twice. */
+/* Computes the statistics of a tensor, which it reads twice. Returns CS_NOT_FOUND if there is no such tensor. */
 cs_status ce_scan_tensor(ce_scan *scan, const ce_checkpoint_reader *reader, const char *name);
 
 /* Result of comparing two tensors of the same shape and type from two checkpoints, element by element. */
 typedef struct {
-    int64_t differing, first; /* number of differing elements; index of the first, or -1 */
+    int64_t differing, first; /* number of differing elements, and index of the first differing element or -1 */
     double max;               /* largest absolute difference; infinite if a NaN is compared with a number */
-    double one, other;        /* values of the first element that differs */
+    double one, other;        /* values of the first differing element in either tensor */
 } ce_scan_difference;
 cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *one, ce_checkpoint_reader *other,
                           cs_comm *self, const char *name);

@@ -1,5 +1,4 @@
-/* shardfile.c - writes one safetensors shard: data first, with a checksum of each block computed on the way, the header
- * last.
+/* shardfile.c - writes one safetensors shard: first the data, computing the checksum of each block, then the header.
  *
  * The length of the header does not depend on the data, because a checksum always has eight digits. The header is
  * therefore built once with zeros, to know where the data begin, and again after the data are written. */
@@ -79,7 +78,8 @@ static char *header_text(const ce_write_plan_file *file, const char *save_id, co
     return text;
 }
 
-/* Builds the header block: N, the JSON, and spaces up to the next multiple of CS_DIRECT_WRITER_ALIGN. */
+/* Builds the header block: the JSON's length, the JSON, and spaces up to the next multiple of
+ * CS_DIRECT_WRITER_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     char *text = header_text(file, save_id, crcs);
@@ -96,8 +96,8 @@ static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, cons
 
 /* ---- infinities and NaNs ---- */
 
-/* A floating-point number is an infinity or a NaN exactly if all bits of its exponent are ones. The loop has no early
- * exit, so that compilers vectorize it. */
+/* Returns true if one of `count` fp32 numbers is an infinity or a NaN, that is, if all bits of its exponent are ones.
+ * The loop has no early exit, so that compilers vectorize it. */
 static bool has_wide(const char *data, int64_t count)
 {
     uint32_t found = 0;
@@ -134,7 +134,8 @@ static bool has_nonfinite(const char *data, int64_t bytes, cs_dtype dtype)
     }
 }
 
-/* CS_NOT_FINITE, with the name of the piece, if `bytes` bytes of its elements at `data` have an infinity or a NaN. */
+/* Returns CS_NOT_FINITE, with the piece's name in the message, if the `bytes` bytes of its elements at `data` have an
+ * infinity or a NaN. */
 static cs_status refuse_nonfinite(const ce_piece *piece, const char *data, int64_t bytes)
 {
     if (!has_nonfinite(data, bytes, piece->dtype))
@@ -145,17 +146,17 @@ static cs_status refuse_nonfinite(const ce_piece *piece, const char *data, int64
 
 /* ---- writing ---- */
 
-/* State of one file while it is written. */
+/* The state of one file while it is written. */
 typedef struct {
     ce_direct_writer writer;
     const ce_write_plan_file *file;
     const ce_checkpoint_content *content;
     uint32_t *crcs;
-    char *buffer; /* host copy of one block of device memory; NULL: pieces are in host memory */
+    char *buffer; /* host copy of one block of device memory; NULL if the pieces are in host memory */
 } writing;
 
-/* Checks the block for infinities and NaNs, computes its checksum and writes it, in steps small enough to stay in the
- * processor's cache between these three uses. */
+/* Checks a block for infinities and NaNs, computes its checksum and writes it. It works in steps that are small enough
+ * to stay in the processor's cache between these three uses. */
 static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
@@ -170,7 +171,7 @@ static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, c
     return CS_OK;
 }
 
-/* Returns the bytes in host memory, copying them from device memory if necessary. */
+/* Returns the address of the data in host memory, after copying them from device memory if necessary. */
 static const char *bring(const writing *w, const char *data, int64_t bytes)
 {
     const ce_checkpoint_device_copy *device_copy = w->content->device_copy;

@@ -1,15 +1,14 @@
-/* shardfile.h - writes one safetensors shard: data first, with a checksum of each block computed on the way, the header
- * last. */
+/* shardfile.h - writes one safetensors shard: first the data, computing the checksum of each block, then the header. */
 #ifndef CS_CHECKPOINT_SHARDFILE_H
 #define CS_CHECKPOINT_SHARDFILE_H
 
 #include "checkpoint/write_plan.h"
 
-/* CS_SHARDFILE_BLOCK: bytes of a block, the unit that has a checksum; CS_SHARDFILE_ID: bytes of a UUID's text with
- * NUL. */
+/* CS_SHARDFILE_BLOCK is the length in bytes of a block, the unit that has a checksum. CS_SHARDFILE_ID is the size of a
+ * UUID's text with NUL. */
 enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 };
 
-/* What the manifest records about the file. */
+/* What the manifest records about a shard. */
 typedef struct {
     int64_t bytes;
     uint32_t header_crc;

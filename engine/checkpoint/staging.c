@@ -18,11 +18,11 @@
 #define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
 #define ASIDE "~damaged"
-#define DRAFT "latest.tmp" /* new contents of dir/latest, first written within the checkpoint's own directory */
-enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits so that prefix, tag and id fit into a file name */
+#define DRAFT "latest.tmp" /* temporary file for the new contents of dir/latest, in the checkpoint's own directory */
+enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits in bytes, so that prefix, tag and id fit into a file name */
 
-/* True if another process holds the lock, that is, a save is in progress there. On a file system without locks, the
- * directory counts as unlocked. */
+/* Returns true if another process has locked the directory, that is, if a save is in progress there. On a file system
+ * without locks the directory counts as unlocked. */
 static bool is_alive(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -50,7 +50,7 @@ static void sweep(const char *dir)
     closedir(listing);
 }
 
-/* Checks that what exists under the tag's name may be replaced: only a checkpoint or an empty directory may. */
+/* Checks that the directory under the tag's name may be replaced: it must be a checkpoint, or empty, or missing. */
 static cs_status check_place(const char *dir, const char *name)
 {
     char *path = ce_files_join(dir, name);
@@ -145,7 +145,7 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag)
     char name[CS_TAG_BYTES];
     CS_TRY(ce_tag_escape(name, tag));
     char *target = ce_files_join(dir, name), *draft = ce_files_join(target, DRAFT);
-    unlink(draft); /* left by a process that was killed here */
+    unlink(draft); /* removes a file that a process may have left if it was killed at this point */
     cs_status status = ce_files_write(draft, tag, strlen(tag));
     if (status == CS_OK)
         status = name_latest(dir, target);

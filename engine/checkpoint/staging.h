@@ -11,28 +11,30 @@ typedef struct {
     const char *dir;         /* borrowed */
     const char *tag;         /* borrowed */
     char name[CS_TAG_BYTES]; /* name of the tag's directory */
-    char *path;              /* dir/.cspeed-tmp-...; NULL: not created */
+    char *path;              /* dir/.cspeed-tmp-...; NULL if it was not created */
     int lock;
 } ce_staging;
 
-/* Removes leftovers of dead processes from dir, checks that the tag may be written and that `bytes` bytes fit on the
- * file system, and creates the staging directory. */
+/* Removes leftovers of dead processes from dir and checks that the tag may be written and that the file system has
+ * space for `bytes` bytes. Then creates the staging directory. */
 cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes);
 
-/* Renames the staging directory, which must be complete and flushed to the disk, to the tag's name, and makes
- * dir/latest name it. On failure the previous state is restored. */
+/* Renames the staging directory to the tag's name, and makes dir/latest name the tag. The staging directory must be
+ * complete and flushed to the disk. After a failure the previous state is restored. */
 cs_status ce_staging_commit(ce_staging *staging);
 
-/* Removes the remaining directory: the unfinished checkpoint, or the one that was replaced. */
+/* Removes the staging directory. It contains the unfinished checkpoint or, after a commit, the checkpoint that was
+ * replaced. */
 void ce_staging_close(ce_staging *staging);
 
 /* Makes dir/latest name this tag, whose checkpoint must exist. */
 cs_status ce_staging_name_latest(const char *dir, const char *tag);
 
 /* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on, so that later saves and
- * pruning do not touch it. CS_OK if the checkpoint does not exist. */
+ * pruning do not change it. Returns CS_OK if the checkpoint does not exist. */
 cs_status ce_staging_set_aside(const char *dir, const char *name);
-bool ce_staging_is_aside(const char *name); /* true for such a name; no escaped tag is one */
+/* Returns true for a name that ce_staging_set_aside gives; no tag has such a directory name. */
+bool ce_staging_is_aside(const char *name);
 
 /* Renames dir/name, then deletes it. After a crash between these two steps, the next save removes the renamed
  * directory. */

@@ -6,12 +6,12 @@
 
 enum { CS_TAG_BYTES = 256 };
 
-/* Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first letter of the tag "latest", which is the
- * name of the pointer file, and of the tag "manifest.json", because a file of that name marks a checkpoint's
- * directory. */
+/* Converts a tag to a directory name. Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first
+ * letter of two tags: of "latest", which is the name of the pointer file, and of "manifest.json", because a file of
+ * that name marks a checkpoint's directory. */
 cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
-/* The tag whose directory has this name. */
+/* Converts a directory name back to its tag. */
 void ce_tag_unescape(char tag[CS_TAG_BYTES], const char *name);
 
 #endif

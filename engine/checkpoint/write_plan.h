@@ -1,8 +1,9 @@
-/* write_plan.h - plan of what a rank writes: its pieces are cut into boxes, and the boxes are distributed to files.
+/* write_plan.h - the plan of what a rank writes: its pieces are divided into boxes, and the boxes are distributed to
+ * files.
  *
- * A file holds at most one box of each tensor, because PyTorch's reader of sharded safetensors takes one key as one
- * box. So the number of a rank's files is the largest number of boxes that one of its tensors has (at most three for a
- * range of a matrix); the first file gets the largest boxes. */
+ * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors takes one key as one box.
+ * So the number of a rank's files is the largest number of boxes that one of its tensors has (at most three for a range
+ * of a matrix). The first file gets the largest boxes. */
 #ifndef CS_CHECKPOINT_WRITE_PLAN_H
 #define CS_CHECKPOINT_WRITE_PLAN_H
 
@@ -16,9 +17,9 @@ typedef struct {
     const ce_piece *piece;
     ce_box box;
     const char *data; /* the box's elements, which are contiguous in memory */
-    int64_t count;    /* number of elements */
+    int64_t count;    /* number of elements in the box */
     int folder;
-    int file; /* number of the file among this rank's files of the folder, from 0 */
+    int file; /* number of the file, counted from 0 among this rank's files in the folder */
 } ce_write_plan_chunk;
 
 /* One file to write: `count` chunks, sorted by element size (largest first), then by name. */
@@ -37,12 +38,12 @@ typedef struct {
     int64_t data_bytes;
 } ce_write_plan;
 
-/* Checks each piece by itself: CS_BAD_CONFIG for an invalid name, folder, shape or range. */
+/* Checks each piece by itself. Returns CS_BAD_CONFIG for an invalid name, folder, shape or range. */
 cs_status ce_write_plan_check(const ce_piece *pieces, int64_t count);
-int ce_write_plan_folder(const char *folder); /* index of the folder; -1: no such folder */
+int ce_write_plan_folder(const char *folder); /* returns the index of the folder, or -1 if there is no such folder */
 
-/* `empty` are the tensors without elements, which this rank writes for all ranks. The pieces are borrowed until
- * ce_write_plan_close. */
+/* Plans the files of this rank. `empty` are the tensors without elements, which this rank writes for all ranks. The
+ * pieces are borrowed until ce_write_plan_close. */
 void ce_write_plan_open(ce_write_plan *plan, const ce_piece *pieces, int64_t count, const ce_piece *empty,
                         int64_t empty_count);
 void ce_write_plan_close(ce_write_plan *plan);

@@ -1,4 +1,5 @@
-/* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, keep the heartbeat. */
+/* comm.c - the public functions of comm.h: choose the transport, check arguments, count traffic, update the
+ * heartbeat. */
 #include "comm/nonblocking.h"
 #include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
@@ -18,11 +19,11 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-/* "auto" never comes to the last one, because TCP fits every world that the first two do not fit. */
+/* "auto" never chooses the last one, mpi, because TCP fits every world that the first two do not fit. */
 static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp, &ce_comm_mpi };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
-/* Chooses the transport of host memory, which is never NCCL. */
+/* Chooses the transport of host memory by `kind`. It is never NCCL, which moves GPU memory. */
 static cs_status choose(const ce_transport **chosen, const cs_world *world, const char *kind)
 {
     bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;
@@ -47,13 +48,13 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings)
     if (!wish)
         wish = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     if (!settings->heap_bytes && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur / 2 < wish)
-        wish = limit.rlim_cur / 2; /* the limit on the size of files; shared memory counts as a file */
+        wish = limit.rlim_cur / 2; /* RLIMIT_FSIZE limits the size of files, and shared memory counts as a file */
     return (size_t)ce_round_up((int64_t)wish, HEAP_ALIGNMENT);
 }
 
-/* Host memory and GPU memory are moved by different calls, so a world cannot have both ranks on CPUs and ranks on GPUs.
- * Every rank compares the same data, so all fail with the same message. `device` NULL: nothing is compared.
- * Collective. */
+/* Checks that either all ranks compute on GPUs or none: host memory and GPU memory are moved by different calls, so a
+ * world cannot have both kinds of ranks. Every rank compares the same data, so all ranks fail with the same message. If
+ * `device` is NULL, nothing is compared. The call is collective. */
 static cs_status compare_devices(cs_comm *comm, const cs_device *device)
 {
     int size = comm->world.size, other = 0;
@@ -80,7 +81,7 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     cs_comm_settings host = *settings;
     host.device = NULL;
     if (settings->device)
-        host.heap_bytes = 1; /* no memory is allocated from it */
+        host.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
     CS_TRY(ce_exchange_open(comm));
     CS_TRY(ce_algorithms_read(comm, settings->algorithms));
     CS_TRY(comm->transport->open(comm, &host));
@@ -93,7 +94,7 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
 }
 
-/* Keeps the settings, without pointers to the caller's memory. */
+/* Stores the settings without pointers to the caller's memory. */
 static void keep_settings(cs_comm *comm, const cs_comm_settings *settings)
 {
     comm->settings = *settings;
@@ -272,11 +273,11 @@ void ce_comm_show_none(cs_comm *comm)
     ce_comm_show(comm, (ce_call){ .what = CS_BEAT_NONE, .number = comm->call.number });
 }
 
-/* Begins a call. Sets call.number itself. */
+/* Begins a call. It sets call.number; the caller sets the other members of `call`. */
 static void begin(cs_comm *comm, ce_call call)
 {
     check_membership(comm, ce_call_name(call.what));
-    /* This fails if two threads use one comm at the same time. */
+    /* This assertion fails if two threads use one comm at the same time. */
     CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
     call.number = comm->call.number + !ce_call_is_message(&call);
     settle(comm);
@@ -285,7 +286,8 @@ static void begin(cs_comm *comm, ce_call call)
     ce_comm_show(comm, call);
 }
 
-/* message: bytes of one rank's vector; sent: bytes that this rank had to send to other ranks. */
+/* Ends a call. `message` is the size of one rank's vector, and `sent` the amount that this rank had to send to other
+ * ranks, both in bytes. */
 static void end(cs_comm *comm, uint64_t message, uint64_t sent)
 {
     settle(comm);
@@ -300,7 +302,8 @@ static void end(cs_comm *comm, uint64_t message, uint64_t sent)
     atomic_flag_clear_explicit(&comm->busy, memory_order_release);
 }
 
-/* The side whose memory contains a buffer. An empty buffer belongs to the host's side. */
+/* Returns the side of the comm, host or device, whose memory contains the buffer. An empty buffer belongs to the host's
+ * side. */
 static cs_comm *side_of(cs_comm *comm, const void *data, uint64_t length)
 {
     cs_comm *side = comm->device_side;
@@ -315,7 +318,7 @@ static uint64_t bytes_of(int64_t count, cs_dtype dtype)
     return (uint64_t)count * cs_dtype_bytes(dtype);
 }
 
-/* The minimum that a rank must send if every other rank needs `count` elements. */
+/* Returns the minimum number of bytes that a rank must send if every other rank needs `count` elements. */
 static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 {
     return (uint64_t)(comm->world.size - 1) * bytes_of(count, dtype);
@@ -390,7 +393,7 @@ void cs_comm_barrier(cs_comm *comm)
     end(comm, 0, 0);
 }
 
-/* ---- collectives of host memory only ---------------------------------------------------------- */
+/* ---- collectives of host memory only ---- */
 
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
 {
@@ -424,7 +427,8 @@ void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count,
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
-/* The call of a collective with uneven parts: `count` is their sum, and `root` a hash of them. */
+/* Describes a collective with uneven parts: the call's `count` is the sum of the counts, and its `root` a hash of
+ * them. */
 static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts, cs_dtype dtype, cs_reduce_op op)
 {
     ce_call call = { (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, 0, 0 };
@@ -461,7 +465,7 @@ void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_
     end(comm, bytes_of(own_count, dtype), to_others(comm, own_count, dtype));
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static void begin_message(cs_comm *comm, int beat, int peer)
 {

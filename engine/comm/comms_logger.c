@@ -20,14 +20,14 @@ typedef struct {
     int operation;
     uint64_t bytes;
     int64_t count;
-    double total, min, max; /* ms, of all calls */
-    float recent[KEPT];     /* ms; call i is at index i % KEPT */
+    double total, min, max; /* sum, minimum and maximum of the times of all calls, in milliseconds */
+    float recent[KEPT];     /* times of the last calls in milliseconds; call i is at index i % KEPT */
 } entry;
 
 struct ce_comms_logger {
     ce_comms_logger_settings settings;
     int ranks, entry_count;
-    int64_t omitted; /* calls with sizes for which there was no space */
+    int64_t omitted; /* number of calls with sizes for which the table had no space */
     entry entries[SIZES];
 };
 
@@ -143,7 +143,7 @@ static int recent_count(const entry *e)
     return (int)(e->count < KEPT ? e->count : KEPT);
 }
 
-/* The mean of the values without the lowest tenth and the highest tenth. Sorts `values`. */
+/* Returns the mean of the values without the lowest tenth and the highest tenth. It sorts `values`. */
 static double trimmed_mean(double *values, int count)
 {
     int cut = count / 10;
@@ -183,7 +183,8 @@ static void print_name(const ce_comms_logger *logger, int i)
         ce_say("%s", names[logger->entries[i].operation]);
 }
 
-/* The collectives of all ranks come first; sends and receives, which concern two ranks only, come after them. */
+/* Returns the number of entries of collectives of all ranks, which come first. Sends and receives, which concern two
+ * ranks only, follow them. */
 static int collective_count(const ce_comms_logger *logger)
 {
     int count = 0;
@@ -192,7 +193,7 @@ static int collective_count(const ce_comms_logger *logger)
     return count;
 }
 
-/* Calls are compared one by one, so each rank must have recorded the same ones. */
+/* Returns true if all ranks have recorded the same collectives, because the table compares them one by one. */
 static bool ranks_agree(const ce_comms_logger *logger, cs_comm *comm)
 {
     uint64_t sum = 0;
@@ -218,8 +219,8 @@ static void print_waits(const entry *e, const float *min)
            trimmed_mean(latency, count), trimmed_mean(waited, count));
 }
 
-/* The time of the fastest rank counts as the time of the collective. The rest of another rank's time counts as
- * waiting. */
+/* Prints how long ranks waited for others. The time of the fastest rank counts as the time of the collective, and the
+ * rest of another rank's time as waiting. */
 static void print_straggler(ce_comms_logger *logger, cs_comm *comm)
 {
     if (!ranks_agree(logger, comm))
@@ -253,7 +254,7 @@ void ce_comms_logger_print(ce_comms_logger *logger, cs_comm *comm)
     }
     if (logger->omitted)
         ce_say("%lld more calls, of sizes beyond the first %d", (long long)logger->omitted, SIZES);
-    logger->settings.operations = 0; /* the table's own exchange is not recorded */
+    logger->settings.operations = 0; /* the collectives that print the table are not recorded */
     if (logger->ranks > 1)
         print_straggler(logger, comm);
     logger->settings.operations = operations;

@@ -14,7 +14,7 @@ cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings)
         if (heap != MAP_FAILED) {
             comm->heap = heap;
             comm->heap_bytes = bytes;
-            madvise(heap, bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
+            madvise(heap, bytes, MADV_HUGEPAGE); /* asks for huge pages; an error is ignored */
             return CS_OK;
         }
         if (settings->heap_bytes || bytes / 2 < MIN_HEAP)

@@ -20,7 +20,7 @@ static double seconds_of(const cs_comm_settings *settings)
     return settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
 }
 
-/* ---- env:// ----------------------------------------------------------------------------------- */
+/* ---- env:// ---- */
 
 static cs_status open_by_environment(cs_comm **comm, int rank, int size, const cs_comm_settings *settings)
 {
@@ -32,7 +32,7 @@ static cs_status open_by_environment(cs_comm **comm, int rank, int size, const c
     return cs_comm_open(comm, &world, settings);
 }
 
-/* ---- tcp:// ----------------------------------------------------------------------------------- */
+/* ---- tcp:// ---- */
 
 static cs_status read_address(cs_world *world, const char *init_method)
 {
@@ -52,9 +52,10 @@ static cs_status read_address(cs_world *world, const char *init_method)
     return CS_OK;
 }
 
-/* ---- file:// ---------------------------------------------------------------------------------- */
+/* ---- file:// ---- */
 
-/* Rank 0 chooses a port. Without a key (CSPEED_SECRET), only processes on this host may connect to it. */
+/* Sets the address of rank 0; the system chooses the port. Without a key (CSPEED_SECRET), only processes on this host
+ * can connect to it. */
 static cs_status choose_address(cs_world *world, int *listener)
 {
     unsigned long long nonce = 0;
@@ -70,7 +71,8 @@ static cs_status choose_address(cs_world *world, int *listener)
     return ce_store_listen(&anywhere, listener, &world->port);
 }
 
-/* Creates the file in one step, so other ranks never see a part of its text. An existing file is never replaced. */
+/* Creates the file in one step, so that other ranks never see an incomplete text. An existing file is never
+ * replaced. */
 static cs_status write_file(const cs_world *world, const char *path)
 {
     char whole[LINE_BYTES], temporary[4096];
@@ -112,9 +114,10 @@ static cs_status read_file(cs_world *world, const char *path, double seconds)
                    seconds, path);
 }
 
-/* ---- hosts ------------------------------------------------------------------------------------ */
+/* ---- hosts ---- */
 
-/* Writes a text that is the same for two processes if they can share memory and Unix sockets. */
+/* Writes a text that describes this process's host. The text is the same for two processes if they can share memory and
+ * Unix sockets. */
 static void describe_host(char text[HOST_BYTES])
 {
     struct stat network = { 0 };
@@ -148,7 +151,7 @@ static cs_status find_local_ranks(cs_world *world, ce_store *store, double secon
     return CS_OK;
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------- */
+/* ---- meeting ---- */
 
 static cs_status meet(cs_comm **comm, cs_world *world, int listener, const char *path, const cs_comm_settings *settings)
 {
@@ -156,7 +159,7 @@ static cs_status meet(cs_comm **comm, cs_world *world, int listener, const char 
     double seconds = seconds_of(settings);
     cs_status status = ce_store_open_on(&store, world, listener, seconds);
     if (path && world->rank == 0)
-        unlink(path); /* all ranks that are connected have read the file */
+        unlink(path); /* all ranks are connected, so all of them have read the file */
     if (status == CS_OK)
         status = find_local_ranks(world, store, seconds);
     ce_meeting meeting = { .store = store };

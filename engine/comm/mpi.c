@@ -11,7 +11,7 @@
 
 #define NAME "libcspeed_mpi.so"
 
-static const ce_mpi_module *module; /* NULL: it is not open */
+static const ce_mpi_module *module; /* the module, or NULL while it is not open */
 
 static cs_status open_module(void)
 {
@@ -39,7 +39,7 @@ static bool fits(const cs_world *world)
     return true;
 }
 
-/* A rank that an agent of cspeed started is not a process that MPI knows. */
+/* Opens a comm over MPI. It refuses a rank that cspeed started itself, because MPI does not know that process. */
 static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
 {
     if (getenv("CSPEED_ATTEMPT"))

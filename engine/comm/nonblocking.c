@@ -1,9 +1,9 @@
-/* nonblocking.c - the calls that return before they are done: a queue, and a thread that makes the calls.
+/* nonblocking.c - the nonblocking calls, which return before they are done: a queue, and a thread that makes the calls.
  *
  * The thread has a comm of its own, with the same ranks, so that its messages are never confused with those of the
- * caller's thread. Collectives are made one after the other. Messages that follow each other in the queue are under way
- * together: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
- * (cs_work) is used again after the call has been waited for, so a training step allocates no new ones. */
+ * caller's thread. Collectives are made one after the other. Messages that follow each other in the queue are moved at
+ * the same time: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
+ * (cs_work) is used again after the call has been waited for, so a training step allocates no new record. */
 #include "comm/nonblocking.h"
 #include "comm/collective/algorithms.h"
 #include "comm/split.h"
@@ -17,11 +17,11 @@
 #include <time.h>
 
 enum { MIN_PAUSE = 20 * 1000, MAX_PAUSE = 500 * 1000 }; /* nanoseconds */
-#define LOOK_SECONDS 0.2 /* time without progress before the thread looks for lost ranks */
+#define LOOK_SECONDS 0.2 /* seconds without progress after which the thread looks for lost ranks */
 
 struct cs_work {
     ce_nonblocking *of;
-    cs_comm *comm; /* the caller's comm, whose counters are updated */
+    cs_comm *comm; /* the caller's comm, whose traffic counters are updated */
     cs_work *next;
     ce_call call; /* for a message, call.root is the peer and call.count the number of bytes */
     void *out;
@@ -38,13 +38,13 @@ struct ce_nonblocking {
     cs_work *first, *last, *unused;
     double call_seconds;
     bool closing;
-    /* Used by the thread only: the messages under way; works[i] is the call of messages[i]. */
+    /* The members below are used by the thread only: the messages in progress; works[i] is the call of messages[i]. */
     ce_message *messages;
     cs_work **works;
     int count, room;
 };
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static cs_work *take(ce_nonblocking *background)
 {
@@ -109,7 +109,7 @@ static void add_message(ce_nonblocking *background, cs_work *work)
     background->works[background->count++] = work;
 }
 
-/* Afterwards this rank shows one of the messages that are left. */
+/* Removes the messages that are done from the list. Afterwards comm->call is the call of a message that is left. */
 static void remove_done(ce_nonblocking *background)
 {
     int kept = 0;
@@ -129,8 +129,8 @@ static void remove_done(ce_nonblocking *background)
     background->count = kept;
 }
 
-/* Called when no message has moved since `idle_since`. Ends the process if a rank is lost, if the rank of the first
- * message has closed its comm, or if the time limit of a call is over. */
+/* This function is called when no message has moved since `idle_since`. Ends the process if a rank is lost, if the peer
+ * of the first message has closed its comm, or if the time limit of a call is over. */
 static void look_around(const ce_nonblocking *background, double idle_since)
 {
     cs_comm *comm = background->comm;
@@ -158,8 +158,8 @@ static void move_messages(ce_nonblocking *background, double *idle_since, long *
     *pause = *pause < MAX_PAUSE ? 2 * *pause : MAX_PAUSE;
 }
 
-/* Takes the messages at the head of the queue and adds them to those under way. If then no message is under way, takes
- * the next collective and returns it; otherwise returns NULL. */
+/* Waits for calls in the queue. Takes the messages at the head of the queue and adds them to the messages in progress.
+ * If then no message is in progress, it takes the next collective and returns it; otherwise it returns NULL. */
 static cs_work *take_next(ce_nonblocking *background, bool *ends)
 {
     cs_work *collective = NULL;
@@ -200,7 +200,7 @@ static void *serve(void *argument)
     }
 }
 
-/* ---- opening, closing ------------------------------------------------------------------------- */
+/* ---- opening, closing ---- */
 
 cs_status ce_nonblocking_open(cs_comm *comm)
 {
@@ -213,7 +213,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     pthread_cond_init(&background->queued, NULL);
     pthread_cond_init(&background->finished, NULL);
     background->call_seconds = settings.call_seconds;
-    settings.heap_bytes = 1; /* no memory is allocated from it */
+    settings.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
     settings.device = NULL;
     settings.kind = strcmp(comm->kind, "nccl") == 0 ? "auto" : comm->kind;
     settings.nonblocking = false;
@@ -256,7 +256,7 @@ void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds)
     pthread_mutex_unlock(&comm->nonblocking->lock);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 static void check(const cs_comm *comm, const ce_call *call, const void *data)
 {

@@ -1,12 +1,13 @@
-/* nonblocking.h - the calls that return before they are done: a second comm of the same ranks, and a thread that makes
- * the calls there in their order. */
+/* nonblocking.h - the nonblocking calls, which return before they are done: a second comm of the same ranks, and a
+ * thread that makes the calls there in their order. */
 #ifndef CS_COMM_NONBLOCKING_H
 #define CS_COMM_NONBLOCKING_H
 
 #include "comm/transport.h"
 
 cs_status ce_nonblocking_open(cs_comm *comm); /* collective */
-void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls under way; comm->nonblocking may be NULL */
-void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds); /* as cs_comm_set_call_seconds */
+void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls in progress; comm->nonblocking may be NULL */
+/* Does what cs_comm_set_call_seconds does, for these calls. */
+void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds);
 
 #endif

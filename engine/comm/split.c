@@ -1,6 +1,6 @@
 /* split.c - groups of the ranks of a comm. A group is a comm of its own. Its ranks find each other through the parent
- * comm, which is divided: there they gather the color and key of every rank and, for TCP, the address at which every
- * rank listens. */
+ * comm, which is the comm that is divided. There they gather the color and key of every rank and, for TCP, the address
+ * at which every rank listens. */
 #include "comm/split.h"
 #include "comm/tcp/mesh.h"
 
@@ -17,15 +17,15 @@ typedef struct {
 
 typedef struct {
     cs_comm *parent;
-    member *all;     /* [parent's size] */
-    member *members; /* the members of this rank's group, in the order of their new ranks */
+    member *all;     /* what the ranks of the parent have told, one element for each rank */
+    member *members; /* the members of this rank's group, in the order of their ranks in the group */
     int count;
     cs_world world;              /* the group's */
-    ce_mesh_endpoint *endpoints; /* has room for the parent's size; endpoints[i] is that of members[i] */
+    ce_mesh_endpoint *endpoints; /* It has space for all ranks of the parent; endpoints[i] belongs to members[i]. */
     int listener;
 } builder;
 
-/* ---- no group --------------------------------------------------------------------------------- */
+/* ---- no group ---- */
 
 static void close_nothing(cs_comm *comm)
 {
@@ -46,7 +46,7 @@ static cs_status open_outside(cs_comm **group)
     return CS_OK;
 }
 
-/* ---- members ---------------------------------------------------------------------------------- */
+/* ---- members ---- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -63,7 +63,7 @@ static void choose_members(builder *b, int color)
 }
 
 /* Returns the first rank on the host of `rank`, if the ranks of each host are consecutive. If they are not, it is
- * unknown which ranks share a host (unless all of them do), so every rank counts as a host of its own. */
+ * unknown which ranks share a host, unless all ranks do; then every rank counts as a host of its own. */
 static int host_of(const builder *b, int rank)
 {
     int size = b->parent->world.size;
@@ -106,10 +106,10 @@ static void make_world(builder *b, int color)
     }
 }
 
-/* ---- meeting ---------------------------------------------------------------------------------- */
+/* ---- meeting ---- */
 
-/* Returns the member whose connection shows the address by which this rank is reached: a member on another host, if
- * there is one. */
+/* Returns the member whose connection shows the address by which other ranks reach this rank. The function prefers a
+ * member on another host. */
 static int peer_of(const builder *b)
 {
     int own_rank = b->parent->world.rank, peer = own_rank;
@@ -121,7 +121,8 @@ static int peer_of(const builder *b)
     return peer;
 }
 
-/* Every rank of the parent takes part, whether its own group needs this or not. */
+/* Exchanges the addresses at which ranks listen. Every rank of the parent takes part, whether or not its own group uses
+ * TCP. */
 static cs_status exchange_endpoints(builder *b, bool by_tcp)
 {
     ce_mesh_endpoint own_endpoint = { { b->world.local_rank, b->world.local_size }, 0, 0, { 0 } };

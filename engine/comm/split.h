@@ -4,7 +4,7 @@
 
 #include "comm/transport.h"
 
-/* As cs_comm_split, but the groups have these settings instead of the parent's. */
+/* Does the same as cs_comm_split, but the groups have these settings instead of the parent's. */
 cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const cs_comm_settings *settings);
 
 #endif

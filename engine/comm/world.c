@@ -1,11 +1,13 @@
 /* world.c - rank and world size from the environment: variables of torchrun, of several mpiruns, or of srun.
  *
- * Each row of a table has the names of one launcher's variables; the first row whose variables are set is used. All of
- * torchrun's variables must be set, except LOCAL_RANK and LOCAL_WORLD_SIZE: both must be set or both unset, and if both
- * are unset, all ranks are on this host. The other launchers give no MASTER_ADDR and MASTER_PORT; on a single host the
- * id of the job replaces them. One launcher may have started another: srun may start mpirun, and both may start cspeed.
- * The rows are therefore ordered from the innermost launcher to the outermost. The row in use is compared only with
- * rows of its own level or, if the variables were set by hand, with all later rows. */
+ * Each row of a table has the names of one launcher's variables; the first row whose variables are set is used. All
+ * variables of torchrun must be set, except LOCAL_RANK and LOCAL_WORLD_SIZE, of which either both or none must be set.
+ * If none is set, all ranks are on this host. The other launchers give no MASTER_ADDR and MASTER_PORT; on a single host
+ * the id of the job replaces them.
+ *
+ * One launcher may have started another: srun may start mpirun, and both may start cspeed. The rows are therefore
+ * ordered from the innermost launcher to the outermost. The row in use is compared only with rows of its own level or,
+ * if the variables were set by hand, with all later rows. */
 #include "base/status.h"
 #include "cspeed/comm.h"
 
@@ -61,8 +63,8 @@ static cs_status read_text(char *value, size_t bytes, const char *name)
     return CS_OK;
 }
 
-/* Returns the number of tasks of a node, from Slurm's list of the nodes in their order, for example "2(x3),1". 0: the
- * list does not contain this node. */
+/* Returns the number of tasks of a node, from Slurm's list for all nodes in their order, for example "2(x3),1". Returns
+ * 0 if the list does not contain this node. */
 static int tasks_of_node(const char *list, int node)
 {
     int tasks, times, used;
@@ -141,8 +143,8 @@ static cs_status read_master(cs_world *world, const dialect *names)
     return CS_OK;
 }
 
-/* True if the variables of this row are set and apply. The shell of a batch script has srun's variables too, but is not
- * a task of a job step, so they do not apply there. */
+/* Returns true if the variables of this row are set and apply. The shell of a batch script has srun's variables too,
+ * but it is not a task of a job step; there they do not apply. */
 static bool is_spoken(const dialect *names)
 {
     if (names->level == SRUN)

@@ -1,8 +1,8 @@
 /* auto.c - replaces "auto" and adds missing sections as Hugging Face's DeepSpeed integration does.
  *
- * Its Trainer changes the file before DeepSpeed reads it: it adds an optimizer and a schedule if the file has none, and
- * replaces "auto" by the learning rate, the stage, and sizes that follow from the width of the model. This file makes
- * the same changes, but only to keys for which the result is not the key's default. */
+ * Hugging Face's Trainer changes the configuration before DeepSpeed reads it. If the file has no optimizer or no
+ * schedule, Trainer adds one. It replaces "auto" by the learning rate, the stage, and sizes that follow from the width
+ * of the model. This file makes the same changes, but only to keys for which the result is not the key's default. */
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -34,8 +34,8 @@ static bool holds_auto(const json_t *value)
     return false;
 }
 
-/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto" outside the sections `others`. In
- * those sections "auto" is a regular value; elsewhere DeepSpeed itself does not know it. */
+/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto" outside the sections `others`,
+ * where DeepSpeed itself does not accept "auto". In those sections "auto" is a regular value. */
 static bool is_for_trainer(ce_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
@@ -58,7 +58,8 @@ static bool is_left_out(ce_json *doc, const char *section)
     return !ce_json_is_set(doc, section) || strcmp(ce_json_origin(doc, section, origin, sizeof origin), "default") == 0;
 }
 
-/* The member `name` of `parent`, an object that is created if it is missing; NULL: the member is not an object. */
+/* Returns the member `name` of `parent`. If the member is missing, an empty object is created. Returns NULL if the
+ * member is not an object. */
 static json_t *object_in(json_t *parent, const char *name)
 {
     json_t *object = json_object_get(parent, name);
@@ -85,7 +86,7 @@ static void note_optimizer(ce_json *doc, bool for_trainer, bool set)
     const char *why = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
                                   : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
-    if (set) /* --set gave some of optimizer.params */
+    if (set) /* if --set gave some keys of optimizer.params */
         ce_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
                      whose);
     else
@@ -103,15 +104,15 @@ static void supply_optimizer(ce_json *doc, bool for_trainer)
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
-        return; /* the defaults in the key tables of the optimizers apply */
+        return; /* Without a section, the defaults in the key tables of the optimizers apply. */
     section = object_in(root, "optimizer");
     json_object_set_new(section, "type", json_string("AdamW"));
     if (for_trainer)
         supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
-/* "scheduler": null means that there is no schedule, so none is added. Parameters that --set gives without a type
- * belong to the schedule that is added. */
+/* Adds Trainer's schedule if the file has none; "scheduler": null means that none is wanted. Parameters that --set
+ * gives without a type belong to the added schedule. */
 static void supply_schedule(ce_json *doc)
 {
     json_t *root = ce_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
@@ -142,7 +143,8 @@ static int64_t width_in(const json_t *model)
     return 0;
 }
 
-/* The width of the model; 0: the program makes the model itself, or its folder does not give a width. */
+/* Returns the width of the model, or 0 if it is not known: the program makes the model itself, or the model's folder
+ * gives no width. */
 static int64_t find_width(ce_json *doc)
 {
     const json_t *model = ce_json_find(doc, "cspeed.model");
@@ -152,7 +154,7 @@ static int64_t find_width(ce_json *doc)
         return width_in(model);
     snprintf(path, sizeof path, "%s/config.json", json_string_value(model));
     if (ce_json_open(&file, path) != CS_OK)
-        return 0; /* the error is reported when the model is opened */
+        return 0; /* The error is reported when the model is opened. */
     int64_t width = width_in(ce_json_root(file));
     ce_json_close(file);
     return width;

@@ -1,5 +1,5 @@
-/* batches.c - the key tables of batch sizes and elasticity, and their resolution: train_batch_size = micro batch x
- * accumulation steps x world size. */
+/* batches.c - the key tables of batch sizes and elasticity. The batch sizes are resolved so that train_batch_size =
+ * micro batch x accumulation steps x world size. */
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -14,7 +14,7 @@ enum { USUAL_MICRO = 8 };
 
 /* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
 
-/* The product of three positive numbers; -1: it overflows. */
+/* Returns the product of three positive numbers, or -1 if it overflows. */
 static int64_t product(int64_t a, int64_t b, int64_t c)
 {
     int64_t all;
@@ -22,7 +22,7 @@ static int64_t product(int64_t a, int64_t b, int64_t c)
 }
 
 /* Replaces "auto" by the micro-batch size that Hugging Face's Trainer takes if neither train_batch_size nor
- * train_micro_batch_size_per_gpu is a number. Returns false after an error: neither of them is "auto". */
+ * train_micro_batch_size_per_gpu is a number. If neither of the two is "auto", reports an error and returns false. */
 static bool take_usual(cs_config *config)
 {
     json_t *root = ce_json_root(config->doc);
@@ -78,7 +78,7 @@ static void resolve_triangle(cs_config *config)
          steps = ce_resolve_is_given(config, STEPS);
     int64_t world = config->settings.lanes;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
-        return; /* the error was reported where the value was read */
+        return; /* The error was reported where the value was read. */
     if (!whole && !micro && !take_usual(config))
         return;
     if (!steps && !(whole && micro))
@@ -172,8 +172,8 @@ cs_status ce_resolve_elasticity(cs_config *config)
     return ce_json_verdict(config->doc);
 }
 
-/* A scheduler that chose the world sizes passes the elasticity section that it used; the file must have the same
- * values. */
+/* A scheduler that has chosen the world size passes its elasticity section in the environment. This function checks
+ * that the file has the same values. */
 static void compare_with_scheduler(cs_config *config)
 {
     static const char *const names[] = { "max_train_batch_size", "micro_batch_sizes", "version" };

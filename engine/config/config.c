@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Like DeepSpeed, accepts the base64 of the JSON text instead of a path: text that names no file and decodes to
- * "{...". */
+/* True if `path` is not a file's name but the base64 of a JSON text, which decodes to "{...". DeepSpeed accepts this
+ * too. */
 static bool looks_encoded(const char *path)
 {
     size_t length;
@@ -42,7 +42,8 @@ cs_status cs_config_open(cs_config **config, const char *path)
     return CS_OK;
 }
 
-/* Splits KEY.PATH=VALUE: copies the path and returns the value. NULL: the text has another form; cs_error() says so. */
+/* Splits KEY.PATH=VALUE: copies the path and returns the value. If the text has another form, returns NULL and sets
+ * cs_error(). */
 static const char *split(const cs_config *config, const char *assignment, char path[256])
 {
     const char *equals = strchr(assignment, '=');
@@ -122,7 +123,7 @@ static void settle_sections(cs_config *config)
     }
 }
 
-/* Writes a number with 15 digits if that is exact, since 0.1 then stays "0.1"; otherwise with 17 digits. */
+/* Writes JSON, with 15 digits for each number if these are exact, so that 0.1 stays "0.1"; otherwise with 17 digits. */
 static char *print(const json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
@@ -136,7 +137,8 @@ static char *print(const json_t *root)
     return text;
 }
 
-/* The resolved batch sizes are not written into an elastic configuration, since they differ for another world size. */
+/* Writes a resolved batch size into the document. An elastic configuration is written without batch sizes, because they
+ * are different for another world size. */
 static void write_number(cs_config *config, const char *name, int64_t number)
 {
     const ce_elasticity *elastic = &config->settings.elasticity;
@@ -162,7 +164,7 @@ cs_status cs_config_finish(cs_config *config)
     ce_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
-    CS_TRY(ce_json_verdict(config->doc)); /* a second call reports the same errors */
+    CS_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
     ce_resolve_templates(config);
     CS_TRY(ce_json_verdict(config->doc));
     if (config->world.size == 0)
@@ -237,7 +239,7 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
 
 /* ---- getters ---- */
 
-/* Finds the table row of a dotted path and its field. */
+/* Finds the row of a dotted path in the key tables, and its field. */
 static const ce_key *find(const cs_config *config, const char *path, const char **field)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
@@ -277,8 +279,8 @@ double cs_config_get_number(const cs_config *config, const char *path)
                                    : *(const double *)(const void *)field;
 }
 
-/* For a list, returns its first string. The path "precision" is not a key: it names the precision that fp16, bf16, amp
- * and torch_autocast result in. */
+/* Returns the value of a key; of a list, its first string. The path "precision" is not a key: its value names the
+ * precision that follows from fp16, bf16, amp and torch_autocast. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;

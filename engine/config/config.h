@@ -1,9 +1,9 @@
-/* config.h - the settings of a run: one struct, read from JSON by the key tables and resolved for this world.
+/* config.h - the settings of a run: one struct, read from JSON by the key tables and resolved for this world size.
  *
- * Every key of DeepSpeed is in one of the tables (sections.h lists them; optimizers and schedules have tables in their
- * rooms). It is supported, or inert (accepted without effect) with the reason, or refused with the reason. The command
- * line overrides the file, and the file overrides the defaults. No environment variable sets a key. After
- * cs_config_finish, ce_json_note_text(config->doc, ...) has the notes to print for the user. */
+ * Every key of DeepSpeed is in one of the tables. sections.h lists the tables; optimizers and schedules have tables in
+ * their own folders. A key is supported, or inert (accepted without effect), or refused; an inert or refused key has a
+ * reason. The command line overrides the file, and the file overrides the defaults. No environment variable sets a key.
+ * After cs_config_finish, ce_json_note_text(config->doc, ...) returns the notes to print for the user. */
 #ifndef CS_CONFIG_CONFIG_H
 #define CS_CONFIG_CONFIG_H
 
@@ -22,70 +22,72 @@
 
 enum { CS_CONFIG_FILES = 256 };
 
-/* Values of the keys that choose one of several words. A field of type int holds one of them, because the key tables
- * write ints: each enum has the order of the words in its key's row ("a|b|c"). verify_on_load holds a CS_VERIFY_*. */
-enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* device */
-enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* packing */
-enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* export_dtype */
+/* Values of the keys that choose one of several words. The fields with such a value have the type int, because the key
+ * tables write ints. Each enum has the order of the words in its key's row ("a|b|c"). */
+enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* values of the key device */
+enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* values of the key packing */
+enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* values of the key export_dtype */
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
-/* products; from CS_PRODUCTS_FIXED on, the order is that of ce_method */
+/* values of the key products; from CS_PRODUCTS_FIXED on, the order is that of the enum ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
-enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };                              /* mode */
-enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };                              /* recompute */
-enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL };                        /* on_bad_latest */
-enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };                           /* checkpoint.tag_validation */
-enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };                               /* gradient_allreduce_op */
-enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 };                        /* amp.opt_level */
-enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* offload_*.device */
+enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };       /* values of the key mode */
+enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key recompute */
+enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key on_bad_latest */
+enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key checkpoint.tag_validation */
+enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };        /* values of the key gradient_allreduce_op */
+enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 }; /* values of the key amp.opt_level */
+enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* values of the keys offload_*.device */
 
-enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* lora.bias */
-extern const char *const ce_config_biases[];               /* their words, in this order; PEFT's */
+enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key lora.bias */
+extern const char *const ce_config_biases[];               /* words of the key lora.bias, in the order of this enum */
 
-/* LoRA. r 0 means no adapters. If `adapter` is set, the engine replaces r, alpha, rslora, dora, bias and targets by the
- * values in that folder. */
+/* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
+ * dora, bias and targets by the values in that folder. */
 typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora, merge;
-    int bias;            /* which biases are trained: CS_BIASES_NONE, ... */
-    json_t *targets;     /* "all-linear" or a list of names; NULL: the names that PEFT takes for the model's family */
-    const char *adapter; /* a folder of PEFT from which the adapters start; NULL: none */
+    int bias;        /* which biases are trained: a value of the enum CS_BIASES_* */
+    json_t *targets; /* "all-linear" or a list of names; NULL means the names that PEFT takes for the model's family */
+    const char *adapter; /* a folder of PEFT with the first values of the adapters, or NULL */
 } ce_lora_settings;
 
-/* The values of a curriculum section, as the file gives them. */
+/* The values of a curriculum section, as they are written in the file. */
 typedef struct {
     bool enabled;
-    int schedule; /* fixed_linear, fixed_root, fixed_discrete, custom */
+    int schedule; /* index of the word in the list fixed_linear, fixed_root, fixed_discrete, custom */
     int64_t min, max, total, stride;
     double degree;
     json_t *stairs, *until;
 } ce_course;
 
-/* cs_config_finish resolves all fields: "auto" is replaced, and the three batch sizes agree. */
+/* The settings. After cs_config_finish no value is "auto", and the three batch sizes agree with each other. */
 typedef struct {
-    /* The batch sizes: train_batch_size = micro_batch * accumulation * lanes */
+    /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */
     int64_t train_batch_size, micro_batch, accumulation;
-    ce_elasticity elasticity; /* if enabled, it determines the batch sizes */
+    ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 
-    cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, else CS_F32 */
+    cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, otherwise CS_F32 */
     ce_scaler_settings scaler;
-    ce_precision precision;   /* the types of values, gradients, masters ...; `dtype` equals `values` */
-    bool mixed;               /* amp or torch_autocast is on */
-    float prescale_factor;    /* gradients are multiplied by this before their reduction over ranks */
-    bool check_grad_overflow; /* bf16: skip a step whose gradients are not finite */
+    ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to dtype */
+    bool mixed;               /* True if amp or torch_autocast is on. */
+    float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
+    bool check_grad_overflow; /* With bf16, a step whose gradients are not finite is skipped. */
     ce_optim_settings optim;
-    ce_groups groups; /* parameter groups; the last has the settings of `optim` */
+    ce_groups groups; /* parameter groups; the last group has the settings of `optim` */
     ce_schedule_settings schedule;
-    double gradient_clipping;   /* 0: off */
-    bool gradient_sum;          /* gradient_allreduce_op "sum" */
-    int stage;                  /* zero_optimization.stage */
-    int64_t reduce_bucket_size; /* elements of a bucket of gradients; 0: each unit by itself */
-    int shard_size;             /* the ranks of a group over which state is sharded; the world size: one group */
-    int64_t steps_per_print;    /* 0: never */
+    double gradient_clipping; /* greatest gradient norm; 0 turns clipping off */
+    bool gradient_sum;        /* True if gradient_allreduce_op is "sum". */
+    int stage;                /* value of zero_optimization.stage */
+    /* The number of elements in a bucket of gradients. With 0 each unit is reduced by itself. */
+    int64_t reduce_bucket_size;
+    /* The number of ranks in a group that shards the state. If it is the world size, there is one group. */
+    int shard_size;
+    int64_t steps_per_print; /* 0 means that steps are never printed */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
-    ce_comms_logger_settings comms_logger; /* comms_logger */
-    ce_difficulty curriculum;              /* the curriculum of the sequence length */
+    ce_comms_logger_settings comms_logger; /* section comms_logger */
+    ce_difficulty curriculum;              /* curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -94,70 +96,73 @@ typedef struct {
     } profiler;
 
     struct {
-        const char *file; /* NULL: no trace */
+        const char *file; /* file of the trace; NULL means that there is none */
         int64_t first_step, steps;
-    } trace; /* cspeed.trace */
+    } trace; /* section cspeed.trace */
 
-    /* the "cspeed" section */
-    const char *model_path; /* a folder with config.json; NULL: `model` is an object */
-    json_t *model;          /* the keys of config.json; NULL: the file names no model */
+    /* The following members are the section "cspeed". */
+    const char *model_path; /* a folder with config.json, or NULL if `model` is an object */
+    json_t *model;          /* keys of config.json, or NULL if the file names no model */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int train_count, valid_count;
-    double weights[CS_CONFIG_FILES]; /* of the data sets in `train` */
-    bool weighted;                   /* the file gives weights */
+    double weights[CS_CONFIG_FILES]; /* weights of the data sets in `train` */
+    bool weighted;                   /* True if the file has weights. */
     int64_t seq_len;
     bool shuffle;
-    int packing;                                      /* CS_PACK_* */
-    const char *tokenizer, *field, *template, *cache; /* for text files; tokenizer NULL: the tokenizer in model_path, or
-                                                       * bytes */
-    ce_shape_columns columns;                         /* other names for the keys of JSON lines */
-    int64_t skip_bad;                                 /* how many invalid JSON lines are skipped */
-    ce_preference preference;                         /* the section "dpo" */
-    const char *reference; /* folder of the reference model of `preference`; NULL: the trained model as it is at the
-                            * start */
-    int64_t steps, epochs; /* one of the two is 0 */
-    double fit_seconds;    /* time limit: if `steps` steps would take longer, fewer are made; 0: no limit */
+    int packing; /* CS_PACK_* */
+    /* These keys are for text files. If `tokenizer` is NULL, the tokenizer in model_path is used; if there is none
+     * either, each byte is a token. */
+    const char *tokenizer, *field, *template, *cache;
+    ce_shape_columns columns; /* other names that the keys of JSON lines may have */
+    int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
+    ce_preference preference; /* section "dpo" */
+    /* folder of the reference model of `preference`; NULL means the trained model as it is at the start */
+    const char *reference;
+    int64_t steps, epochs; /* Either `steps` or `epochs` is 0. */
+    /* time limit in seconds: fewer than `steps` steps are made if these would take longer; 0 means no limit */
+    double fit_seconds;
     int64_t seed;
     const char *output, *load, *tag, *metrics;
-    const char *export_folder; /* NULL: no export */
+    const char *export_folder; /* folder of the export; NULL means that there is none */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     int eval_on;     /* CS_EVALUATE_ON_* */
     int device;      /* CS_CHOOSE_* */
-    int64_t threads; /* 0: auto */
+    int64_t threads; /* number of threads; 0 means that it is chosen automatically */
     int products;    /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
-    const char *comm;            /* "auto", "self", "shm", "tcp", "nccl" */
-    const char *comm_algorithms; /* cs_comm_settings.algorithms; NULL: none */
+    const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
+    const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
     int mode;                    /* CS_MODE_* */
-    int lanes; /* how many replicas of the model compute: the ranks, or the workers, or the threads of a mode */
+    int lanes; /* number of replicas of the model that compute: ranks, or workers, or threads, as the mode says */
     struct {
         int64_t servers, staleness;
         bool async;
-    } ps; /* cspeed.ps */
+    } ps; /* section cspeed.ps */
     struct {
         int64_t threads;
-    } dp; /* cspeed.dp */
+    } dp; /* section cspeed.dp */
     ce_lora_settings lora;
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;
 
-    /* checkpoints */
+    /* keys of checkpoints */
     bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
     int on_bad_latest;  /* CS_BAD_LATEST_* */
-    int verify_on_load; /* CS_VERIFY_* of checkpoint.h */
+    int verify_on_load; /* a value CS_VERIFY_* of checkpoint.h */
 
-    int tag_validation; /* CS_TAG_*; checkpoint.tag_validation */
+    int tag_validation; /* CS_TAG_*, from checkpoint.tag_validation */
 
-    /* Values as the file gives them; the fields above contain the resolved values. */
+    /* Values as they are written in the file. The members above contain the resolved values. */
     struct {
         bool fp16, bf16;
-        int64_t stage, shard_size; /* shard_size: zero_optimization.mics_shard_size; -1: one group of all ranks */
-        int strategy;              /* number of the word in cspeed.fsdp.sharding_strategy's row */
-        int allreduce_op;          /* CS_GRADIENTS_* */
-        int comm;                  /* number of the word in cspeed.comm's row */
+        /* shard_size is zero_optimization.mics_shard_size; -1 means one group of all ranks. */
+        int64_t stage, shard_size;
+        int strategy;     /* index of the chosen word in the row of cspeed.fsdp.sharding_strategy in the key table */
+        int allreduce_op; /* CS_GRADIENTS_* */
+        int comm;         /* index of the chosen word in the row of cspeed.comm in the key table */
         bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
         bool prescale;
@@ -177,27 +182,30 @@ typedef struct {
         bool node_storage;
         json_t *model, *train, *valid, *weights, *columns, *param_groups;
         json_t *prof_ops;
-        bool prof_all, efficiency, sampling; /* the last two: data_efficiency.enabled and .data_sampling.enabled */
-        ce_course course, metric;            /* curriculum_learning; the same curriculum in data_efficiency */
+        /* efficiency is data_efficiency.enabled; sampling is data_efficiency.data_sampling.enabled */
+        bool prof_all, efficiency, sampling;
+        /* course is the section curriculum_learning; metric is the curriculum in the section data_efficiency. */
+        ce_course course, metric;
     } written;
 } ce_settings;
 
 struct cs_config {
     ce_json *doc;
     cs_world world;
-    bool filled; /* the tables have set all settings, though there may be errors */
+    bool filled; /* True if the tables have set all settings, even if they reported errors. */
     bool finished;
-    bool reads; /* made by cs_reopen: the model is used, not trained */
+    bool reads; /* True if cs_reopen made this configuration, so that the model is used but not trained. */
     ce_settings settings;
-    char *text; /* the resolved file as JSON, which a checkpoint stores as ds_config.json */
-    /* Set by cs_init_distributed; NULL before. They are closed by `disconnect`, or by the engine if that is NULL. */
+    char *text; /* resolved configuration as JSON, which a checkpoint stores as ds_config.json */
+    /* cs_init_distributed sets the next three members; they are NULL before. `disconnect` closes `comm` and `device`.
+     * If `disconnect` is NULL, the engine closes them. */
     cs_comm *comm;
     cs_device *device;
     void (*disconnect)(cs_config *config);
 };
 
-/* These two functions change a finished configuration and its text: the first sets cspeed.data.seq_len, the second the
- * number of steps after which the learning-rate schedule ends. */
+/* These two functions change a finished configuration and its text. ce_config_cut_windows sets cspeed.data.seq_len, and
+ * ce_config_set_total sets the number of steps after which the learning-rate schedule ends. */
 void ce_config_cut_windows(cs_config *config, int64_t seq_len);
 void ce_config_set_total(cs_config *config, int64_t steps);
 /* Changes all values of cspeed.lora except `merge`, after the engine has read the adapter's folder or chosen the

@@ -7,7 +7,7 @@
 
 #define INDEXED "windows of one length need no index"
 
-/* The rows that both sections share. */
+/* The rows that the two sections curriculum_learning and data_efficiency share. */
 #define COURSE(course)                                                                                                 \
     SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),        \
         SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                    \
@@ -85,8 +85,8 @@ const int ce_courses_section_count = sizeof ce_courses_sections / sizeof *ce_cou
 
 enum { LINEAR, ROOT, DISCRETE, CUSTOM };
 
-/* Reads a list of integers of at least 1; if `rising`, each must be greater than the one before. Returns their number,
- * or -1 after an error. */
+/* Reads a list of integers of at least 1. If `rising` is true, each must be greater than the one before. Returns the
+ * length of the list, or -1 after an error. */
 static int read_list(cs_config *config, const char *path, const json_t *list, int64_t *numbers, bool rising)
 {
     size_t count = json_array_size(list);

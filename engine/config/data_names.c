@@ -36,7 +36,8 @@ static void read_names(cs_config *config, const char *path, const json_t *list, 
     }
 }
 
-/* Returns the name of the shards in a folder, or `name` itself if it is no such folder. The caller owns the result. */
+/* Returns the names of the shards in a folder that the program pack made. If `name` is no such folder, returns `name`
+ * itself. The caller owns the result. */
 static json_t *shards_of(const json_t *name, bool train)
 {
     const char *folder = json_string_value(name);
@@ -47,7 +48,7 @@ static json_t *shards_of(const json_t *name, bool train)
     return value ? value : json_deep_copy(name);
 }
 
-/* Replaces the folders in the value of `key` by the shards in them, and returns the new value. */
+/* Replaces each folder in the value of `key` by the shards in it, and returns the new value. */
 static json_t *replace_folders(cs_config *config, const char *key, json_t *names, bool train)
 {
     size_t index;

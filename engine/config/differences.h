@@ -5,11 +5,13 @@
 
 typedef struct {
     const char *path;
-    const char *theirs, *ours; /* DeepSpeed's behaviour and cspeed's; each is half of a sentence */
+    const char *theirs, *ours; /* DeepSpeed's behaviour and that of cspeed; each of the two is half of a sentence */
     const char *why;
 } ce_difference;
 
-const ce_difference *ce_differences_at(int index);          /* from index 0; NULL after the last */
-const ce_difference *ce_differences_find(const char *path); /* NULL: no difference */
+/* The first index is 0. The result is NULL after the last row. */
+const ce_difference *ce_differences_at(int index);
+/* Returns NULL if the key has no difference. */
+const ce_difference *ce_differences_find(const char *path);
 
 #endif

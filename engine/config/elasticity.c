@@ -38,7 +38,8 @@ static int64_t highly_composite(int64_t max)
     return list[i];
 }
 
-/* Sets valid[n] for each number of ranks n in [min, max] that can train this batch. Returns how many there are. */
+/* Sets valid[n] for each number of ranks n in [min, max] that can train this batch. Returns the count of such
+ * numbers. */
 static int mark_counts(bool *valid, const ce_elasticity *settings, int64_t batch, int64_t min, int64_t max)
 {
     int found = 0;
@@ -55,8 +56,8 @@ static int mark_counts(bool *valid, const ce_elasticity *settings, int64_t batch
     return found;
 }
 
-/* Finds the batch of at most `cap` samples that the most world sizes in [min, max] can train. Returns false if there is
- * none. */
+/* Finds the batch of at most `cap` samples that can be trained by the most world sizes in [min, max]. Returns false if
+ * there is none. */
 static bool solve_counts(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t cap, int64_t min, int64_t max)
 {
     bool *valid = calloc((size_t)max + 1, 1);

@@ -17,24 +17,24 @@ typedef struct {
     int64_t max_train_batch_size;
     int64_t micro_batch_sizes[CS_ELASTICITY_MICROS];
     int micro_count;
-    json_t *written; /* micro_batch_sizes as the file gives it */
+    json_t *written; /* value of micro_batch_sizes as it is written in the file */
     int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;
     double version;
 } ce_elasticity;
 
 typedef struct {
-    int64_t batch;   /* train_batch_size of every world size below */
-    int64_t *worlds; /* world sizes, ascending; ce_elasticity_free frees them */
+    int64_t batch;   /* value of train_batch_size for every world size in `worlds` */
+    int64_t *worlds; /* world sizes in ascending order, which ce_elasticity_free frees */
     int count;
 } ce_elasticity_plan;
 
 /* Computes the batch size and the world sizes that can train it. `world` is the current number of ranks, or 0 if it is
  * not known. Version 0.2 needs `world`: if the general solution does not contain this world size, the plan is for this
- * world size only. CS_BAD_CONFIG: there is no solution. */
+ * world size only. Returns CS_BAD_CONFIG if there is no solution. */
 cs_status ce_elasticity_solve(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t world);
 void ce_elasticity_free(ce_elasticity_plan *plan);
 bool ce_elasticity_allows(const ce_elasticity_plan *plan, int64_t world);
-/* The largest micro batch that divides the batch of one data-parallel rank; 0: there is none. */
+/* Returns the largest micro batch that divides the batch of one data-parallel rank, or 0 if there is none. */
 int64_t ce_elasticity_micro(const ce_elasticity *settings, int64_t batch, int64_t world);
 
 #endif

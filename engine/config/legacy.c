@@ -1,11 +1,11 @@
-/* legacy.c - replaces DeepSpeed's deprecated keys by the current ones before the tables read the file, each with a
- * note. */
+/* legacy.c - replaces DeepSpeed's deprecated keys by the current ones before the tables read the file. Each replacement
+ * adds a note for the user. */
 #include "config/resolve.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Records that the value of the key `today` has the origin of the key `old`. */
+/* Gives the value of the key `today` the origin (file and line, or command line) of the key `old`. */
 static void move_origin(ce_json *doc, const char *old, const char *today)
 {
     char origin[64];
@@ -24,14 +24,15 @@ static void turn_boolean(ce_json *doc)
     move_origin(doc, "zero_optimization", "zero_optimization.stage");
 }
 
-/* Replaces `old`: true by `today`: {"device": "cpu"}. A file that has both keys is an error, for DeepSpeed too. */
+/* Replaces the key `old`, if its value is true, by the key `today` with the value {"device": "cpu"}. A file with both
+ * keys is an error, as in DeepSpeed. */
 static void turn_offload(ce_json *doc, const char *old, const char *today)
 {
     char path[64];
     json_t *zero = ce_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
-        return; /* the row of `old` in the key table reports the error */
+        return; /* The key table's row of `old` reports the error. */
     if (json_is_object(json_object_get(zero, today))) {
         ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;

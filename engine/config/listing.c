@@ -23,7 +23,7 @@ static void give(const lister *to, const char *path, const ce_key *key, json_t *
     bool idle = key && key->type >= CS_KEY_INERT;
     const char *from = ce_json_origin(to->config->doc, path, origin, sizeof origin);
     if (json_is_null(ce_json_find(to->config->doc, path)) && !json_is_null(value))
-        from = "default"; /* null means the default */
+        from = "default"; /* A value of null means the default. */
     if (idle && ce_json_is_set(to->config->doc, path))
         value = json_incref(ce_json_find(to->config->doc, path));
     if (value)
@@ -80,7 +80,7 @@ void ce_listing_each(cs_config *config, void (*visit)(void *to, const ce_listing
 
 /* ---- one key ---- */
 
-/* If `path` is `folder.name`, returns a pointer to the name in it. */
+/* If `path` is `folder.name`, returns a pointer to `name` within it, otherwise NULL. */
 static const char *name_within(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
@@ -97,8 +97,8 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* One key table: `folder` is the section of its keys, and `heading` is what they belong to: "AdamW" in
- * "optimizer.params", elsewhere the section. */
+/* One key table. `folder` is the section that contains its keys. `heading` is the section too, but in
+ * "optimizer.params" it is the optimizer, such as "AdamW". */
 typedef struct {
     const char *folder, *heading;
     const ce_key *keys;
@@ -166,8 +166,8 @@ static void approach_in(void *to, const table *at)
     const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
     if (name)
         near = ce_keys_nearest(at->keys, at->count, name);
-    else if (ce_keys_find(at->keys, at->count, last)) /* the last name of the path is a key, but the path to it is
-                                                       * wrong */
+    /* The last name of the path is a key, but the path to this key is wrong. */
+    else if (ce_keys_find(at->keys, at->count, last))
         near = last;
     if (near && !seek->nearest)
         CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
@@ -182,17 +182,16 @@ char *ce_listing_nearest(const char *path)
 
 /* ---- where a misplaced key belongs ---- */
 
-enum { PLACES = 3 }; /* more places than this are not listed, for example those of "enabled" */
+enum { PLACES = 3 }; /* A key that belongs to more sections than this, such as "enabled", is not reported. */
 
 typedef struct {
     const char *wanted;
     const char *folders[PLACES]; /* sections where the key has an effect */
-    const char *owners[PLACES];  /* what the key belongs to in the section that the path names, for example other
-                                  * optimizers */
+    const char *owners[PLACES];  /* optimizers, for example, that have this key in the section that the path names */
     int folder_count, owner_count;
-    const char *idle;    /* a section where the key is inert; NULL: none */
-    const char *refused; /* a section where the key is refused */
-    const ce_key *key;   /* the row of the key in `refused` */
+    const char *idle;    /* a section where the key is inert, or NULL */
+    const char *refused; /* a section where the key is refused, or NULL */
+    const ce_key *key;   /* row of the key in the section `refused` */
 } placer;
 
 static void add(const char **list, int *count, const char *text)
@@ -223,8 +222,8 @@ static void place_in(void *to, const table *at)
     }
 }
 
-/* Returns BEFORE and the places as "it is a key of a, b or c"; the caller frees the text. An empty place is the top
- * level. */
+/* Returns the text `before` and the places, as in "it is a key of a, b or c". An empty place is the top level. The
+ * caller frees the text. */
 static char *list_places(const char *before, const char *of, const char *const *places, int count)
 {
     char text[512];

@@ -1,4 +1,5 @@
-/* modes.c - the key tables of the classic modes of data parallelism, cspeed.ps and cspeed.dp, and their resolution. */
+/* modes.c - the key tables of the classic modes of data parallelism, cspeed.ps (parameter servers) and cspeed.dp
+ * (DataParallel), and their resolution. */
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -33,7 +34,7 @@ static void refuse(cs_config *config, bool given, const char *path, const char *
                       names[config->settings.mode], why);
 }
 
-/* A mode's section may have other values than the defaults in this mode only. */
+/* Reports an error if the section of a mode has other values than the defaults while another mode is chosen. */
 static void check_section(cs_config *config, int mode, const char *path, bool changed)
 {
     if (config->settings.mode != mode && changed)
@@ -68,7 +69,8 @@ void ce_modes_count_lanes(cs_config *config)
     }
 }
 
-/* Refuses what an asynchronous worker cannot do, because its step is judged without the other workers. */
+/* Refuses what asynchronous workers cannot do, because a worker decides about its step without knowing the other
+ * workers. */
 static void check_async(cs_config *config)
 {
     const ce_settings *s = &config->settings;

@@ -111,10 +111,10 @@ void ce_monitors_resolve(cs_config *config)
     if (s->profiler.enabled && !s->wall_clock_breakdown)
         ce_json_mark(config->doc, "wall_clock_breakdown", "derived: flops_profiler.enabled");
     s->wall_clock_breakdown |= s->profiler.enabled;
-    if (s->steps_per_print == INT64_MAX) /* Infinity */
+    if (s->steps_per_print == INT64_MAX) /* JSON's Infinity, which means never */
         s->steps_per_print = 0;
     if (ce_json_is_set(config->doc, "comms_logger") && !ce_resolve_is_given(config, "comms_logger.enabled")) {
-        s->comms_logger.enabled = true; /* the presence of the section enables it, as in DeepSpeed */
+        s->comms_logger.enabled = true; /* The presence of the section enables the logger, as in DeepSpeed. */
         ce_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
     }
     s->comms_logger.operations = named_operations(config);

@@ -6,8 +6,8 @@
 
 enum { NO_TYPE = -1 };
 
-/* Returns the cs_dtype that the key at `path` names. NO_TYPE: the key is not given, or its value is not a type, which
- * is reported as an error. */
+/* Returns the cs_dtype that the key at `path` names. Returns NO_TYPE if the key is not given, or if its value is not a
+ * type, which is reported as an error. */
 static int type_of(cs_config *config, const char *path, const char *name)
 {
     static const struct {
@@ -63,7 +63,7 @@ static void check_plain(cs_config *config)
 
 /* ---- amp ---- */
 
-/* Reads true, false, "True" or "False", as Apex does. Returns `otherwise` if the key is not given. */
+/* Reads a flag as Apex does: true, false, "True" or "False". Returns `otherwise` if the key is not given. */
 static bool flag_of(cs_config *config, const char *path, const json_t *value, bool otherwise)
 {
     const char *text = json_string_value(value);
@@ -74,7 +74,7 @@ static bool flag_of(cs_config *config, const char *path, const json_t *value, bo
     return text && strcasecmp(text, "true") == 0;
 }
 
-/* With amp the keys of "fp16" have no effect. */
+/* Marks the keys of "fp16" as derived from amp, because their values in the file have no effect with amp. */
 static void mark_scaler(cs_config *config)
 {
     static const char *const names[] = { "loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
@@ -86,8 +86,8 @@ static void mark_scaler(cs_config *config)
     }
 }
 
-/* Sets the loss scaler of Apex: it has no hysteresis and doubles the scale, up to 2^24, after 2,000 steps without
- * overflow. */
+/* Sets the loss scaler as Apex does: without hysteresis, and doubling the scale after 2,000 steps without overflow, up
+ * to 2^24. */
 static void scale_amp(cs_config *config)
 {
     ce_settings *s = &config->settings;
@@ -174,8 +174,8 @@ static void resolve_types(cs_config *config)
         ce_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
                       ce_precision_name(types->wire), ce_precision_name(types->sums));
-    else if (s->stage < 2) { /* the result has the same bits, because the values were rounded before they are sent, and
-                              * are added in fp32 */
+    /* The gradients have the same bits as if fp32 were sent: they were rounded before, and are added in fp32. */
+    else if (s->stage < 2) {
         types->wire = types->sums;
         ce_json_note(config->doc, "communication_data_type",
                      "fp32 became %s, because at stages 0 and 1 the accumulated gradients are sent, which are %s",
@@ -183,7 +183,8 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* A division before the reduction keeps a 16-bit sum in range. An fp32 sum needs only one factor after it. */
+/* Sets the factor of the gradients before their reduction. A 16-bit sum stays in range if this factor divides by the
+ * number of replicas. A sum in fp32 needs only one factor after the reduction. */
 static void resolve_division(cs_config *config)
 {
     ce_settings *s = &config->settings;

@@ -11,7 +11,7 @@ static void refuse(cs_config *config, const char *path, bool given, const char *
         ce_json_fault(config->doc, path, "not supported: with " DPO ", because %s", why);
 }
 
-/* Checks that no key is given that has no effect without beta. */
+/* Reports an error if the file contains a key that has no effect without cspeed.dpo.beta. */
 static void check_off(cs_config *config)
 {
     const ce_settings *s = &config->settings;

@@ -47,7 +47,8 @@ void ce_resolve_precision(cs_config *config)
 
 /* ---- offload ---- */
 
-/* Offloading to the CPU asks for state in host memory. On a CPU all state is there already. */
+/* Checks one key offload_*.device. The value "cpu" asks for state in host memory, where all state of a CPU rank is
+ * already. */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
     if (device == CS_OFFLOAD_NVME)
@@ -67,7 +68,7 @@ void ce_resolve_offload(cs_config *config)
 
 /* ---- the "cspeed" section ---- */
 
-/* A single data set needs no weight. */
+/* Reads the weights of the training data sets. A single data set needs no weight. */
 static void read_weights(cs_config *config)
 {
     static const char path[] = "cspeed.data.weights";
@@ -120,7 +121,7 @@ static void resolve_model(cs_config *config)
                       "a folder in double quotes is needed, or an object with the keys of config.json");
 }
 
-/* Writes a value that follows from others into the resolved file and into its field. */
+/* Writes a value that follows from other values into the resolved file and into its field of the settings. */
 static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
     char path[64];
@@ -143,7 +144,8 @@ static void derive(cs_config *config, const char *section, const char *name, con
     ce_json_mark(config->doc, path, "derived");
 }
 
-/* The default output folder depends on the name of the file, so that no run continues another one by accident. */
+/* Sets the default output folder. Its name contains the name of the configuration file, so that no run continues
+ * another one by accident. */
 static void resolve_output(cs_config *config)
 {
     char folder[320], cache[4096];
@@ -171,7 +173,7 @@ static void resolve_storage(cs_config *config)
         ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }
 
-/* Whether the value is "all-linear", or a list of names. */
+/* True if the value is "all-linear" or a list of names. */
 static bool are_targets(const json_t *value)
 {
     size_t index;
@@ -204,7 +206,7 @@ static void resolve_lora(cs_config *config)
                                         : "it is that of cspeed.lora.adapter's adapter_config.json: leave it out");
 }
 
-/* PyTorch's name for communication through the memory of hosts is gloo. */
+/* Returns the transport for "gloo", PyTorch's name for communication through host memory, and for "cpu". */
 static const char *host_transport(const cs_world *world)
 {
     if (world->size == 1)
@@ -215,7 +217,7 @@ static const char *host_transport(const cs_world *world)
 void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
-    enum { NAMED = sizeof transports / sizeof *transports }; /* gloo and cpu follow */
+    enum { NAMED = sizeof transports / sizeof *transports }; /* The words "gloo" and "cpu" follow in the key's row. */
     ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_lora(config);

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #define AT(field) offsetof(ce_settings, field)
-#define MOST 9e15 /* integers up to this are exact in a double */
+#define MOST 9e15 /* Integers up to 9e15 are exact in a double. */
 #define OFF "{\"enabled\": false}"
 
 #define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                             \
@@ -23,7 +23,7 @@
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
     }
-/* An inert key with the default null; other values must have the type of `sample`. */
+/* A row of an inert key whose default is null. Other values must have the type of `sample`. */
 #define INERT_LIKE(key, sample, sentence)                                                                              \
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, "null", 0, 0, sample, sentence                                                           \

@@ -1,5 +1,5 @@
-/* sharding.c - the key tables of zero_optimization: the stage, offload, and keys that tune DeepSpeed's
- * communication; the names that FSDP's users know, and the size of a sharding group. */
+/* sharding.c - the key tables of zero_optimization: the stage, offload, and keys that tune DeepSpeed's communication.
+ * It also reads FSDP's names of the sharding strategies, and finds the size of a sharding group. */
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -100,11 +100,11 @@ static const ce_key offload_optimizer[] = {
     SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
 };
 
-/* The strategies by the names of PyTorch's ShardingStrategy, in the order of the words in their row. */
+/* The names of PyTorch's ShardingStrategy, in the order of the words in the row of cspeed.fsdp.sharding_strategy. */
 static const struct {
     const char *name;
     int stage;
-    bool hybrid; /* the ranks of a host are a group */
+    bool hybrid; /* True if the ranks of one host are a sharding group. */
 } strategies[] = {
     { "stage", 0, false },    { "FULL_SHARD", 3, false },  { "SHARD_GRAD_OP", 2, false },
     { "NO_SHARD", 0, false }, { "HYBRID_SHARD", 3, true }, { "_HYBRID_SHARD_ZERO2", 2, true },

@@ -25,7 +25,7 @@ static const char *const coercing[] = {
     "timers.throughput",
 };
 
-/* Converts the words that pydantic accepts as a boolean, in upper or lower case. NULL: `text` is none of them. */
+/* Converts the words that pydantic accepts as a boolean, in upper or lower case. Returns NULL for any other text. */
 static json_t *boolean_of(const char *text)
 {
     static const char *const words[][2] = {
@@ -38,8 +38,8 @@ static json_t *boolean_of(const char *text)
     return NULL;
 }
 
-/* Converts decimal digits with an optional sign and an optional fraction of zeros. NULL: `text` has another form, or 19
- * or more digits. */
+/* Converts decimal digits with an optional sign and an optional fraction of zeros. Returns NULL if `text` has another
+ * form, or 19 or more digits. */
 static json_t *integer_of(const char *text)
 {
     char *end;
@@ -55,10 +55,10 @@ static json_t *number_of(const char *text)
     char *end;
     double value = strtod(text, &end);
     bool plain = *text && !*end && text[strspn(text, "+-.0123456789eE")] == 0;
-    return plain ? json_real(value) : NULL; /* json_real returns NULL for an infinite value */
+    return plain ? json_real(value) : NULL; /* json_real returns NULL for an infinite value. */
 }
 
-/* The type of a row's values; for an inert or refused row, the type of its default or sample. */
+/* Returns the type of a row's values. For an inert or refused row, that is the type of its default or sample. */
 static ce_key_type type_of(const ce_key *key)
 {
     json_t *sample = key->type >= CS_KEY_INERT ? ce_value_sample(key) : NULL;

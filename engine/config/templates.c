@@ -8,7 +8,8 @@
 
 enum { PATH = 320 };
 
-/* <x> is a placeholder only if it is the whole string, since normal text may contain such words too. */
+/* Reports a placeholder. <x> counts as a placeholder only if it is the whole string, because normal text may contain
+ * such words too. */
 static void check_string(ce_json *doc, const char *path, const char *text)
 {
     size_t length = strlen(text);
@@ -27,7 +28,7 @@ static void check(ce_json *doc, const char *path, const json_t *value)
     const char *name;
     json_t *member;
     size_t index;
-    if (strcmp(path, "cspeed.model") == 0) /* the special tokens in this object may look like placeholders */
+    if (strcmp(path, "cspeed.model") == 0) /* The special tokens in cspeed.model may look like placeholders. */
         return;
     if (json_is_string(value))
         check_string(doc, path, json_string_value(value));

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* ---- texts to documents ----------------------------------------------------------------------- */
+/* ---- documents of texts ---- */
 
 static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
 {
@@ -61,13 +61,15 @@ static bool is_blank(const char *line, const char *stop)
     return line == stop;
 }
 
-/* Length of the byte order mark that some Windows programs write in front of UTF-8; 0: there is none. */
+/* Returns the length of the byte order mark that some Windows programs write in front of UTF-8, or 0 if there is
+ * none. */
 static size_t mark_bytes(const char *start, const char *end)
 {
     return end - start >= 3 && memcmp(start, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
 }
 
-/* A document is the lines up to the separator or, in JSON files, each line that is not blank. */
+/* Adds the documents of a text: in JSON files each line that is not blank, in other files the lines up to a
+ * separator. */
 static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
@@ -88,7 +90,8 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
     return is_json ? CS_OK : add_document(corpus, start, end - start, false);
 }
 
-/* The elements of a JSON list, each of which may take several lines. `at` is behind the list's bracket. */
+/* Adds each element of a JSON list as a document. An element may take several lines. `at` points behind the bracket
+ * that opens the list. */
 static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end)
 {
     const char *start = NULL;
@@ -179,10 +182,10 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
     return text;
 }
 
-/* ---- the split -------------------------------------------------------------------------------- */
+/* ---- the held-out part ---- */
 
-/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. Of JSON documents at
- * least one is held out, even if it is longer. Returns the number of bytes held out. */
+/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If the documents are
+ * JSON, at least one is held out, even a longer one. Returns the number of bytes that are held out. */
 static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
@@ -197,7 +200,7 @@ static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
     return held;
 }
 
-/* Holds out the end of each document, `wanted` bytes in all. */
+/* Holds out the end of each document, so that `wanted` bytes are held out in all. */
 static void hold_ends(ce_corpus *corpus, int64_t wanted)
 {
     __extension__ typedef unsigned __int128 wide;
@@ -232,7 +235,8 @@ cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held = hold_documents(corpus, wanted);
-    if (!lines && (held < min || held < wanted / 2)) /* the documents are too few or too long */
+    /* Too few bytes are held out, because the documents are too few or too long. */
+    if (!lines && (held < min || held < wanted / 2))
         hold_ends(corpus, wanted);
     return CS_OK;
 }

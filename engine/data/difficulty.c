@@ -17,7 +17,7 @@ int64_t ce_difficulty_at(const ce_difficulty *d, int64_t step)
         return stair_at(d, step);
     if (d->min >= d->max)
         return d->max;
-    /* The value exceeds 1 after `total` steps, so that the maximum is reached. */
+    /* After `total` steps the value exceeds 1, so that the maximum is reached. */
     double part = pow((double)step / (double)d->total, 1 / d->degree);
     double exact = part * (double)(d->max - d->min) + (double)d->min;
     int64_t value = (int64_t)floor(fmin(exact, (double)(d->max + d->stride)));

@@ -9,9 +9,9 @@ enum { CS_DIFFICULTY_STAIRS = 64 };
 
 typedef enum { CS_DIFFICULTY_NONE, CS_DIFFICULTY_ROOT, CS_DIFFICULTY_STAIRCASE } ce_difficulty_kind;
 
-/* ROOT: floor((s / total)^(1 / degree) (max - min) + min), rounded down to a multiple of `stride`, at most `max`;
- * degree 1 is linear. STAIRCASE: stairs[i] for the first i with s <= until[i], and the last stair for larger s. The
- * step s counts from 1. */
+/* The form of the curriculum at step s, which counts from 1. ROOT: floor((s / total)^(1 / degree) (max - min) + min),
+ * rounded down to a multiple of `stride`, at most `max`; a degree of 1 is linear. STAIRCASE: stairs[i] for the first i
+ * with s <= until[i], or the last of the stairs. */
 typedef struct {
     ce_difficulty_kind kind;
     int64_t min, max, total, stride;

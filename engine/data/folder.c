@@ -1,4 +1,4 @@
-/* folder.c - folders of token shards as pack makes them: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
+/* folder.c - folders of token shards that the program pack makes: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
 #include "data/folder.h"
 #include "base/must.h"
 
@@ -20,7 +20,7 @@ void ce_folder_quote(char *pattern, size_t room, const char *name)
     pattern[at] = 0;
 }
 
-/* Returns the pattern FOLDER/INSIDE, which the caller frees; NULL: no file matches the pattern. */
+/* Returns the pattern FOLDER/INSIDE, which the caller frees, or NULL if no file matches the pattern. */
 static char *find(const char *folder, const char *inside)
 {
     char quoted[NAME_BYTES], *pattern;

@@ -1,16 +1,16 @@
-/* folder.h - folders of token shards as pack makes them: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
+/* folder.h - folders of token shards that the program pack makes: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
 #ifndef CS_DATA_FOLDER_H
 #define CS_DATA_FOLDER_H
 
 #include <stddef.h>
 
 /* ce_folder_train returns the pattern of the folder's shards for training, and ce_folder_valid that of its shard for
- * validation. NULL: the folder does not exist, or has no such shard. Characters of the folder's name that have a
- * meaning in a pattern are quoted. The caller frees the text. */
+ * validation. The result is NULL if the folder does not exist or has no such shard. Characters of the folder's name
+ * that have a meaning in a pattern are quoted. The caller frees the result. */
 char *ce_folder_train(const char *folder);
 char *ce_folder_valid(const char *folder);
 
-/* Writes `name` into `pattern`, of `room` bytes, quoted so that the pattern matches only this name. */
+/* Writes `name` into `pattern`, which has `room` bytes, quoted so that the pattern matches only this name. */
 void ce_folder_quote(char *pattern, size_t room, const char *name);
 
 #endif

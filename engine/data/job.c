@@ -67,7 +67,7 @@ static void end(ce_job_work *work, const ce_job_plan *plan)
 
 /* ---- kinds of documents ---- */
 
-enum { IGNORED = -100 }; /* the label of a token that is not learnt, in data sets for transformers */
+enum { IGNORED = -100 }; /* label of a token that the model does not learn, in data sets for transformers */
 
 static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                       const ce_document *document, ce_chat_span span)
@@ -81,7 +81,7 @@ static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
         end(work, plan);
 }
 
-/* Appends the tokens of a conversation; the targets are the tokens that begin within an answer. */
+/* Appends the tokens of a conversation. The targets are the tokens that begin within an answer. */
 static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_chat_lines *chat)
 {
     int64_t first = work->token_count, answer = 0;
@@ -103,14 +103,14 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    ce_chat_span completion = { from, (int64_t)lines->text.size + 1 }; /* one more, for the token that ends a text */
+    /* One is added for the token that ends the text. */
+    ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
     end(work, plan);
 }
 
-/* Refuses tokens that the tokenizer does not have, and labels that name another target than the one that training
- * uses. */
+/* Refuses a row whose tokens the tokenizer does not have, or whose labels are other targets than those of training. */
 static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -139,7 +139,7 @@ static bool is_learnt(const ce_shape *shape, size_t index)
     return true;
 }
 
-/* Appends a row's tokens. A row that is refused appends no tokens. */
+/* Appends the tokens of a row that consists of tokens. If the row is refused, nothing is appended. */
 static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -157,7 +157,7 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     return CS_OK;
 }
 
-/* Appends a conversation. Answers that belong to its prompt are not targets. */
+/* Appends a conversation. Answers that are a part of the conversation's prompt are not targets. */
 static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                                    const ce_shape *shape)
 {
@@ -196,8 +196,8 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
 
 /* ---- pairs of answers ---- */
 
-/* Appends one answer with its prompt before it. Returns the number of first tokens in which the answer and `prompt`
- * agree. */
+/* Appends the text of one answer, which begins with the prompt. Returns the number of tokens at its beginning that are
+ * equal to those of `prompt`. */
 static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t same = 0;
@@ -215,7 +215,8 @@ static const ce_encoded *encode(ce_job_workspace *workspace, const ce_text *text
                                     : ce_encoder_document(workspace->encoder, bytes, text->size);
 }
 
-/* Appends both answers. The targets begin where the tokens of one of them first differ from those of the prompt. */
+/* Appends both answers of a pair. The targets of both begin at the first position where the tokens of either answer
+ * differ from those of the prompt. */
 static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t first = work->token_count;
@@ -229,7 +230,7 @@ static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const 
         return CS_OK;
     }
     const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
-    work->token_count = first; /* a line that is skipped leaves no tokens */
+    work->token_count = first; /* The tokens of a line that is skipped are removed again. */
     work->start_count -= CS_PAIR_ANSWERS;
     return ce_fail(CS_BAD_FILE, "the %s has no token", what);
 }
@@ -283,7 +284,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, &workspace->cursor, place), cs_error());
 }
 
-/* Records why a faulty line is skipped; none of its tokens has been kept. */
+/* Records why a faulty line is skipped. The line has left no tokens. */
 static void skip(ce_job_work *work)
 {
     char *sentence = strdup(cs_error());

@@ -1,5 +1,5 @@
-/* loader.c - threads that fill batches ahead of the program. Batch i uses slot i % slots; a worker that is free takes
- * the lowest batch that is not taken yet, as soon as its slot is free. */
+/* loader.c - threads that fill batches ahead of the program. Batch i uses slot i % slots. A free worker takes the
+ * lowest batch that no worker has taken, as soon as the slot of that batch is free. */
 #include "cspeed/loader.h"
 
 #include "base/must.h"
@@ -11,16 +11,17 @@
 
 struct cs_loader {
     cs_loader_settings settings;
-    char *memory; /* `slots` batches, `apart` bytes from one to the next */
+    char *memory; /* memory of `slots` batches; `apart` is the distance in bytes from one to the next */
     size_t apart;
     int64_t slots;
-    int64_t given; /* batches that cs_loader_next has returned; the last of them is in use */
+    int64_t given; /* number of batches that cs_loader_next has returned; the last of them is in use */
     pthread_t *threads;
     int started;
-    pthread_mutex_t lock;            /* protects the fields below, and `given` */
-    pthread_cond_t filled, released; /* signalled when a batch is complete, and when a slot becomes free */
-    int64_t taken;                   /* batches that workers have taken */
-    bool *ready;                     /* (slots) the slot has a batch that was not given yet */
+    pthread_mutex_t lock; /* protects `given` and the members below */
+    /* `filled` is signalled when a batch is complete, `released` when a slot becomes free */
+    pthread_cond_t filled, released;
+    int64_t taken; /* number of batches that workers have taken */
+    bool *ready;   /* (slots) true if the slot has a complete batch that cs_loader_next has not returned yet */
     bool closing;
 };
 
@@ -29,7 +30,7 @@ static void *slot(cs_loader *loader, int64_t index)
     return loader->memory + (size_t)(index % loader->slots) * loader->apart;
 }
 
-/* Returns true if a worker may take another batch: there is one, and the slot is not that of the batch in use. */
+/* Returns true if a worker may take another batch: there is another batch, and its slot is not used by the program. */
 static bool may_take(const cs_loader *loader)
 {
     int64_t count = loader->settings.count;
@@ -111,7 +112,7 @@ void *cs_loader_next(cs_loader *loader)
         return loader->memory;
     }
     pthread_mutex_lock(&loader->lock);
-    loader->given++; /* releases the slot of the batch before */
+    loader->given++; /* This releases the slot of the previous batch. */
     pthread_cond_broadcast(&loader->released);
     while (!loader->ready[index % loader->slots])
         pthread_cond_wait(&loader->filled, &loader->lock);

@@ -24,8 +24,8 @@ static cs_status check(const double *weights, const int64_t *windows, int count,
     return CS_OK;
 }
 
-/* Computes the shares by rounding the running sums of the weights, so that each share differs from the exact one by at
- * most one window and the shares add up to the epoch. */
+/* Computes each set's share of the epoch by rounding the running sums of the weights. Each share then differs from the
+ * exact one by at most one window, and the shares add up to the epoch. */
 cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count)
 {
     int64_t total = 0;
@@ -54,7 +54,8 @@ ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t
     while (slot >= mixture->first[set + 1])
         set++;
     int64_t share = mixture->first[set + 1] - mixture->first[set], windows = mixture->windows[set];
-    int64_t read = epoch * share + slot - mixture->first[set]; /* windows of this set that earlier positions read */
+    /* number of windows of this set that earlier positions read */
+    int64_t read = epoch * share + slot - mixture->first[set];
     return (ce_mixture_place){ (int)set, ce_windows_permute(cs_rng_mix(seed, (uint64_t)set + 1), read / windows,
                                                             windows, read % windows) };
 }

@@ -1,8 +1,9 @@
 /* mixture.h - mixes several data sets by weights: selects the data set and its window for each position.
  *
- * An epoch has as many windows as all sets together. Each set gets a share of them proportional to its weight, spread
- * pseudo-randomly. A set continues in the next epoch where it stopped in the last one, and is reshuffled each time it
- * has been read completely. Everything is a function of (seed, position), so resuming needs no state. */
+ * An epoch has as many windows as all sets together. Each set gets a share of the epoch that is proportional to its
+ * weight; its windows are spread pseudo-randomly over the epoch. A set continues in the next epoch where it stopped in
+ * the last one, and is shuffled again each time it has been read completely. Everything is a function of the seed and
+ * the position, so resuming needs no state. */
 #ifndef CS_DATA_MIXTURE_H
 #define CS_DATA_MIXTURE_H
 
@@ -14,11 +15,11 @@ typedef struct {
     int count;
     int64_t windows[CS_MIXTURE_SETS]; /* number of windows of each set */
     int64_t first[CS_MIXTURE_SETS +
-                  1]; /* before the shuffle, the epoch's windows first[i] to first[i + 1] - 1 belong to set i */
+                  1]; /* Before the epoch is shuffled, its windows first[i] to first[i + 1] - 1 belong to set i. */
 } ce_mixture;
 
-/* CS_BAD_CONFIG for weights that are negative, not finite or all 0; CS_BAD_FILE for a set that has a weight but no
- * window. */
+/* Returns CS_BAD_CONFIG if a weight is negative or not finite, or if all are 0, and CS_BAD_FILE if a set has a weight
+ * but no window. */
 cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count);
 
 typedef struct {

@@ -1,7 +1,7 @@
 /* packing.c - tokenizes texts into token shards with several threads.
  *
- * Packing works in rounds: the documents are cut into enough jobs to keep all threads busy, the threads process them,
- * and the results are written in order. */
+ * Packing works in rounds. In each round the documents are cut into enough jobs to keep all threads busy, the threads
+ * process the jobs, and the results are written in order. */
 #include "data/packing.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,7 +26,7 @@ typedef struct {
     ce_job_work *jobs; /* (threads * JOBS_A_THREAD) */
     int job_count;
     atomic_int next_job;
-    int64_t document, place; /* document and byte offset at which the next job begins */
+    int64_t document, place; /* document and the byte offset in it at which the next job begins */
     int64_t learnt, skipped;
     ce_progress progress;
 } packer;
@@ -34,7 +34,8 @@ typedef struct {
 /* ---- jobs ---- */
 
 /* Returns the offset at which the next part of a long text ends. A place where the text may be cut is searched in the
- * first JOB_BYTES bytes, then in twice as many, and so on; if there is none, the part ends with the document. */
+ * first JOB_BYTES bytes, then in twice as many, and so on. If there is no such place, the part ends with the
+ * document. */
 static int64_t cut_at(const packer *self, const ce_document *document)
 {
     size_t left = (size_t)(document->length - self->place);
@@ -46,7 +47,8 @@ static int64_t cut_at(const packer *self, const ce_document *document)
     return document->length;
 }
 
-/* Cuts the next job: a part of a document that is longer than a job, or several documents up to a job's size. */
+/* Makes the next job: a part of a document that is longer than JOB_BYTES, or several documents of up to JOB_BYTES
+ * bytes. */
 static void cut_job(packer *self, ce_job_work *job)
 {
     ce_document document = ce_job_part(&self->plan, self->document);
@@ -70,13 +72,14 @@ static void cut_job(packer *self, ce_job_work *job)
     }
 }
 
-/* A task of the thread pool. Task `workspace` processes jobs with its own working memory until none is left. */
+/* The function that the thread pool runs. Call number `workspace` processes jobs with the working memory of that number
+ * until no job is left. */
 static cs_status work(void *argument, int64_t workspace)
 {
     packer *self = argument;
     for (int i; (i = atomic_fetch_add(&self->next_job, 1)) < self->job_count;)
         ce_job_make(&self->jobs[i], &self->plan, &self->workspaces[workspace]);
-    return CS_OK; /* each job records its own status */
+    return CS_OK; /* Each job records its own status. */
 }
 
 static void run_jobs(packer *self)
@@ -87,7 +90,7 @@ static void run_jobs(packer *self)
 
 /* ---- writing ---- */
 
-/* Returns the failure of a job; for a faulty line the message explains skip_bad. */
+/* Returns the failure of a job. For a faulty line the message explains the key skip_bad. */
 static cs_status refuse(const packer *self, cs_status status, const char *sentence)
 {
     if (status != CS_BAD_FILE)
@@ -96,8 +99,8 @@ static cs_status refuse(const packer *self, cs_status status, const char *senten
                    sentence, self->plan.skip_bad);
 }
 
-/* Warns about skipped lines, in the order of the lines, whichever thread found them, and fails if more lines were
- * skipped than skip_bad allows. */
+/* Warns about the lines that a job has skipped, in the order of the lines. Fails if more lines were skipped than
+ * skip_bad allows. */
 static cs_status report_skipped(packer *self, const ce_job_work *job)
 {
     for (int64_t i = 0; i < job->skip_count; i++) {
@@ -149,7 +152,7 @@ static cs_status run_round(packer *self, ce_shards *shards)
     return status;
 }
 
-/* Writes the training parts of all documents, or all held-out parts. */
+/* Writes one set: the training parts of all documents, or their held-out parts. */
 static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
@@ -255,7 +258,7 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     return status;
 }
 
-/* Reads the texts. Compressed texts and tables are decoded into temporary files in the output folder, which exists
+/* Opens the texts. Compressed texts and tables are decoded into temporary files in the output folder, which exists
  * already. */
 static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {

@@ -7,31 +7,33 @@
 #include "data/shape.h"
 
 typedef struct {
-    char *const *paths; /* files (formats/plain.h); the name says whether a file has JSON documents */
+    char *const *paths; /* files (formats/plain.h); a file's name says whether it has JSON documents */
     int path_count;
     const char *output;
-    const char *tokenizer;    /* folder or tokenizer.json; NULL: each byte is a token */
-    const char *separator;    /* a line equal to this ends a document; NULL: none */
-    const char *field;        /* JSON member with a document's text; if given, all files are JSON. NULL: "text" */
-    ce_shape_columns columns; /* other names for the members of JSON documents */
-    /* JSON documents are conversations, which are written by this template (chat/chat.h); NULL: they are not
-     * conversations */
+    const char *tokenizer; /* a folder or a tokenizer.json; if NULL, each byte is a token */
+    const char *separator; /* A line equal to this text ends a document. NULL means that there are no separators. */
+    /* the JSON member that has a document's text; NULL means "text". If it is given, all files are JSON. */
+    const char *field;
+    ce_shape_columns columns; /* other names that the members of JSON documents may have */
+    /* The chat template (chat/chat.h) that writes JSON documents as conversations. If it is NULL, they are not
+     * conversations. */
     const char *chat;
-    /* JSON documents are pairs of answers (pair.h), and each becomes two documents; `chat` writes those that are
-     * conversations, or the tokenizer's template if `chat` is NULL. All tokens are in one shard. */
+    /* JSON documents are pairs of answers (pair.h), and each becomes two documents. Answers that are conversations are
+     * written by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens are in one shard. */
     bool pairs;
-    int64_t skip_bad; /* number of faulty JSON lines that may be skipped, over all files */
-    bool by_name;     /* only files whose names say so are JSON, even if `field` or `chat` is given */
-    const char *end;  /* token after each document; NULL: the tokenizer's own */
+    int64_t skip_bad; /* number of faulty JSON lines in all files that may be skipped */
+    bool by_name;     /* A file is JSON only if its name says so, even if `field` or `chat` is given. */
+    const char *end;  /* text of the token that follows each document; NULL means the tokenizer's own */
     double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;
-    int64_t threads; /* 0: the number of processors that the process may use */
+    int64_t threads; /* 0 means the number of processors that the process may use */
 } ce_packing_settings;
 
 typedef struct {
-    int64_t bytes, documents, repaired;                       /* repaired: invalid characters that became U+FFFD */
-    int64_t train_tokens, train_shards, valid_tokens, learnt; /* learnt: tokens of both sets that are targets */
-    int64_t skipped; /* faulty lines that were skipped, each reported in a warning */
+    int64_t bytes, documents, repaired; /* `repaired` counts invalid characters that became U+FFFD. */
+    /* `learnt` counts the tokens of both sets that are targets. */
+    int64_t train_tokens, train_shards, valid_tokens, learnt;
+    int64_t skipped; /* number of faulty lines that were skipped; each was reported in a warning */
     double seconds;
 } ce_packing_counts;
 

@@ -13,7 +13,7 @@ typedef struct {
 
 /* ---- texts ---- */
 
-/* Writes the prompt, the answer, and then `end`, unless the answer already ends with `end`. */
+/* Writes the prompt, the answer, and the text `end`, unless the answer already ends with `end`. */
 static void write_text(ce_text *to, const char *prompt, size_t prompt_size, const char *answer, size_t size,
                        const char *end)
 {
@@ -24,9 +24,9 @@ static void write_text(ce_text *to, const char *prompt, size_t prompt_size, cons
         ce_unicode_append(to, end, end_size);
 }
 
-/* Returns the length of the prompt with which both texts begin: the whole characters that they have in common, without
- * one space at the end. As in TRL, if one text is the beginning of the other, its last character is not part of the
- * prompt. */
+/* Returns the length of the prompt with which both texts begin. It consists of the whole characters that the texts have
+ * in common, without one space at the end. As in TRL, if one text is the beginning of the other, the last character of
+ * the shorter text is not part of the prompt. */
 static size_t common_prompt(const char *a, size_t a_size, const char *b, size_t b_size)
 {
     size_t least = a_size < b_size ? a_size : b_size, length = 0;
@@ -58,7 +58,8 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
 
 /* ---- conversations ---- */
 
-/* Returns the number of first messages that are equal in both lists, but leaves at least one message in each list. */
+/* Returns the number of messages at the beginning that are equal in both lists. At least one message of each list is
+ * not counted. */
 static size_t common_messages(const json_t *a, const json_t *b)
 {
     size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);
@@ -68,8 +69,8 @@ static size_t common_messages(const json_t *a, const json_t *b)
     return count == least && count > 0 ? count - 1 : count;
 }
 
-/* Returns a new list: the messages of `prompt`, then those of `answer`. prompt NULL: the first messages of `answer` are
- * the prompt. */
+/* Returns a new list of the messages of `prompt`, then those of `answer`. If `prompt` is NULL, `answer` includes the
+ * prompt. */
 static json_t *joined(json_t *prompt, json_t *answer)
 {
     json_t *all = json_array();

@@ -11,7 +11,7 @@ static ce_range document(const ce_tokens *tokens, int64_t number)
     return (ce_range){ (int64_t)tokens->starts[number], end };
 }
 
-/* Position of the first target in a document; the end of the document if it has no target. */
+/* Returns the position of the first target in a document, or the end of the document if it has no target. */
 static int64_t answer_at(const ce_tokens *tokens, ce_range of)
 {
     int64_t at = of.from;

@@ -1,22 +1,22 @@
-/* pairs.h - pairs of answers in a token shard: document 2 k is the chosen answer of pair k, and document 2 k + 1 the
- * rejected one. Each begins with the prompt, whose tokens are not targets. */
+/* pairs.h - pairs of answers in a token shard. Document 2 k is the chosen answer of pair k, and document 2 k + 1 the
+ * rejected one. Each of the two begins with the prompt, whose tokens are not targets. */
 #ifndef CS_DATA_PAIRS_H
 #define CS_DATA_PAIRS_H
 
 #include "data/data.h"
 #include "data/tokens.h"
 
-/* The pairs of a shard whose prompt has fewer than seq_len tokens. */
+/* The pairs of a shard whose prompts have fewer than seq_len tokens. */
 typedef struct {
-    int64_t *first; /* (count) number of the first document of each pair */
+    int64_t *first; /* (count) index of the first document of each pair */
     int64_t count, left_out;
 } ce_pairs;
 
-/* CS_BAD_FILE: the shard has no pairs. */
+/* Returns CS_BAD_FILE if the shard has no pairs. */
 cs_status ce_pairs_open(ce_pairs *pairs, const ce_tokens *tokens, int64_t seq_len, const char *path);
 void ce_pairs_close(ce_pairs *pairs);
 void ce_pairs_read(const ce_pairs *pairs, const ce_tokens *tokens, int64_t index, int64_t seq_len, ce_window window);
-/* Continues the hash `mark` with the tokens of all pairs and the places at which their answers begin. */
+/* Returns the hash `mark`, continued with the tokens of all pairs and the positions at which their answers begin. */
 uint64_t ce_pairs_mark(const ce_pairs *pairs, const ce_tokens *tokens, uint64_t mark);
 
 #endif

@@ -1,4 +1,4 @@
-/* sampler.c - the distributed sampler: entry k of an epoch's order belongs to rank k % size. */
+/* sampler.c - the distributed sampler: entry k of the order of an epoch belongs to rank k % size. */
 #include "cspeed/sampler.h"
 
 #include "base/must.h"
@@ -39,7 +39,8 @@ cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t co
     return CS_OK;
 }
 
-/* Returns the sample in whose interval of the cumulative sums a random point lies. A sample of weight 0 has none. */
+/* Draws a random point, and returns the sample whose interval of the cumulative weights contains this point. A sample
+ * of weight 0 has no interval. */
 static int64_t draw(const cs_sampler *s, int64_t entry)
 {
     uint64_t key = cs_rng_mix(ce_rng_key(s->seed, "sampler"), (uint64_t)s->epoch);

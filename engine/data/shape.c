@@ -1,4 +1,4 @@
-/* shape.c - what a row of JSON is to the training: a text, a prompt with its completion, a conversation, or tokens. */
+/* shape.c - what a row of JSON is in training: a text, a prompt with its completion, a conversation, or tokens. */
 #include "data/shape.h"
 #include "base/must.h"
 #include "chat/chat.h"
@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    bool extra; /* the key does not make a shape, but belongs to one */
+    bool extra; /* The key does not decide a row's shape, but belongs to one of the shapes. */
 } keys[] = {
     { "messages", false },      { "conversations", false },  { "prompt", false },         { "completion", false },
     { "instruction", false },   { "output", false },         { "input_ids", false },      { "system", true },
@@ -19,7 +19,7 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* A row with this key is refused, so the column of this name is read from a table too. */
+/* A row with this key is refused, so a column of this name must be read from a table too. */
 #define HISTORY "history"
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
@@ -67,7 +67,7 @@ typedef struct {
     const json_t *row;
     const ce_shape_columns *columns;
     const char *field;
-    bool named; /* the row has a name of `columns` whose key makes a shape */
+    bool named; /* True if the row uses another name, which `columns` gives, for a key that decides the shape. */
 } reader;
 
 static json_t *member(const json_t *row, const char *name)
@@ -109,8 +109,8 @@ static cs_status refuse(const reader *self, bool chats)
 
 /* ---- conversations ---- */
 
-/* Begins the conversation, with the system message if the row has a key "system". Returns the list of messages, which
- * the shape owns. */
+/* Makes the list of messages of a conversation, with the system message if the row has the key "system". Returns the
+ * list, which the shape owns. */
 static json_t *begin_chat(ce_shape *shape, const reader *self)
 {
     json_t *messages = json_array(), *system = find(self, "system");
@@ -122,7 +122,7 @@ static json_t *begin_chat(ce_shape *shape, const reader *self)
     return messages;
 }
 
-/* Copies "tools": a list, or, as in tables, a text that is the JSON of a list. */
+/* Copies the value of "tools", which is a list, or, in tables, a text that is the JSON of a list. */
 static cs_status copy_tools(ce_shape *shape, const reader *self)
 {
     json_t *value = find(self, "tools");
@@ -137,7 +137,7 @@ static cs_status copy_tools(ce_shape *shape, const reader *self)
     return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"tools\" is neither a list nor a text that is the JSON of one");
 }
 
-/* Checks the conversation that was read, and copies the tools and the documents that belong to it. */
+/* Checks the conversation that was read, and copies the tools and documents that belong to it. */
 static cs_status end_chat(ce_shape *shape, const reader *self)
 {
     size_t index;
@@ -211,7 +211,7 @@ static cs_status read_instruction(ce_shape *shape, const reader *self, const jso
     return end_chat(shape, self);
 }
 
-/* Sets *found to false if the row is no conversation. */
+/* Reads a conversation. Sets *found to false if the row is no conversation. */
 static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
 {
     json_t *messages = find(self, "messages"), *list = messages ? messages : find(self, "conversations");
@@ -253,7 +253,7 @@ static cs_status check_list(const char *name, const json_t *list, size_t count)
     return CS_OK;
 }
 
-/* TRL's names of lists that have a 1 where a token is learnt. */
+/* The names that TRL gives to lists with a 1 for each token that the model learns. */
 static const char *const masks[CS_SHAPE_MASKS] = { "completion_mask", "assistant_masks" };
 
 static cs_status read_tokens(ce_shape *shape, const reader *self, json_t *tokens)

@@ -1,20 +1,20 @@
-/* shape.h - what a row of JSON is to the training: a text, a prompt with its completion, a conversation, or tokens.
+/* shape.h - what a row of JSON is in training: a text, a prompt with its completion, a conversation, or tokens.
  *
- * A row's shape follows from its keys. A key whose value is null counts as missing. The first of these that the row has
- * is taken:
+ * A row's shape follows from its keys. A key whose value is null counts as missing. The shape is the first in this list
+ * whose keys the row has:
  *
  *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
  *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
- *     prompt and completion          two texts, or two lists of messages; the answers of the second are learnt
+ *     prompt and completion          two texts, or two lists of messages; the answers of the completion are learnt
  *     instruction and output         Alpaca's rows: the user says the instruction, and after a newline the "input"
  *                                    if there is one; "output" is the answer
  *     the field ("text")             a text
- *     input_ids                      tokens as they are; those whose "attention_mask" is 0 are left out, and those
- *                                    whose "labels" are -100, or whose "completion_mask" or "assistant_masks" (TRL's
- *                                    names) is 0, are not learnt
+ *     input_ids                      tokens; those whose "attention_mask" is 0 are left out, and those whose "labels"
+ *                                    are -100, or whose "completion_mask" or "assistant_masks" (TRL's names) is 0,
+ *                                    are not learnt
  *
- * Without a chat template, the field is looked for first; a prompt and its completion become one text, and the
- * completion is learnt; conversations and Alpaca's rows are refused. */
+ * Without a chat template, the field is the first in this list; a prompt and its completion become one text, in which
+ * the completion is learnt; conversations and Alpaca's rows are refused. */
 #ifndef CS_DATA_SHAPE_H
 #define CS_DATA_SHAPE_H
 
@@ -22,20 +22,20 @@
 
 enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2 };
 
-/* Other names for the keys above. system, input, labels, the masks, tools and documents do not make a shape but
- * belong to one: such a key is read by its other name if the row has that name, and otherwise by the name above. The
- * other keys make a shape. If a row has the other name of one of these, all of these are read by other names only:
- * those without another name count as missing. */
+/* Other names for the keys above. The keys system, input, labels, the masks, tools and documents do not decide a shape.
+ * Such a key is read by its other name if the row has that name, and otherwise by the name above. The remaining keys
+ * decide the shape. If a row has another name of one of these, all of these are read by their other names only: those
+ * without another name count as missing. */
 typedef struct {
     const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
     int count;
 } ce_shape_columns;
 
-/* Gives a key another name, which must stay valid. CS_BAD_CONFIG: there is no such key, or it has another name
- * already. */
+/* Gives a key another name, which must stay valid. Returns CS_BAD_CONFIG if there is no such key, or if it has another
+ * name already. */
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
-/* Fills a NULL-terminated list with all keys that ce_shape_read may look at. */
+/* Fills a list with all keys that ce_shape_read may look at. The last element is NULL. */
 enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + 3 };
 void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
 
@@ -43,15 +43,17 @@ typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce
 
 typedef struct {
     ce_shape_kind kind;
-    const json_t *text, *completion; /* strings: a text; or a prompt and its completion respectively */
-    int64_t answers, given; /* for a conversation with a prompt: number of its answers, and of those in the prompt */
-    json_t *chat;           /* what chat/chat.h writes: {"messages", "tools", "documents"} */
-    const json_t *tokens, *labels, *mask; /* lists; labels and mask may be NULL */
-    const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt; NULL: there is none */
+    const json_t *text, *completion; /* `text` is a text, or the prompt of `completion`. */
+    /* For a conversation with a prompt: `answers` is the number of its answers, `given` the number of those in the
+     * prompt. */
+    int64_t answers, given;
+    json_t *chat;                         /* conversation that chat/chat.h writes: {"messages", "tools", "documents"} */
+    const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
+    const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
 } ce_shape;
 
-/* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape borrows from the
- * row. CS_BAD_FILE: the row has no known shape; the message lists its keys. */
+/* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape has pointers into
+ * the row. Returns CS_BAD_FILE if the row has no known shape; the message then lists its keys. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
 void ce_shape_free(ce_shape *shape);

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_ROOM = 64 }; /* bytes for the name of a shard without its folder */
+enum { NAME_ROOM = 64 }; /* size of the buffer for a shard's name without its folder */
 
 cs_status ce_shards_folder(const char *path, size_t *made)
 {
@@ -56,7 +56,7 @@ static cs_status end_shard(ce_shards *shards)
     return CS_OK;
 }
 
-/* Makes sure that a shard with space for another token is open. */
+/* Ends a full shard and begins the next one, so that the open shard has space for another token. */
 static cs_status find_room(ce_shards *shards)
 {
     char path[4096];

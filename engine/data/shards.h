@@ -6,26 +6,26 @@
 
 typedef struct {
     const char *folder, *name;
-    int64_t limit; /* tokens in one shard; INT64_MAX: one shard, whose name has no number */
+    int64_t limit; /* number of tokens in one shard; INT64_MAX means one shard, whose name has no number */
     int64_t vocab_size;
     ce_tokens_writer *writer;
-    int64_t shards, complete; /* shards that were begun, and those of them that are complete */
+    int64_t shards, complete; /* number of shards that were begun, and of those that are complete */
     int64_t in_shard, total;
 } ce_shards;
 
-/* Creates the folder and its parents. *made is the length of the shortest prefix of `path` that was created, or 0 if
- * the folder existed; it is set after a failure too. */
+/* Creates the folder and its parents. *made becomes the length of the shortest prefix of `path` that was created, or 0
+ * if the folder existed. It is also set after a failure. */
 cs_status ce_shards_folder(const char *path, size_t *made);
-/* Removes the folders that ce_shards_folder created, as far as they are empty. */
+/* Removes those folders that ce_shards_folder created and that are empty. */
 void ce_shards_remove_folder(const char *path, size_t made);
 
-cs_status ce_shards_document(ce_shards *shards); /* marks the next token as the first of a document */
-/* Appends tokens; learnt[i] is false for a token that is not a target (NULL: all are targets). */
+cs_status ce_shards_document(ce_shards *shards); /* Marks the next token as the first of a document. */
+/* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. */
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
 /* Completes the last shard, and removes shards with higher numbers, which an earlier run with a longer text has
  * left. */
 cs_status ce_shards_finish(ce_shards *shards);
-/* Removes the shard that is being written and those that are complete: a failed run leaves nothing. */
+/* Removes the incomplete shard and all complete ones, so that a failed run leaves nothing. */
 void ce_shards_remove(ce_shards *shards);
 
 #endif

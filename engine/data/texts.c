@@ -1,4 +1,4 @@
-/* texts.c - finds the files that the name of a text stands for. */
+/* texts.c - finds the files that the name of a text refers to. */
 #include "data/texts.h"
 #include "base/json.h"
 #include "checkpoint/files.h"
@@ -28,7 +28,7 @@ static cs_status look(glob_t *paths, const char *pattern)
 
 /* ---- folders that `datasets` saved ---- */
 
-/* Reads FOLDER/NAME, which `datasets` writes. *root is NULL if there is no such file. */
+/* Reads FOLDER/NAME, a JSON file of the library `datasets`. *root is NULL if there is no such file. */
 static cs_status read_description(json_t **root, const char *folder, const char *name)
 {
     char *text, *path = ce_files_join(folder, name);
@@ -42,7 +42,7 @@ static cs_status read_description(json_t **root, const char *folder, const char 
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* Appends the files that state.json lists, in its order. */
+/* Appends the files that state.json lists, in the order of that list. */
 static cs_status list_saved(glob_t *paths, const char *folder, const json_t *state)
 {
     char quoted[NAME_BYTES / 2], pattern[NAME_BYTES];
@@ -85,9 +85,9 @@ static cs_status name_splits(const char *folder, const json_t *dictionary)
 
 /* ---- other folders ---- */
 
-/* Length of the split's name in a file's name, or 0 if the name has none. Files of the Hugging Face Hub are named
- * SPLIT-00000-of-00002.parquet, older ones SPLIT-00000-of-00002-HASH.parquet; other files may be named
- * SPLIT.parquet. */
+/* Returns the length of the name of the split in a file's name, or 0 if the name contains none. Files of the Hugging
+ * Face Hub are named SPLIT-00000-of-00002.parquet, older ones SPLIT-00000-of-00002-HASH.parquet; other files may be
+ * named SPLIT.parquet. */
 static size_t split_width(const char *name)
 {
     static const char *const splits[] = { "train", "validation", "valid", "val", "dev", "test" };
@@ -101,8 +101,7 @@ static size_t split_width(const char *name)
     return 0;
 }
 
-/* A folder with files of several splits is refused, because training would also read the data for validation and
- * tests. */
+/* Refuses a folder with files of several splits, because training would also read the data for validation and tests. */
 static cs_status check_splits(const char *folder, const glob_t *paths, size_t first)
 {
     const char *split = NULL;
@@ -120,8 +119,8 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
-/* Refuses a folder with a text and its compressed copy, which `gzip -k` leaves, or with two compressed copies: the text
- * would be read twice. */
+/* Refuses a folder that contains a text and its compressed copy, which `gzip -k` leaves, or two compressed copies of a
+ * text, because the text would be read twice. */
 static cs_status check_twins(const glob_t *paths, size_t first)
 {
     char plain[NAME_BYTES];
@@ -130,7 +129,8 @@ static cs_status check_twins(const glob_t *paths, size_t first)
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
         if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
             continue;
-        if (access(plain, F_OK) != 0) /* the other twin, if any, is compressed too */
+        /* If there is no uncompressed copy, the one with the other compression is looked for. */
+        if (access(plain, F_OK) != 0)
             snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)
             return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",

@@ -24,7 +24,7 @@ _Static_assert(sizeof(own_header) == 64, "the header is 64 bytes without holes")
 enum { LLMC_HEADER_BYTES = 1024, LLMC_MAGIC_GPT2 = 20240520, LLMC_MAGIC_LLAMA3 = 20240801 };
 enum { LARGEST_VOCAB = 0x7fffffff };
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static bool has_magic(const ce_tokens *tokens)
 {
@@ -44,7 +44,7 @@ static cs_status check_index(const ce_tokens *tokens, const own_header *header, 
     return CS_OK;
 }
 
-/* Checks the header fields that determine how the others are read. */
+/* Checks the header fields that determine how the other fields are read. */
 static cs_status check_form(const own_header *header, const char *path)
 {
     if (header->version != 1)
@@ -123,7 +123,7 @@ static bool is_llmc(const ce_tokens *tokens)
 
 static cs_status read_llmc(ce_tokens *tokens, const char *path)
 {
-    int32_t field[3]; /* magic, version, count */
+    int32_t field[3]; /* The three numbers are magic, version and count. */
     uint64_t bytes = tokens->mapping_bytes;
     if (bytes < LLMC_HEADER_BYTES)
         return ce_fail(CS_BAD_FILE, "%s: cut short: %" PRIu64 " bytes, and the header (llm.c's) alone is %d", path,
@@ -222,8 +222,8 @@ bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
-/* Computes the maximum of each block, a loop that the compiler vectorizes. Only a block whose maximum is `limit` or
- * more is searched. */
+/* Computes the maximum of each block, in a loop that the compiler vectorizes. Only a block whose maximum is `limit` or
+ * more is searched for the token. */
 int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
@@ -250,7 +250,7 @@ int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
     return tokens->count;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 struct ce_tokens_writer {
     FILE *file;
@@ -258,9 +258,9 @@ struct ce_tokens_writer {
     own_header header;
     uint64_t *starts;
     size_t start_room;
-    bool masked;           /* true if some token is not a target */
-    unsigned char *learnt; /* one bit for each token */
-    uint64_t mask_room;    /* in tokens */
+    bool masked;           /* True if some token is not a target. */
+    unsigned char *learnt; /* The mask has one bit for each token. */
+    uint64_t mask_room;    /* capacity of the mask, in tokens */
 };
 
 static cs_status put(ce_tokens_writer *writer, const void *bytes, size_t size)
@@ -315,7 +315,7 @@ cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t 
     return status;
 }
 
-/* Writes up to CHUNK tokens, which have been checked, in the file's token size. */
+/* Writes up to CHUNK tokens in the token size of the file. The caller has checked the tokens. */
 enum { CHUNK = 4096 };
 
 static cs_status put_chunk(ce_tokens_writer *writer, const int32_t *tokens, int64_t count)
@@ -376,8 +376,8 @@ cs_status ce_tokens_document(ce_tokens_writer *writer)
     return CS_OK;
 }
 
-/* Writes the folder's entry for the file to the disk. After the rename the file survives a crash of the process; after
- * the file and its folder are flushed, it survives a crash of the machine. */
+/* Writes the folder's entry for the file to the disk. After the rename, the file survives a crash of the process. After
+ * the file and its folder are flushed, it also survives a crash of the machine. */
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

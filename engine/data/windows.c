@@ -1,9 +1,9 @@
 /* windows.c - selects the window of the mapped shards that a position reads.
  *
- * The order of an epoch is computed, not stored: it is a generalized Feistel network over a grid slightly larger than
- * the number of windows, applied again while the result is not the index of a window (cycle walking; Black and Rogaway,
- * "Ciphers with arbitrary finite domains", 2002). A window costs about fifty multiplications and no memory, whatever
- * the amount of data. */
+ * The order of an epoch is computed, not stored. It is a permutation made by a generalized Feistel network over a grid
+ * that is slightly larger than the number of windows. While the result is not the index of a window, the network is
+ * applied to it again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). A window costs
+ * about fifty multiplications and no memory, whatever the amount of data. */
 #include "data/data.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -27,17 +27,18 @@ struct ce_windows {
     int64_t shard_count, count, seq_len;
     bool shuffle, documents, pairs;
     uint64_t seed;
-    ce_mixture mixture;                 /* count 0: no mixture */
-    int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set */
+    ce_mixture mixture;                 /* A count of 0 means that there is no mixture. */
+    int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
 };
 
-/* ---- the permutation -------------------------------------------------------------------------- */
+/* ---- the permutation ---- */
 
 enum { ROUNDS = 8, MARKED = 256 };
 
 static uint64_t ceil_root(uint64_t number)
 {
-    uint64_t low = 1, high = (uint64_t)1 << 32; /* the smallest root with root^2 >= number is in (low - 1, high] */
+    /* The smallest root with root^2 >= number is always in (low - 1, high]. */
+    uint64_t low = 1, high = (uint64_t)1 << 32;
     while (low < high) {
         uint64_t middle = (low + high) / 2;
         if (middle * middle >= number)
@@ -49,7 +50,7 @@ static uint64_t ceil_root(uint64_t number)
 }
 
 /* A bijection of [0, rows * columns). Each round adds to one coordinate a pseudo-random number that depends on the key
- * and the other coordinate. */
+ * and on the other coordinate. */
 static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t place)
 {
     uint64_t row = place / columns, column = place % columns;
@@ -73,7 +74,7 @@ int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
     return (int64_t)place;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 /* Checks all tokens against the vocabulary size when the data are opened, so that a bad token is reported with its
  * position at the start and not in the middle of training. */
@@ -210,7 +211,7 @@ void ce_windows_close(ce_windows *windows)
     free(windows);
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 int64_t ce_windows_count(const ce_windows *windows)
 {
@@ -243,8 +244,8 @@ uint64_t ce_windows_mark(const ce_windows *windows)
     return mark;
 }
 
-/* Finds the shard that holds a window: the last shard whose `first` is at most `index`. A shard that is too short for a
- * window has the same `first` as the next shard. */
+/* Returns the shard that holds a window: the last shard whose `first` is at most `index`. A shard that is too short for
+ * a window has the same `first` as the next shard. */
 static const shard *holder(const ce_windows *windows, int64_t index)
 {
     int64_t low = 0, high = windows->shard_count;
@@ -267,14 +268,14 @@ static void copy_tokens(const ce_tokens *tokens, int64_t start, int64_t length, 
             window.targets[t] = token[t + 1];
         }
     } else {
-        /* The values were checked when the shard was opened. */
+        /* The values of the tokens were checked when the shard was opened. */
         const int32_t *token = (const int32_t *)tokens->tokens + start;
         memcpy(window.inputs, token, (size_t)length * sizeof *token);
         memcpy(window.targets, token + 1, (size_t)length * sizeof *token);
     }
 }
 
-/* Index of the first document that begins after position `after`. */
+/* Returns the index of the first document that begins after the position `after`. */
 static int64_t document_behind(const ce_tokens *tokens, int64_t after)
 {
     int64_t low = 0, high = tokens->documents;
@@ -298,7 +299,7 @@ static void part_documents(const ce_tokens *tokens, int64_t start, int64_t lengt
             continue;
         from = (int32_t)(t + 1);
         window.targets[t] = -1;
-        /* Empty documents begin at the same position; they are skipped too. */
+        /* Empty documents, which begin at the same position, are skipped too. */
         while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1)
             next++;
     }

@@ -1,5 +1,5 @@
-/* device.c - opens a device, and counts its memory, streams and flops; the work itself is done by the functions of
- * the device's table. */
+/* device.c - opens a device, and counts its memory and its flops. The functions of the device's table do the work
+ * itself. */
 #include "device/table.h"
 #include "device/module.h"
 #include "base/log.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the table of a kind of device. For the CPU, chooses the set of instructions first: each set has its own
- * table. */
+/* Finds the table of functions of a kind of device. For the CPU, the set of instructions is chosen first, because each
+ * set has its own table. */
 static cs_status find(const ce_device_table **table, ce_isa *isa, const char *kind)
 {
     const ce_module *module = NULL;
@@ -54,7 +54,8 @@ static cs_status open_kind(cs_device **device, const ce_device_settings *setting
     return CS_OK;
 }
 
-/* "auto" means a GPU if there is a driver. If the GPU cannot be opened, a warning says why and the CPU is used. */
+/* The kind "auto" is a GPU if the system has a driver for it. If the GPU cannot be opened, a warning says why, and the
+ * CPU is used. */
 cs_status ce_device_open(cs_device **device, const ce_device_settings *settings)
 {
     *device = NULL;

@@ -2,7 +2,7 @@
  *
  * A device runs operations in streams. Work in the compute stream runs in the order in which the caller gives it. The
  * comm stream is for transfers and collectives; on the CPU it is a worker thread if the rank has more than one core,
- * and otherwise its calls run at once in the caller. The order of collectives is the same in both cases. Operations of
+ * and otherwise its calls run at once in the caller. In both cases collectives run in the same order. Operations of
  * state.h may also run in calls of the comm stream; operations of ops.h belong to the thread that opened the device.
  *
  *     ce_stream_call(ce_device_stream(device, CS_COMM), gather, &job);
@@ -16,72 +16,81 @@
 
 typedef struct cs_device cs_device;
 
-/* CS_COPY exists only on a device with its own memory: it copies state while the other two streams work. */
+/* The stream CS_COPY exists only on a device with its own memory: it copies state while the other two streams work. */
 typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
-    const char *kind; /* "cpu", "dry" (computes nothing; for plans), "cuda", "auto" */
-    int threads;      /* threads of this rank; 0: OMP_NUM_THREADS if set, else cores of this process / local_ranks */
-    int local_ranks;  /* number of ranks that share these cores; if it is more than 1, threads are not pinned */
-    int local_rank;   /* this rank uses GPU number local_rank modulo the number of GPUs of this process */
-    bool tf32;        /* a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
+    const char *kind; /* the kind of device: "cpu", "dry" (computes nothing; for plans), "cuda" or "auto" */
+    /* number of threads of this rank; 0: OMP_NUM_THREADS if it is set, otherwise the cores of this process /
+     * local_ranks */
+    int threads;
+    /* number of ranks that share the cores of this process; if it is more than 1, threads are not pinned */
+    int local_ranks;
+    int local_rank; /* this rank uses GPU number local_rank modulo the number of GPUs of this process */
+    bool tf32;      /* tf32: whether a GPU may round fp32 factors of matrix products to TF32's 10 bits of mantissa */
 } ce_device_settings;
 
-/* Returns CS_NO_DEVICE, with a message, if there is no such device. If local_ranks is at most 1 and there is a core for
- * each thread, the CPU device pins its threads, and the calling thread too, until the device is closed. The dry device
- * returns addresses that must not be accessed, counts memory and flops, and runs no operation, call or task. */
+/* Opens a device. Returns CS_NO_DEVICE, with a message, if the device does not exist. If local_ranks is at most 1 and
+ * there is a core for each thread, the CPU device pins its threads, and the calling thread too, until the device is
+ * closed. The dry device returns addresses that must not be accessed, counts memory and flops, and runs no operation,
+ * call or task. */
 cs_status ce_device_open(cs_device **device, const ce_device_settings *settings);
 void ce_device_close(cs_device *device); /* accepts NULL */
 
 const char *ce_device_kind(const cs_device *device);
 const char *
-ce_device_describe(const cs_device *device); /* "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
+ce_device_describe(const cs_device *device); /* e.g. "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
 int ce_device_threads(const cs_device *device);
-/* A matrix whose rows are the columns of a product should be padded with zero rows to a multiple of this number: 128
- * on a GPU, where other lengths make the product use slow kernels, and 1 on a CPU. "auto" means the device that
- * ce_device_open would try first. */
+/* If the rows of a matrix are the columns of a product, the matrix should be padded with zero rows to a multiple of the
+ * returned number. It is 128 on a GPU, where other numbers of rows make the product use slow kernels, and 1 on a CPU.
+ * "auto" means the device that ce_device_open would try first. */
 int64_t ce_device_row_multiple(const char *kind);
-/* The most bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32 MB on a CPU, 1 GiB on a
- * GPU, whose products need more rows to be fast. "auto" as in ce_device_row_multiple. */
+/* Returns the greatest number of bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32
+ * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" means the device that
+ * ce_device_open would try first. */
 size_t ce_device_chunk_bytes(const char *kind);
-/* Whether the device has its own memory, which only operations and ce_stream_copy can access. */
+/* Returns whether the device has its own memory, which only operations and ce_stream_copy can access. */
 bool ce_device_has_own_memory(const cs_device *device);
 
-/* The memory is zeroed and aligned to 64 bytes, in huge pages where the system grants them. If no memory is left, ends
- * the process with ce_fatal(CS_NO_MEMORY). */
+/* Allocates memory that is zeroed and aligned to 64 bytes, in huge pages where the system grants them. If no memory is
+ * left, ends the process with ce_fatal(CS_NO_MEMORY). */
 void *ce_device_alloc(cs_device *device, size_t bytes);
 void ce_device_free(cs_device *device, void *memory);
 /* Allocates pinned host memory, which a device with its own memory reads and writes at full speed while it computes.
- * It is counted separately and freed by ce_device_free. On other devices this is ce_device_alloc. */
+ * Pinned memory is counted separately and is freed by ce_device_free. On a device without its own memory, this function
+ * is ce_device_alloc. */
 void *ce_device_alloc_pinned(cs_device *device, size_t bytes);
-/* Whether the address is in memory from ce_device_alloc, and not in pinned memory. */
+/* Returns whether the address is in memory of ce_device_alloc that is not pinned host memory. */
 bool ce_device_holds(cs_device *device, const void *memory);
-/* Bytes that are allocated now, including the workspace of kernels. */
+/* Returns the bytes that are allocated now, including the workspace of kernels. */
 size_t ce_device_allocated(const cs_device *device);
-size_t ce_device_room(cs_device *device); /* free bytes on the device; 0: not known */
-/* Bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel needs more
- * than before. After the first step it does not change while the shapes of the steps stay the same. */
+size_t ce_device_room(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
+/* Returns the bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel
+ * needs more than before. After the first step it does not change while the shapes of the steps stay the same. */
 size_t ce_device_workspace(const cs_device *device);
 
-/* Begins and ends a named range of the caller's time for the device's profiler, if it has one. Ranges nest. */
+/* Begin and end a named range of the caller's time for the device's profiler, if the device has a profiler. Ranges may
+ * be nested. */
 void ce_device_enter(cs_device *device, const char *name);
 void ce_device_leave(cs_device *device);
 
-/* Floating-point operations of matrix products and attention since the device was opened: a multiply-add counts as
- * two. */
+/* Returns the floating-point operations of matrix products and attention since the device was opened. A multiply-add
+ * counts as two operations. */
 double ce_device_flops(const cs_device *device);
-double ce_device_gradient_flops(const cs_device *device); /* the part of ce_device_flops for gradients */
-/* The greatest rate of matrix products of this rank at `dtype`, in FLOP/s, measured on the first call (about 50 ms). */
+/* Returns the part of ce_device_flops that computed gradients. */
+double ce_device_gradient_flops(const cs_device *device);
+/* Returns the greatest rate at which this rank computes matrix products of type `dtype`, in FLOP/s. The first call
+ * measures the rate (about 50 ms). */
 double ce_device_roof(cs_device *device, cs_dtype dtype);
-/* Reports that a step has reached this rate, in FLOP/s. If the measured roof is lower, because other programs ran
- * during the measurement, `reached` becomes the roof. Returns the roof. */
+/* Reports that a step has reached the rate `reached`, in FLOP/s. If the measured peak rate is lower, because other
+ * programs ran during the measurement, the peak rate is set to `reached`. Returns the peak rate. */
 double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
-/* The set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
+/* Returns the set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
 ce_isa ce_device_isa(const cs_device *device);
 /* Makes an open CPU device use a lower set, in its kernels and in oneDNN. Must be called before the device computes,
- * because oneDNN changes its set only once in a process and only before its first use. Fails with CS_UNSUPPORTED if it
- * is called later, or if the CPU lacks the set. */
+ * because oneDNN changes its set only once in a process and only before its first use. Fails with CS_UNSUPPORTED if the
+ * device has computed already, or if the CPU lacks the set. */
 cs_status ce_device_lower_isa(cs_device *device, ce_isa isa);
 
 typedef struct {
@@ -90,24 +99,28 @@ typedef struct {
 } ce_event;
 
 cs_stream *ce_device_stream(cs_device *device, ce_stream_role role);
-/* Runs call(argument) in the stream's order. *argument must live until the call has run. At most 64 calls may wait. */
+/* Puts a call into a stream: call(argument) runs after the earlier work of the stream. *argument must live until the
+ * call has run. At most 64 calls may wait in a stream. */
 void ce_stream_call(cs_stream *stream, void (*call)(void *argument), void *argument);
-ce_event ce_stream_record(cs_stream *stream); /* complete when everything given to the stream so far is complete */
-void ce_stream_wait(cs_stream *stream, ce_event event); /* later work of the stream runs after the event */
-/* Orders two streams: work given to `later` from now on runs after everything that `earlier` has been given so far. */
+/* Returns an event that is complete when all work put into the stream so far is complete. */
+ce_event ce_stream_record(cs_stream *stream);
+void ce_stream_wait(cs_stream *stream, ce_event event); /* makes later work of the stream run after the event */
+/* Orders two streams: work put into `later` from now on runs after all work put into `earlier` so far. */
 void ce_stream_follow(cs_stream *later, cs_stream *earlier);
-void ce_event_wait(ce_event event);     /* blocks the caller until the event; returns at once if the event is zero */
-void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work given so far is complete */
-/* Copies in the stream's order, between device memory, host memory, or both. Before the caller reads or changes the
- * host memory, it must wait for the copy. */
+/* Blocks the caller until the event is complete; returns at once if the event is zero. */
+void ce_event_wait(ce_event event);
+void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work put into the stream so far is complete */
+/* Copies in the stream's order, between device memory, host memory, or both. The caller must wait for the copy before
+ * it reads or changes the host memory. */
 void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
-/* Copies to host memory and waits for the copy. */
+/* Copies from device memory to host memory, and waits for the copy. */
 void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
 /* Between ce_device_graph_begin and ce_device_graph_end the calling thread gives work to both streams; it must be the
  * same work each time the same key is used. A device with graphs (CUDA graphs) captures the work when a key is used for
  * the second time, and replays it at each later use. The caller's code between the two calls always runs; it must not
- * wait for the device or allocate device memory. On other devices these calls have no effect. They do not nest. */
+ * wait for the device or allocate device memory. On other devices the two functions have no effect. Their calls must
+ * not be nested. */
 void ce_device_graph_begin(cs_device *device, uint64_t key);
 void ce_device_graph_end(cs_device *device);
 bool ce_device_has_graphs(const cs_device *device);

@@ -1,8 +1,8 @@
-/* dry.c - the dry device: it accepts every request and counts memory and flops, but computes nothing. It serves the
- * memory plan of a model, and lists the products that the model asks for.
+/* dry.c - the dry device: it accepts every request and counts memory and flops, but computes nothing. It is used to
+ * plan the memory of a model, and to list the products that the model needs.
  *
- * Its memory is address space that cannot be accessed, so a plan of a large model needs no memory. It does not run
- * the calls given to its streams or the tasks given to its threads. */
+ * Its memory is address space that cannot be accessed, so a plan of a large model needs no memory. It does not run the
+ * calls given to its streams or the tasks given to its threads. */
 #include "device/table.h"
 #include "base/range.h"
 
@@ -41,7 +41,8 @@ static void dry_product(cs_device *device, const ce_product *product)
     ce_product_list_add(device->private_data, product);
 }
 
-/* The slots have no values here: each expert is counted with an equal share of them. */
+/* Without data, the number of slots of each expert is not known, so each expert is counted with an equal share of the
+ * slots. */
 static void dry_experts(cs_device *device, const ce_experts *job)
 {
     int64_t experts = cs_count(job->bounds) - 1;

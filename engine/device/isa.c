@@ -10,14 +10,16 @@
 
 typedef struct {
     const char *name;
-    const ce_device_table *kernels; /* NULL: a set of another architecture */
-    bool (*is_there)(void);         /* whether the CPU has what this set adds to the previous set */
+    /* the kernels of the set; NULL: there are none, or the set belongs to another architecture */
+    const ce_device_table *kernels;
+    /* returns whether the CPU has the instructions that this set adds to the previous set */
+    bool (*is_there)(void);
 } isa_row;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* The features are those of the compiler's options for this set in CMakeLists.txt. */
+/* Each of these functions tests the features that the compiler uses for its set (options in CMakeLists.txt). */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
@@ -36,11 +38,11 @@ static bool has_avx512_bf16(void)
     return __builtin_cpu_supports("avx512bf16");
 }
 
-/* AMX also needs an operating system that saves the tiles of a thread: bits 17 and 18 of XCR0. */
+/* AMX also needs an operating system that saves the tile registers of a thread: bits 17 and 18 of XCR0 must be set. */
 static bool has_amx(void)
 {
     unsigned a, b, c, d, low, high;
-    const unsigned wanted = 1u << 22 | 1u << 24; /* AMX-BF16, AMX-TILE */
+    const unsigned wanted = 1u << 22 | 1u << 24; /* the bits of AMX-BF16 and AMX-TILE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted)
         return false;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

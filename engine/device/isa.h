@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-/* CS_ISA_NONE: the device is not a CPU, or the CPU has no set for which there are kernels. */
+/* The value CS_ISA_NONE means that the device is not a CPU, or that the CPU has no set for which there are kernels. */
 typedef enum {
     CS_ISA_NONE,
     CS_ISA_AVX2,
@@ -20,18 +20,20 @@ typedef enum {
     CS_ISA_COUNT
 } ce_isa;
 
-const char *ce_isa_name(ce_isa isa); /* as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx", "asimd" */
+/* Returns the name of a set as in CSPEED_CPU_ISA: "avx2", "avx512", "avx512_bf16", "amx" or "asimd". */
+const char *ce_isa_name(ce_isa isa);
 
-/* The sets that this CPU and its operating system have: bit i is 1 if they have the set with the number i (ce_isa). */
+/* Returns the sets that this CPU and its operating system support: bit i is 1 if they support the set with the number i
+ * (ce_isa). */
 unsigned ce_isa_available(void);
 ce_isa ce_isa_highest(unsigned available);
 
 enum { CS_ISA_LIST = 64 };
-void ce_isa_list(unsigned available, char list[CS_ISA_LIST]); /* "avx2 avx512" */
+void ce_isa_list(unsigned available, char list[CS_ISA_LIST]); /* writes the names of the sets, such as "avx2 avx512" */
 
-/* Chooses among the available sets: the highest set if `wanted` is NULL or empty, otherwise the set of that name.
- * Errors: CS_UNSUPPORTED if no set is available or the wanted set is not; CS_BAD_CONFIG if no set has that name. The
- * message lists the available sets. */
+/* Chooses a set among the available sets: the highest set if `wanted` is NULL or empty, otherwise the set of that name.
+ * Errors: CS_UNSUPPORTED if no set is available or if the wanted set is not available; CS_BAD_CONFIG if no set has that
+ * name. The message lists the available sets. */
 cs_status ce_isa_choose(ce_isa *isa, unsigned available, const char *wanted);
 
 #endif

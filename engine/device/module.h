@@ -8,26 +8,27 @@
 #include "cspeed/cspeed.h"
 #include "device/table.h"
 
-struct ce_transport; /* comm/transport.h */
+struct ce_transport; /* declared in comm/transport.h */
 
 /* The type of the module's only symbol, `ce_module_cuda`. */
 typedef struct {
-    int edition;         /* CS_MODULE_EDITION of the headers that the module was built with */
-    const char *release; /* CS_VERSION of these headers */
-    const char *built;   /* "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100"        */
+    int edition;         /* CS_MODULE_EDITION of the headers with which the module was built */
+    const char *release; /* CS_VERSION of the headers with which the module was built */
+    const char *built;   /* versions and architectures, such as "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100" */
     const ce_device_table *device;
-    const struct ce_transport *nccl; /* NULL: the module was built without NCCL */
-    /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in
-     * each line: "name\tvalue\n". The caller frees the text. It never fails: where a fact is not available, the line
+    const struct ce_transport *nccl; /* the functions of the transport NCCL; NULL: the module was built without NCCL */
+    /* Returns the lines that `cspeed report` prints about this machine's GPUs, drivers and libraries, one fact in each
+     * line: "name\tvalue\n". The caller frees the text. The function never fails: if a fact is not available, its line
      * says why. */
     char *(*report)(void);
 } ce_module;
 
-/* Made from the sizes of structs that the program and the module share. A module of another build has another number
- * and is refused. */
+/* This number is made from the sizes of structs that the program and the module share. A module of another build has
+ * another number and is refused. */
 #define CS_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
 
-bool ce_module_has_driver(void); /* whether the driver's library exists; takes microseconds */
+/* Returns whether the library of the CUDA driver exists; the call takes some microseconds. */
+bool ce_module_has_driver(void);
 /* Opens the module, once for each process. The environment variable CSPEED_CUDA_MODULE gives the module's path. If the
  * variable is not set, the module is looked for beside the program, beside libcspeed.so, in the library folder of the
  * installed tree that the program is in, and by the system's loader. If the module cannot be opened, returns

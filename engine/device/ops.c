@@ -1,5 +1,6 @@
-/* ops.c - the operations of cspeed/ops.h: shapes and types are checked here, once for all devices, then the function
- * of the device's table is called. A fused operation that the device does not have is composed of others. */
+/* ops.c - the operations of cspeed/ops.h. Shapes and types are checked here, once for all devices; then the function of
+ * the device's table is called. If the device does not have a fused operation, the operation is composed of other
+ * operations. */
 #include "device/run.h"
 
 static bool is_f32(cs_tensor x)
@@ -7,7 +8,7 @@ static bool is_f32(cs_tensor x)
     return x.data && x.dtype == CS_F32;
 }
 
-/* Whether b has the type, rows and columns of a. */
+/* Returns whether b has the type, the rows and the columns of a. */
 static bool is_like(cs_tensor a, cs_tensor b)
 {
     return b.data && a.dtype == b.dtype && is_matrix(b, cs_rows(a), cs_columns(a));
@@ -24,7 +25,8 @@ static void count_product(cs_stream *stream, const ce_product *product)
     stream->device->flops += 2.0 * (double)cs_count(product->c) * (double)inner;
 }
 
-/* Counts the flops of an operation as a gradient's. `before`: device->flops before the operation. */
+/* Counts the flops of an operation as flops of a gradient. `before` is the value of device->flops before the
+ * operation. */
 static void note_gradient(cs_stream *stream, double before)
 {
     stream->device->gradient_flops += stream->device->flops - before;
@@ -341,7 +343,7 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
     CS_ASSERT(is_starts(heads.starts, attention->y));
     check_scores(stream, heads);
     check_dropout(attention->dropout, samples, rows * columns);
-    /* each matrix product does D multiply-adds for each pair (i, j), j <= i, of a head */
+    /* for each head, each matrix product does D multiply-adds for each pair (i, j) with j <= i inside the window */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
     double pairs = (window * (double)length - 0.5 * window * (window - 1)) * (double)samples;
     stream->device->flops += 2.0 * products * pairs * (double)columns;

@@ -1,4 +1,4 @@
-/* ops_columns.c - the operations of cspeed/ops.h on some columns of a matrix; as in ops.c, shapes and types are checked
+/* ops_columns.c - the operations of cspeed/ops.h on some columns of a matrix. As in ops.c, shapes and types are checked
  * here. */
 #include "device/run.h"
 

@@ -83,7 +83,8 @@ ce_product ce_experts_part(const ce_experts *job, int64_t e, ce_range slots)
     return part;
 }
 
-/* Each slot is multiplied with the matrix of one expert, so the number of operations does not depend on the routing. */
+/* Each slot is multiplied by the matrix of one expert, so the number of floating-point operations does not depend on
+ * the routing. */
 static void run_experts(cs_stream *stream, const ce_product *product, const cs_routing *routing, bool gradient)
 {
     ce_experts job = { .product = *product, .bounds = routing->bounds };
@@ -98,7 +99,7 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
     RUN(stream, experts, &job);
 }
 
-/* Whether w has as many matrices of (outputs, inputs) as there are experts. */
+/* Returns whether w has as many matrices of shape (outputs, inputs) as there are experts. */
 static bool is_weight(cs_tensor w, const cs_routing *routing, int64_t outputs, int64_t inputs)
 {
     return w.data && is_matrix(w, (cs_count(routing->bounds) - 1) * outputs, inputs);

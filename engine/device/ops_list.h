@@ -2,10 +2,10 @@
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
  * cuda/cuda.c) are made from it.
  *
- * Define OPERATION before including; OPERATION, FUSED and CPU_ONLY are undefined at the end. If FUSED or CPU_ONLY is
- * not defined, OPERATION is used in its place. OPERATION(name, parameters): every device that computes has the
- * operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device may leave the operation
- * out; ops.c then composes it of other operations.
+ * A file that includes this list defines OPERATION before. If it does not define FUSED or CPU_ONLY, OPERATION is used
+ * in its place. The list undefines OPERATION, FUSED and CPU_ONLY at the end. OPERATION(name, parameters): every device
+ * that computes has the operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device
+ * may leave the operation out; ops.c then composes it of other operations.
  *
  * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
  * cs_stream are those of state.h (and add) and work in that stream. All return void. ops.c and state.c check shapes and
@@ -23,16 +23,16 @@
 #endif
 
 /* clang-format off */
-/* c (+)= op(a) op(b) + bias. */
+/* Computes product->c = op(a) op(b) + bias, or adds this to product->c. */
 OPERATION(product, (cs_device *device, const ce_product *product))
-/* product->c = the product, y = gelu(product->c). */
+/* Sets product->c to the product, and y to gelu(product->c). */
 FUSED(product_gelu, (cs_device *device, cs_tensor y, const ce_product *product))
-/* product->c = the product * gelu'(pre). */
+/* Sets product->c to the product times gelu'(pre). */
 FUSED(product_gelu_grad, (cs_device *device, const ce_product *product, cs_tensor pre))
-/* The product, and sums (fp32) += the sum of each column of product->a if of_a, else of product->b; product->a is
- * transposed. */
+/* Computes the product, in which product->a is transposed. Adds to sums (fp32) the sum of each column of product->a if
+ * of_a is true, otherwise of product->b. */
 FUSED(product_sums, (cs_device *device, const ce_product *product, cs_tensor sums, bool of_a))
-/* sums (fp32) += the sum of each column of x. */
+/* Adds to sums (fp32) the sum of each column of x. */
 OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
 OPERATION(norm, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                  float epsilon))
@@ -60,22 +60,22 @@ CPU_ONLY(gated, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation func
 CPU_ONLY(gated_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
 CPU_ONLY(softcap, (cs_device *device, cs_tensor y, cs_tensor x, float cap))
 CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap))
-/* y is x with its heads put into the order of cs_op_attention; with `back`, y is x with its heads put back from that
- * order. */
+/* Copies x to y with its heads in the order of cs_op_attention. If `back` is true, copies x, whose heads have that
+ * order, to y with its heads in the original order. */
 CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
 CPU_ONLY(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
 CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
                       cs_tensor dprobabilities, cs_tensor logits, bool normalized))
 CPU_ONLY(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 CPU_ONLY(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
-/* The product of each expert's slots; job->product has the tensors of all experts. */
+/* Computes for each expert the product of its slots. job->product has the tensors of all experts. */
 CPU_ONLY(experts, (cs_device *device, const ce_experts *job))
 CPU_ONLY(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
 CPU_ONLY(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic))
 CPU_ONLY(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
-/* If a is absent, it counts as 0. */
+/* Computes y = a + dropout(b), or y = dropout(b) if a is absent. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
 OPERATION(attention, (cs_device *device, const ce_attention_args *attention))
 OPERATION(attention_grad, (cs_device *device, const ce_attention_args *attention))
@@ -89,7 +89,8 @@ OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, c
 OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
-/* Columns of `wide` from `first` on += scale * narrow; or with `takes` narrow = scale * those columns. */
+/* Adds scale * narrow to the columns of `wide` from column `first` on. If `takes` is true, sets narrow to scale times
+ * these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
 CPU_ONLY(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
 CPU_ONLY(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))

@@ -113,7 +113,7 @@ static int index_of(const char *const *names, int count, const char *name)
     return -1;
 }
 
-/* Parses one entry; returns the entry's length, or 0 if the text does not begin with an entry. */
+/* Parses one entry of a choice. Returns the entry's length, or 0 if the text does not begin with an entry. */
 static int read_entry(ce_product_choice *choice, const char *text)
 {
     char a, b, method[16];

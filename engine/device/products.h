@@ -24,16 +24,16 @@ enum { CS_PRODUCTS = 64, CS_PRODUCTS_TEXT = 4096 };
 
 /* A class of products c (m, n) = op(a) (m, k) op(b) (k, n). "nn", "nt", "tn" say whether a and b are transposed, as in
  * BLAS. If a is not transposed, the number of tokens is m, and `rows` is k; if a is transposed, the number of tokens is
- * k, and `rows` is m. `columns` is n. Classes do not differ by the number of tokens. */
+ * k, and `rows` is m. `columns` is n. Products that differ only in the number of tokens belong to the same class. */
 typedef struct {
     bool transpose_a, transpose_b;
     int64_t rows, columns;
 } ce_product_class;
 
-/* How a class is used in one forward and backward pass. */
+/* The use of a class of products in one forward and backward pass. */
 typedef struct {
     ce_product_class of;
-    cs_dtype dtype, to; /* the type of a and b; the type of c */
+    cs_dtype dtype, to; /* dtype: the type of a and b; to: the type of c */
     bool add, bias;     /* add: the product is added to c; bias: a bias is added to the product */
     int64_t tokens;
     double flops;
@@ -42,58 +42,65 @@ typedef struct {
     ce_product_use use[CS_PRODUCTS];
     int count;
 } ce_product_list;
-/* The products that a dry device was asked for, in order of first use; at most the first CS_PRODUCTS classes. If a
- * class is used with several numbers of tokens, the list has the greatest. Returns NULL if the device is not a dry
- * device. */
+/* Returns the products that the dry device was asked for, in the order of first use, but at most the first CS_PRODUCTS
+ * classes. If a class is used with several numbers of tokens, the list has the greatest number. Returns NULL if the
+ * device is not a dry device. */
 const ce_product_list *ce_device_product_list(const cs_device *device);
-/* The sizes m, n and k of a product of a class, for a number of tokens. */
+/* The sizes m, n and k of a product of a class. ce_product_size_of computes them for a number of tokens. */
 typedef struct {
     int64_t m, n, k;
 } ce_product_size;
 ce_product_size ce_product_size_of(const ce_product_class *of, int64_t tokens);
 
 typedef struct {
-    cs_dtype dtype;   /* products of other types use FIXED */
-    ce_method others; /* the method of classes that are not listed */
+    cs_dtype dtype;   /* the type of products for which methods are chosen; products of other types use FIXED */
+    ce_method others; /* the method of the classes that are not listed in `entry` */
     struct {
         ce_product_class of;
         ce_method method;
     } entry[CS_PRODUCTS];
     int count;
 } ce_product_choice;
-/* "bf16: nn 768x2304 native, tn 768x2304 sgemm, others fixed" */
+/* Writes a choice as text, such as "bf16: nn 768x2304 native, tn 768x2304 sgemm, others fixed". */
 void ce_products_print(char text[CS_PRODUCTS_TEXT], const ce_product_choice *choice);
-/* Returns true if ce_products_print could have written the text; otherwise returns false, and *choice is undefined. */
+/* Reads a choice from text. Returns true if ce_products_print could have written the text. Otherwise returns false, and
+ * *choice is undefined. */
 bool ce_products_read(ce_product_choice *choice, const char *text);
 ce_method ce_products_method(const ce_product_choice *choice, const ce_product_class *of);
-unsigned ce_products_methods(const ce_product_choice *choice); /* the methods of the choice, as bits 1 << method */
+/* Returns the methods that occur in the choice, as bits 1 << method. */
+unsigned ce_products_methods(const ce_product_choice *choice);
 
 /* A measurement of speeds by ce_device_try_products. The caller sets the first three fields. */
 typedef struct {
     const ce_product_list *list;
-    unsigned methods;                      /* the methods that may be measured, as bits 1 << method */
-    double seconds;                        /* CPU time for the measurement; classes with most work are measured first */
-    double speed[CS_PRODUCTS][CS_METHODS]; /* FLOP/s of one thread; 0: not measured */
-    ce_method fixed[CS_PRODUCTS];          /* the method that FIXED means; SGEMM if that method may not be measured */
-    double roof;                           /* the greatest measured speed, also of square products */
+    unsigned methods; /* the methods that may be measured, as bits 1 << method */
+    /* CPU time in seconds for the measurement; classes with the most work are measured first */
+    double seconds;
+    /* speed of each class by each method, in FLOP/s of one thread; 0: not measured */
+    double speed[CS_PRODUCTS][CS_METHODS];
+    /* for each class: the method that FIXED means, or SGEMM if that method may not be measured */
+    ce_method fixed[CS_PRODUCTS];
+    double roof; /* FLOP/s: the greatest speed that was measured, including square products */
 } ce_product_trial;
-/* Takes the fastest method for each class that was measured. A method replaces FIXED's only if it is at least 1.1 times
- * as fast, because methods round differently. A class that was not measured takes the method of the measured class with
- * the same transposes that has the most work. Sets everything but choice->dtype. Returns the speed of all products of
- * the list as a share of the roof, 0 to 1. */
+/* Chooses the fastest method for each class that was measured. A method replaces the method of FIXED only if it is at
+ * least 1.1 times as fast, because methods round differently. A class that was not measured gets the method of the
+ * measured class with the same transposes that has the most work. The function sets all members of *choice but dtype.
+ * Returns the speed of all products of the list as a share of the peak rate, from 0 to 1. */
 double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial);
 
-/* ---- the device ---- */
-/* The methods that this device offers for products of a type, as bits 1 << method. With `slow`, NATIVE is among them
- * even if oneDNN has only reference code for it. 0: the device has no choice of methods. */
+/* ---- methods of an open device ---- */
+/* Returns the methods that this device offers for products of a type, as bits 1 << method. If `slow` is true, NATIVE is
+ * included even if oneDNN has only reference code for it. The result is 0 if the device has no choice of methods. */
 unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow);
-/* Measures, in CPU time of one thread, parts of the products that each take a fraction of a millisecond. */
+/* Measures the speed of parts of the products. A part takes a fraction of a millisecond of one thread's CPU time. */
 void ce_device_try_products(cs_device *device, ce_product_trial *trial);
-/* Sets the method of each class of products. The device must offer every method in `choice`. Has no effect on a device
- * that has only one method. */
+/* Sets the method of each class of products. The device must offer every method in `choice`. This has no effect on a
+ * device that has only one method. */
 void ce_device_use_products(cs_device *device, const ce_product_choice *choice);
-const ce_product_choice *ce_device_products(const cs_device *device); /* NULL: no choice */
-/* What the speed of products depends on: "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads"; "": no choice. */
+/* Returns NULL if the device has no choice of methods. */
+const ce_product_choice *ce_device_products(const cs_device *device);
+/* Returns the facts on which the speed of products depends, such as "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads",
+ * or "" if the device has no choice of methods. */
 const char *ce_device_products_on(cs_device *device);
 
 #endif

@@ -1,4 +1,5 @@
-/* run.h - what the files of operations share: checks of tensors, and the call of a function of the device's table. */
+/* run.h - what the files of operations need: checks of tensors, and macros that call a function of the device's
+ * table. */
 #ifndef CS_DEVICE_RUN_H
 #define CS_DEVICE_RUN_H
 
@@ -23,7 +24,7 @@ static inline bool is_matrix(cs_tensor x, int64_t rows, int64_t columns)
     return cs_rows(x) == rows && cs_columns(x) == columns;
 }
 
-/* Whether b has the rows and columns of a; its type may differ. */
+/* Returns whether b has the rows and columns of a. The type of b may differ. */
 static inline bool is_shaped(cs_tensor a, cs_tensor b)
 {
     return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));

@@ -1,10 +1,10 @@
-/* table.h - the table of functions that a device implements, and the struct of an open device. Only for the files of
- * this room.
+/* table.h - the table of functions that a device implements, and the struct of an open device. Only files of this
+ * folder and its subfolders include it.
  *
  * device.c and ops.c check the arguments, count memory and flops, and then call the function of the table. If the
  * function is NULL, nothing is called; most functions of the dry device are NULL. Operations of models run in the
- * compute stream, those of state.h in the stream that is passed. The functions may assume that shapes and types are
- * right. */
+ * compute stream; operations of state.h run in the stream that is passed. The functions may assume that shapes and
+ * types are right. */
 #ifndef CS_DEVICE_TABLE_H
 #define CS_DEVICE_TABLE_H
 
@@ -17,29 +17,29 @@
 #include "cspeed/ops.h"
 #include "device/state.h"
 
-/* c (+)= op(a) op(b) + bias, where op(x) is x or its transpose. c is 16-bit like a and b, or fp32. */
+/* The product c = op(a) op(b) + bias, where op(x) is x or its transpose. The type of c is that of a and b, or fp32. */
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
-    bool add; /* add to the values of c, which is then fp32 */
+    bool add; /* add: whether the product is added to the values of c, which is then fp32 */
 } ce_product;
 /* products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
 void ce_product_list_add(ce_product_list *list, const ce_product *product);
 
-/* The products of E experts. product.c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of
- * a and b, are the slots, which bounds (E + 1) i32 divides among the experts. The other matrix has E parts of equal
- * size. */
+/* The products of E experts. product.c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of a
+ * and b, are the slots, which bounds (E + 1) i32 divides among the experts. The third matrix has E parts of equal size,
+ * one for each expert. */
 typedef struct {
     ce_product product;
     cs_tensor bounds;
 } ce_experts;
-/* Returns expert `e`'s part of the product: with `slots` as its range of slots. */
+/* Returns the part of the product that expert `e` computes, if `slots` is the range of the expert's slots. */
 ce_product ce_experts_part(const ce_experts *job, int64_t e, ce_range slots);
 
 /* The arguments of an attention; ops.h describes the tensors. */
 typedef struct {
-    cs_tensor y, lse, qkv, dy, dqkv; /* dy and dqkv absent in forward */
+    cs_tensor y, lse, qkv, dy, dqkv; /* dy and dqkv are absent in forward */
     cs_heads heads;
     cs_dropout dropout;
 } ce_attention_args;
@@ -55,10 +55,11 @@ typedef struct {
     cs_tensor x;
     const cs_rope *rope;
     cs_rope_rows rows;
-    float sign; /* 1: forward, -1: back */
+    float sign; /* sign: 1 to rotate forward, -1 to rotate back */
 } ce_turn;
 
-/* Adds a narrow matrix to some columns of a wide one, or takes these columns; ops.h describes the tensors. */
+/* Adds a narrow matrix to some columns of a wide matrix, or copies these columns to the narrow matrix; ops.h describes
+ * the tensors. */
 typedef struct {
     cs_tensor wide, narrow;
     int64_t first;
@@ -72,7 +73,7 @@ static inline int64_t ce_rope_head(const cs_rope *rope)
     return rope->head > 0 ? rope->head : rope->width;
 }
 
-/* Attention of new positions of one sequence with a key-value cache; ops.h describes the tensors. */
+/* Attention of the new positions of one sequence to a key-value cache; ops.h describes the tensors. */
 typedef struct {
     cs_tensor y, qkv, keys, values;
     cs_heads heads;
@@ -85,44 +86,51 @@ typedef struct {
     void (*close)(cs_device *device);
     void *(*alloc)(cs_device *device, size_t bytes); /* returns NULL if no memory is left */
     void (*free)(cs_device *device, void *memory, size_t bytes);
-    /* Pinned host memory. alloc_pinned is NULL if the device uses host memory; it returns NULL if no memory is left. */
+    /* alloc_pinned allocates pinned host memory; it returns NULL if no memory is left. The pointer alloc_pinned is NULL
+     * if the device uses host memory. */
     void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
-    size_t (*room)(cs_device *device); /* bytes that are free; NULL: not known */
+    /* returns the number of free bytes; `room` is NULL if this number is not known */
+    size_t (*room)(cs_device *device);
     double (*roof)(cs_device *device, cs_dtype dtype);
-    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa; NULL: not a CPU. */
+    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa. `lower` is NULL if
+     * the device is not a CPU. */
     cs_status (*lower)(cs_device *device, ce_isa isa);
-    const ce_product_list *(*product_list)(const cs_device *device);   /* only the dry device has one */
-    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow); /* all five are NULL: there is no choice */
+    /* product_list is NULL except in the dry device */
+    const ce_product_list *(*product_list)(const cs_device *device);
+    /* methods, try_products, use_products, products and products_on are NULL if the device has no choice of methods */
+    unsigned (*methods)(cs_device *device, cs_dtype dtype, bool slow);
     void (*try_products)(cs_device *device, ce_product_trial *trial);
     void (*use_products)(cs_device *device, const ce_product_choice *choice);
     const ce_product_choice *(*products)(const cs_device *device);
     const char *(*products_on)(cs_device *device);
 
-    void (*enter)(cs_device *device, const char *name); /* a named range of the caller's time, for profilers */
+    void (*enter)(cs_device *device, const char *name); /* begins a named range of the caller's time, for profilers */
     void (*leave)(cs_device *device);
 
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
-    void (*wait)(cs_stream *stream, ce_event event);      /* stream NULL: the caller waits */
-    void (*sync)(cs_stream *stream);                      /* NULL: wait() for a new event is used instead */
-    void (*graph_begin)(cs_device *device, uint64_t key); /* both NULL: the device has no graphs */
+    void (*wait)(cs_stream *stream, ce_event event); /* if stream is NULL, the caller waits */
+    /* sync is NULL if the device waits for a new event by wait() instead */
+    void (*sync)(cs_stream *stream);
+    /* graph_begin and graph_end are NULL if the device has no graphs */
+    void (*graph_begin)(cs_device *device, uint64_t key);
     void (*graph_end)(cs_device *device);
 
-/* The operations. A FUSED one is NULL if the device does not implement it. */
+/* The operations. The pointer of a FUSED operation is NULL if the device does not implement it. */
 #define OPERATION(name, parameters) void(*name) parameters;
 #include "device/ops_list.h"
 } ce_device_table;
 
-/* ce_device_cpu has another name for each set of instructions; CMakeLists.txt defines it. */
+/* In the kernels, ce_device_cpu has another name for each set of instructions, which CMakeLists.txt defines. */
 extern const ce_device_table ce_device_cpu, ce_device_dry;
-const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: the table of the CPU for this set */
+const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: returns the table of the CPU for this set */
 
 struct cs_stream {
     cs_device *device;
     ce_stream_role role;
-    void *private_data; /* for the device's implementation */
+    void *private_data; /* the state of the device's implementation */
 };
 
 typedef struct {
@@ -134,14 +142,15 @@ typedef struct {
 struct cs_device {
     const ce_device_table *table;
     cs_stream streams[CS_STREAM_ROLES]; /* by role */
-    void *private_data;                 /* for the device's implementation */
+    void *private_data;                 /* the state of the device's implementation */
     int threads;
     ce_isa isa;
     char description[160];
-    double flops, gradient_flops; /* the second is a part of the first */
+    /* flops: all floating-point operations so far; gradient_flops: those of gradients among them */
+    double flops, gradient_flops;
     double roofs[CS_F16 + 1];
 
-    pthread_mutex_t lock; /* protects the fields below, because comm threads allocate too */
+    pthread_mutex_t lock; /* the lock protects the members below, because threads of comm allocate too */
     ce_device_block *blocks;
     size_t block_count, block_room;
     size_t allocated, workspace, pinned;

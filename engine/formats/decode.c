@@ -1,4 +1,4 @@
-/* decode.c - functions that the decoders share: reading the file in blocks, and writing its text. */
+/* decode.c - functions that the decoders share: reading the encoded file in blocks, and writing the decoded text. */
 #include "formats/decode.h"
 
 #include <errno.h>

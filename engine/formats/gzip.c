@@ -15,12 +15,12 @@ static cs_status damaged(const ce_decode *self, const z_stream *stream)
                    self->place - (int64_t)stream->avail_in, stream->msg ? stream->msg : "not gzip's format");
 }
 
-/* Decompresses the bytes that were read. *ended is set to true if the last of them ends a member. */
+/* Decompresses the block that was read. *ended says whether the last byte so far ended a member. */
 static cs_status inflate_block(ce_decode *self, z_stream *stream, unsigned char *text, bool *ended)
 {
     do {
         for (; *ended && stream->avail_in > 0 && *stream->next_in == 0; stream->next_in++)
-            stream->avail_in--; /* zeros behind a member are padding (files on tape have it) */
+            stream->avail_in--; /* zero bytes after a member are padding, which files on tape have */
         if (*ended && stream->avail_in == 0)
             return CS_OK;
         stream->next_out = text;

@@ -30,7 +30,8 @@ bool ce_plain_is_text(const char *name)
     for (int i = 0; i < ce_plain_ending_count; i++)
         if (ends(name, ce_plain_endings[i]))
             return true;
-    return ends(name, ".json"); /* not in the list: in a folder such a file is often no text */
+    /* ce_plain_endings does not list .json, because such a file in a folder is often no text to train on. */
+    return ends(name, ".json");
 }
 
 bool ce_plain_is_json(const char *name)

@@ -1,4 +1,5 @@
-/* rows.c - decodes Parquet and Arrow files by libcspeed_arrow.so, which is opened when the first such file is read. */
+/* rows.c - decodes Parquet and Arrow files with libcspeed_arrow.so, which is opened when the first such file is
+ * read. */
 #include "base/library.h"
 #include "formats/decode.h"
 #include "formats/rows_module.h"
@@ -12,7 +13,8 @@
 
 /* ---- the module ---- */
 
-/* A program in Python. Its argument is a file; it prints the rows of the file as lines of JSON. */
+/* A program in Python, for an error message. Its argument is a file; it prints the rows of the file as lines of
+ * JSON. */
 static const char to_json[] = "import json, sys, pyarrow as a, pyarrow.parquet as p; f = sys.argv[1]; "
                               "r = p.ParquetFile(f).iter_batches() if f.endswith('.parquet') else "
                               "a.ipc.open_file(f) if open(f, 'rb').read(6) == b'ARROW1' else a.ipc.open_stream(f); "
@@ -46,7 +48,7 @@ static cs_status open_module(const ce_rows_module **module, const char *path)
 
 typedef struct {
     ce_decode *decode;
-    int64_t bytes; /* of the file */
+    int64_t bytes; /* length of the file */
     cs_status status;
 } receiver;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-enum { BLOCK = 1 << 18, LARGEST_WINDOW = 31 }; /* 2^31 bytes, which files made with --long=31 need */
+enum { BLOCK = 1 << 18, LARGEST_WINDOW = 31 }; /* the window of files made with --long=31 has 2^31 bytes */
 
 static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_inBuffer *in, char *text, size_t *hint)
 {
@@ -20,7 +20,8 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
                            self->place - (int64_t)(in->size - in->pos), ZSTD_getErrorName(outcome));
         CS_TRY(ce_decode_put(self, text, out.pos));
         full = out.pos == out.size;
-        if (out.pos > 0 || in->pos > before) /* a call that does nothing returns a hint about the next frame */
+        /* A call that neither reads nor writes returns a hint about the next frame, which is not stored. */
+        if (out.pos > 0 || in->pos > before)
             *hint = outcome;
     }
     return CS_OK;
@@ -28,7 +29,7 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
 
 static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *read, char *text)
 {
-    size_t hint = 1; /* result of the last call that did something; 0: the end of a frame */
+    size_t hint = 1; /* the result of the last call that read or wrote; 0 at the end of a frame */
     for (ZSTD_inBuffer in = { read, 0, 0 };;) {
         CS_TRY(ce_decode_get(self, read, BLOCK, &in.size));
         in.pos = 0;

@@ -1,5 +1,5 @@
-/* context.c - cs_context: incremental inference with a key-value cache; each token is computed once. The weights are
- * read once for all contexts that take a step together. */
+/* context.c - cs_context: incremental inference with a key-value cache, so that each token is computed once. The
+ * weights are read once for all contexts that are continued together. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 struct cs_context {
     cs_engine *engine;
     ce_cache *cache;
-    int64_t length, count; /* maximum number of positions; tokens read so far */
+    int64_t length, count; /* `length` is the maximum number of positions, `count` the number of tokens read so far. */
 };
 
 int64_t cs_context_positions(const cs_engine *engine)
@@ -51,7 +51,7 @@ void cs_context_close(cs_context *context)
     free(context);
 }
 
-/* Checks all tokens before the first is read. */
+/* Checks all tokens before the first of them is read. */
 static cs_status check(const cs_context *context, const char *verb, const int32_t *tokens, int64_t count)
 {
     int64_t vocabulary = context->engine->facts.vocabulary;
@@ -65,7 +65,7 @@ static cs_status check(const cs_context *context, const char *verb, const int32_
     return CS_OK;
 }
 
-/* Runs one pass: row b of `tokens` continues sequence b. */
+/* Runs one pass. Row b of `tokens` continues sequence b. */
 static cs_status run(cs_engine *engine, const char *verb, cs_tensor tokens, const ce_sequence *sequences,
                      cs_tensor *logits)
 {

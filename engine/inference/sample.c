@@ -1,7 +1,8 @@
 /* sample.c - cs_sample: sampling of the next token from the last row of logits.
  *
- * Steps are applied in Hugging Face's order: temperature, then the top_k likeliest tokens, then the smallest set of
- * those whose probabilities sum to top_p. Among equal logits the lower token comes first. */
+ * The steps are applied in Hugging Face's order: first the temperature, then top_k keeps the likeliest tokens, then
+ * top_p keeps the smallest set of these whose probabilities sum to top_p. Among equal logits the lower token comes
+ * first. */
 #include "cspeed/cspeed.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 
 typedef struct {
-    double weight; /* first the logit; later the probability, up to a common factor */
+    double weight; /* first the logit, later the probability up to a common factor */
     int32_t token;
 } candidate;
 
@@ -24,7 +25,7 @@ static int by_weight(const void *one, const void *other)
     return likelier(*(const candidate *)one, *(const candidate *)other) ? -1 : 1;
 }
 
-/* Moves the `wanted` likeliest of all candidates to the front, in any order (quickselect, Hoare 1961). */
+/* Moves the `wanted` likeliest candidates to the front, in any order (quickselect, Hoare 1961). */
 static void select_likeliest(candidate *all, int64_t count, int64_t wanted)
 {
     int64_t from = 0, to = count;
@@ -59,8 +60,8 @@ static double sum_weights(const candidate *all, int64_t count)
     return sum;
 }
 
-/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Usually few are kept, so
- * candidates are sorted in groups until there are enough. */
+/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Usually few candidates are
+ * kept, so the candidates are sorted in groups until enough of them are sorted. */
 static int64_t cut(candidate *all, int64_t count, const cs_sampling *how)
 {
     enum { FIRST = 256, GROWTH = 8 };

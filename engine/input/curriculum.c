@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct ce_curriculum {
-    int32_t *inputs, *targets, *starts; /* (B, length of this step) */
+    int32_t *inputs, *targets, *starts; /* The shape is (B, length of this step). */
 };
 
 cs_status ce_curriculum_open(cs_engine *engine)

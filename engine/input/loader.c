@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Interleaved distribution: micro-batch m of replica r takes lane m * replicas + r of the step's lanes. */
+/* Returns the number of sample b of the current micro-batch. Micro-batch m of replica r is number m * replicas + r of
+ * all micro-batches of the step. */
 int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
 {
     int64_t lane = engine->micro * engine->lanes.count + engine->lanes.own;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
 }
 
-/* Derives the number of steps from "epochs", now that the size of the data is known. */
+/* Sets the number of steps from "epochs", as soon as the size of the data is known. */
 static void count_steps(cs_engine *engine, const ce_windows *data)
 {
     ce_settings *settings = &engine->config->settings;
@@ -27,7 +28,7 @@ static void count_steps(cs_engine *engine, const ce_windows *data)
     cs_set_total_steps(engine, settings->steps);
 }
 
-/* Checks whose result is the same on every rank. */
+/* Makes those checks whose result is the same on every rank. */
 static cs_status check(const cs_engine *engine, const char *split)
 {
     bool train = strcmp(split, "train") == 0;
@@ -40,7 +41,7 @@ static cs_status check(const cs_engine *engine, const char *split)
     return CS_OK;
 }
 
-/* How many replicas of this process have a part of each batch of the training. */
+/* Returns the number of replicas in this process that read a part of each training batch. */
 static int replicas_of(const cs_data *data)
 {
     return data->engine->lanes.count / cs_workers(data->engine);
@@ -81,7 +82,7 @@ static cs_status build(cs_data *data, bool train)
     return CS_OK;
 }
 
-/* Compares the tokens of all ranks: hosts may have tokenized, or may store, different files. */
+/* Checks that all ranks have the same tokens, because hosts may store, or may have tokenized, different files. */
 static cs_status compare_ranks(const cs_data *data, const char *split)
 {
     cs_comm *comm = data->engine->comm;
@@ -115,7 +116,7 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     (*data)->engine = engine;
     (*data)->cache = cache;
     cs_status status =
-        ce_collective_status(engine->comm, build(*data, train)); /* a file may be missing on one rank only */
+        ce_collective_status(engine->comm, build(*data, train)); /* A file may be missing on one rank only. */
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status == CS_OK && ce_preference_is_on(engine))
@@ -157,13 +158,13 @@ static cs_batch batch_of(cs_data *data, int64_t batch)
                        .references = cs_vector(data->references, CS_F32, batch) };
 }
 
-/* Sequences of a sample: one, or the two answers of a pair. */
+/* Returns the number of sequences of a sample: one, or two for a pair of answers. */
 static int64_t width_of(const cs_data *data)
 {
     return data->engine->sequences / data->engine->settings->micro_batch;
 }
 
-/* Reads window `index` as sample b of the batch; `number` is its number in the order of the training. */
+/* Reads window `index` as sample b of the batch. `number` is the sample's position in the order of the training. */
 static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 {
     int64_t width = width_of(data), at = b * width * data->engine->length;

@@ -13,13 +13,14 @@
  * changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads them. */
 
 typedef struct {
-    const char **names; /* (count) patterns of token shards; a name that is not a text is kept as given */
-    int *held;          /* (count) locked descriptors that protect a text's shards from deletion; -1: not a text */
+    const char **names; /* (count) patterns of token shards; a name that is not a text is copied unchanged */
+    /* (count) locked descriptors that protect a text's shards from deletion; -1 for a name that is not a text */
+    int *held;
     int count;
 } ce_token_cache;
 
-/* The first rank of each host tokenizes the texts that are not in the cache; the other ranks wait. Collective. Keep
- * *cache open while the shards are read. */
+/* Tokenizes the texts that are not in the cache, on the first rank of each host, while the other ranks wait. The call
+ * is collective. *cache must stay open while the shards are read. */
 cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const char *const *given, int count);
 void ce_token_cache_close(ce_token_cache *cache);
 
@@ -28,15 +29,17 @@ void ce_token_cache_close(ce_token_cache *cache);
 struct cs_data {
     cs_engine *engine;
     ce_windows *windows;
-    int32_t *inputs, *targets, *starts; /* (B, T), B is engine->sequences; starts is NULL unless documents are packed */
-    int64_t *samples;                   /* (B) */
-    float *references;                  /* (B), of the micro-batch; NULL without cspeed.dpo */
-    float *logps;                       /* of the reference model, by window and answer; NULL without cspeed.dpo */
-    ce_token_cache cache;               /* locks the token shards that the windows map, so that they are not deleted */
+    /* These have the shape (B, T), where B is engine->sequences. `starts` is NULL unless documents are packed. */
+    int32_t *inputs, *targets, *starts;
+    int64_t *samples;  /* (B) number of each sample */
+    float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
+    /* reference model's log-probabilities of all windows, by window and answer; NULL without cspeed.dpo */
+    float *logps;
+    ce_token_cache cache; /* lock on the token shards that the windows map, which protects the shards from deletion */
 };
 
-/* Micro-batch number `lane` of the windows in file order. Rows after the last window have no target; if lane is -1, no
- * row has one. */
+/* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target. If `lane`
+ * is -1, no row has a target. */
 cs_batch ce_loader_lane(cs_data *data, int64_t lane);
 
 #endif

@@ -1,7 +1,9 @@
-/* reference.c - the reference model of preference training. Its log-probabilities of all answers are computed once,
- * before the training starts, while its parameters are in the place of the trained model's; so no second model is in
- * memory during training, at any stage. The log-probabilities are kept in cspeed.data.cache, in a file whose name is a
- * hash of the reference model's parameters, of the tokens and of the types of the computation. */
+/* reference.c - the reference model of preference training.
+ *
+ * The reference model's log-probabilities of all answers are computed once, before the training starts. During this
+ * computation its parameters are in the memory of the trained model's parameters, so a second model needs no memory.
+ * The log-probabilities are stored in the folder cspeed.data.cache. The name of the file is a hash of the reference
+ * model's parameters, of the tokens and of the types of the computation. */
 #include "input/loader.h"
 #include "base/clock.h"
 #include "base/crc.h"
@@ -17,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file: this header, then the log-probabilities as fp32. */
+/* The header of the file. The log-probabilities follow as fp32. */
 typedef struct {
     char magic[8];
     uint64_t name;
@@ -29,7 +31,8 @@ static const char magic[8] = "CSLOGPS1";
 
 /* ---- the parameters ---- */
 
-/* The hash is a sum over elements, so that it does not depend on how the elements are divided among ranks. */
+/* Returns the hash of a piece of a parameter. It is a sum over elements, so that it does not depend on how the elements
+ * are divided among ranks. */
 static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
 {
     int64_t count = ce_range_length(piece->range);
@@ -60,12 +63,12 @@ static uint64_t hash_parameters(cs_engine *engine)
             hash += hash_piece(engine, &pieces[at]);
         free(pieces);
     }
-    int64_t part = (int64_t)(hash >> 16); /* so that the sum over ranks does not overflow */
+    int64_t part = (int64_t)(hash >> 16); /* The shift makes sure that the sum over ranks does not overflow. */
     cs_comm_all_reduce(engine->comm, &part, 1, CS_I64, CS_SUM);
     return cs_rng_mix((uint64_t)part, 0) | 1;
 }
 
-/* Puts the reference model's parameters in the place of the model's. */
+/* Loads the reference model's parameters into the memory of the trained model's parameters. */
 static cs_status take_reference(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -77,7 +80,7 @@ static cs_status take_reference(cs_engine *engine)
     return CS_OK;
 }
 
-/* Puts the model's initial parameters back. */
+/* Loads the initial parameters of the trained model again. */
 static cs_status take_start(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
@@ -105,7 +108,7 @@ static char *path_of(const cs_data *data)
     return ce_files_join(data->engine->settings->cache, name);
 }
 
-/* Returns false if the file is missing, damaged or about other data. */
+/* Reads the log-probabilities. Returns false if the file is missing, damaged or about other data. */
 static bool read_file(const cs_data *data, const char *path, float *logps, int64_t count)
 {
     char *text;
@@ -136,7 +139,7 @@ static cs_status write_file(const cs_data *data, const char *path, const float *
     }
     memcpy(text, &head, sizeof head);
     memcpy(text + sizeof head, logps, bytes);
-    unlink(part); /* left by a run that died */
+    unlink(part); /* Another run that died may have left this file. */
     cs_status status = ce_files_write(part, text, sizeof head + bytes);
     if (status == CS_OK)
         status = ce_files_rename(part, path);
@@ -147,7 +150,7 @@ static cs_status write_file(const cs_data *data, const char *path, const float *
 
 /* ---- opening ---- */
 
-/* Reads the file on every rank. Returns true, on all ranks, only if every rank could read it. */
+/* Reads the file on every rank. If one rank cannot read it, the result is false on all ranks. */
 static bool find(const cs_data *data, const char *path, float *logps, int64_t count)
 {
     int64_t missing = !read_file(data, path, logps, count);
@@ -169,7 +172,8 @@ static cs_status compute(cs_data *data, const char *path, float *logps, int64_t 
                                 engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
 }
 
-/* Call while the reference model's parameters are in place: the name of the file contains their hash. */
+/* Reads the log-probabilities from their file, or computes and writes them. The reference model's parameters must be
+ * loaded, because the file's name contains their hash. */
 static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
 {
     cs_engine *engine = data->engine;

@@ -1,7 +1,8 @@
 /* token_cache.c - cache of tokenized texts: each host tokenizes a text once, and later runs reuse the token shards.
  *
- * Shards are written to a temporary folder under a lock and renamed when they are complete. A run that dies therefore
- * leaves no incomplete shards behind, and of several runs that share a cache one tokenizes while the others wait. */
+ * Shards are written to a temporary folder under a lock, and the folder is renamed when they are complete. A run that
+ * dies therefore leaves no incomplete shards in the cache. If several runs share a cache, one of them tokenizes a text
+ * while the others wait. */
 #include "input/loader.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -41,8 +42,8 @@ static void report(const ce_token_cache_key *self, const ce_packing_counts *coun
                counts->repaired);
 }
 
-/* Locks a folder of shards (readers hold LOCK_SH). Returns a descriptor; -1: another process holds a lock, or the
- * folder is missing. */
+/* Locks a folder of shards. Readers use LOCK_SH. Returns a descriptor, or -1 if another process holds a conflicting
+ * lock or the folder is missing. */
 static int hold(const char *folder, int lock)
 {
     int held = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -57,7 +58,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
-    if (held < 0) /* a run reads these shards; the next run that tokenizes this text tries again to delete them */
+    if (held < 0) /* A run reads these shards. The next run that tokenizes this text tries again to delete them. */
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
@@ -65,7 +66,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
     close(held);
 }
 
-/* Deletes shards of earlier states of the same texts: no run can need them again. */
+/* Deletes shards of earlier states of the same texts, because no run can need these shards again. */
 static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
@@ -95,22 +96,23 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,
                                 .shard_tokens = SHARD_TOKENS };
-    if (how.pairs) /* no shard ends between two answers */
+    if (how.pairs) /* A shard must not end between the two answers of a pair. */
         how.shard_tokens = INT64_MAX - 1;
     ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
     CS_TRY(ce_packing_run(&how, &counts));
     CS_TRY(ce_token_cache_key_sign(self, part));
     CS_TRY(ce_files_sync_directory(part));
-    CS_TRY(ce_files_remove_tree(self->folder)); /* leftovers of another program, or damaged shards */
+    /* The folder is removed: it may contain files of another program, or damaged shards. */
+    CS_TRY(ce_files_remove_tree(self->folder));
     CS_TRY(ce_files_rename(part, self->folder));
     report(self, &counts);
     drop_older(self);
     return ce_files_sync_directory(settings->cache);
 }
 
-/* Waits for the lock, which the kernel releases when its owner ends. While waiting, tells the launcher's watchdog that
- * this rank lives. */
+/* Waits for the lock, which the kernel releases when its owner ends. Meanwhile it tells the launcher's watchdog that
+ * this rank is alive. */
 static cs_status wait_for_lock(int lock, const char *path)
 {
     static const struct timespec pause = { 0, 100000000 };
@@ -134,10 +136,10 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
     char *part;
     if (asprintf(&part, "%s.part", self->folder) < 0)
         return ce_fail(CS_NO_MEMORY, "out of memory for a name");
-    cs_status status = ce_files_remove_tree(part); /* left by a run that died */
+    cs_status status = ce_files_remove_tree(part); /* A run that died may have left this folder. */
     if (status == CS_OK)
         status = fill(self, part);
-    if (status != CS_OK) { /* frees the disk space; the message of the first failure is kept */
+    if (status != CS_OK) { /* The disk space is freed, and the message of the first failure is restored. */
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
         ce_files_remove_tree(part);

@@ -1,4 +1,4 @@
-/* token_cache_key.c - cache key of a tokenized text: its files, the tokenizer, and keys of cspeed.data. */
+/* token_cache_key.c - cache key of a tokenized text, made of its files, the tokenizer, and values of cspeed.data. */
 #include "input/token_cache_key.h"
 #include "base/mac.h"
 #include "chat/chat.h"
@@ -58,7 +58,7 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* Records the template if it is a file. A missing file is reported when it is read. */
+/* Records the chat template if it is a file. A missing file is reported when it is read. */
 static cs_status record_template(FILE *out, const char *name)
 {
     cs_status status = name && ce_chat_is_file(name) ? record_file(out, "template", name) : CS_OK;
@@ -74,7 +74,7 @@ static cs_status write_record(FILE *out, const ce_token_cache_key *self)
     return CS_OK;
 }
 
-/* Writes the source's absolute name and the settings used. */
+/* Writes the absolute name of the text and the settings used. */
 static void write_head(FILE *out, const ce_token_cache_key *self)
 {
     const ce_settings *settings = self->settings;
@@ -86,7 +86,8 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
         fputs("as pairs of answers\n", out);
     for (int i = 0; i < settings->columns.count; i++)
         fprintf(out, "%s in the column %s\n", settings->columns.key[i], settings->columns.name[i]);
-    if (settings->skip_bad > 0) /* with 0 a text that has bad lines is an error */
+    /* If skip_bad is 0, no record is needed, because a text with faulty lines is an error. */
+    if (settings->skip_bad > 0)
         fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
     free(above);
 }
@@ -98,7 +99,7 @@ static cs_status make_record(ce_token_cache_key *self)
     if (!out)
         return ce_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
     write_head(out, self);
-    fflush(out); /* sets length */
+    fflush(out); /* The call sets `length`. */
     self->head = length;
     cs_status status = write_record(out, self);
     fclose(out);
@@ -116,9 +117,9 @@ static void name_folder(ce_token_cache_key *self)
     self->folder = ce_files_join(self->settings->cache, digits);
 }
 
-/* Returns cspeed.data.tokenizer if it is set, otherwise the model's folder. Returns NULL (every byte is a token) if
- * that folder has no tokenizer files and the model has 256 tokens, as in an export of a model that was trained on
- * bytes. */
+/* Returns cspeed.data.tokenizer if it is set, otherwise the model's folder. If that folder has no tokenizer files and
+ * the model has 256 tokens, as in an export of a model that was trained on bytes, returns NULL: every byte is a
+ * token. */
 static const char *find_tokenizer(const cs_engine *engine)
 {
     const char *folder = engine->settings->model_path;
@@ -147,7 +148,7 @@ void ce_token_cache_key_close(ce_token_cache_key *self)
     free(self->folder);
 }
 
-/* The record in a folder of shards, malloc'ed; NULL: there are no complete shards. */
+/* Returns the record in a folder of shards, or NULL if there are no complete shards. The caller frees the result. */
 static char *record_in(const char *folder)
 {
     char *path = ce_files_join(folder, RECORD), *found;

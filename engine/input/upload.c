@@ -2,7 +2,7 @@
  *
  * The batch's tensors are packed into one of two pinned host buffers, then copied to the device in the compute stream.
  * So the caller may reuse its memory at once, and device memory is overwritten only after the previous micro-batch has
- * used it. A CPU reads the batch in the caller's memory. */
+ * used it. A CPU reads the batch in the caller's memory, without a copy. */
 #include "engine.h"
 #include "base/trace.h"
 #include "base/must.h"
@@ -18,8 +18,8 @@ struct ce_upload {
     char *host[SLOTS], *device_memory;
     ce_event free_after[SLOTS];
     size_t bytes;
-    int turn;     /* index of the host buffer used last */
-    void *output; /* the last prediction, on the host */
+    int turn;     /* index of the host buffer that was used last */
+    void *output; /* last prediction, in host memory */
     size_t output_bytes;
 };
 
@@ -58,7 +58,8 @@ void ce_upload_close(ce_upload *upload)
     free(upload);
 }
 
-/* Copies the tensor to offset *at of the host buffer and points it to the device's copy. */
+/* Copies a tensor to the offset *at of the host buffer, and sets the tensor's address to that of its copy on the
+ * device. */
 static void put(ce_upload *upload, cs_tensor *tensor, size_t *at)
 {
     if (!tensor->data)
@@ -74,7 +75,7 @@ ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *inpu
     ce_upload *upload = engine->upload;
     ce_forward_input on_device = *input;
     cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
-    /* There is one key for each sample of a micro-batch. A larger batch consists of texts that are continued: no
+    /* Dropout has one key for each sample of a micro-batch. A larger batch consists of texts to be continued, without
      * dropout. */
     int64_t samples = input->inputs.shape[0], micro = engine->sequences;
     cs_tensor keys = cs_vector(engine->keys, CS_I64, samples < micro ? samples : micro);

@@ -31,14 +31,14 @@ typedef struct {
 
 typedef struct {
     char *name;
-    int64_t file, offset; /* index of the file, and offset of the first byte in it */
+    int64_t file, offset; /* index of the tensor's file, and offset of the tensor's first byte in that file */
 } weight_place;
 
 typedef struct {
     weight_file *files;
     int64_t file_count;
-    weight_place *places; /* one for each tensor */
-    char *buffer;         /* buffer for elements before their conversion */
+    weight_place *places; /* one element for each tensor */
+    char *buffer;         /* a buffer for elements that are to be converted */
 } folder_source;
 
 /* ---- reading names and shapes ---- */
@@ -58,7 +58,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* True for the masks and tables that older versions of transformers saved with the weights. */
+/* True for the names of masks and tables that older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
@@ -143,7 +143,7 @@ static bool is_listed(const folder_source *weights, const char *folder, const ch
     return found;
 }
 
-/* Adds the tensors of the shards that the index lists. A shard must be in the folder itself. */
+/* Adds the tensors of the shards that the index lists. A shard must be in the model's folder itself. */
 static cs_status add_indexed(ce_source *source, const char *folder, json_t *map, const char *path)
 {
     const char *key;
@@ -190,9 +190,8 @@ static void rename_tensor(ce_source *source, int64_t tensor, char *name)
     source->tensors[tensor].name = weights->places[tensor].name = name;
 }
 
-/* In the model, every name of the body begins with the prefix of the model's class. Some sources leave the prefix out:
- * if the source has the first parameter without it, this function adds it to the source's names. The head's parameters
- * and the head's alias get no prefix. */
+/* Adds the prefix of the model's class to the names of tensors, if the source has the model's first parameter without
+ * this prefix. In the model all names have the prefix, except those of the head and its alias. */
 static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     const char *first = ce_model_first(model), *rest = strchr(first, '.');
@@ -232,24 +231,24 @@ static void remove_alias(ce_source *source, const ce_model_facts *facts)
 /* ---- experts ----
  *
  * Published weights have a matrix for each expert, and so has the model. transformers 5 can save the matrices of all
- * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as many
- * tensors. The router of Mixtral has another name there too. */
+ * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as one
+ * tensor for each matrix. In transformers 5 the router of Mixtral has another name too. */
 
-/* The names of a family's feed-forward, and of an expert's matrices in it: gate, up, down. */
+/* The name of the feed-forward in each family, and the names of an expert's three matrices in it: gate, up, down. */
 static const struct {
     const char *block, *matrix[3];
 } expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
 
-/* A tensor of transformers 5: the end of its name, and which matrices of each expert it has: `count`, from `first`. */
+/* The tensors of transformers 5: the end of the name, and the matrices of an expert, `count` from number `first` on. */
 static const struct {
     const char *end;
-    int first, count; /* count 0: it is the router's */
+    int first, count; /* A count of 0 means that the tensor is the router's. */
 } expert_tensors[] = { { "mlp.gate.weight", 0, 0 },
                        { "mlp.experts.gate_up_proj", 0, 2 },
                        { "mlp.experts.down_proj", 2, 1 } };
 
-/* Returns the model's name, malloc'ed, of a matrix of expert e, or of the router if e is below 0. `place` has the first
- * `length` characters of the name, which end before the name of the feed-forward. */
+/* Returns the model's name of a matrix of expert e, or of the router if e is below 0. The name begins with the first
+ * `length` characters of `place`. The caller frees it. */
 static char *expert_name(const char *place, size_t length, int names, int64_t e, int matrix)
 {
     char *name = NULL;
@@ -261,7 +260,7 @@ static char *expert_name(const char *place, size_t length, int names, int64_t e,
     return name;
 }
 
-/* Adds a tensor of some rows of tensor `whole`, which has three dimensions; the first two are counted as rows. */
+/* Adds a tensor of some rows of `whole`. `whole` has three dimensions; the first two are counted as rows. */
 static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows)
 {
     folder_source *weights = source->private_data;
@@ -275,7 +274,7 @@ static void add_rows(ce_source *source, int64_t whole, char *name, int64_t first
     source->tensors[at] = (ce_source_tensor){ name, from.dtype, 2, { rows, from.shape[2] } };
 }
 
-/* Replaces a tensor of all experts by the matrices of each. */
+/* Replaces a tensor that has the matrices of all experts by one tensor for each matrix. */
 static void divide_experts(ce_source *source, int64_t tensor, size_t length, int names, int kind)
 {
     ce_source_tensor from = source->tensors[tensor];
@@ -288,7 +287,7 @@ static void divide_experts(ce_source *source, int64_t tensor, size_t length, int
     remove_tensor(source, tensor);
 }
 
-/* Gives one tensor of transformers 5 the model's names; a tensor of another shape keeps its name. */
+/* Gives one tensor of transformers 5 the names that the model has. A tensor whose shape does not fit keeps its name. */
 static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_model *model)
 {
     const ce_source_tensor *given = &source->tensors[tensor];
@@ -344,8 +343,8 @@ static cs_status remove_wrapper(ce_source *source, const char *prefix)
     return CS_OK;
 }
 
-/* Removes the word that DistributedDataParallel, and the word that torch.compile, put in front of every name; names may
- * begin with both. */
+/* Removes the prefixes that DistributedDataParallel and torch.compile put in front of every name. Names may begin with
+ * both prefixes. */
 static cs_status remove_wrappers(ce_source *source)
 {
     static const char *const wrappers[] = { "module.", "_orig_mod." };
@@ -417,7 +416,7 @@ static cs_status refuse_folder(const char *folder)
     return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
 }
 
-/* Returns a new string: the name without ".base_layer", behind which PEFT has an adapted layer's own bias. */
+/* Returns a copy of a name without ".base_layer", which PEFT adds to the names of an adapted layer's own biases. */
 static char *name_in_model(const char *name)
 {
     static const char word[] = ".base_layer.bias";

@@ -10,57 +10,61 @@
 #include "interchange/source.h"
 #include "models/models.h"
 
-/* Sets *found if the folder holds weights. If the weights are in another program's format (other_formats.h), returns
- * CS_UNSUPPORTED, with the command that converts them. */
+/* Sets *found to true if the folder holds weights. If the weights are in another program's format (other_formats.h),
+ * returns CS_UNSUPPORTED, with the command that converts them. */
 cs_status ce_huggingface_detect(bool *found, const char *folder);
 
-/* Gives the tensors of a Hugging Face folder's source the names that the model has. If all names have the prefix
- * "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message. If the folder was saved from a model
- * without its head ("h.0.ln_1.weight"), the class's prefix is added. The second name of a tied head is removed: the
- * folder may hold the shared table under both names, or, as safetensors' save_model writes it, only under the head's
- * name. The matrices of experts may be one tensor for all experts of a layer, as transformers 5 has them. */
+/* Gives the tensors of a Hugging Face folder's source the names that the model has:
+ * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message.
+ * - If the folder was saved from a model without its head ("h.0.ln_1.weight"), the class's prefix is added.
+ * - A table that a tied head shares may have two names in the folder, or only the head's, as safetensors' save_model
+ *   writes it. It gets one name, that of the table.
+ * - A tensor with the matrices of all experts of a layer, as in transformers 5, becomes one tensor for each matrix. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 
-/* Strict check, which begins with ce_huggingface_rename: every parameter of the model exists with its shape, and no
- * other tensor exists. CS_BAD_FILE lists all tensors that are missing, unexpected or of another shape; `folder` is used
- * in the message. */
+/* Calls ce_huggingface_rename, then checks that the source has every parameter of the model with its shape, and no
+ * other tensor. Otherwise returns CS_BAD_FILE; the message lists all tensors that are missing, unexpected or of another
+ * shape. `folder` is used in the message only. */
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
-/* Writes the SHA-256 of the files of weights in a Hugging Face folder. It reads them whole. */
+/* Writes the SHA-256 of the files of weights in a Hugging Face folder. The files are read completely. */
 cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder);
 
-/* Opens the tensors of a folder of PEFT, adapter_model.safetensors, by the names that they have in the model: without
- * PEFT's prefix "base_model.model." and ".base_layer" in the names of biases. */
+/* Opens the file adapter_model.safetensors of a folder of PEFT. The tensors get the names that they have in the model:
+ * without PEFT's prefix "base_model.model.", and without ".base_layer" in the names of biases. */
 cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder);
 
 typedef struct {
-    bool adapter;       /* the files are named adapter_config.json and adapter_model.safetensors */
-    const char *folder; /* must not exist */
+    bool adapter;       /* True if the files are to be named adapter_config.json and adapter_model.safetensors. */
+    const char *folder; /* folder to write, which must not exist */
     cs_dtype dtype;     /* data type of every tensor in the files */
-    int64_t max_shard;  /* maximum bytes of one file */
-    json_t *config;     /* contents of config.json; ce_huggingface_write sets its dtype, unless it is an adapter's */
+    int64_t max_shard;  /* maximum number of bytes in one file */
+    json_t *config;     /* contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
     const char *beside; /* folder from which the tokenizer files are copied, or NULL */
-    const char *chat;   /* file that is written as chat_template.jinja instead of that of `beside`, or NULL */
+    /* file that is written as chat_template.jinja; NULL means the template of the folder `beside` */
+    const char *chat;
 } ce_huggingface_output;
 
-/* Writes all tensors of the source into a temporary folder next to output->folder, and renames it at the end. */
+/* Writes all tensors of the source into a temporary folder next to output->folder, and renames the folder at the
+ * end. */
 cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source);
 
 typedef struct {
-    bool typed; /* output->dtype is given */
-    bool merge; /* adapters are added to the weights; CS_BAD_CONFIG if the checkpoint has none */
+    bool typed; /* True if output->dtype is set. */
+    bool merge; /* True if adapters are added to the weights. A checkpoint without adapters then gives CS_BAD_CONFIG. */
 } ce_huggingface_choice;
-/* Writes the weights of a checkpoint (dir and tag as in ce_source_checkpoint_open) as ce_huggingface_write does, with
- * the config.json of its model. If the checkpoint has adapters and `merge` is false, only the adapters are written, as
- * a folder of PEFT.
+/* Writes the weights of a checkpoint as ce_huggingface_write does, with the config.json of its model. `dir` and `tag`
+ * are those of ce_source_checkpoint_open. If the checkpoint has adapters and `merge` is false, only the adapters are
+ * written, as a folder of PEFT.
  *
  * Members of `output`: `folder` and `max_shard` are used. `dtype` is used if `typed` is true; otherwise the type is
  * that in which the training computed, or fp32 for adapters. `beside` is used if it is not NULL; otherwise the
- * tokenizer files come from the folder from which the training started. `chat` is always the training's.
+ * tokenizer files come from the folder from which the training started. `chat` is not used: the template is that of the
+ * training.
  *
- * On success the source stays open for the caller, who may report what was written and closes it; after a failure it is
- * closed. */
+ * On success the source stays open for the caller, who may report what was written and must close the source. After a
+ * failure the source is closed. */
 cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *output, ce_huggingface_choice choice,
                                 const char *dir, const char *tag);
 

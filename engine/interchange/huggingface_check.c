@@ -1,5 +1,5 @@
-/* huggingface_check.c - compares the tensors of a source with the parameters of the model, and reports every difference
- * in one message. */
+/* huggingface_check.c - compares the tensors of a source with the parameters of the model. One message reports all
+ * differences. */
 #include "interchange/huggingface.h"
 #include "unit/unit.h"
 
@@ -9,7 +9,7 @@
 
 enum { NAMED = 8, TEXT = 4096 };
 
-/* Number of tensors with one kind of fault, and the names of the first few. */
+/* The number of tensors with one kind of difference, and the names of the first few of them. */
 typedef struct {
     char text[TEXT];
     int64_t count;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The data type in which the training computed. */
+/* Returns the data type in which the training computed. */
 static cs_dtype trained_dtype(const json_t *provenance)
 {
     const char *name = json_string_value(json_object_get(provenance, "train_dtype"));
@@ -16,8 +16,8 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-/* Decides what is written of a checkpoint with adapters, and changes *source and *all accordingly. *config is a new
- * reference, or is left unchanged. */
+/* Decides whether adapters are merged, or written alone as a folder of PEFT, and changes *source and *all accordingly.
+ * *config becomes a new reference, or stays as it was. */
 static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggingface_choice choice,
                         const json_t *provenance, json_t **config)
 {

@@ -1,5 +1,6 @@
-/* huggingface_write.c - writes a Hugging Face folder from a source of tensors. Streams the data: headers, which depend
- * only on the shapes, are written first, then the data one buffer at a time. */
+/* huggingface_write.c - writes a Hugging Face folder from a source of tensors.
+ *
+ * The headers, which depend only on the shapes, are written first, then the data, through one buffer. */
 #include "interchange/huggingface.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One file, which holds the tensors [from, to) of the source. */
+/* One file, which contains the tensors [from, to) of the source. */
 typedef struct {
     int64_t from, to, bytes;
 } shard;
@@ -22,7 +23,7 @@ typedef struct {
 typedef struct {
     const ce_huggingface_output *given;
     ce_source *source;
-    char *folder; /* temporary folder, renamed at the end */
+    char *folder; /* temporary folder, which is renamed at the end */
     shard *shards;
     int64_t count, total;
     char *buffer;
@@ -67,7 +68,8 @@ static void name_of(char *name, size_t room, const writing *w, int64_t file)
         snprintf(name, room, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
 }
 
-/* Builds the header block, malloc'ed: 8 bytes of length and the JSON, padded so that the data are aligned. */
+/* Builds the header of a file: 8 bytes of length, then JSON, padded so that the data are aligned. The caller frees
+ * it. */
 static char *header_of(const writing *w, const shard *s, size_t *bytes)
 {
     json_t *root = json_pack("{s{ss}}", "__metadata__", "format", "pt");
@@ -183,8 +185,8 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
-/* Where a GPT-2's config.json names no tokens for the begin and end of a text, transformers takes 50256, and warns if
- * the vocabulary is smaller. */
+/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary has no token 50256. Without
+ * these keys transformers would take this token, and warn. */
 static void name_no_ends(json_t *config)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id" };
@@ -197,7 +199,7 @@ static void name_no_ends(json_t *config)
             json_object_set_new(config, keys[i], json_null());
 }
 
-/* Writes the given config.json, with the data type of the weights under the key's old and new names. */
+/* Writes config.json. The data type of the weights is written under the key's old name and its new name. */
 static cs_status write_config(const writing *w)
 {
     static const char *const names[] = { [CS_F32] = "float32", [CS_BF16] = "bfloat16", [CS_F16] = "float16" };
@@ -212,7 +214,7 @@ static cs_status write_config(const writing *w)
     return status;
 }
 
-/* Copies a file into the folder under this name. A file that does not exist is CS_NOT_FOUND. */
+/* Copies a file into the folder under the name `name`. Returns CS_NOT_FOUND if the file does not exist. */
 static cs_status copy_file(const writing *w, const char *from, const char *name)
 {
     char *to = ce_files_join(w->folder, name), *text = NULL;
@@ -251,7 +253,7 @@ static cs_status copy_beside(const writing *w)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* If the folder has no tokenizer, says so and why. */
+/* If the folder has no tokenizer, reports this and the reason. */
 static void report_tokenizer(const ce_huggingface_output *output)
 {
     if (output->adapter)
@@ -280,8 +282,8 @@ static cs_status write_all(writing *w)
     return CS_OK;
 }
 
-/* Sets w->folder to a temporary folder next to the target (trailing slashes are ignored). Removes a folder of that
- * name, which a killed process with the same process id left. */
+/* Names a temporary folder next to the target, without its trailing slashes. A folder of that name, which a killed
+ * process with the same id has left, is removed. */
 static cs_status name_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);
@@ -301,7 +303,7 @@ cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *s
     cs_status status = name_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);
-    if (status != CS_OK) { /* the cleanup must not overwrite the message */
+    if (status != CS_OK) { /* The cleanup must not overwrite the message of the failure. */
         char *why = strdup(cs_error());
         if (ce_files_remove_tree(w.folder) != CS_OK || why)
             ce_fail(status, "%s", why ? why : "out of memory");

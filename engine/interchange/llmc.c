@@ -1,9 +1,9 @@
 /* llmc.c - reads llm.c's GPT-2 checkpoint as a source of tensors.
  *
  * The file has 256 int32 (magic, version, positions, vocabulary, layers, heads, width, padded vocabulary), then the
- * parameters in GPT-2's order, each kind for all layers together. Its matrices are (out, in) and cspeed's are (in,
- * out), so they are transposed while they are read. The token table has padding rows that no token uses; they are left
- * out. Version 3 is fp32, version 5 bf16. */
+ * parameters in GPT-2's order. The tensors of one kind of all layers are adjacent. Matrices are (out, in) in the file
+ * and (in, out) in cspeed, so they are transposed while they are read. The token table has padding rows that no token
+ * uses; these rows are left out. The data are fp32 in version 3 and bf16 in version 5. */
 #include "interchange/source.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -16,10 +16,11 @@
 
 enum { WORDS = 256, MAGIC = 20240326, PARAMETERS = 16, NAME = 64 };
 
-/* One kind of parameter, which exists once or for each layer; it has width * rows * columns elements. */
+/* One kind of parameter, which exists once or once for each layer. */
 typedef struct {
-    const char *name;      /* contains %lld for the layer number if each layer has one */
-    int64_t rows, columns; /* cspeed's shape in multiples of the width; columns 0: a vector of `rows` */
+    const char *name; /* name; it contains %lld for the number of the layer if each layer has one such parameter */
+    /* cspeed's shape in multiples of the width; if `columns` is 0, the parameter is a vector of `rows` */
+    int64_t rows, columns;
     bool layered, transposed;
 } parameter;
 
@@ -46,13 +47,13 @@ typedef struct {
     char *path;
     int descriptor;
     int64_t positions, vocabulary, layers, heads, width, padded;
-    int64_t *offsets; /* byte offset of each tensor in the file */
+    int64_t *offsets; /* offset in bytes of each tensor in the file */
     bool *transposed;
     char (*names)[NAME];
     char *buffer;
 } llmc_file;
 
-/* Checks the magic number. A file of another known program is refused, with a message that names the program. */
+/* Checks the magic number. If the file is of another known program, the message names that program. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
     char foreign[CS_OTHER_FORMATS_BYTES];
@@ -93,7 +94,7 @@ static cs_status read_head(llmc_file *file, cs_dtype *dtype)
     return CS_OK;
 }
 
-/* Lists the tensors of one kind, which begin at `offset`; returns the offset behind them. */
+/* Lists the tensors of one kind, which begin at `offset` in the file. Returns the offset behind them. */
 static int64_t list_parameter(ce_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *file = source->private_data;
@@ -140,13 +141,13 @@ static cs_status list_all(ce_source *source, cs_dtype dtype)
     return CS_OK;
 }
 
-/* Reads a transposed matrix: row r of the result is column r of the file's matrix. Reads a band of the file's rows at a
- * time and copies the elements that are in `range`. */
+/* Reads a part of a transposed matrix: row r of the result is column r of the file's matrix. It reads a few of the
+ * file's rows at a time and copies those elements that are in `range`. */
 static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range range, char *to, cs_dtype dtype)
 {
     llmc_file *file = source->private_data;
     const ce_source_tensor *t = &source->tensors[tensor];
-    int64_t rows = t->shape[0], columns = t->shape[1]; /* the file's matrix is (columns, rows) */
+    int64_t rows = t->shape[0], columns = t->shape[1]; /* The file's matrix has the shape (columns, rows). */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
     int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {

@@ -1,4 +1,4 @@
-/* norms.c - DoRA's norms, from a source. */
+/* norms.c - the norms of weights that DoRA needs, computed from a source of tensors. */
 #include "interchange/norms.h"
 #include "base/status.h"
 #include "checkpoint/convert.h"
@@ -26,7 +26,8 @@ bool ce_norms_weight(int64_t *weight, const ce_source *source, const char *magni
     return *weight >= 0;
 }
 
-/* Adds the squares of the outputs `range` to sums. Of a turned weight, which has an output in a column, all is read. */
+/* Adds the squares of the weights of the outputs `range` to `sums`. If `turned` is true, an output is a column, and the
+ * whole weight is read. */
 static cs_status add_squares(ce_source *source, int64_t weight, bool turned, ce_range range, double *sums,
                              float *buffer)
 {

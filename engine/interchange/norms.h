@@ -1,4 +1,5 @@
-/* norms.h - DoRA's norms: of the weights of each output of a linear layer, from a source. */
+/* norms.h - the norms of weights that DoRA needs, one for each output of a linear layer, computed from a source of
+ * tensors. */
 #ifndef CS_INTERCHANGE_NORMS_H
 #define CS_INTERCHANGE_NORMS_H
 
@@ -6,11 +7,11 @@
 
 /* True if the name is that of DoRA's magnitudes, NAME.lora_magnitude_vector. */
 bool ce_norms_are(const char *magnitudes);
-/* Sets *weight to the number of the tensor NAME.weight whose norms these magnitudes begin with; false: the name is
- * another, or there is no such tensor. */
+/* Sets *weight to the index of the tensor NAME.weight, whose norms are the first values of these magnitudes. Returns
+ * false if `magnitudes` has another form, or if there is no such tensor. */
 bool ce_norms_weight(int64_t *weight, const ce_source *source, const char *magnitudes);
-/* Computes the Euclidean norms of the outputs `range` of a weight, in double precision, and writes them as `dtype`.
- * `turned`: the weight is (inputs, outputs), not (outputs, inputs). */
+/* Computes the Euclidean norms of the outputs `range` of a weight, in double precision, and writes them as `dtype`. If
+ * `turned` is true, the weight has the shape (inputs, outputs), otherwise (outputs, inputs). */
 cs_status ce_norms_read(ce_source *source, int64_t weight, bool turned, ce_range range, void *to, cs_dtype dtype);
 
 #endif

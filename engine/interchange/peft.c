@@ -1,4 +1,4 @@
-/* peft.c - PEFT's folders of LoRA adapters, and merging. */
+/* peft.c - reads and writes PEFT's descriptions of LoRA adapters, and merges adapters into weights. */
 #include "interchange/peft.h"
 #include "interchange/norms.h"
 #include "base/must.h"
@@ -19,7 +19,8 @@ static cs_status refuse(const char *path, const char *key, const char *why)
     return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"%s\", because %s", path, key, why);
 }
 
-/* True if a value asks for nothing: it is absent, null, false, "none", or an empty list or object. */
+/* True if a value of adapter_config.json asks for nothing: it is absent, null, false, "none", or an empty list or
+ * object. */
 static bool is_idle(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -105,7 +106,7 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder)
     return status;
 }
 
-/* A checkpoint of an earlier version has neither key. */
+/* Returns the value of "bias", or "none" for a checkpoint of an earlier version, which does not have this key. */
 static const char *bias_word(const json_t *lora)
 {
     const char *word = json_string_value(json_object_get(lora, "bias"));
@@ -132,12 +133,12 @@ json_t *ce_peft_config(const json_t *lora, const char *base)
 
 typedef struct {
     ce_source inner;
-    int64_t *from; /* for each tensor: its number in `inner` */
+    int64_t *from; /* for each tensor, its index in `inner` */
     char **names;
-    const json_t *lora; /* owned by `inner` */
-    int64_t held;       /* the tensor whose factors are in a and b; -1: none */
-    float *a, *b;       /* (r, inputs) and (outputs, r) */
-    float *gain;        /* (outputs): magnitude / norm of DoRA; NULL: the tensor has none */
+    const json_t *lora; /* settings of LoRA, which `inner` owns */
+    int64_t held;       /* index of the tensor whose factors are in `a` and `b`, or -1 */
+    float *a, *b;       /* two factors of an adapter: (r, inputs) and (outputs, r) */
+    float *gain;        /* (outputs) DoRA's magnitude divided by the norm, or NULL if the tensor has no magnitudes */
     float *buffer;
 } layered;
 
@@ -146,8 +147,8 @@ static bool is_adapter(const char *name)
     return strstr(name, ".lora_A.weight") || strstr(name, ".lora_B.weight") || ce_norms_are(name);
 }
 
-/* The number in `inner` of the tensor `which` ("lora_A.weight") beside this one, whose name ends with `word`
- * ("weight"); -1: there is none. */
+/* Replaces the ending `word` of a tensor's name ("weight") by `which` ("lora_A.weight"). Returns the index in `inner`
+ * of the tensor with the new name, or -1 if there is none. */
 static int64_t find_beside(const layered *over, const char *name, const char *word, const char *which)
 {
     char other[512];
@@ -158,8 +159,8 @@ static int64_t find_beside(const layered *over, const char *name, const char *wo
     return ce_source_find(&over->inner, other);
 }
 
-/* Returns the new name in PEFT's folder of a tensor of the checkpoint: of an adapter, or of a bias that was trained.
- * NULL: it is not in the folder. */
+/* Returns the name that a tensor of the checkpoint has in a folder of PEFT. Only adapters and trained biases have one;
+ * for all other tensors the result is NULL. The caller frees it. */
 static char *name_in_folder(const layered *over, const char *name)
 {
     static const char word[] = ".bias";
@@ -254,8 +255,8 @@ static cs_status read_whole(layered *over, int64_t tensor, float **to)
     return over->inner.read(&over->inner, tensor, (ce_range){ 0, count }, *to, CS_F32);
 }
 
-/* Adds scale B A to the elements `range` of the weight, which are in over->buffer; the sum over r is in fp32, as in
- * PyTorch. With DoRA the sums are multiplied by magnitude / norm. */
+/* Adds scale B A to the elements `range` of the weight, which are in over->buffer. The sum over r is computed in fp32,
+ * as in PyTorch. With DoRA the results are multiplied by magnitude / norm. */
 static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];
@@ -274,7 +275,7 @@ static void add_product(const layered *over, const ce_source_tensor *weight, ce_
     }
 }
 
-/* Reads elements of an adapted weight whose factors are in over->a and over->b. */
+/* Reads elements of an adapted weight whose factors are in over->a and over->b, with the adapter added to them. */
 static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype)
 {
     layered *over = source->private_data;
@@ -291,7 +292,7 @@ static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, voi
     return CS_OK;
 }
 
-/* Sets over->gain: the magnitudes, divided by the norms of the sums, which are read for it. */
+/* Sets over->gain to the magnitudes divided by the norms of the adapted weight, which is read once for these norms. */
 static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
 {
     layered *over = source->private_data;
@@ -311,7 +312,7 @@ static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
     return status;
 }
 
-/* Reads what belongs to an adapted weight, unless it is that of the read before. */
+/* Reads the factors and magnitudes of an adapted weight, unless those of this weight are in memory already. */
 static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
 {
     layered *over = source->private_data;

@@ -1,4 +1,4 @@
-/* source.c - functions that all sources of tensors share. */
+/* source.c - the functions that all sources of tensors share. */
 #include "interchange/source.h"
 
 #include <stdlib.h>

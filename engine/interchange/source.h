@@ -1,6 +1,6 @@
 /* source.h - interface to named tensors that are read range by range: from a checkpoint (source_checkpoint.c), a
- * Hugging Face folder (huggingface.c), or llm.c's file (llmc.c). Used by one process; memory use does not depend on the
- * size of the tensors.
+ * Hugging Face folder (huggingface.c), or llm.c's file (llmc.c). A source is used by one process. Memory use does not
+ * depend on the size of the tensors.
  *
  *     ce_source source;
  *     CS_TRY(ce_huggingface_open(&source, "models/smollm"));
@@ -15,7 +15,7 @@
 enum { CS_SOURCE_BUFFER = 16 << 20 };
 
 typedef struct {
-    const char *name; /* owned by the source */
+    const char *name; /* name, which the source owns */
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
@@ -25,21 +25,22 @@ typedef struct ce_source ce_source;
 struct ce_source {
     ce_source_tensor *tensors;
     int64_t count;
-    /* Reads the elements `range` of tensor number `tensor`, converted to `dtype`, into `to`. */
+    /* Reads the elements `range` of tensor number `tensor` into `to`, converted to `dtype`. */
     cs_status (*read)(ce_source *source, int64_t tensor, ce_range range, void *to, cs_dtype dtype);
-    void (*close)(ce_source *source); /* frees private_data */
+    void (*close)(ce_source *source); /* Frees private_data. */
     void *private_data;
 };
 
-int64_t ce_source_find(const ce_source *source, const char *name); /* index of the tensor; -1: no such tensor */
-void ce_source_close(ce_source *source);                           /* accepts a zeroed source */
+/* Returns the index of the tensor with this name, or -1 if there is none. */
+int64_t ce_source_find(const ce_source *source, const char *name);
+void ce_source_close(ce_source *source); /* The source may be zeroed. */
 
-/* Opens the weights of a checkpoint: `dir` is the checkpoint, or a directory that holds it under `tag`. If `tag` is
- * NULL, the one that `latest` names, or, with a warning, the newest complete one. *provenance, which describes the
- * saving program, is borrowed from the source. */
+/* Opens the weights of a checkpoint. `dir` is the checkpoint, or a directory that contains it under `tag`. If `tag` is
+ * NULL, it is the checkpoint that the file `latest` names, or, with a warning, the newest complete one. *provenance,
+ * which describes the program that saved, is valid until the source is closed. */
 cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag);
 cs_status ce_huggingface_open(ce_source *source, const char *folder);
-/* Opens a GPT-2 checkpoint of llm.c, and makes a config.json that describes it (a new reference). */
+/* Opens a GPT-2 checkpoint of llm.c. *config becomes a new reference to a config.json that describes the model. */
 cs_status ce_llmc_open(ce_source *source, json_t **config, const char *path);
 
 #endif

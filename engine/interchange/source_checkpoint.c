@@ -1,4 +1,4 @@
-/* source_checkpoint.c - reads the weights of a cspeed checkpoint as a source of tensors; every block is verified when
+/* source_checkpoint.c - reads the weights of a cspeed checkpoint as a source of tensors. Every block is verified when
  * it is read. */
 #include "interchange/source.h"
 #include "base/log.h"
@@ -21,10 +21,10 @@ typedef struct {
     char *path; /* path of the checkpoint's directory */
     ce_manifest manifest;
     ce_chunks chunks;
-    int64_t *tensors; /* index of each of the source's tensors in the manifest */
-    char *buffer;     /* one verified block: number held_block of chunk held_chunk */
+    int64_t *tensors; /* for each tensor of the source, its index in the manifest */
+    char *buffer;     /* one verified block, which is block held_block of chunk held_chunk */
     int64_t held_chunk, held_block;
-    int64_t file; /* index of the open file; -1: none */
+    int64_t file; /* index of the open file, or -1 */
     int descriptor;
 } checkpoint_source;
 
@@ -49,8 +49,8 @@ static cs_status read_headers(checkpoint_source *checkpoint)
     return ce_chunks_check(&checkpoint->chunks, &checkpoint->manifest, checkpoint->path);
 }
 
-/* Opens dir/name, or dir itself if `name` is NULL, if its manifest and headers are valid; on failure everything is
- * released again. */
+/* Opens dir/name, or dir itself if `name` is NULL. Its manifest and headers must be valid. After a failure nothing
+ * stays open. */
 static cs_status try_folder(checkpoint_source *checkpoint, const char *dir, const char *name)
 {
     checkpoint->path = name ? ce_files_join(dir, name) : strdup(dir);
@@ -64,7 +64,7 @@ static cs_status try_folder(checkpoint_source *checkpoint, const char *dir, cons
     return status;
 }
 
-/* Opens the checkpoint that `latest` names, or, with a warning, the newest complete one. */
+/* Opens the checkpoint that the file `latest` names, or, with a warning, the newest complete one. */
 static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
 {
     char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
@@ -100,7 +100,7 @@ static cs_status open_one(checkpoint_source *checkpoint, const char *dir, const 
     return ce_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(checkpoint, dir, NULL) : open_newest(checkpoint, dir);
 }
 
-/* Lists the weights as the source's tensors; optimizer state is left out. */
+/* Lists the weights as the tensors of the source. Optimizer state is left out. */
 static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
 {
     source->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *source->tensors);
@@ -137,7 +137,7 @@ static cs_status open_file(checkpoint_source *checkpoint, int64_t file, const ch
     return CS_OK;
 }
 
-/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer holds this block
+/* Reads one block of a chunk into checkpoint->buffer and verifies its checksum, unless the buffer has this block
  * already. */
 static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_t index)
 {
@@ -157,7 +157,7 @@ static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_
     return CS_OK;
 }
 
-/* Copies the elements of `range` that are in the chunk, one contiguous run after another. */
+/* Copies those elements of `range` that are in the chunk, one contiguous run after another. */
 static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_range range, char *to, cs_dtype dtype)
 {
     const ce_chunk *from = &checkpoint->chunks.chunks[chunk];

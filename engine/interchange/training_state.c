@@ -110,7 +110,8 @@ static char *piece_name(const ce_training_state *state, int source, const char *
     return name;
 }
 
-/* Every source has the same tensors, so piece i is tensor i % count of source i / count. */
+/* Lists the tensors as pieces of a checkpoint. Every source has the same tensors, so piece i is tensor i % count of
+ * source i / count. */
 static void list_pieces(ce_training_state *state)
 {
     state->pieces = calloc((size_t)(state->sources[0].count * (1 + state->slot_count)) + 1, sizeof *state->pieces);
@@ -133,7 +134,7 @@ static void list_pieces(ce_training_state *state)
         }
 }
 
-/* Reserves an address for each byte of the pieces. */
+/* Reserves a range of addresses with one address for each byte of the pieces. */
 static cs_status place_pieces(ce_training_state *state)
 {
     char *next = mmap(NULL, state->address_bytes + 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -5,7 +5,7 @@
  *     FOLDER/exp_avg/model.safetensors, ...     for each slot of the optimizer a folder of its name, with the same keys
  *
  * The tensors become pieces of a checkpoint, which are read from the files while the checkpoint is written. Memory use
- * does not depend on their size. */
+ * does not depend on the size of the tensors. */
 #ifndef CS_INTERCHANGE_TRAINING_STATE_H
 #define CS_INTERCHANGE_TRAINING_STATE_H
 
@@ -17,31 +17,33 @@
 enum { CS_TRAINING_STATE_SLOTS = 2 };
 
 typedef struct {
-    const char *folder; /* borrowed; the other texts belong to root */
-    json_t *root;       /* state.json */
-    const char *origin; /* the program that trained, for messages: "DeepSpeed 0.19.8" */
+    const char *folder; /* folder, whose name the caller owns; the other texts belong to `root` */
+    json_t *root;       /* contents of state.json */
+    const char *origin; /* program that trained, for messages, such as "DeepSpeed 0.19.8" */
     int world_size, stage;
-    int64_t step, samples, skipped; /* numbers of all steps, all samples and skipped steps (no parameter changed) */
-    int64_t updates, scheduled; /* steps that the optimizer and the learning-rate schedule, respectively, have made */
-    const json_t *loss_scale;   /* as "loss_scale" of a manifest's "engine" */
-    const char *optimizer;      /* its name in cspeed; NULL: not known, because the program made the optimizer itself */
+    /* numbers of all steps, of all samples, and of skipped steps, in which no parameter changed */
+    int64_t step, samples, skipped;
+    /* number of steps that the optimizer has made, and that the learning-rate schedule has made */
+    int64_t updates, scheduled;
+    const json_t *loss_scale; /* value of "loss_scale", in the form that it has in a manifest's "engine" */
+    const char *optimizer;    /* optimizer's name in cspeed, or NULL if the program made the optimizer itself */
     const char *slots[CS_TRAINING_STATE_SLOTS];
     int slot_count;
-    const json_t *groups;       /* [{"params": [names], "weight_decay": 0.1, ...}, ...], every parameter in one */
-    const json_t *client_state; /* NULL: none */
+    const json_t *groups; /* [{"params": [names], "weight_decay": 0.1, ...}, ...]; every parameter is in one group */
+    const json_t *client_state; /* client's own state, or NULL */
 
-    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* sources of the weights, then of each slot */
-    ce_piece *pieces;                               /* set by ce_training_state_match */
+    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* source of the weights, and then one source for each slot */
+    ce_piece *pieces;                               /* pieces, which ce_training_state_match lists */
     int64_t piece_count;
-    ce_checkpoint_device_copy reader; /* how a save reads the pieces */
-    void *addresses;                  /* a range of addresses without memory, by which the pieces are identified */
+    ce_checkpoint_device_copy reader; /* function by which a save reads the pieces */
+    void *addresses; /* a range of addresses without memory behind them; the address of a piece identifies the piece */
     size_t address_bytes;
 } ce_training_state;
 
-/* Reads state.json and opens all files of tensors. CS_BAD_FILE with the name of what is missing or wrong. */
+/* Reads state.json and opens all files of tensors. Returns CS_BAD_FILE, with the name of what is missing or wrong. */
 cs_status ce_training_state_open(ce_training_state *state, const char *folder);
 /* Compares the tensors with the model's parameters (ce_huggingface_check), and lists the pieces. */
 cs_status ce_training_state_match(ce_training_state *state, const cs_model *model, const ce_model_facts *facts);
-void ce_training_state_close(ce_training_state *state); /* also after a failure */
+void ce_training_state_close(ce_training_state *state); /* It must be called after a failure too. */
 
 #endif

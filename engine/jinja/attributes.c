@@ -1,5 +1,7 @@
-/* attributes.c - attributes, items and slices. `a.b` is the attribute b if there is one, otherwise the member; `a["b"]`
- * is the member if there is one, otherwise the attribute. */
+/* attributes.c - attributes, items and slices of values.
+ *
+ * `a.b` is the attribute b of a if there is one, otherwise the member b. `a["b"]` is the member if there is one,
+ * otherwise the attribute. */
 #include "evaluate.h"
 
 #include <string.h>
@@ -54,7 +56,8 @@ static ce_jvalue loop_attribute(ce_jrun *run, ce_jvalue of, const char *name)
                        { "length", ce_jvalue_int(count) },
                        { "revindex", ce_jvalue_int(count - index) },
                        { "revindex0", ce_jvalue_int(count - index - 1) },
-                       { "depth", ce_jvalue_int(1) }, /* of recursive loops, which are not supported */
+                       /* The depth is always 1, because recursive loops are not supported. */
+                       { "depth", ce_jvalue_int(1) },
                        { "depth0", ce_jvalue_int(0) } };
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (strcmp(attributes[i].name, name) == 0)
@@ -76,7 +79,7 @@ static ce_jvalue missing(ce_jrun *run, ce_jvalue of, const char *name)
                : ce_jvalue_undefined(run, "'%s object' has no attribute '%s'", ce_jvalue_type(of), name);
 }
 
-/* Returns the method of this name; CS_V_ABSENT: the value has no such method. */
+/* Returns the method of this name, or CS_V_ABSENT if the value has no such method. */
 static ce_jvalue method_of(ce_jrun *run, ce_jvalue of, const char *name)
 {
     const ce_jentry *entry = ce_jmethods_find(of, name);
@@ -171,7 +174,7 @@ ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path)
 
 /* ---- slices ---- */
 
-/* Converts a bound that is given, as Python does: a negative bound counts from the end, and the result is clamped to
+/* Converts a bound of a slice as Python does: a negative bound counts from the end, and the result is clamped to
  * [least, most]. */
 static int64_t bound(int64_t at, int64_t count, int64_t least, int64_t most)
 {

@@ -5,7 +5,8 @@
 
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent)
 {
-    ce_jscope *scope = ce_jrun_alloc(run, sizeof *scope); /* in the arena, because a macro may keep the scope */
+    /* A scope is in the arena, because a macro may refer to it later. */
+    ce_jscope *scope = ce_jrun_alloc(run, sizeof *scope);
     *scope = (ce_jscope){ parent, ce_jvalue_dict(run).dict };
     return scope;
 }

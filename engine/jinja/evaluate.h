@@ -14,18 +14,18 @@ struct ce_jscope {
 
 struct ce_jloop {
     ce_jlist items;
-    size_t index;      /* from 0 */
-    ce_jvalue changed; /* the last argument of loop.changed */
+    size_t index;      /* number of the current iteration, from 0 */
+    ce_jvalue changed; /* last argument that loop.changed was called with */
 };
 
 const ce_jscope *ce_jscope_inside(ce_jrun *run, const ce_jscope *parent);
 void ce_jscope_set(ce_jrun *run, const ce_jscope *scope, const char *name, ce_jvalue value);
 
-/* `body` is the text that the body of the statement has printed, the value of CS_N_BODY_TEXT. */
+/* ce_jevaluate_body evaluates the filters of a block, where `body` is the text that the block has printed. */
 ce_jvalue ce_jevaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node);
 ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body);
-/* Makes the call that the node describes, with its arguments and the additional argument `caller` (CS_V_ABSENT:
- * none). */
+/* Makes the call that the node describes, with its arguments and the additional argument `caller`, which is CS_V_ABSENT
+ * if there is none. */
 ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode *call, ce_jvalue caller);
 
 /* Renders the body of a macro (render.c). */

@@ -1,5 +1,7 @@
-/* expression.c - parses expressions. The levels of precedence are Jinja's: filters bind tighter than any operator but
- * apply after a unary minus, and a power is grouped from the left. */
+/* expression.c - parses expressions.
+ *
+ * The levels of precedence are those of Jinja: filters bind tighter than any operator but apply after a unary minus,
+ * and a power is grouped from the left. */
 #include "parse.h"
 #include "functions.h"
 
@@ -139,7 +141,7 @@ static void parse_argument(ce_jparser *p, ce_jnode *call)
     ce_jparse_add(p, call, argument);
 }
 
-/* Reads arguments behind an opening parenthesis into `call`. */
+/* Reads the arguments behind an opening parenthesis and adds them to the node `call`. */
 static void parse_arguments(ce_jparser *p, ce_jnode *call)
 {
     while (!sees_operator(p, ")")) {
@@ -157,7 +159,7 @@ static ce_jnode *parse_call(ce_jparser *p, ce_jnode *on)
     return node;
 }
 
-/* Reads one index or slice. A part of a slice that is left out is NULL in `items`. */
+/* Reads one index or slice. If a part of the slice is left out, its element of `items` is NULL. */
 static ce_jnode *parse_index(ce_jparser *p, ce_jnode *on)
 {
     ce_jnode *parts[3] = { NULL };
@@ -211,8 +213,8 @@ static ce_jnode *parse_postfix(ce_jparser *p, ce_jnode *node)
     }
 }
 
-/* Looks up the name of a filter or test. An unknown name is refused here; inside a condition it is refused only when
- * the rendering reaches it. */
+/* Looks up the name of a filter or test. An unknown name is refused when the template is compiled; but inside a
+ * condition it is refused only if the rendering reaches it. */
 static void resolve(ce_jparser *p, ce_jnode *node)
 {
     bool filter = node->kind == CS_N_FILTER;
@@ -231,7 +233,7 @@ static ce_jnode *parse_filter(ce_jparser *p, ce_jnode *on)
     return node;
 }
 
-/* True if the next token begins an argument; a test may have one argument without parentheses. */
+/* True if the next token begins the argument of a test. A test may have one argument without parentheses. */
 static bool sees_test_argument(const ce_jparser *p)
 {
     static const char *const ends[] = { "else", "or", "and", "is" };
@@ -305,7 +307,7 @@ static ce_jnode *parse_unary(ce_jparser *p, bool filters)
     return filters ? parse_filters(p, node) : node;
 }
 
-/* The levels of binary operators; those of level 0 bind loosest. */
+/* The binary operators by level. The operators of level 0 bind loosest. */
 static const char *const levels[][5] = { { "+", "-" }, { "~" }, { "*", "/", "//", "%" }, { "**" } };
 enum { LEVELS = sizeof levels / sizeof *levels };
 

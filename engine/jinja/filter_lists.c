@@ -111,7 +111,8 @@ FILTER(batch)
 
 /* ---- order ---- */
 
-/* Sorts items by keys[i]; both are reordered. A binary insertion sort, which is stable. Each comparison counts as a step, so the work is bounded. */
+/* Sorts the items by keys[i], which belongs to items[i], and reorders both arrays. This is a binary insertion sort,
+ * which is stable. Each comparison counts as a step of the rendering, so the work is bounded. */
 static void sort_by_keys(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse)
 {
     for (size_t i = 1; i < count; i++) {
@@ -133,7 +134,7 @@ static void sort_by_keys(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t
     }
 }
 
-/* The key by which an item is compared: the item or its attribute, in lower case unless `cased` is true. */
+/* Returns the key by which an item is compared: the item or its attribute, in lower case unless `cased` is true. */
 static ce_jvalue key_of(ce_jrun *run, ce_jvalue item, ce_jvalue attribute, bool cased)
 {
     bool whole = attribute.kind == CS_V_ABSENT || attribute.kind == CS_V_NONE;
@@ -184,7 +185,7 @@ FILTER(unique)
     return list;
 }
 
-/* The item with the least key, or with the greatest if `sign` is -1. */
+/* Returns the item with the least key, or with the greatest key if `sign` is -1. */
 static ce_jvalue extreme(ce_jrun *run, ce_jvalue of, const ce_jvalue *given, int sign)
 {
     ce_jlist items = ce_jvalue_items(run, of);
@@ -242,8 +243,8 @@ FILTER(map)
     return list;
 }
 
-/* The items for which a test gives `wanted`; without a test, those whose truth is `wanted`. Argument `at` is the name
- * of the test. If `attribute` is true, the attribute that the first argument names is tested. */
+/* Returns the items for which a test results in `wanted`. If the arguments name no test, an item's truth is its result.
+ * If `attribute` is true, the first argument names the attribute that is tested; the next argument names the test. */
 static ce_jvalue choose(ce_jrun *run, ce_jvalue of, const ce_jarguments *all, bool attribute, bool wanted)
 {
     ce_jlist items = items_if_true(run, of);

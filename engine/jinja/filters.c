@@ -1,4 +1,4 @@
-/* filters.c - filters of single values and texts; filter_lists.c has the filters of lists. */
+/* filters.c - the filters of single values and texts; filter_lists.c has the filters of lists. */
 #include "filters.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ FILTER(lower)
     return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_LOWER);
 }
 
-/* Words begin after white space, a hyphen or an opening bracket; an apostrophe begins no word here, but it does in the
- * method title(). */
+/* The filter title. A word begins after white space, a hyphen or an opening bracket, but not after an apostrophe, as in
+ * the method title(). */
 FILTER(title)
 {
     ce_jvalue text = ce_jprint_text(run, self);
@@ -126,8 +126,8 @@ FILTER(format)
     return ce_jformat_percent(run, ce_jprint_text(run, self), values);
 }
 
-/* Puts blanks or a text in front of each line. The first line and empty lines stay as they are, unless an argument says
- * otherwise. */
+/* Puts blanks or a given text in front of each line. The first line and empty lines are not changed, unless an argument
+ * asks for it. */
 FILTER(indent)
 {
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };
@@ -158,7 +158,7 @@ FILTER(indent)
 
 /* ---- numbers ---- */
 
-/* Reads the whole text, without white space around it, as an integer. */
+/* Reads a text, without the white space around it, as an integer. Returns false if it is none. */
 static bool read_int(ce_jrun *run, ce_jvalue text, int base, int64_t *whole)
 {
     char *end;
@@ -208,8 +208,8 @@ FILTER(float_)
     return read ? ce_jvalue_float(real) : given[0].kind == CS_V_ABSENT ? ce_jvalue_float(0) : given[0];
 }
 
-/* The number is written with that many decimal digits and read back. glibc rounds exactly, and ties to even, as Python
- * does. */
+/* Rounds a number by writing it with the given count of decimal digits and reading it back. glibc rounds exactly, and
+ * ties to even, as Python does. */
 FILTER(round_)
 {
     char text[400];

@@ -1,4 +1,4 @@
-/* filters.h - declarations that filters.c and filter_lists.c share. */
+/* filters.h - the declarations that filters.c and filter_lists.c share. */
 #ifndef CS_JINJA_FILTERS_H
 #define CS_JINJA_FILTERS_H
 

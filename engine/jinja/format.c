@@ -1,4 +1,4 @@
-/* format.c - "%s" % values and "{}".format(values). */
+/* format.c - the formatting of texts: "%s" % values and "{}".format(values). */
 #include "functions.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 typedef struct {
     ce_jrun *run;
-    ce_jvalue values; /* a tuple, a dictionary or one value */
-    size_t next;      /* index of the next value of the tuple */
+    ce_jvalue values; /* values to write: a tuple, a dictionary or one value */
+    size_t next;      /* index in the tuple of the value that is formatted next */
 } percent;
 
 static ce_jvalue next_value(percent *p)
@@ -21,8 +21,8 @@ static ce_jvalue next_value(percent *p)
     return tuple ? p->values.list->items[p->next++] : (p->next++, p->values);
 }
 
-/* Reads "(name)" behind a percent sign, and sets *value to that member. Returns the number of bytes read; 0: there is
- * no name. */
+/* Reads "(name)" behind a percent sign, and sets *value to the member of that name. Returns the number of bytes read,
+ * which is 0 if there is no name. */
 static size_t read_key(percent *p, const char *text, size_t size, ce_jvalue *value)
 {
     const char *end = size > 0 && text[0] == '(' ? memchr(text, ')', size) : NULL;
@@ -48,7 +48,7 @@ static void put_padded(ce_text *to, ce_jvalue text, int width, bool left)
         ce_unicode_append(to, " ", 1);
 }
 
-/* Writes one value by a conversion such as "%-5.2f", whose flags, width and precision are `spec`. */
+/* Writes one value by a conversion such as "%-5.2f". `spec` has the flags, width and precision. */
 static void convert(ce_jrun *run, ce_text *to, const char *spec, char letter, ce_jvalue value)
 {
     char format[40], text[512];
@@ -79,7 +79,7 @@ static void convert(ce_jrun *run, ce_text *to, const char *spec, char letter, ce
     ce_unicode_append(to, text, (size_t)used);
 }
 
-/* Reads flags, width and precision, each of at most two digits, into `spec`; returns the number of bytes. */
+/* Reads flags, width and precision, of at most two digits each, into `spec`. Returns the number of bytes read. */
 static size_t read_spec(ce_jrun *run, const char *text, size_t size, char spec[16])
 {
     size_t used = 0, digits = 0;
@@ -97,7 +97,8 @@ static size_t read_spec(ce_jrun *run, const char *text, size_t size, char spec[1
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values)
 {
     percent p = { run, values, 0 };
-    /* `to` stays valid: a buffer that is captured inside is complete before the next byte is appended to this one. */
+    /* `to` stays valid while other buffers are open: each of them is complete before the next byte is appended to
+     * `to`. */
     ce_text *to = ce_jrun_capture(run);
     for (size_t at = 0; at < format.size; at++) {
         char spec[16];

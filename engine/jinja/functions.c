@@ -19,7 +19,7 @@ const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *
     return NULL;
 }
 
-/* Splits the entry's parameters into names; returns their number. */
+/* Splits the parameters of an entry into names. Returns the number of names. */
 static size_t split_names(const char *parameters, char names[CS_JINJA_PARAMETERS][24])
 {
     size_t count = 0;
@@ -132,7 +132,7 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
     (void)self, (void)all;
     if (format.size == 0)
         return format;
-    format = ce_jvalue_copy(run, format.bytes, format.size); /* ends with NUL */
+    format = ce_jvalue_copy(run, format.bytes, format.size); /* The copy ends with a NUL. */
     if (!localtime_r(&run->now, &local))
         ce_jrun_fail(run, "the clock's time is not one of the calendar");
     size_t size = strftime(text, sizeof text, format.bytes, &local); // NOLINT: the template gives the format
@@ -143,7 +143,7 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
 
 static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 {
-    enum { MOST = 100000 }; /* the limit of Jinja's sandbox */
+    enum { MOST = 100000 }; /* Jinja's sandbox has the same limit. */
     (void)self, (void)all;
     bool one = given[1].kind == CS_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);
@@ -162,7 +162,7 @@ static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, con
     return list;
 }
 
-/* Adds the members of `from`: a dictionary, or a list of pairs of a key and a value. */
+/* Adds the members of `from` to a dictionary. `from` is a dictionary, or a list of pairs of a key and a value. */
 static void add_members(ce_jrun *run, ce_jdict *to, ce_jvalue from)
 {
     if (from.kind == CS_V_DICT) {

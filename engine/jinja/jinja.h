@@ -1,10 +1,10 @@
-/* jinja.h - evaluates the language of chat templates: Jinja as transformers sets it up (sandboxed and immutable, with
- * trim_blocks, lstrip_blocks, loop controls, {% generation %}, tojson, raise_exception and strftime_now).
+/* jinja.h - evaluates the language of chat templates.
  *
- * A template reads nothing but its variables and the clock. A part of the language that this evaluator lacks (include,
- * extends, import, some filters) is refused by name and line when the template is compiled. A filter or test inside a
- * condition is refused only when the rendering reaches it. A rendering that takes too many steps, too much memory or
- * too deep a recursion fails. */
+ * The language is Jinja as transformers sets it up: sandboxed and immutable, with trim_blocks, lstrip_blocks, loop
+ * controls, {% generation %}, tojson, raise_exception and strftime_now. A template reads nothing but its variables and
+ * the clock. A part of the language that this evaluator lacks (include, extends, import, some filters) is refused by
+ * name and line when the template is compiled. But inside a condition an unknown filter or test is refused only if the
+ * rendering reaches it. A rendering that takes too many steps, too much memory or too deep a recursion fails. */
 #ifndef CS_JINJA_JINJA_H
 #define CS_JINJA_JINJA_H
 
@@ -13,27 +13,28 @@
 
 #include <time.h>
 
-typedef struct ce_jinja ce_jinja; /* a compiled template; immutable, so threads may share it */
+typedef struct ce_jinja ce_jinja; /* a compiled template, which is immutable, so that threads may share it */
 
 typedef struct {
     size_t from, to;
 } ce_jinja_span;
 
-/* The caller sets it to zero before the first use; a rendering replaces its contents. */
+/* The result of a rendering. The caller zeroes it before the first use; each rendering replaces its contents. */
 typedef struct {
-    ce_text text;             /* valid UTF-8 */
+    ce_text text;             /* text, which is valid UTF-8 */
     ce_jinja_span *generated; /* (count) byte ranges of the text that {% generation %} blocks have written */
     size_t count, room;
 } ce_jinja_output;
 
-/* Compiles UTF-8 source. CS_BAD_FILE: a syntax error; CS_UNSUPPORTED: a part of the language that this evaluator lacks.
- * The message begins with "line N: ". */
+/* Compiles UTF-8 source. Returns CS_BAD_FILE for a syntax error, and CS_UNSUPPORTED for a part of the language that
+ * this evaluator lacks. The message begins with "line N: ". */
 cs_status ce_jinja_compile(ce_jinja **compiled, const char *source, size_t size);
 void ce_jinja_free(ce_jinja *compiled); /* accepts NULL */
 
-/* Renders with the members of the object `variables`; strftime_now gives `now` in local time. CS_BAD_FILE: the template
- * called raise_exception, and the message is the text that it gave; or the template did something for which Python
- * would raise an exception, or went beyond a limit, and the message begins with "line N: ". */
+/* Renders a template with the members of the object `variables`. strftime_now gives `now` in local time. Returns
+ * CS_BAD_FILE if the template called raise_exception; the message is then the text that the template gave. Returns
+ * CS_BAD_FILE too if Python would raise an exception, or if a limit was exceeded; the message then begins with "line N:
+ * ". */
 cs_status ce_jinja_render(const ce_jinja *compiled, const json_t *variables, time_t now, ce_jinja_output *output);
 void ce_jinja_output_free(ce_jinja_output *output);
 

@@ -10,7 +10,7 @@ typedef struct {
     size_t size, at;
     ce_jtoken *tokens;
     size_t count, room;
-    char open[CS_JINJA_DEPTH]; /* the open brackets of an expression */
+    char open[CS_JINJA_DEPTH]; /* brackets of an expression that are open */
     int depth;
 } lexer;
 
@@ -37,7 +37,7 @@ static void push(lexer *l, ce_jtoken_kind kind, ce_jvalue value)
     l->tokens[l->count++] = (ce_jtoken){ kind, l->run->line, value };
 }
 
-/* Advances to offset `to`, and counts the lines on the way. */
+/* Advances to the offset `to`, and counts the lines in between. */
 static void advance(lexer *l, size_t to)
 {
     for (; l->at < to; l->at++)
@@ -53,9 +53,9 @@ static void skip_space(lexer *l)
 
 /* ---- text between tags ---- */
 
-/* Returns where the text [from, to) before a tag ends after white space is removed. The sign '-' in the tag removes all
- * white space before the tag, and '+' none. Without a sign, blanks between the beginning of the line and a block or
- * comment are removed. */
+/* Returns the end of the text [from, to) before a tag, after white space is removed. The sign '-' in the tag removes
+ * all white space before the tag, and '+' removes none. If the tag has no sign, blanks between the beginning of the
+ * line and a block or comment are removed. */
 static size_t strip_before(const lexer *l, size_t from, size_t to, char sign, bool is_print)
 {
     size_t left, line = to;
@@ -85,7 +85,7 @@ static char sign_at(const lexer *l, size_t at)
     return sign == '-' || sign == '+' ? sign : '\0';
 }
 
-/* Pushes the text from l->at up to the tag at `tag`, and advances behind the opening and the sign of the tag. */
+/* Adds a token of the text from l->at up to the tag at `tag`. Advances behind the tag's opening characters and sign. */
 static void push_data(lexer *l, size_t tag)
 {
     char sign = tag < l->size ? sign_at(l, tag + 2) : '+';
@@ -104,7 +104,7 @@ static size_t find_tag(const lexer *l)
     return l->size;
 }
 
-/* Advances behind the end of a block or comment. This end is at `end`; `sign` is the sign before it, or 0. */
+/* Advances behind the end of a block or comment, which is at `end`. `sign` is the sign before this end, or 0. */
 static void end_tag(lexer *l, size_t end, char sign)
 {
     advance(l, end + 2);
@@ -145,7 +145,7 @@ static size_t lone_tag(const lexer *l, size_t tag, const char *word, char *sign)
     return sees(l, at, "%}") ? at : 0;
 }
 
-/* Reads {% raw %}...{% endraw %} if it begins at `tag`. */
+/* Reads {% raw %}...{% endraw %} if it begins at `tag`, and returns true then. */
 static bool read_raw(lexer *l, size_t tag)
 {
     char sign;
@@ -199,8 +199,8 @@ static size_t skip_digits(const lexer *l, size_t at)
     return at;
 }
 
-/* A number has a fraction or an exponent only if digits follow. After a point, as in "m.0.role", a number is an index
- * and has neither. */
+/* Returns the end of a number. It has a fraction or an exponent only if digits follow. After a point, as in "m.0.role",
+ * a number is an index and has neither. */
 static size_t end_of_float(const lexer *l)
 {
     size_t at = skip_digits(l, l->at);
@@ -234,7 +234,7 @@ static void read_number(lexer *l)
     push(l, CS_T_NUMBER, ce_jvalue_float(strtod(text, NULL)));
 }
 
-/* Reads up to `most` digits of an escape sequence; false: there are fewer than `least`. */
+/* Reads up to `most` digits of an escape sequence. Returns false if there are fewer than `least`. */
 static bool read_digits(lexer *l, size_t end, int base, int least, int most, int32_t *point)
 {
     int count = 0;
@@ -246,7 +246,7 @@ static bool read_digits(lexer *l, size_t end, int base, int least, int most, int
     return count >= least;
 }
 
-/* Appends the character that an escape sequence stands for in Python. An unknown sequence keeps its backslash. */
+/* Appends the character that an escape sequence means in Python. An unknown sequence is appended with its backslash. */
 static void read_escape(lexer *l, size_t end, ce_text *to)
 {
     static const char letters[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
@@ -361,7 +361,7 @@ static void read_expression(lexer *l, bool is_print)
     }
 }
 
-/* CR LF and CR become LF, and one line break at the end is dropped. */
+/* Copies the source. CR LF and CR become LF, and one line break at the end is dropped. */
 static char *normalize(ce_jrun *run, const char *source, size_t *size)
 {
     char *copy = ce_jrun_alloc(run, *size + 1);

@@ -7,12 +7,12 @@
 typedef enum {
     CS_T_END,
     CS_T_DATA,  /* text between tags, or inside {% raw %} */
-    CS_T_PRINT, /* {{ */
+    CS_T_PRINT, /* characters {{ */
     CS_T_PRINT_END,
-    CS_T_BLOCK, /* {% */
+    CS_T_BLOCK, /* characters {% */
     CS_T_BLOCK_END,
     CS_T_NAME,
-    CS_T_TEXT, /* a literal */
+    CS_T_TEXT, /* a literal text */
     CS_T_NUMBER,
     CS_T_OPERATOR
 } ce_jtoken_kind;
@@ -20,11 +20,11 @@ typedef enum {
 typedef struct {
     ce_jtoken_kind kind;
     int line;
-    ce_jvalue value; /* the number, or a text: the data, the name, the literal's value or the operator */
+    ce_jvalue value; /* number; or a text: the data, the name, the value of the literal, or the operator */
 } ce_jtoken;
 
-/* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed as trim_blocks,
- * lstrip_blocks and the signs in the tags say. */
+/* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed by the rules of
+ * trim_blocks, lstrip_blocks and the signs in the tags. */
 ce_jtoken *ce_jlexer_split(ce_jrun *run, const char *source, size_t size);
 
 #endif

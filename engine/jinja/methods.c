@@ -51,7 +51,7 @@ METHOD(copy)
 {
     (void)run;
     UNUSED(all);
-    return self; /* a dictionary is never changed */
+    return self; /* The copy is the dictionary itself, which never changes. */
 }
 
 /* ---- lists ---- */
@@ -74,7 +74,7 @@ METHOD(index_in_list)
     ce_jrun_fail(run, "the value is not in list");
 }
 
-/* Methods that change their object are not in these tables: a call of such a method fails, and `is defined` is false
+/* Methods that change their object are not in these tables. A call of such a method fails, and `is defined` is false
  * for it. */
 const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name)
 {

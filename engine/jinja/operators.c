@@ -12,7 +12,7 @@ static ce_jvalue concatenate(ce_jrun *run, ce_jvalue a, ce_jvalue b)
     return ce_jrun_captured(run);
 }
 
-/* If one operand is markup, the other is escaped. */
+/* Joins two texts. If one of them is markup, the other is escaped. */
 static ce_jvalue add_texts(ce_jrun *run, ce_jvalue a, ce_jvalue b)
 {
     bool markup = a.form == CS_F_MARKUP || b.form == CS_F_MARKUP;
@@ -69,7 +69,7 @@ _Noreturn static void overflow(ce_jrun *run, const char *operator)
     ce_jrun_unsupported(run, "not supported: an integer above 2^63, as the result of %s", operator);
 }
 
-/* Integer division that rounds towards minus infinity. */
+/* Divides integers and rounds towards minus infinity. */
 static int64_t floor_divide(int64_t a, int64_t b)
 {
     int64_t quotient = a / b;
@@ -85,7 +85,7 @@ static ce_jvalue whole_power(ce_jrun *run, int64_t a, int64_t b)
         ce_jrun_step(run, 1);
         if (__builtin_mul_overflow(power, a, &power))
             overflow(run, "**");
-        if (a >= -1 && a <= 1) /* the powers of -1, 0 and 1 repeat */
+        if (a >= -1 && a <= 1) /* The powers of -1, 0 and 1 repeat, so large exponents are allowed. */
             return ce_jvalue_int(a == -1 && b % 2 == 0 ? 1 : a);
     }
     return ce_jvalue_int(power);

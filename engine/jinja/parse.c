@@ -11,7 +11,7 @@ ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind)
     return node;
 }
 
-/* The capacity of a list is the smallest power of two that is at least 4 and holds the items. */
+/* Adds an item to a list, whose capacity is the smallest power of two that is at least 4 and holds the items. */
 void ce_jparse_add(ce_jparser *p, ce_jnode *list, ce_jnode *item)
 {
     size_t count = list->count;
@@ -56,7 +56,7 @@ const char *ce_jparse_name(ce_jparser *p)
 {
     if (p->next->kind != CS_T_NAME)
         ce_jparse_unexpected(p);
-    return p->next++->value.bytes; /* the lexer has put a NUL behind the name */
+    return p->next++->value.bytes; /* The lexer has put a NUL behind the name. */
 }
 
 /* ---- statements ---- */
@@ -73,7 +73,7 @@ static ce_jnode *parse_until(ce_jparser *p, const char *end)
     return body;
 }
 
-/* Parses what follows "if" or "elif". */
+/* Parses what follows the word "if" or "elif". */
 static void parse_if(ce_jparser *p, ce_jnode *node)
 {
     static const char *const ends[] = { "elif", "else", "endif", NULL };
@@ -153,7 +153,7 @@ static void parse_parameters(ce_jparser *p, ce_jnode *node)
 }
 
 /* Parses the body of a macro. The loops around the definition do not count inside the body. The names that the body
- * uses tell which further arguments the macro takes. */
+ * reads decide whether the macro takes varargs, kwargs and caller. */
 static void parse_macro_body(ce_jparser *p, ce_jnode *node, const char *end)
 {
     int loops = p->loops;
@@ -257,8 +257,8 @@ static bool sees_end(const ce_jparser *p, const char *const *ends)
     return false;
 }
 
-/* Parses the statements up to a tag whose name is in `ends`; that name is the next token afterwards. At the top level
- * `ends` is empty: ends[0] is NULL. */
+/* Parses the statements up to a tag whose name is in `ends`. That name is the next token afterwards. At the top level
+ * ends[0] is NULL, because the list is empty. */
 static ce_jnode *parse_body(ce_jparser *p, const char *const *ends)
 {
     ce_jnode *first = NULL, **last = &first;
@@ -290,7 +290,8 @@ static ce_jnode *parse_body(ce_jparser *p, const char *const *ends)
 
 ce_jnode *ce_jparse_template(ce_jrun *run, const char *source, size_t size)
 {
-    static const char *const ends[] = { NULL }; /* no tag ends the body, only the end of the template */
+    /* The list is empty: the body ends with the template, not with a tag. */
+    static const char *const ends[] = { NULL };
     ce_jparser p = { .run = run, .next = ce_jlexer_split(run, source, size) };
     return parse_body(&p, ends);
 }

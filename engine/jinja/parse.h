@@ -1,4 +1,5 @@
-/* parse.h - declarations that the two halves of the parser share (parse.c: statements; expression.c: expressions). */
+/* parse.h - the declarations that the two halves of the parser share (parse.c: statements; expression.c:
+ * expressions). */
 #ifndef CS_JINJA_PARSE_H
 #define CS_JINJA_PARSE_H
 
@@ -8,31 +9,31 @@
 typedef struct {
     ce_jrun *run;
     const ce_jtoken *next;
-    /* Number of {% if %} and conditional expressions around the next token. Inside these, an unknown filter or test is
-     * refused only when the rendering reaches it. */
+    /* The number of {% if %} and conditional expressions around the next token. If it is not 0, an unknown filter or
+     * test is refused only if the rendering reaches it. */
     int conditions;
-    int loops;     /* the number of {% for %} around the next token */
-    unsigned uses; /* CS_USES_*: names that the enclosing macro has read so far */
+    int loops;     /* number of {% for %} around the next token */
+    unsigned uses; /* CS_USES_* for the names that the body of the enclosing macro has read so far */
 } ce_jparser;
 
 ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind);
 void ce_jparse_add(ce_jparser *p, ce_jnode *list, ce_jnode *item);
 bool ce_jparse_sees(const ce_jparser *p, ce_jtoken_kind kind, const char *text);
-/* If the next token is this one, skips it and returns true. */
+/* If the next token is of this kind and text, skips it and returns true. */
 bool ce_jparse_skip(ce_jparser *p, ce_jtoken_kind kind, const char *text);
-/* Skips the next token, which must be this one; any other token fails. */
+/* Skips the next token, which must be of this kind and text. Any other token is a syntax error. */
 void ce_jparse_expect(ce_jparser *p, ce_jtoken_kind kind, const char *text);
 const char *ce_jparse_name(ce_jparser *p);
 _Noreturn void ce_jparse_unexpected(const ce_jparser *p);
 
 ce_jnode *ce_jexpression(ce_jparser *p);
-/* An expression, or a tuple of expressions without parentheses. If `condition` is false, the word "if" ends the
+/* Parses an expression, or a tuple of expressions without parentheses. If `condition` is false, the word "if" ends the
  * expression. */
 ce_jnode *ce_jexpression_tuple(ce_jparser *p, bool condition);
-/* A name, or a tuple of names, or with `attribute` also name.attribute. */
+/* Parses a name, or a tuple of names. If `attribute` is true, it may also be name.attribute. */
 ce_jnode *ce_jexpression_target(ce_jparser *p, bool attribute);
 ce_jnode *ce_jexpression_call(ce_jparser *p);
-/* The filters of a block, "trim | upper", applied to `on`. */
+/* Parses the filters of a block, such as "trim | upper", which are applied to `on`. */
 ce_jnode *ce_jexpression_filters(ce_jparser *p, ce_jnode *on);
 
 #endif

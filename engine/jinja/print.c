@@ -12,7 +12,7 @@ static void put(ce_text *to, const char *text)
     ce_unicode_append(to, text, strlen(text));
 }
 
-/* Writes the fewest digits that read back as the same number, in Python's form. */
+/* Writes a number in Python's form, with the fewest digits that read back as the same number. */
 static void put_float(ce_text *to, double real)
 {
     char digits[40], text[64];
@@ -165,7 +165,7 @@ void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value)
         return;
     case CS_V_NAMESPACE:
         put(to, "<Namespace ");
-        ce_jrun_enter(run); /* a namespace may hold itself */
+        ce_jrun_enter(run); /* The depth of recursion is counted, because a namespace may contain itself. */
         put_repr_dict(run, to, value.dict);
         ce_jrun_leave(run);
         put(to, ">");
@@ -233,7 +233,7 @@ static void put_json_key(ce_jrun *run, ce_text *to, ce_jvalue key, const ce_jpri
     put(to, quoted ? "" : "\"");
 }
 
-/* Writes the indices of the dictionary's members in the order of their keys. */
+/* Writes the indices of a dictionary's members to `order`, sorted by the members' keys. */
 static void sort_keys(ce_jrun *run, const ce_jdict *dict, size_t *order)
 {
     for (size_t i = 0; i < dict->count; i++) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct ce_jinja {
-    ce_jrun memory; /* the memory of the syntax tree */
+    ce_jrun memory; /* memory that holds the syntax tree */
     const ce_jnode *first;
 };
 
@@ -20,7 +20,7 @@ static void print(ce_jrun *run, ce_jvalue value)
     ce_jprint_str(run, &run->out[run->captures], value);
 }
 
-/* Renders a body in a scope of its own, and returns its text. */
+/* Renders a body in a scope of its own, and returns the text that it prints. */
 static ce_jvalue capture(ce_jrun *run, const ce_jscope *scope, const ce_jnode *body)
 {
     const ce_jscope *inside = ce_jscope_inside(run, scope);
@@ -117,8 +117,8 @@ static bool is_parameter(const ce_jnode *macro, const char *name)
     return false;
 }
 
-/* Sets those of varargs, kwargs and caller that the macro uses. Arguments that fit neither a parameter nor one of these
- * fail. */
+/* Sets those of varargs, kwargs and caller that the macro uses. It is an error if an argument belongs neither to a
+ * parameter nor to one of these names. */
 static void set_further(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
 {
     ce_jvalue rest = ce_jvalue_list(run, CS_F_TUPLE, 0), words = ce_jvalue_dict(run);
@@ -165,8 +165,9 @@ static void render_with(ce_jrun *run, const ce_jscope *scope, const ce_jnode *no
     *next = render(run, inside, node->body);
 }
 
-/* The span begins at the end of the template's own output. That output does not contain the text of a macro before the
- * macro ends; the span is then the same as in transformers. */
+/* Renders a {% generation %} block and records the range of its text, from the end of the template's own output on.
+ * Inside a macro this range differs from the final one, because the text of a macro is output when the macro ends.
+ * transformers records the same range. */
 static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
     ce_jinja_output *output = run->output;

@@ -4,50 +4,51 @@
 
 #include "value.h"
 
-/* Kinds of nodes. The comment behind a kind lists the members of ce_jnode that it uses. */
+/* Kinds of nodes. The comment behind a kind names the members of ce_jnode that this kind uses. */
 typedef enum {
-    /* statements; `next` is the statement that follows */
-    CS_N_DATA,         /* value */
-    CS_N_PRINT,        /* a: what */
-    CS_N_IF,           /* a: condition; body; other */
-    CS_N_FOR,          /* target; a: the value whose items are visited; b: filter or NULL; body; other */
-    CS_N_SET,          /* target; a: value */
-    CS_N_SET_BLOCK,    /* target; b: filters of a CS_N_BODY_TEXT, or NULL; body */
-    CS_N_MACRO,        /* name; items: parameters (CS_N_PARAMETER); body */
-    CS_N_CALL_BLOCK,   /* a: call; items: parameters; body */
-    CS_N_FILTER_BLOCK, /* b: filters of a CS_N_BODY_TEXT; body */
-    CS_N_WITH,         /* items: CS_N_SET; body */
-    CS_N_GENERATION,   /* body */
+    /* These kinds are statements; the member `next` is the statement that follows. */
+    CS_N_DATA,         /* uses value */
+    CS_N_PRINT,        /* uses a (what is printed) */
+    CS_N_IF,           /* uses a (the condition), body and other */
+    CS_N_FOR,          /* uses target, a (the value whose items are visited), b (a filter or NULL), body and other */
+    CS_N_SET,          /* uses target and a (the value) */
+    CS_N_SET_BLOCK,    /* uses target, b (the filters of a CS_N_BODY_TEXT, or NULL) and body */
+    CS_N_MACRO,        /* uses name, items (the parameters, CS_N_PARAMETER) and body */
+    CS_N_CALL_BLOCK,   /* uses a (the call), items (the parameters) and body */
+    CS_N_FILTER_BLOCK, /* uses b (the filters of a CS_N_BODY_TEXT) and body */
+    CS_N_WITH,         /* uses items (nodes CS_N_SET) and body */
+    CS_N_GENERATION,   /* uses body */
     CS_N_BREAK,
     CS_N_CONTINUE,
-    /* expressions */
-    CS_N_CONSTANT,  /* value */
-    CS_N_BODY_TEXT, /* the text that the body of the enclosing block has printed */
-    CS_N_NAME,      /* name */
-    CS_N_LIST,      /* items */
-    CS_N_TUPLE,     /* items */
-    CS_N_DICT,      /* items: keys and values in turn */
-    CS_N_ATTRIBUTE, /* a; name */
-    CS_N_ITEM,      /* a; b: the index */
-    CS_N_SLICE,     /* a; items: from, to and step, each may be NULL */
-    CS_N_CALL,      /* a: what is called; items: arguments (CS_N_ARGUMENT) */
-    CS_N_FILTER,    /* a; name; entry; items: arguments */
-    CS_N_TEST,      /* a; name; entry; items: arguments */
-    CS_N_NOT,       /* a */
-    CS_N_NEGATIVE,  /* a */
-    CS_N_POSITIVE,  /* a */
-    CS_N_BINARY,    /* name: the operator; a; b */
-    CS_N_AND,       /* a; b */
-    CS_N_OR,        /* a; b */
-    CS_N_COMPARE,   /* a; items: further operands, each with the operator in `name` (CS_N_OPERAND) */
-    CS_N_CONDITION, /* a if b else other; other may be NULL */
-    /* parts */
-    CS_N_PARAMETER, /* name; a: default or NULL */
-    CS_N_ARGUMENT,  /* name or NULL; a: value; `*a` and `**a` have the names "*" and "**" */
-    CS_N_OPERAND    /* name: the operator; a */
+    /* These kinds are expressions. */
+    CS_N_CONSTANT,  /* uses value */
+    CS_N_BODY_TEXT, /* text that the body of the enclosing block has printed; uses no member */
+    CS_N_NAME,      /* uses name */
+    CS_N_LIST,      /* uses items */
+    CS_N_TUPLE,     /* uses items */
+    CS_N_DICT,      /* uses items (keys and values in turn) */
+    CS_N_ATTRIBUTE, /* uses a and name */
+    CS_N_ITEM,      /* uses a and b (the index) */
+    CS_N_SLICE,     /* uses a and items (from, to and step, each of which may be NULL) */
+    CS_N_CALL,      /* uses a (what is called) and items (the arguments, CS_N_ARGUMENT) */
+    CS_N_FILTER,    /* uses a, name, entry and items (the arguments) */
+    CS_N_TEST,      /* uses a, name, entry and items (the arguments) */
+    CS_N_NOT,       /* uses a */
+    CS_N_NEGATIVE,  /* uses a */
+    CS_N_POSITIVE,  /* uses a */
+    CS_N_BINARY,    /* uses name (the operator), a and b */
+    CS_N_AND,       /* uses a and b */
+    CS_N_OR,        /* uses a and b */
+    CS_N_COMPARE,   /* uses a and items (the further operands with their operators, CS_N_OPERAND) */
+    CS_N_CONDITION, /* expression `a if b else other`, where `other` may be NULL */
+    /* These kinds are parts of other nodes. */
+    CS_N_PARAMETER, /* uses name and a (the default or NULL) */
+    /* uses name, which may be NULL, and a (the value); the arguments `*a` and `**a` have the names "*" and "**" */
+    CS_N_ARGUMENT,
+    CS_N_OPERAND /* uses name (the operator) and a */
 } ce_jnode_kind;
 
-/* Names that make a macro take further arguments. */
+/* Names that, in the body of a macro, make it take further arguments. */
 enum { CS_USES_CALLER = 1, CS_USES_VARARGS = 2, CS_USES_KWARGS = 4 };
 
 typedef struct ce_jnode ce_jnode;
@@ -59,11 +60,11 @@ struct ce_jnode {
     ce_jnode *a, *b, *target, *body, *other, *next;
     ce_jnode **items;
     size_t count;
-    const void *entry; /* the entry of a filter or test; NULL: the name is unknown, and evaluating the node fails */
-    unsigned uses;     /* of a macro: CS_USES_* */
+    const void *entry; /* entry of a filter or test; if NULL, the name is unknown, and evaluating the node fails */
+    unsigned uses;     /* CS_USES_* of a macro */
 };
 
-/* Parses a template; returns its first statement, NULL for an empty template. */
+/* Parses a template. Returns its first statement, or NULL if the template is empty. */
 ce_jnode *ce_jparse_template(ce_jrun *run, const char *source, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests.c - the tests of templates: what may follow `is`. */
+/* tests.c - the tests of templates, which are the names that may follow the word `is`. */
 #include "functions.h"
 
 #define TEST(name) static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
@@ -26,7 +26,8 @@ static int64_t remainder_of(ce_jrun *run, ce_jvalue value, ce_jvalue by)
     return divisor == -1 ? 0 : whole_of(run, value) % divisor;
 }
 
-/* True if the text has a letter with case, and a change to the case `which` leaves the text as it is. */
+/* True if the text has a letter with upper and lower case, and if changing it to the case `which` does not change
+ * it. */
 static bool has_case(ce_jrun *run, ce_jvalue value, ce_unicode_case which)
 {
     bool cased = false;

@@ -1,4 +1,4 @@
-/* text_methods.c - methods of texts. */
+/* text_methods.c - the methods of texts. */
 #include "functions.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
     static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 #define UNUSED(all) (void)given, (void)all
 
-/* A part of a text; it has the same form (plain or markup). */
+/* Returns a part of a text. The part has the form of the text (plain or markup). */
 static ce_jvalue part(ce_jvalue text, size_t from, size_t to)
 {
     text.bytes += from;
@@ -116,7 +116,7 @@ METHOD(rstrip)
 
 /* ---- searching ---- */
 
-/* Byte offset of `what` in text[from, to); -1: none. */
+/* Returns the offset in bytes of `what` in text[from, to), or -1 if it does not occur there. */
 static int64_t find_in(ce_jrun *run, ce_jvalue text, ce_jvalue what, size_t from, size_t to)
 {
     ce_jrun_step(run, 1 + (to - from) / 64);
@@ -180,7 +180,7 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
            (what.size == 0 || memcmp(text.bytes + (at_start ? 0 : text.size - what.size), what.bytes, what.size) == 0);
 }
 
-/* `what` is a text, or a tuple of texts. */
+/* True if the text begins (`at_start`) or ends with the text `what`, or with one of the texts if `what` is a tuple. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
     if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)
@@ -230,7 +230,7 @@ ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new
         ce_unicode_append(to, text.bytes + from, (size_t)at - from);
         ce_unicode_append(to, new.bytes, new.size);
         from = (size_t)at + old.size;
-        if (old.size == 0) { /* the new text is put before each character and at the end */
+        if (old.size == 0) { /* The new text is put before each character and at the end. */
             if (from < text.size)
                 ce_unicode_point(text.bytes, text.size, from, &width);
             ce_unicode_append(to, text.bytes + from, from < text.size ? width : 0);
@@ -347,7 +347,7 @@ METHOD(rpartition)
     return three(run, part(self, 0, (size_t)at), by, part(self, (size_t)at + by.size, self.size));
 }
 
-/* True for Python's line boundaries. The pair CR LF counts as one boundary. */
+/* True for the characters that are line boundaries in Python. The pair CR LF counts as one boundary. */
 static bool is_line_break(int32_t point)
 {
     return (point >= '\n' && point <= '\r') || (point >= 0x1c && point <= 0x1e) || point == 0x85 || point == 0x2028 ||
@@ -395,7 +395,8 @@ METHOD(format)
     return ce_jformat_braces(run, self, all);
 }
 
-/* Python's methods "is...": true if the text is not empty and all its characters are of this kind. */
+/* Computes Python's methods "is...": true if the text is not empty and the function `is` is true for all its
+ * characters. */
 static ce_jvalue all_points(ce_jvalue text, bool (*is)(int32_t point))
 {
     bool found = text.size > 0;

@@ -1,4 +1,4 @@
-/* value.c - values of a template, which behave as Python's, and the memory they are in. */
+/* value.c - the values of a template, which behave as those of Python, and the memory of a rendering. */
 #include "value.h"
 #include "base/must.h"
 
@@ -25,7 +25,7 @@ static void fail(ce_jrun *run, cs_status status, const char *format, va_list lis
 {
     char message[1024];
     vsnprintf(message, sizeof message, format, list);
-    message[ce_unicode_valid(message, strlen(message))] = '\0'; /* cuts off a character that is not complete */
+    message[ce_unicode_valid(message, strlen(message))] = '\0'; /* A character that is not complete is cut off. */
     run->status = ce_fail(status, "line %d: %s", run->line, message);
 }
 
@@ -318,7 +318,7 @@ int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operat
         return (x > y) - (x < y);
     if (ce_jvalue_is_number(a) && ce_jvalue_is_number(b))
         return (ce_jvalue_number(a) > ce_jvalue_number(b)) - (ce_jvalue_number(a) < ce_jvalue_number(b));
-    if (a.kind == CS_V_TEXT && b.kind == CS_V_TEXT) { /* the order of UTF-8 bytes is that of code points */
+    if (a.kind == CS_V_TEXT && b.kind == CS_V_TEXT) { /* The order of UTF-8 bytes is that of code points. */
         int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
         return order ? order : (a.size > b.size) - (a.size < b.size);
     }

@@ -1,7 +1,8 @@
-/* value.h - values of a template, which behave as Python's, and the memory they are in.
+/* value.h - the values of a template, which behave as those of Python, and the memory of a rendering.
  *
- * All memory of a compilation or a rendering comes from one arena and is freed with it, so no code frees a value, and a
- * failure leaves by longjmp (ce_jrun_fail). Namespaces can be changed; all other values are immutable. */
+ * All memory of a compilation or a rendering comes from one arena and is freed with it, so no value is freed by itself.
+ * A failure leaves the compilation or rendering by longjmp (ce_jrun_fail). Namespaces can be changed; all other values
+ * are immutable. */
 #ifndef CS_JINJA_VALUE_H
 #define CS_JINJA_VALUE_H
 
@@ -19,7 +20,7 @@ typedef enum {
     CS_V_UNDEFINED,
     CS_V_NONE,
     CS_V_BOOL,
-    CS_V_INT, /* 64 bits; an operation whose result overflows fails */
+    CS_V_INT, /* an integer of 64 bits; an operation whose result overflows fails */
     CS_V_FLOAT,
     CS_V_TEXT,
     CS_V_LIST,
@@ -29,8 +30,8 @@ typedef enum {
     CS_V_LOOP
 } ce_jkind;
 
-/* Variants of a kind of value. CS_F_MARKUP: a text that is escaped already. The others: kinds of lists, which print or
- * compare differently. */
+/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. CS_F_TUPLE and the following ones are
+ * kinds of lists, which print or compare differently. */
 typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
 
 typedef struct ce_jlist ce_jlist;
@@ -46,7 +47,7 @@ typedef struct {
         int64_t whole;
         double real;
         struct {
-            const char *bytes; /* valid UTF-8; of an undefined value, why it is undefined */
+            const char *bytes; /* valid UTF-8; for an undefined value, the reason why it is undefined */
             size_t size;
         };
         ce_jlist *list;
@@ -61,7 +62,7 @@ struct ce_jlist {
     size_t count, room;
 };
 
-/* The members are in the order in which their keys were first added. */
+/* A dictionary. Its members are in the order in which their keys were first added. */
 struct ce_jdict {
     ce_jvalue *keys, *values;
     size_t count, room;
@@ -69,34 +70,36 @@ struct ce_jdict {
 
 typedef struct ce_jchunk ce_jchunk;
 
-enum { CS_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of calls of macros */
+enum { CS_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of nested calls of macros */
 
 typedef struct {
     jmp_buf trap;
-    cs_status status; /* of the failure */
+    cs_status status; /* status of the failure */
     ce_jchunk *chunks;
-    size_t bytes;  /* allocated */
-    int64_t steps; /* taken */
+    size_t bytes;  /* number of bytes allocated so far */
+    int64_t steps; /* number of steps taken so far */
     int line, depth;
     time_t now;
-    ce_text out[CS_JINJA_DEPTH + 1]; /* [0]: the template's output; others: texts captured inside it */
+    /* out[0] is the template's output; the others are texts that are captured inside it */
+    ce_text out[CS_JINJA_DEPTH + 1];
     int captures;
     void *output;
 } ce_jrun;
 
-/* Ends the compilation or rendering with "line N: " and the message. */
+/* Ends the compilation or rendering with an error. The error's text is "line N: " and the message. */
 _Noreturn void ce_jrun_fail(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 _Noreturn void ce_jrun_unsupported(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Returns memory that is all zeros. Fails if the limit on memory is exceeded. */
+/* Returns memory that is zeroed. Fails if the limit on memory is exceeded. */
 void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
-/* Counts `count` steps; a step that visits many bytes or items counts each of them. Fails if the limit on steps is
- * exceeded. */
+/* Counts `count` steps of the rendering. Work on many bytes or items counts one step for each. Fails if the limit on
+ * steps is exceeded. */
 void ce_jrun_step(ce_jrun *run, size_t count);
-/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH. Each call needs a call of ce_jrun_leave. */
+/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH levels. Each call needs a later call of
+ * ce_jrun_leave. */
 void ce_jrun_enter(ce_jrun *run);
 void ce_jrun_leave(ce_jrun *run);
-/* ce_jrun_capture begins a buffer inside those that are open; it is freed if the rendering fails. ce_jrun_captured ends
- * the buffer and returns its text as a value. */
+/* ce_jrun_capture begins a buffer inside those that are open. ce_jrun_captured ends it and returns its text as a value.
+ * If the rendering fails, the buffer is freed. */
 ce_text *ce_jrun_capture(ce_jrun *run);
 ce_jvalue ce_jrun_captured(ce_jrun *run);
 void ce_jrun_free(ce_jrun *run);
@@ -107,9 +110,10 @@ ce_jvalue ce_jvalue_undefined(ce_jrun *run, const char *format, ...) __attribute
 ce_jvalue ce_jvalue_bool(bool truth);
 ce_jvalue ce_jvalue_int(int64_t whole);
 ce_jvalue ce_jvalue_float(double real);
-ce_jvalue ce_jvalue_text(const char *bytes, size_t size); /* borrows the bytes */
+ce_jvalue ce_jvalue_text(const char *bytes, size_t size); /* The value refers to the bytes, which must stay valid. */
 ce_jvalue ce_jvalue_copy(ce_jrun *run, const char *bytes, size_t size);
-ce_jvalue ce_jvalue_literal(const char *bytes); /* borrows a NUL-terminated text */
+/* The value refers to the NUL-terminated text, which must stay valid. */
+ce_jvalue ce_jvalue_literal(const char *bytes);
 ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t room);
 ce_jvalue ce_jvalue_dict(ce_jrun *run);
 void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item);
@@ -118,20 +122,20 @@ extern const ce_jvalue ce_jvalue_none;
 /* ---- reading values ---- */
 
 bool ce_jvalue_true(ce_jvalue value);
-bool ce_jvalue_is_number(ce_jvalue value); /* int, float or bool */
-double ce_jvalue_number(ce_jvalue value);  /* the value of a number */
-/* True if the value is an int or a bool; then *whole is set to it. */
+bool ce_jvalue_is_number(ce_jvalue value); /* True for int, float and bool. */
+double ce_jvalue_number(ce_jvalue value);
+/* True if the value is an int or a bool. Then *whole is set to its number. */
 bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole);
 bool ce_jvalue_is(ce_jvalue value, const char *text);
-const char *ce_jvalue_type(ce_jvalue value); /* Python's name of the type */
+const char *ce_jvalue_type(ce_jvalue value); /* Returns Python's name of the value's type. */
 bool ce_jvalue_equal(ce_jrun *run, ce_jvalue a, ce_jvalue b);
-/* Returns a number below, equal to or above 0, as memcmp does. Fails if the values have no order; `operator` is for
- * that message. */
+/* Returns a number below, equal to or above 0, as memcmp does. Fails if the values have no order; the message then
+ * names `operator`. */
 int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operator);
-ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key); /* NULL: none */
+ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key); /* Returns NULL if there is no such key. */
 void ce_jvalue_put(ce_jrun *run, ce_jdict *dict, ce_jvalue key, ce_jvalue value);
 ce_jvalue *ce_jvalue_member(const ce_jdict *dict, const char *name);
-/* The items that a loop over the value visits. */
+/* Returns the items that a loop over the value visits. */
 ce_jlist ce_jvalue_items(ce_jrun *run, ce_jvalue value);
 size_t ce_jvalue_length(ce_jrun *run, ce_jvalue value);
 bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item);
@@ -141,12 +145,12 @@ bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item);
 /* Appends Python's str(value) or repr(value). */
 void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value);
 void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value);
-/* str(value) as a text value; the str of a text is the text itself. */
+/* Returns str(value) as a value. The str of a text is the text itself. */
 ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value);
 
 typedef struct {
     bool ascii, sorts;
-    int indent; /* -1: one line */
+    int indent; /* blanks of each level of indentation; -1 writes all in one line */
     const char *comma, *colon;
 } ce_jprint_json_form;
 void ce_jprint_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint_json_form *form);

@@ -66,7 +66,7 @@ static cs_tensor factors(const cs_attention *attention, cs_pass *pass, const cs_
     return ce_rms_factors(norm, attention->plus_one, pass);
 }
 
-/* Applies RMSNorm to each head of q and k, or to all heads of q together and all heads of k together; v is
+/* Applies RMSNorm to each head of q and k, or to all heads of q together and to all heads of k together; v is
  * unchanged. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
@@ -97,7 +97,8 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
                    factors(attention, pass, attention->q_norm), 0);
 }
 
-/* Returns the heads of this pass. Documents that are packed into one sample do not see each other. */
+/* Returns the layer's heads with the document starts of this pass: documents that are packed into one sample do not see
+ * each other. */
 static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
 {
     cs_heads heads = attention->heads;
@@ -105,7 +106,7 @@ static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
     return heads;
 }
 
-/* Returns the rotary frequencies of this pass, which depend on the length of its samples. */
+/* Returns the rotary frequencies for this pass, which depend on the length of its samples. */
 static const cs_rope *rope_of(const cs_attention *attention, cs_pass *pass)
 {
     bool longer = attention->original > 0 && cs_pass_length(pass) > attention->original;
@@ -117,8 +118,9 @@ static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass, int64_
     return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass), first };
 }
 
-/* Text generation: each sample attends to the cached keys and values of all positions of its text. A text has at most
- * `original` positions: a longer one would need other rotations, and those of the cached keys cannot change. */
+/* Attention in text generation: each sample attends to the cached keys and values of all positions of its text. A text
+ * has at most `original` positions. A longer text would need other rotary frequencies, but the cached keys have been
+ * rotated with the old ones. */
 static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);

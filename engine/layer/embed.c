@@ -21,7 +21,7 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     embed->padding = sizes->has_padding ? sizes->padding : -1;
 }
 
-/* For text generation, where the samples begin at different positions. */
+/* Embeds the tokens of text generation, where the samples begin at different positions. */
 static void continue_texts(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y)
 {
     int64_t length = cs_pass_length(pass);

@@ -1,7 +1,7 @@
 /* entropy.c - the head of a language model and its loss: a linear layer and softmax cross-entropy with the pass's
  * targets.
  *
- * Logits are by far the largest tensor of a language model (rows x vocabulary), so they are computed in chunks of rows,
+ * Logits are by far the largest tensor of a language model (rows x vocabulary). So they are computed in chunks of rows,
  * and all chunks use the same memory. In training the weight of each row's loss is known before forward
  * (cs_pass_dloss). So forward replaces the logits of a chunk by their gradient, and computes from this gradient the
  * gradients of the head's parameters and of the head's input. Backward returns the gradient of the input. No product is
@@ -13,18 +13,19 @@
 #include "layer/linear.h"
 #include "unit/pass.h"
 
-/* The operands of the products. x, dx and loss have all rows; logits and raw have the rows of one chunk. */
+/* The tensors of the head's products. x, dx and loss have all rows; logits and raw have the rows of one chunk. */
 typedef struct {
     const cs_linear *head;
     cs_pass *pass;
-    cs_tensor x, dx; /* dx absent: only the loss is wanted */
+    cs_tensor x, dx; /* dx is absent if only the loss is computed, and no gradient */
     cs_tensor weight, bias, logits, loss;
     cs_tensor raw; /* logits before the soft cap; absent if there is no soft cap */
     int64_t classes;
     float cap;
 } job;
 
-/* Returns rows [from, from + count) of a tensor that has `columns` elements in each row, or absent. */
+/* Returns rows [from, from + count) of a tensor that has `columns` elements in each row. If `whole` is absent, the
+ * result is absent. */
 static cs_tensor rows_of(cs_tensor whole, int64_t from, int64_t count, int64_t columns)
 {
     char *data = whole.data;
@@ -44,7 +45,8 @@ static cs_tensor logits_of(const job *all, int64_t from, int64_t count)
     return logits;
 }
 
-/* Computes the losses. If `weighted`, replaces the logits by their gradient. */
+/* Computes the losses of rows [from, from + count). If `weighted` is true, replaces the logits of these rows by their
+ * gradient. */
 static void lose(const job *all, cs_tensor logits, int64_t from, int64_t count, bool weighted)
 {
     cs_tensor targets = rows_of(cs_pass_targets(all->pass), from, count, 1), none = { 0 };

@@ -2,15 +2,15 @@
  *
  * Forward copies the rows to the slots of their experts (cs_routing). The tensors of all experts together have as many
  * rows as there are slots, however the router divides them, so memory does not depend on the data. A slot's factor is
- * applied before the down projection, whose input is narrower than its result. Backward computes what stands between
- * the two products again. */
+ * applied before the down projection, whose input is narrower than its result. Backward computes the activation
+ * function between the two products again. */
 #include "layer/linear.h"
 #include "unit/unit.h"
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert; `with` is the first of the matrices that one operation uses, NULL: this is the
- * first. */
+/* Declares one matrix of an expert, and returns the first of the matrices that one operation uses together. `with` is
+ * that first matrix; NULL means that the declared matrix is the first. */
 static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
                                 int64_t columns, cs_init init, cs_param *with)
 {
@@ -49,7 +49,7 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
     experts->layer = ce_load_add(unit->model, sizes->count, idle, sizes->balance);
     snprintf(full, sizeof full, "%s.gate", name);
     cs_linear_declare(&experts->router, unit, full, sizes->width, sizes->count, sizes->init, CS_OUT_IN, CS_NO_BIAS);
-    experts->router.weight->linear = NULL; /* transformers' router is no nn.Linear: adapters leave it out */
+    experts->router.weight->linear = NULL; /* in transformers, the router is no nn.Linear, so it gets no LoRA adapter */
     for (int64_t e = 0; e < sizes->count; e++) {
         experts->gate_up =
             declare_matrix(unit, name, e, sizes->gate, sizes->hidden, sizes->width, sizes->init, experts->gate_up);
@@ -64,7 +64,7 @@ void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, co
 
 /* ---- tensors ---- */
 
-/* The tensor of the matrices of all experts begins where the first matrix begins. */
+/* Returns the tensor with the gate and up matrices of all experts, which begins where the first matrix begins. */
 static cs_tensor gate_up_of(const cs_experts *experts, cs_tensor first)
 {
     first.shape[0] = 2 * experts->hidden * experts->count;
@@ -77,7 +77,7 @@ static cs_tensor down_of(const cs_experts *experts, cs_tensor first)
     return first;
 }
 
-/* The layer's row of the tensors that outlive the pass is in the model's load. */
+/* The counts of slots and the sums of probabilities are needed after the pass, so they are in the model's ce_load. */
 static cs_routing routing_of(const cs_experts *experts, cs_pass *pass, int64_t rows)
 {
     const ce_load *load = &experts->unit->model->load;
@@ -133,7 +133,7 @@ cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor
 
 /* ---- backward ---- */
 
-/* What forward kept of the experts. */
+/* The tensors that forward of the experts has saved for backward. */
 typedef struct {
     cs_routing routing;
     cs_tensor x, h, factors, logits;
@@ -163,8 +163,8 @@ static cs_tensor shared_backward(const cs_experts *experts, cs_pass *pass, cs_te
     return dx;
 }
 
-/* Returns the gradient of the input of the down projections, and adds to the gradients of these. g is that input before
- * its factors, which is scaled in place. */
+/* Returns the gradient of g, the activation of the experts before the factors of the slots are applied. Adds to the
+ * gradients of the down projections, and computes the gradient of the factors. */
 static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const kept_tensors *kept, cs_tensor own_dy,
                                cs_tensor dfactors)
 {

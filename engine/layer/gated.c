@@ -1,4 +1,4 @@
-/* gated.c - the gated feed-forward layer: gate and up projection as one matrix product, then SwiGLU or a gate with
+/* gated.c - the gated feed-forward layer: gate and up projection in one matrix product, then SwiGLU or a gate with
  * another function, then the down projection. */
 #include "cspeed/layer.h"
 

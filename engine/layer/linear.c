@@ -22,8 +22,8 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     cs_param_grows(linear->bias, linear->bias);
 }
 
-/* Parameters that are declared consecutively are consecutive in memory, so the weights of the parts are one matrix
- * and their biases one vector. */
+/* Parameters that are declared consecutively are consecutive in memory. So the weights of the layer's parts form one
+ * matrix, and the biases of the parts form one vector. */
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias)
 {
@@ -45,7 +45,7 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
     }
 }
 
-/* Returns the tensor of all parts, which begins where the tensor of the first part begins. */
+/* Returns one tensor for all parts of the layer, which begins where the tensor of the first part begins. */
 static cs_tensor whole_weight(const cs_linear *linear, cs_tensor first)
 {
     if (linear->layout == CS_OUT_IN)
@@ -107,7 +107,7 @@ static cs_tensor take_input(const cs_linear *linear, cs_pass *pass)
     return keeps_input(linear) ? cs_pass_take(pass) : (cs_tensor){ 0 };
 }
 
-/* Makes the gradient of the input. */
+/* Allocates the gradient of the layer's input. */
 static cs_tensor make_dx(const cs_linear *linear, cs_pass *pass, cs_tensor dy)
 {
     cs_tensor weight = linear->weight->value;

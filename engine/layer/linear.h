@@ -4,15 +4,16 @@
 
 #include "cspeed/layer.h"
 
-/* Each function returns a tensor in the type that matrix products take: the tensor itself, or a rounded copy that is
- * valid until the unit's forward or backward returns. The bias is absent if the layer has none. */
+/* Each function returns a tensor in the type of the operands of matrix products: the tensor itself, or a rounded copy
+ * that is valid until the unit's forward or backward returns. The bias is absent if the layer has none. */
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
-/* Returns a gradient for an operation that always writes one: the gradient of a trained parameter, or scratch memory if
- * the parameter is frozen. */
+/* Returns a gradient tensor for an operation that always writes a gradient: the gradient of a trained parameter, or
+ * scratch memory if the parameter is frozen. */
 cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param);
-/* Adds to the gradients of weight and bias, if they are trained. x and dy have the type that matrix products take. */
+/* Adds to the gradients of weight and bias, if they are trained. x and dy have the type of the operands of matrix
+ * products. */
 void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy);
 
 #endif

@@ -12,7 +12,7 @@ static cs_tensor dropped(const cs_adapter *adapter, cs_pass *pass, cs_tensor x, 
     return y;
 }
 
-/* The operands of a part's DoRA. A part of several has its own rows of the weight. */
+/* Returns the operands of DoRA for one part of the layer. Each part of a layer has its own rows of the weight. */
 static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_part *part)
 {
     cs_dora dora = { .weight = ce_linear_weight(linear, pass),
@@ -35,7 +35,8 @@ static cs_dora dora_of(const cs_linear *linear, cs_pass *pass, const ce_lora_par
     return dora;
 }
 
-/* own_y, the adapter's result before scaling, becomes what backward needs; it is kept, and so are the norms. */
+/* own_y is the adapter's result before scaling. cs_op_dora replaces own_y by what backward needs; own_y and the norms
+ * are then saved for backward. */
 static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor own_y,
                           const ce_lora_part *part)
 {
@@ -47,8 +48,8 @@ static void scale_columns(const cs_linear *linear, cs_pass *pass, cs_tensor y, c
     cs_pass_keep(pass, norms);
 }
 
-/* u = dropout(x) A^T is kept, because the gradient of B needs u. The dropout is computed again in backward. Backward
- * takes what DoRA keeps of all parts before it takes the first u. */
+/* u = dropout(x) A^T is saved for backward, because the gradient of B needs u. The dropout is computed again in
+ * backward. Backward pops what DoRA saved for all parts before it pops the first u. */
 void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_tensor x)
 {
     const cs_adapter *adapter = linear->adapter;

@@ -1,4 +1,4 @@
-/* lora_attach.c - gives linear layers of a model LoRA adapters, and freezes everything else. */
+/* lora_attach.c - adds LoRA adapters to linear layers of a model, and freezes all other parameters. */
 #include "base/must.h"
 #include "layer/lora.h"
 #include "unit/unit.h"
@@ -15,7 +15,7 @@ double ce_lora_scale(int64_t r, double alpha, bool rslora)
 
 /* ---- which layers ---- */
 
-/* Writes the last word of the name of the layer that has this weight: "q_proj" for
+/* Writes the last word of the name of the layer that this weight belongs to: "q_proj" for
  * "model.layers.0.self_attn.q_proj.weight". */
 static void last_word(char word[64], const char *full_name)
 {
@@ -25,8 +25,8 @@ static void last_word(char word[64], const char *full_name)
     snprintf(word, 64, "%.*s", (int)(length - from), full_name + from);
 }
 
-/* True if `target` names the layer by PEFT's rule: it is the layer's full name, or the end of that name behind a
- * dot. */
+/* Returns true if `target` names the layer by PEFT's rule: `target` is the layer's full name, or the end of that name
+ * behind a dot. */
 static bool names(const char *target, const char *full_name)
 {
     size_t length = strlen(full_name) - strlen(".weight"), tail = strlen(target);
@@ -47,8 +47,8 @@ static bool is_target(const json_t *targets, const char *full_name)
     return false;
 }
 
-/* True if `target` names a matrix that is not the weight of a linear layer. PEFT has no adapters for it either: the
- * experts and routers of transformers 5 are no nn.Linear. */
+/* Returns true if `target` names a matrix that is not the weight of a linear layer. PEFT has no adapters for such a
+ * matrix either: in transformers 5, the experts and routers are no nn.Linear. */
 static bool names_other_matrix(const cs_model *model, const char *target)
 {
     for (int i = 0; i < model->count; i++)
@@ -60,8 +60,8 @@ static bool names_other_matrix(const cs_model *model, const char *target)
     return false;
 }
 
-/* The head's logits never exist as a whole (layer/entropy.c), so the head has no adapter. PEFT's "all-linear" leaves
- * the head out too. */
+/* The head's logits never exist as a whole tensor (layer/entropy.c), so the head cannot have an adapter. PEFT's
+ * "all-linear" excludes the head too. */
 static bool is_head(const cs_model *model, const cs_unit *unit)
 {
     return unit->index == model->count - 1;
@@ -96,7 +96,7 @@ static cs_status check_target(const cs_model *model, const char *target)
 
 /* ---- the adapters ---- */
 
-/* columns 0: a vector. */
+/* Declares a parameter of an adapter. If `columns` is 0, the parameter is a vector. */
 static cs_param *declare(cs_unit *unit, const char *layer, const char *which, int64_t rows, int64_t columns,
                          cs_init init)
 {
@@ -128,8 +128,8 @@ static int64_t outputs_of(const cs_param *weight)
     return weight->linear->layout == CS_IN_OUT ? cs_columns(weight->value) : cs_rows(weight->value);
 }
 
-/* Adds an adapter to the layer that has parameter `at` of the unit as its weight. If the weight is a part of a layer,
- * its columns follow those of the parts before it. */
+/* Adds an adapter to the layer whose weight is parameter `at` of the unit. If the weight belongs to a part of a layer,
+ * the part's columns in the layer's result follow the columns of the parts before it. */
 static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *sizes)
 {
     const ce_unit_entry *entry = unit->entries[at];
@@ -171,7 +171,7 @@ static bool is_bias(const ce_unit_entry *entry)
     return length >= tail && strcmp(entry->full_name + length - tail, ".bias") == 0;
 }
 
-/* True if the layer that has this bias has an adapter. */
+/* Returns true if the layer that this bias belongs to has an adapter. */
 static bool is_adapted(const cs_model *model, const char *bias)
 {
     char name[512];

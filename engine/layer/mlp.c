@@ -14,7 +14,7 @@ void cs_mlp_declare(cs_mlp *mlp, cs_unit *unit, const char *name, const cs_mlp_s
     mlp->function = sizes->function;
 }
 
-/* True for the tanh form of GELU, which is computed together with the matrix products. */
+/* Returns true for the tanh form of GELU, which is computed together with the matrix products. */
 static bool is_usual(const cs_mlp *mlp)
 {
     return mlp->function == CS_USUAL_ACTIVATION || mlp->function == CS_GELU_TANH;

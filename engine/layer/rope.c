@@ -5,8 +5,8 @@
 
 #define TWO_PI 6.283185307179586
 
-/* Llama 3: wavelengths shorter than original / high do not change, those longer than original / low are multiplied by
- * the factor, and those between are interpolated between both cases. */
+/* Llama 3: wavelengths shorter than original / high do not change. Wavelengths longer than original / low are
+ * multiplied by the factor. Frequencies between these limits are interpolated. */
 static double scale_llama3(double frequency, const cs_rope_sizes *s)
 {
     double wavelength = TWO_PI / frequency;
@@ -18,14 +18,15 @@ static double scale_llama3(double frequency, const cs_rope_sizes *s)
     return (1 - smooth) * frequency / s->factor + smooth * frequency;
 }
 
-/* Returns the pair that makes `turns` full rotations within the original context. */
+/* Returns the index, not rounded, of the pair of elements that makes `turns` full rotations within the original
+ * context. */
 static double pair_of(double turns, const cs_rope_sizes *s)
 {
     return (double)s->width * log(s->original / (turns * TWO_PI)) / (2 * log(s->theta));
 }
 
-/* YaRN (Peng et al. 2023): pairs with many rotations do not change, those with few rotations are scaled, and between
- * them the scaling changes linearly. */
+/* YaRN (Peng et al. 2023): the frequencies of pairs with many rotations do not change, those of pairs with few
+ * rotations are divided by the factor, and between these pairs the scaling changes linearly. */
 static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
 {
     double from = pair_of(s->high, s), to = pair_of(s->low, s);
@@ -67,7 +68,7 @@ static double factor_of(const cs_rope_sizes *sizes)
                                        : sqrt(1 + log(sizes->factor) / log(sizes->original));
 }
 
-/* LongRoPE (Ding et al. 2024): each frequency has a divisor of its own. */
+/* LongRoPE (Ding et al. 2024): each frequency has its own divisor. */
 static void divide(cs_rope *rope, const cs_rope_sizes *sizes, const float *divisors)
 {
     for (int64_t i = 0; i < sizes->width / 2; i++)
@@ -80,7 +81,7 @@ void cs_rope_open(cs_rope *rope, const cs_rope_sizes *sizes)
     rope->head = sizes->head;
     rope->factor = (float)factor_of(sizes);
     for (int64_t i = 0; i < sizes->width / 2; i++) {
-        /* as in transformers' Python code: powf, the power in fp32, of an fp32 exponent */
+        /* the power is computed in fp32 (powf), as in transformers' Python code */
         float plain = 1 / powf((float)sizes->theta, (float)(2 * i) / (float)sizes->width);
         rope->frequency[i] = (float)scale((double)plain, i, sizes);
     }

@@ -1,4 +1,4 @@
-/* ends.c - the first unit of a language model (embedding) and the last one (head and loss). */
+/* ends.c - the first unit of a language model (the embedding) and the last one (the head with the loss). */
 #include "models/ends.h"
 
 /* ---- the embedding ---- */
@@ -16,7 +16,7 @@ static void embed_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
 
 static void embed_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    (void)dx; /* tokens have no gradient */
+    (void)dx; /* Token ids have no gradient. */
     cs_embed_backward(cs_unit_self(unit, sizeof(cs_embed)), pass, dy);
 }
 
@@ -36,7 +36,7 @@ void ce_ends_check_pad(const json_t *token, const ce_family_input *input)
 /* ---- the head ---- */
 
 typedef struct {
-    cs_norm norm; /* only one of the two norms is used */
+    cs_norm norm; /* Only one of `norm` and `rms` is used. */
     cs_rms rms;
     cs_linear head;
     float scale, cap;
@@ -64,7 +64,7 @@ static void head_declare(cs_unit *unit, const void *sizes)
     h->head.weight->padded = true;
 }
 
-/* Returns the head's table including the zero rows that pad it on the device. */
+/* Returns the head's table including the zero rows with which it is padded on the device. */
 static cs_linear with_padding(const cs_linear *table)
 {
     cs_linear padded = *table;
@@ -72,8 +72,8 @@ static cs_linear with_padding(const cs_linear *table)
     return padded;
 }
 
-/* Returns the head's input. The factor of the logits is applied to this input, because it has fewer elements than the
- * logits. */
+/* Returns the head's input after the norm. The factor of the logits is applied to this input, because it has fewer
+ * elements than the logits. */
 static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
 {
     cs_tensor y = h->rms.weight ? cs_rms_forward(&h->rms, pass, x) : cs_norm_forward(&h->norm, pass, x);
@@ -82,8 +82,8 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
     return y;
 }
 
-/* Computes the logits without those of the padding: one column for each token of the vocabulary. The product need not
- * be aligned, because only a few rows are requested. */
+/* Computes the logits of the vocabulary, without those of the padding rows. The product need not be aligned, because
+ * only a few rows are requested. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);
@@ -103,7 +103,7 @@ static void head_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
 
 static void head_backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
-    (void)dy; /* forward has already computed the gradients */
+    (void)dy; /* Forward has computed the gradients already, so dy is not used. */
     const head *h = cs_unit_self(unit, sizeof *h);
     cs_tensor t = cs_entropy_backward(pass);
     if (h->scale > 0)

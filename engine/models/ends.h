@@ -1,35 +1,37 @@
-/* ends.h - the first unit of a language model (embedding: tokens to rows) and the last one (head: rows to the loss
- * of the next tokens). */
+/* ends.h - the first unit of a language model (the embedding: tokens to rows) and the last one (the head: rows to the
+ * loss of the next tokens). */
 #ifndef CS_MODELS_ENDS_H
 #define CS_MODELS_ENDS_H
 
 #include "cspeed/layer.h"
 #include "models/family.h"
 
-/* The settings of the embedding unit; see cs_embed_declare. */
+/* The settings of the embedding unit. cs_embed_declare describes `wide`. */
 typedef struct {
-    const char *tokens, *positions; /* names of the tables; positions NULL: there is no table of positions */
+    const char *tokens, *positions; /* names of the tables; `positions` is NULL if there is no table of positions */
     cs_embed_sizes wide;
 } ce_ends_first;
 extern const cs_kind ce_ends_embedding;
-/* Sets the token without gradient from config.json's pad_token_id, which becomes PyTorch's padding_idx: a negative
- * number counts from the end of the vocabulary; NULL or null: there is none. Another value is a fault, which the second
- * function adds to the input's document. */
+/* ce_ends_pad sets the token whose embedding has no gradient from config.json's pad_token_id, which is PyTorch's
+ * padding_idx. A negative number counts from the end of the vocabulary. NULL or null means that there is none. For any
+ * other value, ce_ends_check_pad adds a fault to the input's document. */
 void ce_ends_pad(cs_embed_sizes *sizes, const json_t *token);
 void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 
-/* The settings of the head unit: norm, linear head, cross-entropy. */
+/* The settings of the head unit, which is a norm, a linear layer and the cross-entropy. */
 typedef struct {
     const char *norm; /* name of the norm */
     enum { CS_ENDS_LAYER_NORM, CS_ENDS_RMS_NORM } kind;
     int64_t width, vocabulary;
     float epsilon;
     cs_init init;
-    cs_unit *lender; /* owner of a tied head's table, which is named `table` there; NULL: the head has its own table */
+    /* unit that owns a tied head's table, under the name `table`; NULL if the head has its own table */
+    cs_unit *lender;
     const char *table;
-    const char *head; /* name of the head's own table; NULL: lm_head */
-    bool plus_one;    /* the RMS norm's factors are 1 + weight */
-    float scale, cap; /* scale: factor of the logits; cap: soft cap of the logits after the factor. 0: none */
+    const char *head; /* name of the head's own table; NULL means "lm_head" */
+    bool plus_one;    /* True if the factors of the RMS norm are 1 + weight. */
+    /* `scale` is the factor of the logits, `cap` the soft cap that is applied afterwards; 0 means none. */
+    float scale, cap;
 } ce_ends_last;
 extern const cs_kind ce_ends_head;
 

@@ -1,5 +1,5 @@
-/* family.h - a family of models (GPT-2, Llama and so on): its key table, the function that builds it, and the list of
- * all families. */
+/* family.h - a family of models (GPT-2, Llama and so on): its key table, the function that builds its models, and the
+ * list of all families. */
 #ifndef CS_MODELS_FAMILY_H
 #define CS_MODELS_FAMILY_H
 
@@ -7,19 +7,19 @@
 
 /* The input of a family's build function. */
 typedef struct {
-    const void *settings; /* the family's settings, filled from its key table  */
-    json_t *config;       /* the object of config.json                         */
-    ce_json *doc;         /* faults are added to it, with `path` in front      */
+    const void *settings; /* family's settings, which its key table has filled */
+    json_t *config;       /* object in config.json */
+    ce_json *doc;         /* document to which faults are added, with `path` in front */
     const char *path;
 } ce_family_input;
 
 typedef struct {
-    const char *type;         /* config.json's model_type                                       */
-    const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"   */
+    const char *type;         /* model_type in config.json */
+    const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
     const ce_key *keys;
     int key_count;
     size_t settings_bytes;
-    /* Checks what a key table cannot check (faults are added with ce_json_fault) and builds the model. */
+    /* Checks what a key table cannot check, adds faults by ce_json_fault, and builds the model. */
     cs_status (*build)(cs_model **model, ce_model_facts *facts, const ce_family_input *input);
 } ce_family;
 
@@ -29,8 +29,8 @@ typedef struct {
         name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
     }
 
-/* The list of families. FAMILY(name): config.json's model_type is "name", and the family is ce_family_<name>. To add a
- * family, write its file and add its name here. */
+/* The list of families. For FAMILY(name), "name" is the model_type in config.json, and ce_family_<name> is the family.
+ * To add a family, write its file and add its name here. */
 #define CS_FAMILIES(FAMILY)                                                                                            \
     FAMILY(gpt2)                                                                                                       \
     FAMILY(llama)                                                                                                      \

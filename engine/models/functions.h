@@ -9,7 +9,7 @@
     "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_accurate|gelu_python_tanh|gelu|gelu_python|quick_gelu|relu|relu2|"      \
     "silu|swish"
 
-/* Returns the function of the choice with this index. */
+/* Returns the activation function of the choice with this index. */
 static inline cs_activation ce_function_of(int choice)
 {
     static const cs_activation functions[] = { CS_GELU_TANH, CS_GELU_TANH, CS_GELU_TANH, CS_GELU_TANH,

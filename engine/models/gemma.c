@@ -1,7 +1,9 @@
-/* gemma.c - Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025): norms before and after attention and
- * feed-forward, whose factors are 1 + weight; embeddings that are multiplied by sqrt(width); sliding windows in all
- * layers except every second one (Gemma 2) or every sixth one (Gemma 3). Gemma 2 has soft caps of scores and logits;
- * Gemma 3 has norms of q and k, and rotary positions of two kinds. */
+/* gemma.c - Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025).
+ *
+ * Gemma 2 and 3 have norms before and after attention and feed-forward, whose factors are 1 + weight, and multiply
+ * embeddings by sqrt(width). Gemma 2 has sliding windows in every second layer, and soft caps of scores and logits.
+ * Gemma 3 has sliding windows in all layers except every sixth one, norms of q and k, and rotary positions of two
+ * kinds. */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT

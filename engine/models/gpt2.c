@@ -15,7 +15,7 @@ typedef struct {
     bool tied, scaled, scaled_by_layer;
 } gpt2_sizes;
 
-/* The settings of block number `layer`, from 0. */
+/* The settings of the block with the number `layer`, which counts from 0. */
 typedef struct {
     const gpt2_sizes *sizes;
     int64_t layer;
@@ -59,7 +59,7 @@ typedef struct {
     cs_residual residual1, residual2;
 } block;
 
-/* Returns the factor of the attention scores; 0 means 1/sqrt(head size). */
+/* Returns the factor of the attention scores. 0 means 1/sqrt(head size). */
 static float scale_of(const gpt2_sizes *s, int64_t layer)
 {
     double scale = s->scaled ? 1 / sqrt((double)s->width / (double)s->heads) : 1;

@@ -1,5 +1,7 @@
 /* llama.c - models built of Llama's block (Touvron et al. 2023): Llama, Mistral, Qwen2 and Qwen3, and those of gemma.c
- * and variants.c. Rotary positions, RMSNorm, SwiGLU, grouped-query attention. Parameter names and layouts are those of
+ * and variants.c.
+ *
+ * The block has rotary positions, RMSNorm, SwiGLU and grouped-query attention. Parameter names and layouts are those of
  * Hugging Face's transformers. */
 #include "models/llama.h"
 #include "models/ends.h"
@@ -48,11 +50,12 @@ static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768")
 /* ---- the block ---- */
 
 typedef struct {
-    cs_rms before[2], after[2]; /* norms before and after attention [0] and feed-forward [1]; weight NULL: no norm */
+    /* norms before and after attention [0] and feed-forward [1]; weight is NULL for a norm that does not exist */
+    cs_rms before[2], after[2];
     cs_attention attention;
     cs_gated mlp;
-    cs_experts experts; /* instead of mlp; count 0: there are none */
-    float residual;     /* factor of what attention and feed-forward add; 0: none */
+    cs_experts experts; /* experts, which replace mlp unless their count is 0 */
+    float residual;     /* factor of the outputs of attention and feed-forward; 0 means none */
 } block;
 
 typedef struct {
@@ -60,7 +63,7 @@ typedef struct {
     const ce_llama_traits *traits;
     const cs_rope_sizes *rope;
     int64_t window;
-    bool sparse; /* the block has experts */
+    bool sparse; /* True if the block has experts. */
 } block_sizes;
 
 static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const block_sizes *given)
@@ -72,7 +75,7 @@ static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const blo
         cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
 }
 
-/* Returns a factor of config.json, or 0, which means none, for a factor of 1. */
+/* Returns a factor of config.json. A factor of 1 becomes 0, which means that there is none. */
 static float factor_of(double given)
 {
     return given == 1 ? 0 : (float)given;
@@ -158,7 +161,8 @@ static void block_declare(cs_unit *unit, const void *sizes)
         declare_norm(&b->after[1], unit, "post_feedforward_layernorm", given);
 }
 
-/* Returns what attention (which = 0) or feed-forward (which = 1) adds to the residual stream. t is its output. */
+/* Returns what is added to the residual stream. t is the output of attention (which = 0) or of feed-forward (which =
+ * 1). */
 static cs_tensor added(const block *b, cs_pass *pass, int which, cs_tensor t)
 {
     if (b->after[which].weight)
@@ -205,8 +209,8 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_op_add(cs_pass_stream(pass), y, h, t);
 }
 
-/* dx = beside + the gradient through the norm before attention or feed-forward. dt is the gradient of that norm's
- * output. */
+/* Computes dx, the sum of `beside` and the gradient through the norm before attention or feed-forward. dt is the
+ * gradient of that norm's output. */
 static void read_backward(const block *b, cs_pass *pass, int which, cs_tensor dx, cs_tensor dt, cs_tensor beside)
 {
     if (b->before[which].weight)
@@ -231,13 +235,13 @@ static const cs_kind block_kind = { "llama block", block_declare, block_forward,
 
 /* ---- sizes ---- */
 
-/* True if the key is there and its value is null. For keys where null does not mean the default. */
+/* True if the object has the key and its value is null. It serves keys for which null does not mean the default. */
 static bool is_null(const ce_family_input *input, const char *key)
 {
     return json_is_null(json_object_get(input->config, key));
 }
 
-/* Fills in what config.json leaves out or gives as null. */
+/* Sets the sizes that config.json leaves out or gives as null. */
 static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const ce_family_input *input)
 {
     bool keys_said = json_object_get(input->config, "num_key_value_heads") != NULL;
@@ -264,7 +268,7 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
                       (long long)s->layers);
 }
 
-/* Returns the type that layer_types gives for layer i, or NULL if there is no layer_types. */
+/* Returns the type of layer i in the list layer_types, or NULL if there is no such list. */
 static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_input *input)
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
@@ -274,7 +278,7 @@ static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_i
     return type;
 }
 
-/* True if layer i has a window, in a model that has layers with and without one. */
+/* True if layer i has a window. The model has layers with a window and layers without one. */
 static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i, const ce_family_input *input)
 {
     const char *type = type_of(s, i, input);
@@ -292,8 +296,8 @@ static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int
     }
 }
 
-/* Returns the attention window of layer i, or 0 if it has none. If all layers of a model have the same type,
- * layer_types may only repeat that type. */
+/* Returns the attention window of layer i, or 0 if the layer has none. If all layers of a family have the same type,
+ * the list layer_types must contain that type only. */
 static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i,
                          const ce_family_input *input)
 {
@@ -311,7 +315,7 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     return s->window;
 }
 
-/* Reads the rotary positions: ropes[0] for layers without a window, ropes[1] for layers with one. */
+/* Reads the rotary positions: ropes[0] is for layers without a window, ropes[1] for layers with one. */
 static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce_llama_traits *traits,
                        const ce_family_input *input)
 {

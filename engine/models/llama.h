@@ -1,5 +1,5 @@
-/* llama.h - models built of Llama's block: their sizes, what differs between them, and the rows that their key tables
- * share. llama.c builds them; a family is a key table, a ce_llama_traits and a call of ce_llama_build. */
+/* llama.h - models built of Llama's block: their sizes, the differences between them, and the rows that their key
+ * tables share. llama.c builds the models. A family is a key table, a ce_llama_traits and a call of ce_llama_build. */
 #ifndef CS_MODELS_LLAMA_H
 #define CS_MODELS_LLAMA_H
 
@@ -11,43 +11,46 @@
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
     double dropout, epsilon, init_std, theta, partial;
-    double local_theta;                             /* theta of the layers with a window; 0: that of the others */
-    double embedding, residual, attention, logits;  /* Granite's multipliers; logits is a divisor */
-    double query_scalar, attention_cap, logits_cap; /* Gemma's */
+    double local_theta; /* theta for the layers with a window; 0 means that of the other layers */
+    double embedding, residual, attention, logits;  /* multipliers of Granite; `logits` is a divisor */
+    double query_scalar, attention_cap, logits_cap; /* keys of Gemma */
     int activation;
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
-    json_t *padding; /* pad_token_id */
+    json_t *padding; /* value of pad_token_id */
     /* Mixtures of experts. `experts` is the number of experts of a layer, and `other_experts` the same number under the
-     * name that transformers 5 writes. `chosen` experts compute a token. `expert_inner` and `shared_inner` are the
-     * widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except the layers
-     * that `dense_layers` lists. */
+     * name that transformers 5 writes. Each token is computed by `chosen` experts. `expert_inner` and `shared_inner`
+     * are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except
+     * the layers that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
-    bool normalized, balanced; /* norm_topk_prob; output_router_logits */
-    double balance;            /* router_aux_loss_coef */
-    json_t *dense_layers;      /* mlp_only_layers */
+    bool normalized, balanced; /* values of norm_topk_prob and of output_router_logits */
+    double balance;            /* value of router_aux_loss_coef */
+    json_t *dense_layers;      /* value of mlp_only_layers */
 } ce_llama_sizes;
 
 typedef struct {
-    bool qkv_bias;   /* q, k and v always have biases, and o never has */
-    bool normed;     /* q and k pass an RMSNorm for each head */
-    bool whole;      /* q and k pass one RMSNorm for all heads together */
-    bool fused;      /* qkv_proj and gate_up_proj are one matrix each */
-    bool after;      /* there are norms after attention and feed-forward, and also before them */
-    bool only_after; /* there are norms after attention and feed-forward, but none before them */
-    bool plus_one;   /* a norm's factor is 1 + weight, and embeddings are multiplied by sqrt(width) */
-    bool two_ropes;  /* layers with a window have rotary positions of their own */
-    bool qkv_choice; /* `bias` is that of q, k and v; o never has one */
-    double partial;  /* partial_rotary_factor if config.json does not give it; 0: whole heads are turned */
-    int64_t keys;    /* num_key_value_heads if config.json does not give it; 0: num_attention_heads */
-    int64_t head;    /* head_dim if config.json does not give it; 0: hidden_size / num_attention_heads */
-    const struct ce_moe_names *moe; /* names of the experts' parameters; NULL: there are no experts */
-    bool moe_rounded;               /* the factors of experts have the type of the products, not fp32 */
-    bool moe_normalized;            /* they are divided by their sum in any case */
-    /* Which layers have a window: none; all, and if config.json has no sliding_window, it is 4096 (CS_WINDOW) or there
-     * is none (CS_WINDOW_IF_GIVEN); those from max_window_layers on (CS_WINDOW_IF_ASKED), every other one before
-     * max_window_layers (CS_WINDOW_BEFORE), or all (CS_WINDOW_ALL_IF_ASKED), if use_sliding_window is true; all except
-     * every `period`-th. */
+    bool qkv_bias;   /* q, k and v always have biases, and o never has one. */
+    bool normed;     /* q and k have an RMSNorm for each head. */
+    bool whole;      /* q and k have one RMSNorm for all heads together. */
+    bool fused;      /* q, k and v are rows of one matrix; gate and up are rows of another. */
+    bool after;      /* There are norms both before and after attention and feed-forward. */
+    bool only_after; /* There are norms after attention and feed-forward, but none before them. */
+    bool plus_one;   /* The factor of a norm is 1 + weight, and embeddings are multiplied by sqrt(width). */
+    bool two_ropes;  /* Layers with a window have rotary positions of their own. */
+    bool qkv_choice; /* The key `bias` gives biases to q, k and v; o never has a bias. */
+    double partial;  /* default of partial_rotary_factor; 0 means that all columns of a head are rotated */
+    int64_t keys;    /* default of num_key_value_heads; 0 means the value of num_attention_heads */
+    int64_t head;    /* default of head_dim; 0 means hidden_size / num_attention_heads */
+    const struct ce_moe_names *moe; /* names of the experts' parameters, or NULL if there are no experts */
+    bool moe_rounded;               /* The factors of experts have the type of the products, not fp32. */
+    bool moe_normalized;            /* The factors of a token's experts are always divided by their sum. */
+    /* Which layers have an attention window:
+     * - CS_NO_WINDOW: no layer;
+     * - CS_WINDOW, CS_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, CS_WINDOW means 4096, and
+     *   CS_WINDOW_IF_GIVEN means that no layer has one;
+     * - CS_WINDOW_IF_ASKED, CS_WINDOW_BEFORE, CS_WINDOW_ALL_IF_ASKED: if use_sliding_window is true, the layers from
+     *   max_window_layers on, or every second layer before max_window_layers, or all layers;
+     * - CS_WINDOW_BY_LAYER: all layers except every `period`-th. */
     enum {
         CS_NO_WINDOW,
         CS_WINDOW,
@@ -60,14 +63,15 @@ typedef struct {
 } ce_llama_traits;
 
 typedef struct ce_moe_names {
-    const char *block, *gate, *up, *down; /* the layer's feed-forward, and an expert's matrices in it */
+    /* name of the layer's feed-forward, and those of an expert's matrices in it */
+    const char *block, *gate, *up, *down;
 } ce_moe_names;
-/* moe.c: adds faults about the keys of experts; `s` gets the number of experts if config.json has it under its other
- * name. */
+/* Checks the keys of experts and adds faults (moe.c). If config.json has the number `other_experts`, sets
+ * s->experts to it. */
 void ce_moe_check(ce_llama_sizes *s, const ce_family_input *input);
-bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* whether the layer has experts */
+bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* Returns whether the layer has experts. */
 
-/* A family's build function, see ce_family. The settings of the input are a ce_llama_sizes. */
+/* Builds a model of a family, as ce_family describes. The settings of the input are a ce_llama_sizes. */
 cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_family_input *input,
                          const ce_llama_traits *traits);
 

@@ -23,7 +23,8 @@ static const ce_key neutral[] = {
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
-/* Returns the family's key table, followed by the neutral keys that the table does not have. The caller frees it. */
+/* Returns the family's key table, followed by the rows of `neutral` that it does not have. The caller frees the
+ * result. */
 static ce_key *all_keys(const ce_family *family, int *count)
 {
     ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
@@ -92,16 +93,16 @@ void ce_models_help(void)
                  NEUTRAL);
 }
 
-/* ---- comparison of two descriptions ---- */
+/* ---- comparison of two descriptions of a model ---- */
 
-/* Returns the value that the object has for this key, or the key's default. The caller owns the reference. */
+/* Returns the value of the key in the object, or the key's default. The caller owns the reference. */
 static json_t *value_of(const json_t *config, const ce_key *key)
 {
     json_t *value = json_object_get(config, key->name);
     return value && !json_is_null(value) ? json_incref(value) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
 }
 
-/* A size of 0 means that the size follows from other keys. */
+/* True if the value is a size of 0, which means that the size follows from other keys. */
 static bool is_derived(const ce_key *key, const json_t *value)
 {
     return key->type == CS_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;

@@ -1,4 +1,4 @@
-/* models.h - builds a model from Hugging Face's config.json, and compares two such descriptions. */
+/* models.h - builds a model from Hugging Face's config.json, and compares two objects of config.json. */
 #ifndef CS_MODELS_MODELS_H
 #define CS_MODELS_MODELS_H
 
@@ -6,18 +6,19 @@
 
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
-    int64_t positions;  /* length of the longest sequence                                         */
-    int64_t vocabulary; /* every token id is below it                                             */
-    const char *alias;  /* second name of the parameter alias_of (for a tied head); NULL: no parameter has one */
+    int64_t positions;  /* length of the longest sequence */
+    int64_t vocabulary; /* number of token ids; every id is below it */
+    /* second name of the parameter `alias_of`, which a tied head has; NULL if no parameter has a second name */
+    const char *alias;
     const char *alias_of;
-    const char *architecture; /* the class of Hugging Face's transformers, "LlamaForCausalLM"           */
-    int64_t context;          /* length of the longest text that is generated; 0: `positions` */
-    const char *cpu_only;     /* the part of the model for which a GPU has no kernels yet; NULL: no such part */
+    const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
+    int64_t context;          /* length of the longest text that is generated; 0 means `positions` */
+    const char *cpu_only;     /* part of the model for which a GPU has no kernels yet, or NULL */
 } ce_model_facts;
 
-/* Builds the model that a Hugging Face config.json describes. `path` is the path of the object in doc, for messages:
- * "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG if there
- * are any. */
+/* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for
+ * messages: "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG
+ * if there are any. */
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
 /* As ce_models_open; *description becomes a copy of `config` with the keys that transformers needs beside. */
 cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
@@ -26,8 +27,8 @@ cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json
 void ce_models_help(void);
 
 enum { CS_MODELS_DIFFERENCES = 512 };
-/* Writes, in one line, the keys in which two objects of config.json describe different models, with both values; "" if
- * there are none. Keys that only affect the initial weights are left out. */
+/* Writes, in one line, the keys in which two objects of config.json describe different models, with the values of the
+ * two. Writes "" if there are none. Keys that only affect the initial weights are left out. */
 void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
 
 #endif

@@ -1,6 +1,7 @@
-/* moe.c - mixtures of experts: Mixtral (Jiang et al. 2024), Qwen2-MoE and Qwen3-MoE (Qwen Team 2024, 2025). Some or all
- * layers have experts instead of one feed-forward. Parameters have the names of published weights, in which each expert
- * has matrices of its own. */
+/* moe.c - mixtures of experts: Mixtral (Jiang et al. 2024), Qwen2-MoE and Qwen3-MoE (Qwen Team 2024, 2025).
+ *
+ * Some or all layers have experts instead of one feed-forward. Parameters have the names of published weights, in which
+ * each expert has matrices of its own. */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT
@@ -37,7 +38,7 @@ static const ce_llama_traits qwen3_moe = {
     {                                                                                                                    \
         "router_aux_loss_coef", CS_KEY_NUMBER, AT(balance), "0.001", 0, 1e6, NULL, "factor of the load-balancing loss"   \
     }
-/* What both Qwen families have. */
+/* The rows that both Qwen2-MoE and Qwen3-MoE have. */
 #define QWEN(inner)                                                                                                    \
     { "moe_intermediate_size", CS_KEY_INT, AT(expert_inner), inner, 1, 1 << 22, NULL, "width inside an expert" },      \
         { "decoder_sparse_step",                                                                                       \
@@ -100,7 +101,7 @@ static const ce_key qwen3_moe_keys[] = {
     QWEN("768"),
 };
 
-/* transformers 5 saves the number of experts of Qwen3-MoE under another name than before. */
+/* Sets the number of experts of Qwen3-MoE, which transformers 5 saves under another name than earlier versions. */
 static void take_count(ce_llama_sizes *s, const ce_family_input *input)
 {
     if (s->other_experts == 0)

@@ -1,6 +1,8 @@
 /* neox.c - models with LayerNorm, rotary positions and a plain feed-forward: GPT-NeoX and Pythia (Black et al. 2022),
- * Falcon (Almazrouei et al. 2023) and StarCoder 2 (Lozhkov et al. 2024). Attention and feed-forward may read the same
- * rows (parallel residual). Parameter names and layouts are those of Hugging Face's transformers. */
+ * Falcon (Almazrouei et al. 2023) and StarCoder 2 (Lozhkov et al. 2024).
+ *
+ * Attention and feed-forward may read the same rows (parallel residual). Parameter names and layouts are those of
+ * Hugging Face's transformers. */
 #include "models/ends.h"
 #include "models/family.h"
 #include "models/functions.h"
@@ -12,20 +14,21 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window;
-    int64_t norms; /* number of norms of a block, 1 or 2, with Falcon's names; 0: 2 norms, with the other names */
+    /* The number of norms of a block, 1 or 2, which then have Falcon's names. 0 means two norms with the other
+     * families' names. */
+    int64_t norms;
     double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
     int activation;
     bool tied, bias, mlp_bias, parallel, newer, multi_query;
     json_t *scaling, *rotary;
-    json_t
-        *padding; /* pad_token_id of StarCoder 2; NULL in the other families, whose embeddings have no padding token */
+    json_t *padding; /* pad_token_id of StarCoder 2; NULL in other families, which have none */
 } neox_sizes;
 
 /* The names of a family's parameters. */
 typedef struct {
     const char *body, *tokens, *layers, *last_norm, *attention, *out, *up, *down;
-    const char *fused; /* the one projection to q, k and v; NULL: there are three projections */
-    const char *head;  /* NULL: lm_head */
+    const char *fused; /* name of the one projection to q, k and v; NULL if there are three projections */
+    const char *head;  /* name of the head; NULL means lm_head */
 } neox_names;
 
 static const neox_names gpt_neox = { .body = "gpt_neox",
@@ -162,7 +165,8 @@ static const ce_key starcoder2_keys[] = {
 /* ---- the block ---- */
 
 typedef struct {
-    cs_norm norm1, norm2; /* norm2.weight NULL: the feed-forward reads the output of norm1, as the attention does */
+    /* norm2.weight is NULL if the feed-forward reads the output of norm1, as the attention does. */
+    cs_norm norm1, norm2;
     cs_attention attention;
     cs_mlp mlp;
     cs_residual residual1, residual2;
@@ -231,7 +235,7 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_residual_forward(&b->residual2, pass, y, h, t);
 }
 
-/* Backward of a block whose feed-forward follows the attention. */
+/* Computes the gradients of a block in which the feed-forward follows the attention. */
 static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     cs_tensor dh = cs_pass_like(pass, dy), t;
@@ -243,8 +247,8 @@ static void backward_in_turn(const block *b, cs_pass *pass, cs_tensor dy, cs_ten
     cs_norm_backward_add(&b->norm1, pass, dx, t, dh);
 }
 
-/* Backward of a block whose attention and feed-forward both read x: dx is the sum of dy and the gradients through
- * both. */
+/* Computes the gradients of a block in which attention and feed-forward both read x: dx is the sum of dy and the
+ * gradients through both. */
 static void backward_parallel(const block *b, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     cs_tensor beside = dy, read = { 0 }, t;
@@ -279,7 +283,8 @@ static const cs_kind block_kind = { "neox block", block_declare, block_forward, 
 static void state_facts(ce_model_facts *facts, const neox_sizes *s, const neox_names *names)
 {
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
-    if (s->tied || names->head) { /* transformers calls the head lm_head; saved models of GPT-NeoX call it embed_out */
+    /* The head is called lm_head in transformers, and embed_out in saved models of GPT-NeoX. */
+    if (s->tied || names->head) {
         facts->alias = "lm_head.weight";
         facts->alias_of = s->tied ? names->tokens : "embed_out.weight";
     }

@@ -1,4 +1,4 @@
-/* neutral_keys.h - made by tests/peers/config_keys.py: keys of config.json that change nothing. */
+/* neutral_keys.h - the keys of config.json that change nothing. tests/peers/config_keys.py writes this file. */
 { "add_cross_attention", CS_KEY_REFUSED, 0, "false", 0, 0, NULL, "there is no encoder to attend to" },
     { "architectures", CS_KEY_INERT, 0, "null", 0, 0, NULL, "the family follows from model_type" },
     { "assistant_confidence_threshold", CS_KEY_INERT, 0, "null", 0, 0, NULL, "about generation in Python" },

@@ -1,4 +1,4 @@
-/* rotary.c - reads the rotary position settings of a config.json, in the old spelling and the new one. */
+/* rotary.c - reads the rotary position settings of a config.json, in the old spelling and in the new one. */
 #include "models/rotary.h"
 
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void need(ce_json *doc, const char *path, const char *type, const char *k
         ce_json_fault(doc, path, "rope_type \"%s\" needs \"%s\"", type, key);
 }
 
-/* Reads a list that has one divisor for each pair of a head's columns. */
+/* Reads a list that has one divisor for each pair of columns of a head. */
 static void take_divisors(float *to, const json_t *list, const char *key, int64_t pairs, ce_json *doc, const char *path)
 {
     bool good = json_is_array(list) && (int64_t)json_array_size(list) == pairs;
@@ -96,7 +96,8 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input
         sizes->attention = k->attention;
         sizes->truncate = k->truncate;
         need(doc, path, "yarn", "factor", k->factor);
-    } /* "dynamic" changes only sequences longer than max_position_embeddings, and here no sequence is longer */
+        /* The type "dynamic" changes only sequences longer than max_position_embeddings, which do not occur. */
+    }
 }
 
 void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path)

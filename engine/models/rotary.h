@@ -8,15 +8,15 @@
 
 typedef struct {
     int64_t width;      /* width of a head */
-    int64_t positions;  /* max_position_embeddings                            */
-    double theta;       /* rope_theta, of the old spelling */
-    json_t *scaling;    /* rope_scaling, or NULL                              */
-    json_t *parameters; /* rope_parameters, or NULL; takes precedence, as in transformers */
-    double partial;     /* the default of partial_rotary_factor; 0: in models of this type whole heads are rotated */
-    int64_t original;   /* original_max_position_embeddings of the model itself; 0: that of the rope object */
+    int64_t positions;  /* value of max_position_embeddings */
+    double theta;       /* rope_theta, which belongs to the old spelling */
+    json_t *scaling;    /* object rope_scaling, or NULL */
+    json_t *parameters; /* object rope_parameters, or NULL; it takes precedence, as in transformers */
+    double partial;     /* default of partial_rotary_factor; 0 if models of this type rotate whole heads */
+    int64_t original; /* original_max_position_embeddings of the model's own keys; 0 means that of the rotary object */
 } ce_rotary_input;
 
-/* Faults are added to doc, with `path` in front. */
+/* Reads the settings. Faults are added to doc, with `path` in front. */
 void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path);
 
 #endif

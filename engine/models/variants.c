@@ -1,5 +1,7 @@
-/* variants.c - models that differ from Llama in a few places: Phi-3 and Phi-4 (fused projections, rotation of parts of
- * heads, longrope), OLMo 2 (norms after attention and feed-forward, and of all of q and k), Granite (multipliers). */
+/* variants.c - models that differ from Llama in a few places.
+ *
+ * Phi-3 and Phi-4 have fused projections, rotate parts of heads, and have longrope. OLMo 2 has norms after attention
+ * and feed-forward, and norms of all of q and k. Granite has multipliers. */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT

@@ -1,4 +1,4 @@
-/* csv.c - writes one CSV file for each tag, named as DeepSpeed names them: the tag Train/Samples/lr has the file
+/* csv.c - writes one CSV file for each tag, named as DeepSpeed names it: the tag Train/Samples/lr has the file
  * Train_Samples_lr.csv with the header "step,lr". */
 #include "monitor/writer.h"
 #include "base/say.h"
@@ -23,7 +23,7 @@ typedef struct {
 
 static void *open_csv(const char *folder, int64_t at)
 {
-    (void)at; /* each tag's file is trimmed at the position of the tag's first number */
+    (void)at; /* Each file is trimmed later, when the first number of its tag is written. */
     csv *files = calloc(1, sizeof *files);
     if (files && !(files->folder = strdup(folder))) {
         free(files);
@@ -43,7 +43,7 @@ static char *path_of(const csv *files, const char *tag)
     return path;
 }
 
-/* Copies the header and the rows before position `at`; returns the number of copied rows without the header, or -1
+/* Copies the header and the rows before the position `at`. Returns the number of copied rows without the header, or -1
  * after an error. */
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
@@ -62,8 +62,8 @@ static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
     return good && !ferror(from) ? kept : -1;
 }
 
-/* Keeps the rows of an earlier run before position `at` and removes the later ones. If no row remains, the old file is
- * renamed to NAME.old. */
+/* Removes the rows of an earlier run from the position `at` on. If no row remains, the old file is renamed to
+ * NAME.old. */
 static bool trim(const char *path, int64_t at)
 {
     char *part = NULL, *old = NULL;
@@ -71,7 +71,7 @@ static bool trim(const char *path, int64_t at)
     struct stat info;
     if (stat(path, &info) != 0)
         return errno == ENOENT;
-    if (!S_ISREG(info.st_mode)) /* a pipe or a device has no rows to trim */
+    if (!S_ISREG(info.st_mode)) /* A pipe or a device has no rows to trim. */
         return true;
     FILE *from = fopen(path, "r"), *to = NULL;
     if (!from)

@@ -1,4 +1,5 @@
-/* events.c - writes TensorBoard event files, one for each process; TensorBoard merges them in order of time. */
+/* events.c - writes TensorBoard event files. Each process writes one file, and TensorBoard merges the files in order of
+ * time. */
 #include "monitor/record.h"
 #include "monitor/writer.h"
 

@@ -1,5 +1,5 @@
-/* monitor.c - writes training metrics to CSV and TensorBoard files: creates the folders, calls both writers, and
- * disables one that fails. */
+/* monitor.c - writes training metrics to CSV and TensorBoard files. It creates the folders and calls the writers of the
+ * two formats. A writer that fails is not called again. */
 #include "monitor/writer.h"
 #include "base/log.h"
 
@@ -13,8 +13,8 @@ static const ce_writer *const writers[] = { &ce_writer_csv, &ce_writer_events };
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
-    char *folder;       /* NULL: not enabled, or disabled after a failure */
-    void *private_data; /* state of the writer; NULL: not opened yet */
+    char *folder;       /* NULL if the format is not enabled, or was disabled after a failure */
+    void *private_data; /* writer's own data, or NULL if the writer is not open yet */
 } sink;
 
 struct ce_monitor {
@@ -25,7 +25,7 @@ static bool make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777); /* an error is reported only for the last folder */
+        mkdir(path, 0777); /* An error is reported for the last folder only. */
         *slash = '/';
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST;

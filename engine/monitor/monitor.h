@@ -4,10 +4,10 @@
  *     ce_monitor_write(monitor, "Train/Samples/lr", 1e-3, samples);
  *     ce_monitor_flush(monitor);
  *
- * The files are in output_path/job_name and are opened when the first number is written. Entries of an earlier run at
- * the position `at` of that number and later ones are removed (CSV) or marked as replaced (TensorBoard). If a file
- * cannot be written, one warning is logged, and nothing more is written in that format; training continues. Used only
- * by rank 0. */
+ * The files are in output_path/job_name and are opened when the first number is written. If an earlier run has written
+ * entries at the position of that number or later, they are removed (CSV) or marked as replaced (TensorBoard). If a
+ * file cannot be written, one warning is logged, and nothing more is written in that format; training continues. Only
+ * rank 0 uses a monitor. */
 #ifndef CS_MONITOR_MONITOR_H
 #define CS_MONITOR_MONITOR_H
 
@@ -15,14 +15,14 @@
 
 typedef struct {
     bool enabled;
-    const char *output_path, *job_name; /* if "" or NULL, output_path is the working directory; if NULL, job_name is
-                                         * "DeepSpeedJobName" */
+    /* If output_path is "" or NULL, it is the working directory; if job_name is NULL, it is "DeepSpeedJobName". */
+    const char *output_path, *job_name;
 } ce_monitor_settings;
 
 typedef struct ce_monitor ce_monitor;
 
-/* *monitor becomes NULL if neither format is enabled; the other functions accept NULL. CS_NO_MEMORY: there is not
- * enough memory. */
+/* Opens a monitor. *monitor becomes NULL if neither format is enabled; the other functions accept NULL. Returns
+ * CS_NO_MEMORY if there is not enough memory. */
 cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard);
 void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_t at);
 void ce_monitor_flush(ce_monitor *monitor);

@@ -13,10 +13,9 @@ typedef struct {
     size_t count;
 } ce_record;
 
-ce_record ce_record_version(double time); /* "brain.Event:2", the first record of a file */
-ce_record ce_record_start(double time,
-                          /* Marks the start of this run: entries of earlier files from `step` on are ignored. */
-                          int64_t step);
-ce_record ce_record_scalar(double time, int64_t step, const char *tag, float value); /* `tag` has at most 256 bytes */
+ce_record ce_record_version(double time); /* Returns the first record of a file, "brain.Event:2". */
+/* Returns the record that marks the start of this run. A reader ignores the entries of earlier files from `step` on. */
+ce_record ce_record_start(double time, int64_t step);
+ce_record ce_record_scalar(double time, int64_t step, const char *tag, float value); /* `tag` has at most 256 bytes. */
 
 #endif

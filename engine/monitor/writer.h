@@ -1,14 +1,15 @@
-/* writer.h - interface of a metrics file format; private to this folder. */
+/* writer.h - the interface of a metrics file format, which only this folder uses. */
 #ifndef CS_MONITOR_WRITER_H
 #define CS_MONITOR_WRITER_H
 
 #include "monitor/monitor.h"
 
-/* A function that fails sets errno and returns false; after that only `close` is called. */
+/* The functions of a file format. A function that fails sets errno and returns false; after a failure only `close` is
+ * called. */
 typedef struct {
-    const char *name; /* name of the section in the configuration */
+    const char *name; /* name of the format's section in the configuration */
     /* Opens the writer. `at` is the position (DeepSpeed's sample count) of the first value that will be written.
-     * Returns data that the writer owns until `close`, or NULL with errno set. */
+     * Returns the writer's own data, which `close` frees, or NULL with errno set. */
     void *(*open)(const char *folder, int64_t at);
     bool (*write)(void *private_data, const char *tag, double value, int64_t at);
     bool (*flush)(void *private_data);

@@ -1,5 +1,5 @@
-/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. h.rate already contains lr_decay
- * (ce_optim_hyper). */
+/* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. ce_optim_hyper has already applied lr_decay to
+ * h.rate. */
 #ifndef CS_OPTIM_ADAGRAD_H
 #define CS_OPTIM_ADAGRAD_H
 
@@ -13,8 +13,7 @@ CS_RULE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
     return p - h.rate * (g / (sqrtf(*sum) + h.epsilon));
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define ADAGRAD_KEYS                                                                                                   \
     RATE("1e-2"), NUMBER("lr_decay", lr_decay, "0", 0, "update t has the rate lr / (1 + (t - 1) lr_decay)"),           \
         DECAY("added to the gradient of parameters that ask for it"),                                                  \

@@ -12,7 +12,7 @@ CS_RULE float adam(float p, float g, float *m, float *v, ce_hyper h)
     return p - h.rate * ((*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon));
 }
 
-/* "Adam" and "AdamW" have the same keys; ce_optim_read looks at adam_w_mode. */
+/* "Adam" and "AdamW" have the same keys; adam_w_mode decides which of the two is used. */
 #define ADAM_KEYS ADAMW_KEYS
 
 #endif

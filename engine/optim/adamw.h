@@ -12,8 +12,7 @@ CS_RULE float adamw(float p, float g, float *m, float *v, ce_hyper h)
     return p - h.rate * (direction + h.decay * p);
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define ADAMW_KEYS                                                                                                     \
     RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
         NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"), DECAY(ASKED),              \

@@ -34,7 +34,7 @@ static void add(ce_groups *groups, ce_group group, double base)
     groups->group[groups->count++] = group;
 }
 
-/* Adds a group. With Muon it adds two: one for the matrices and one for the other parameters. */
+/* Adds a parameter group. With Muon it adds two groups: one for the matrices and one for the other parameters. */
 static void add_sides(ce_groups *groups, ce_group group, double base)
 {
     bool muon = group.settings.kind == CS_OPTIM_MUON;
@@ -49,7 +49,7 @@ static void add_sides(ce_groups *groups, ce_group group, double base)
     add(groups, group, base);
 }
 
-/* Reads "train". A frozen group has no other key, because none would have an effect. */
+/* Reads the key "train". A frozen group has no other key, because none would have an effect. */
 static bool read_train(ce_json *doc, json_t *object, const char *path, ce_group *group)
 {
     const json_t *train = json_object_get(object, "train");
@@ -110,8 +110,8 @@ void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *s
 
 /* ---- the group of a parameter ---- */
 
-/* Applies DeepSpeed's rule, which looks at the name. `wte` and `wpe` are added: DeepSpeed's rule does not recognise
- * these names of GPT-2's embeddings. */
+/* True if Muon updates the parameter. DeepSpeed's rule decides by the name. Here the rule also knows `wte` and `wpe`,
+ * GPT-2's names of embeddings. */
 static bool is_matrix(const char *name, bool vector)
 {
     static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };
@@ -143,6 +143,6 @@ int ce_groups_find(const ce_groups *groups, const char *name, bool vector)
     int index = 0;
     while (
         !((matrix ? groups->group[index].matrices : groups->group[index].others) && names(&groups->group[index], name)))
-        index++; /* the last group, the default, takes every parameter */
+        index++; /* The last group, the default, matches every parameter. */
     return index;
 }

@@ -1,7 +1,7 @@
-/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, weight decay included.
+/* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, with weight decay.
  *
- * zero/update.c takes the step along this direction, which it multiplies by rate * fix1 * (norm of the parameter / norm
- * of the direction). */
+ * zero/update.c takes the step along this direction. It multiplies the direction by rate * fix1 * (norm of the
+ * parameter / norm of the direction). */
 #ifndef CS_OPTIM_LAMB_H
 #define CS_OPTIM_LAMB_H
 
@@ -15,8 +15,7 @@ CS_RULE float lamb(float p, float g, float *m, float *v, ce_hyper h)
     return *m / root + h.decay * p;
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define LAMB_KEYS                                                                                                      \
     RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
         NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),                          \

@@ -1,5 +1,5 @@
-/* lion.h - Lion (Chen et al. 2023): the step is the sign of an interpolation of momentum and gradient; the sign of 0
- * is 0, as in the paper. */
+/* lion.h - Lion (Chen et al. 2023): the step is the sign of an interpolation of momentum and gradient. The sign of 0 is
+ * 0, as in the paper. */
 #ifndef CS_OPTIM_LION_H
 #define CS_OPTIM_LION_H
 
@@ -11,12 +11,11 @@ CS_RULE float lion(float p, float g, float *m, float *unused, ce_hyper h)
     float mix = h.beta1 * *m + h.rest1 * g;
     float sign = (mix > 0 ? 1.0f : 0.0f) - (mix < 0 ? 1.0f : 0.0f);
     *m = h.beta2 * *m + h.rest2 * g;
-    sign = mix == mix ? sign : mix; /* keeps NaN: a gradient that is not a number must not count as 0 */
+    sign = mix == mix ? sign : mix; /* NaN stays NaN, because a gradient that is not a number must not count as 0. */
     return p - h.rate * (sign + h.decay * p);
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define LION_KEYS                                                                                                      \
     RATE("1e-3"),                                                                                                      \
         BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),       \

@@ -1,5 +1,5 @@
-/* muon.h - the direction of Muon (Jordan et al. 2024) before orthogonalization: Nesterov momentum of an exponential
- * average. beta1 is the momentum. */
+/* muon.h - the direction of Muon (Jordan et al. 2024) before orthogonalization. It is the Nesterov momentum of an
+ * exponential average; beta1 is the momentum. */
 #ifndef CS_OPTIM_MUON_H
 #define CS_OPTIM_MUON_H
 
@@ -12,8 +12,7 @@ CS_RULE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
     return g + h.beta1 * (*buffer - g);
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define MUON_KEYS                                                                                                      \
     NUMBER("lr", rate, "0.02", 0, "learning rate of both sides where the next two are not given"),                     \
         NUMBER("muon_lr", matrix_rate, "null", 0, "of matrices; null: lr, else 0.02"),                                 \

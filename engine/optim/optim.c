@@ -41,7 +41,7 @@ ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
     return other;
 }
 
-/* LAMB's two bias corrections become one factor on the step. Adagrad's lr_decay becomes part of the rate. */
+/* LAMB's two bias corrections become one factor on the step, and Adagrad's lr_decay becomes a part of the rate. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;
@@ -96,7 +96,8 @@ static bool gives(const json_t *object, const char *key)
     return value && !json_is_null(value) && !ce_value_is_auto(value);
 }
 
-/* If the configuration gives lr, then muon_lr and adam_lr take the value of lr, each unless it is given itself. */
+/* If the configuration gives lr, sets muon_lr and adam_lr to the value of lr. A muon_lr or adam_lr that the
+ * configuration gives is not changed. */
 static void settle_rates(const json_t *object, ce_optim_settings *settings)
 {
     bool both = gives(object, "lr");

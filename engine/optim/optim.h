@@ -5,9 +5,9 @@
  *     float rule(float p, float g, float *s0, float *s1, ce_hyper h)
  *
  * It returns the new value of the parameter p. The gradient g is already scaled. s0 and s1 point to the element's
- * optimizer state, or are NULL where the optimizer has no such slot. optim/rules.h lists the rules, and
+ * optimizer state, or are NULL where the optimizer has no such slot. optim/rules.h lists the functions, and
  * device/cpu/update.c makes a loop of each. The steps of LAMB and Muon depend on a norm or on the matrix of the whole
- * tensor: their rules return a direction, and zero/update.c takes the step along that direction. */
+ * tensor. Their functions return a direction, and zero/update.c takes the step along that direction. */
 #ifndef CS_OPTIM_OPTIM_H
 #define CS_OPTIM_OPTIM_H
 
@@ -16,7 +16,8 @@
 
 enum { CS_OPTIM_SLOTS = 2 };
 
-/* CS_OPTIM_ADAMW and so on. CS_OPTIM_ADAM is Adam with L2 decay: "Adam" with "adam_w_mode": false. */
+/* The optimizers: CS_OPTIM_ADAMW and so on. CS_OPTIM_ADAM is Adam with L2 decay, which is "Adam" with "adam_w_mode":
+ * false. */
 typedef enum {
 #define RULE(function, constant, ...) CS_OPTIM_##constant,
 #include "optim/rules.h"
@@ -25,34 +26,34 @@ typedef enum {
 
 typedef struct {
     ce_optim_kind kind;
-    const char *name;                       /* "AdamW"                                                        */
-    int slots;                              /* fp32 values of optimizer state for each element: 2, 1 or 0     */
-    const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's: "exp_avg", "exp_avg_sq"; "momentum_buffer"; "sum"   */
-    float first_value;                      /* of every slot before the first step                            */
-    bool directs;                           /* the rule returns a direction                                   */
+    const char *name;                       /* name, such as "AdamW" */
+    int slots;                              /* number of fp32 values of optimizer state for each element, at most 2 */
+    const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
+    float first_value;                      /* value of every slot before the first step */
+    bool directs; /* True if the optimizer's function returns a direction instead of the new parameter. */
 } ce_optimizer;
 
 /* The settings of all optimizers. An optimizer reads only the fields that it needs. */
 typedef struct {
-    int kind; /* ce_optim_kind */
+    int kind; /* a value of ce_optim_kind */
     double rate, betas[2], epsilon, weight_decay;
     double momentum, dampening;
     bool nesterov, bias_correction;
-    double lr_decay, first_sum;     /* Adagrad                                                           */
-    bool inside_root;               /* LAMB: epsilon is added under the square root                      */
-    double min_ratio, max_ratio;    /* LAMB: bounds of the ratio of a tensor's norm to its step's norm    */
-    double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; rate equals matrix_rate               */
-    int ns_method;                  /* Muon's ns_method                                                  */
-    bool adam_w_mode;               /* as the file gives it; if true, "Adam" is AdamW */
+    double lr_decay, first_sum;     /* keys of Adagrad */
+    bool inside_root;               /* for LAMB: epsilon is added under the square root */
+    double min_ratio, max_ratio;    /* for LAMB: the bounds of the ratio of a tensor's norm to its step's norm */
+    double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; `rate` is equal to matrix_rate */
+    int ns_method;                  /* Muon's ns_method */
+    bool adam_w_mode;               /* value of the key; if it is true, "Adam" means AdamW */
 } ce_optim_settings;
 
-/* Returns the optimizer of these settings. SGD without momentum has no slot. For Muon the result is the optimizer of
+/* Returns the optimizer for these settings. SGD without momentum has no slot. For Muon the result is the optimizer of
  * the matrices. */
 ce_optimizer ce_optim_find(const ce_optim_settings *settings);
 /* Returns the hyper-parameters of step t, where t counts the applied updates from 1. grad_scale is the factor by which
  * the gradient is multiplied before the rule gets it. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale);
-/* Returns whether the optimizer has betas. OneCycle's momentum cycle changes the first of them. */
+/* Returns whether the optimizer has betas. The momentum cycle of OneCycle changes the first beta. */
 bool ce_optim_has_betas(const ce_optim_settings *settings);
 /* Returns AdamW's settings for the parameters that Muon does not update: vectors, embeddings and the head. */
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings);
@@ -63,9 +64,9 @@ void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings);
 /* Reads the values of one parameter group: all keys of `object` except "params". `settings` holds the values of
  * optimizer.params before the call. */
 void ce_optim_override(ce_json *doc, json_t *object, const char *path, ce_optim_settings *settings);
-/* The key table of "optimizer.params" for the optimizer of these settings. */
+/* Returns the key table of "optimizer.params" for the optimizer of these settings, and sets *count. */
 const ce_key *ce_optim_keys(const ce_optim_settings *settings, int *count);
-/* The key table of "optimizer" itself. */
+/* Returns the key table of the section "optimizer" itself, and sets *count. */
 const ce_key *ce_optim_section(int *count);
 /* Prints all key tables. */
 void ce_optim_help(void);

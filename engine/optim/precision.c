@@ -1,4 +1,4 @@
-/* precision.c - mixed precision: the table of operations and types. */
+/* precision.c - mixed precision: the table that says which operation uses which types. */
 #include "optim/precision.h"
 
 const char *ce_precision_name(cs_dtype dtype)

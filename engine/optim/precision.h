@@ -9,23 +9,24 @@
 #include "base/status.h"
 
 typedef struct {
-    cs_dtype values;   /* parameters during computation, and the tensors between units */
-    cs_dtype products; /* inputs and outputs of matrix products and attention */
-    cs_dtype masters;  /* parameters during the update; if equal to `values`, there is only one copy */
-    cs_dtype slots;    /* optimizer state */
-    cs_dtype sums;     /* reduced and accumulated gradients */
-    cs_dtype wire;     /* gradients during communication between ranks */
-    bool wide_norms;   /* norm layers of a 16-bit model have fp32 parameters */
-    bool scaled;       /* loss scaling is on: a step whose gradients are not finite is skipped */
+    cs_dtype values;   /* type of parameters during computation, and of the tensors between units */
+    cs_dtype products; /* type of the inputs and outputs of matrix products and of attention */
+    /* type of parameters during the update; if it is equal to `values`, there is only one copy of the parameters */
+    cs_dtype masters;
+    cs_dtype slots;  /* type of optimizer state (the slots) */
+    cs_dtype sums;   /* type of gradients after their reduction and accumulation */
+    cs_dtype wire;   /* type of gradients while they are sent between ranks */
+    bool wide_norms; /* True if the norm layers of a 16-bit model have fp32 parameters. */
+    bool scaled;     /* True if loss scaling is on: a step whose gradients are not finite is skipped. */
 } ce_precision;
 
-const char *ce_precision_name(cs_dtype dtype); /* "fp32", "bf16", "fp16" */
+const char *ce_precision_name(cs_dtype dtype); /* Returns "fp32", "bf16" or "fp16". */
 
-/* One row of the table that says which kind of operation uses which types. ce_precision_list sets *row to row `index`,
- * and returns false after the last row. */
+/* One row of the table that says which kind of operation uses which types. ce_precision_list sets *row to row number
+ * `index`, and returns false if the table has no such row. */
 typedef struct {
     const char *operation;
-    cs_dtype takes, gives; /* types of its inputs and of its outputs; the operation computes in fp32 */
+    cs_dtype takes, gives; /* types of the operation's inputs and outputs; the operation computes in fp32 */
 } ce_precision_row;
 bool ce_precision_list(const ce_precision *precision, int index, ce_precision_row *row);
 

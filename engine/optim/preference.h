@@ -18,28 +18,29 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The order is that of the words of cspeed.dpo.loss_type. */
+/* The loss functions, in the order of the words of cspeed.dpo.loss_type. */
 enum { CS_PREFERENCE_SIGMOID, CS_PREFERENCE_HINGE, CS_PREFERENCE_IPO, CS_PREFERENCE_ROBUST };
 
 typedef struct {
-    int kind;         /* CS_PREFERENCE_* */
-    double beta;      /* 0: this is no preference training */
-    double smoothing; /* s of CS_PREFERENCE_ROBUST, below 0.5 */
+    int kind;         /* a value CS_PREFERENCE_* */
+    double beta;      /* factor beta; 0 means that this is no preference training */
+    double smoothing; /* share s of CS_PREFERENCE_ROBUST, below 0.5 */
 } ce_preference;
 
 enum { CS_CHOSEN, CS_REJECTED, CS_ANSWERS };
 
-/* Each array has one element for each answer, CS_CHOSEN and CS_REJECTED. */
+/* A pair of answers. Each array has one element for each answer, CS_CHOSEN and CS_REJECTED. */
 typedef struct {
-    float logp[CS_ANSWERS];      /* log-probability of the answer by the model: the sum over its tokens */
-    float reference[CS_ANSWERS]; /* the same by the reference model */
+    float logp[CS_ANSWERS]; /* sum over the answer's tokens of their log-probabilities by the model */
+    /* sum over the answer's tokens of their log-probabilities by the reference model */
+    float reference[CS_ANSWERS];
     int64_t tokens[CS_ANSWERS];
 } ce_preference_pair;
 
 typedef struct {
     double loss;
     double slope[CS_ANSWERS];  /* derivative of the loss by the log-probability of each answer */
-    double reward[CS_ANSWERS]; /* beta times the ratio */
+    double reward[CS_ANSWERS]; /* beta times the ratio of each answer */
 } ce_preference_result;
 
 CS_RULE double ce_preference_log_sigmoid(double x)
@@ -52,13 +53,14 @@ CS_RULE double ce_preference_sigmoid(double x)
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
-/* Computes the losses that are functions of x. Sets *slope to the derivative of the loss by x. */
+/* Computes the losses that depend on x alone, where x is beta times the difference of the answers' ratios. Sets *slope
+ * to the derivative of the loss by x. */
 CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
 {
     double s = rule->kind == CS_PREFERENCE_ROBUST ? rule->smoothing : 0;
     if (rule->kind == CS_PREFERENCE_HINGE) {
         *slope = x < 1 ? -1 : 0;
-        return x < 1 ? 1 - x : 0 * x; /* NaN stays NaN */
+        return x < 1 ? 1 - x : 0 * x; /* NaN stays NaN. */
     }
     *slope = -((1 - s) * ce_preference_sigmoid(-x) + s * ce_preference_sigmoid(x)) / (1 - 2 * s);
     return (s * ce_preference_log_sigmoid(-x) - (1 - s) * ce_preference_log_sigmoid(x)) / (1 - 2 * s);

@@ -1,4 +1,5 @@
-/* rule.h - the hyper-parameters of an update rule, and the macro by which a rule compiles for every device. */
+/* rule.h - the hyper-parameters of an update rule, and the macro CS_RULE, with which a rule compiles for every
+ * device. */
 #ifndef CS_OPTIM_RULE_H
 #define CS_OPTIM_RULE_H
 
@@ -12,15 +13,15 @@
 
 /* The hyper-parameters of one parameter group at step t. */
 typedef struct {
-    float rate;         /* learning rate                                                               */
-    float beta1, beta2; /* Adam's betas; beta1 is also SGD's and Muon's momentum, beta2 SGD's dampening */
+    float rate;         /* learning rate */
+    float beta1, beta2; /* Adam's betas; beta1 is also the momentum of SGD and Muon, and beta2 the dampening of SGD */
     float rest1, rest2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
     float epsilon, decay;
     float fix1, fix2; /* bias corrections 1 / (1 - beta^t); LAMB has one factor, fix1 */
-    float grad_scale; /* factor on the gradient: unscaling, mean and clipping */
+    float grad_scale; /* factor of the gradient, which unscales it, makes it a mean, and clips it */
     int nesterov;
-    int first;       /* 1 in the optimizer's first step */
-    int inside_root; /* epsilon is added under LAMB's square root */
+    int first;       /* 1 in the optimizer's first step, otherwise 0 */
+    int inside_root; /* 1 if epsilon is added under LAMB's square root, otherwise 0 */
 } ce_hyper;
 
 #endif

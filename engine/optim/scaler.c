@@ -1,4 +1,4 @@
-/* scaler.c - loss scaling: the initial scale, and DeepSpeed's log lines about changes. */
+/* scaler.c - loss scaling: the initial scale, and DeepSpeed's log lines about changes of the scale. */
 #include "optim/scaler.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool 
     scaler->scale = scaler->dynamic ? ldexp(1, (int)settings->initial_scale_power) : settings->loss_scale;
 }
 
-/* Describes what ce_scaler_next does with a dynamic scale after an overflow of the gradients. */
+/* Writes the log line that says how ce_scaler_next changes a dynamic scale after an overflow of the gradients. */
 static cs_status describe(const ce_scaler *before, const ce_scaler_settings *settings, char *text, size_t room)
 {
     if (before->hysteresis > 1)

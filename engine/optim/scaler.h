@@ -9,19 +9,19 @@
 #include "optim/rule.h"
 
 typedef struct {
-    double loss_scale; /* 0: dynamic, else the static scale */
+    double loss_scale; /* static scale, or 0 if the scale is dynamic */
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool consecutive_hysteresis;
     double min_loss_scale;
-    double max_loss_scale; /* 0: the largest finite float */
+    double max_loss_scale; /* 0 means the largest finite float */
 } ce_scaler_settings;
 
 typedef struct {
     bool dynamic;
     double scale;
-    int64_t hysteresis;    /* overflows that are tolerated before the scale is lowered */
+    int64_t hysteresis;    /* number of overflows that are tolerated before the scale is lowered */
     int64_t iteration;     /* number of steps so far */
-    int64_t last_overflow; /* iteration of the last overflow; -1: none   */
+    int64_t last_overflow; /* iteration of the last overflow, or -1 */
 } ce_scaler;
 
 /* Returns the scaler of the next step. `overflow` says whether the gradients of this step overflowed. The algorithm is
@@ -48,11 +48,11 @@ CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *set
     return scaler;
 }
 
-/* If `enabled` is false (fp32, bf16), the scale is static and 1. */
+/* Sets the scaler of the first step. If `enabled` is false (fp32, bf16), the scale is static and 1. */
 void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool enabled);
-/* Sets *scaler to the scaler of the next step. Returns CS_UNSUPPORTED with a message if gradients overflow at the
- * minimum scale, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about the
- * change, or "" if there is none; the text is in a static buffer of the thread. */
+/* Sets *scaler to the scaler of the next step. If gradients overflow at the minimum scale, returns CS_UNSUPPORTED with
+ * a message, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about the
+ * change, or "" if there is none. The text is in a static buffer of the thread. */
 cs_status ce_scaler_judge(ce_scaler *scaler, const ce_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

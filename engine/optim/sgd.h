@@ -1,7 +1,7 @@
 /* sgd.h - stochastic gradient descent as in torch.optim.SGD. beta1 is the momentum and beta2 the dampening.
  *
- * The momentum buffer starts as the first gradient, without dampening. Without momentum there is no buffer, and its
- * pointer may be NULL. */
+ * The first value of the momentum buffer is the first gradient, without dampening. Without momentum there is no buffer,
+ * and the pointer to it may be NULL. */
 #ifndef CS_OPTIM_SGD_H
 #define CS_OPTIM_SGD_H
 
@@ -18,8 +18,7 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
     return p - h.rate * g;
 }
 
-/* The keys that optimizer.params accepts for this optimizer. types.c defines the macros and makes a key table of
- * them. */
+/* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define SGD_KEYS                                                                                                       \
     RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
         NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),                             \

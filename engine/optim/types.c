@@ -1,5 +1,5 @@
-/* types.c - the key tables of optimizer.params, made from the list of optimizers, and the optimizers of DeepSpeed and
- * PyTorch that are refused by name. */
+/* types.c - the key tables of optimizer.params, which are made from the list of optimizers. It also has the optimizers
+ * of DeepSpeed and PyTorch that are refused by name. */
 #include "optim/types.h"
 #include "optim/rules.h"
 
@@ -9,7 +9,7 @@
 #define AT(field) offsetof(ce_optim_settings, field)
 #define MOST 1e30
 
-/* The macros with which each optimizer's header defines its <CONSTANT>_KEYS. */
+/* The macros with which the header of each optimizer defines its <CONSTANT>_KEYS. */
 #define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
         key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                           \
@@ -60,7 +60,7 @@ enum { TYPES = sizeof types / sizeof *types };
 #define MUP "muP's scaling of rates by width is not built"
 #define OF_TORCH "cspeed does not implement this optimizer of torch.optim"
 
-/* Optimizers that DeepSpeed or torch.optim has and cspeed has not. */
+/* The optimizers that DeepSpeed or torch.optim has and cspeed does not have. */
 static const struct {
     const char *name, *reason;
 } refused[] = {

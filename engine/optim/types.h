@@ -7,18 +7,18 @@
 typedef struct {
     const char *name;
     ce_optim_kind kind;
-    const ce_key *keys; /* of optimizer.params; the offsets are those of ce_optim_settings */
+    const ce_key *keys; /* keys of optimizer.params; their offsets are offsets in ce_optim_settings */
     int count;
 } ce_type;
 
-/* Sets every field of every optimizer to its default. Where two optimizers have different defaults for one field, the
- * first optimizer of optim/rules.h decides. */
+/* Sets every field of every optimizer to its default. If two optimizers have different defaults for one field, the
+ * first of the two in optim/rules.h decides. */
 void ce_types_default(ce_optim_settings *settings);
 const ce_type *ce_types_of(int kind);
 /* Finds an optimizer by its name, in upper or lower case. If there is none, adds an error to doc at optimizer.type and
  * returns NULL. */
 const ce_type *ce_types_find(ce_json *doc, const char *name);
-/* Adds an error to doc: the section "optimizer" has no "type". */
+/* Adds an error to doc, which says that the section "optimizer" has no "type". */
 void ce_types_missing(ce_json *doc);
 /* Prints the key tables and the optimizers that are refused. */
 void ce_types_help(void);

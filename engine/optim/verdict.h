@@ -1,6 +1,8 @@
-/* verdict.h - the verdict on a step at the end of gradient accumulation, computed from sums over all ranks: whether
- * parameters change, the factor on the gradients (unscaling, mean, clipping), and the loss scale of the next step.
- * The same code runs on every device, in doubles and in one order, so the bits are the same. */
+/* verdict.h - the verdict on a step at the end of gradient accumulation, which is computed from sums over all ranks.
+ *
+ * The verdict says whether parameters change, and has the factor of the gradients (unscaling, mean, clipping) and the
+ * loss scale of the next step. The same code runs on every device, in doubles and in one order, so the bits are the
+ * same. */
 #ifndef CS_OPTIM_VERDICT_H
 #define CS_OPTIM_VERDICT_H
 
@@ -13,46 +15,47 @@ enum { CS_PAIR_MEANS = 5 };
 /* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
  * bits. */
 typedef struct {
-    ce_exact squares;              /* squares of the gradients, divided by the loss scale of this step */
-    ce_exact loss;                 /* losses of the rows that have a target */
-    int64_t rows;                  /* number of rows that have a target */
+    ce_exact squares;              /* sum of the squares of the gradients, divided by the loss scale of this step */
+    ce_exact loss;                 /* sum of the losses of the rows that have a target */
+    int64_t rows;                  /* number of rows that have a target; in preference training the number of pairs */
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
-    int64_t targets;               /* rows that have a target; the same as `rows` without preference training */
+    int64_t targets;               /* number of rows that have a target, in preference training too */
     int64_t save_asked;            /* number of ranks whose launcher asks for a checkpoint */
-    ce_exact pairs[CS_PAIR_MEANS]; /* preference training, where `rows` counts pairs: see ce_verdict.pairs */
+    ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: sums over pairs; ce_verdict.pairs has their means */
 } ce_step_sums;
 
-/* Facts about one optimizer step that the host knows. For each row, backward started from the gradient loss_scale /
- * step_rows. Gradients were multiplied by prescale_factor before their reduction over ranks. */
+/* Facts about one optimizer step that the host knows. Backward started from the gradient loss_scale / step_rows for
+ * each row. The gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
-    double step_rows;       /* rows of all micro-batches of one rank */
-    double prescale_factor; /* see above; ce_verdict_judge divides the gradients by this factor */
-    double sum_factor;      /* 1: gradients are a mean over rows; the world size: the sum of the ranks' means */
-    double clipping;        /* maximum of the gradients' norm; 0: no clipping */
-    int pairs;              /* CS_PAIR_MEANS in preference training, else 0 */
-    bool checked;           /* a step whose gradients are not finite is skipped */
+    double step_rows; /* number of rows in all micro-batches of one rank */
+    /* factor that was applied before the reduction; ce_verdict_judge divides the gradients by it */
+    double prescale_factor;
+    double sum_factor; /* 1 if gradients are a mean over rows; the world size if they are the sum of the ranks' means */
+    double clipping;   /* maximum of the gradients' norm; 0 means no clipping */
+    int pairs;         /* CS_PAIR_MEANS in preference training, otherwise 0 */
+    bool checked;      /* True if a step whose gradients are not finite is skipped. */
     ce_scaler_settings scaler;
 } ce_step_terms;
 
 /* The part of the verdict that an update reads. */
 typedef struct {
-    float factor; /* factor on the gradients: unscaling, mean over the rows that have a target, and clipping */
-    int open;     /* 0: parameters do not change */
+    float factor; /* factor of the gradients: unscaling, mean over the rows that have a target, and clipping */
+    int open;     /* 0 if the parameters do not change, otherwise 1 */
 } ce_gate;
 
 typedef struct {
     ce_gate gate;
     ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
     double norm;      /* norm of the unscaled gradients before clipping */
-    double loss;      /* mean over rows; NaN if no row has a target */
+    double loss;      /* mean over rows, or NaN if no row has a target */
     int64_t rows, saved, targets, save_asked;
-    double pairs[CS_PAIR_MEANS]; /* preference training: five means over pairs. They are the reward of the chosen
-                                  * answer, the reward of the rejected answer, the share of pairs whose chosen answer
-                                  * has the greater reward, and the log-probability of the chosen and of the rejected
-                                  * answer */
+    /* For preference training: five means over pairs. They are the reward of the chosen answer, the reward of the
+     * rejected answer, the share of pairs whose chosen answer has the greater reward, the log-probability of the chosen
+     * answer, and that of the rejected answer. */
+    double pairs[CS_PAIR_MEANS];
 } ce_verdict;
 
-/* The clipping factor of DeepSpeed and PyTorch. The small constant avoids a division by zero. */
+/* Returns the clipping factor as DeepSpeed and PyTorch compute it. The small constant avoids a division by zero. */
 CS_RULE double ce_verdict_clip(double norm, double max)
 {
     if (max <= 0 || !isfinite(norm))

@@ -1,4 +1,4 @@
-/* adapter.c - cspeed.lora.adapter: LoRA adapters whose initial values come from a folder in PEFT's format. */
+/* adapter.c - cspeed.lora.adapter: loads the initial values of LoRA adapters from a folder in PEFT's format. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"

@@ -1,5 +1,8 @@
-/* ancestry.c - for each folder, the checkpoints that the current state descends from, and those found damaged. The next
- * save in that folder records the former as its ancestors, on which pruning depends, and renames the latter. */
+/* ancestry.c - records, for each folder, which checkpoints the current state descends from, and which were found
+ * damaged.
+ *
+ * The next save in a folder writes the checkpoints of the first list into its manifest as its ancestors, on which
+ * pruning depends, and renames the damaged checkpoints. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -14,8 +17,8 @@
 
 enum { KEY_BYTES = 64, LIST_BYTES = 2048, TAG_MAX = 300 };
 
-/* A folder's key is its device and inode number, so it does not depend on how the path is written. A folder that does
- * not exist yet has the key "new", until the save has created it. */
+/* Writes the key of a folder: its device and inode number, so that the key does not depend on how the path is written.
+ * A folder that does not exist yet has the key "new", until the save has created it. */
 static void key_of(char key[KEY_BYTES], const char *dir)
 {
     struct stat about = { 0 };
@@ -25,7 +28,8 @@ static void key_of(char key[KEY_BYTES], const char *dir)
         snprintf(key, KEY_BYTES, "new");
 }
 
-/* The list of `key`. A new list begins with the checkpoint that the state was last saved to or loaded from. */
+/* Returns the list of ancestors for the folder with this key. A new list begins with the checkpoint that the state was
+ * last saved to or loaded from. */
 static json_t *line_at(ce_ancestry *ancestry, const char *key)
 {
     json_t *line = json_object_get(ancestry->lines, key);
@@ -54,7 +58,7 @@ void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader
     if (!ancestry->damaged)
         ancestry->damaged = json_object();
     json_object_set_new(ancestry->damaged, key, json_deep_copy(ce_checkpoint_damaged(reader)));
-    if (module_only) /* only parameters were replaced; the training's history is unchanged */
+    if (module_only) /* Only parameters were replaced, so the training's history is unchanged. */
         return;
     json_t *line = ce_line_behind(&reader->manifest);
     json_decref(ancestry->lines);
@@ -88,8 +92,8 @@ void ce_ancestry_close(cs_engine *engine)
 
 /* ---- rewinding to an earlier checkpoint ---- */
 
-/* Lists, in one line, the tags of the checkpoints in dir that going back to dir/name abandons, or that were abandoned
- * before; "" if there are none. */
+/* Lists, in one line, the tags of the checkpoints in `dir` that are abandoned if the training goes back to dir/name,
+ * and of those that were abandoned before. The list is "" if there are none. */
 static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
 {
     ce_catalog catalog;
@@ -114,7 +118,8 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
     return CS_OK;
 }
 
-/* The tag is taken from the folder's name, because the folder may be a renamed copy. */
+/* Makes the file `latest` name the checkpoint in `folder`. Its tag is taken from the folder's name, because the folder
+ * may be a renamed copy. */
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
     char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];

@@ -19,7 +19,7 @@ cs_status ce_async_save_open(cs_engine *engine)
 void ce_async_save_close(cs_engine *engine)
 {
     if (ce_background_busy(engine->saving.work))
-        ce_async_save_finish(engine); /* logs a failure */
+        ce_async_save_finish(engine); /* The call logs a failure. */
     ce_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.resume_dir);
@@ -34,7 +34,8 @@ static void name_good(ce_async_save *saving, char *place)
     saving->good = place;
 }
 
-/* A checkpoint's name for messages: "global_step20 in runs/mine". Malloc'ed; NULL without memory. */
+/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine", or NULL without memory. The caller
+ * frees it. */
 static char *place_of(const char *dir, const char *tag)
 {
     char *place;
@@ -46,7 +47,7 @@ void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
     name_good(&engine->saving, place_of(dir, tag));
 }
 
-/* The error of a failed save, which a verb returns. */
+/* Returns the status of a failed save, and sets cs_error() to a message about it. */
 static cs_status refuse(const ce_async_save *saving, cs_status status, const char *why)
 {
     if (status != CS_NOT_FINITE)
@@ -55,8 +56,8 @@ static cs_status refuse(const ce_async_save *saving, cs_status status, const cha
                    saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
 }
 
-/* Ends the save in progress. A failure is logged on rank 0 now, and the next checkpoint verb returns it on all
- * ranks. */
+/* Ends the save in progress. A failure is logged on rank 0 now, and the next function that saves or loads a checkpoint
+ * returns it on all ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
     ce_async_save *saving = &engine->saving;
@@ -97,7 +98,7 @@ cs_status ce_async_save_finish(cs_engine *engine)
     ce_async_save *saving = &engine->saving;
     ce_step_settle(engine);
     ce_finite_report(engine);
-    engine->parts_saved = 0; /* a count of parts of this save must not be used for a later one */
+    engine->parts_saved = 0; /* The number of written parts belongs to this save and must not count for a later one. */
     if (ce_background_busy(saving->work)) {
         double begun = ce_clock_seconds();
         ce_walk_settle(engine);
@@ -142,8 +143,8 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return ce_async_save_finish(engine);
 }
 
-/* The bytes that a copy of one rank's part of a parameter needs. They do not depend on the stage of ZeRO, because
- * cs_save_checkpoint lists the same parts at every stage. */
+/* Returns the number of bytes that a copy of one rank's part of a parameter needs. It does not depend on the ZeRO
+ * stage, because cs_save_checkpoint lists the same parts at every stage. */
 static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
     ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });

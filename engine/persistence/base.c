@@ -1,4 +1,4 @@
-/* base.c - the digest of the folder of weights beside which adapters are trained. */
+/* base.c - the digest (SHA-256) of the weights of the base model, beside which adapters are trained. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
@@ -11,7 +11,8 @@ cs_status ce_base_note(cs_engine *engine, const char *folder)
         return CS_OK;
     cs_status status = engine->world.rank == 0 ? ce_huggingface_digest(engine->base_digest, folder) : CS_OK;
     CS_TRY(ce_collective_status(engine->comm, status));
-    int32_t letters[CS_MAC_DIGEST]; /* the type of a collective has at least 16 bits */
+    /* The characters are sent as int32, because no type of a collective has fewer than 16 bits. */
+    int32_t letters[CS_MAC_DIGEST];
     for (int i = 0; i < CS_MAC_DIGEST; i++)
         letters[i] = engine->base_digest[i];
     cs_comm_broadcast(engine->comm, letters, CS_MAC_DIGEST, CS_I32, 0);

@@ -1,11 +1,12 @@
-/* disk_space.c - cs_checkpoint_room: checks that the file system has space for the checkpoints a run will save. */
+/* disk_space.c - cs_checkpoint_room: checks that the file system has space for the checkpoints that a run will save. */
 #include "engine.h"
 #include "checkpoint/line.h"
 
 #include <errno.h>
 #include <sys/statvfs.h>
 
-/* Bytes of all tensors of one checkpoint, over all ranks; its texts and headers are small. */
+/* Returns the number of bytes of all tensors of one checkpoint, from all ranks. The checkpoint's texts and headers are
+ * small and not counted. */
 static int64_t bytes_of(const cs_engine *engine)
 {
     const ce_zero *zero = &engine->zero;
@@ -23,7 +24,7 @@ static int64_t bytes_of(const cs_engine *engine)
     return bytes;
 }
 
-/* Number of checkpoints in dir that later saves will delete. */
+/* Returns the number of checkpoints in dir that later saves will delete. */
 static int64_t count_prunable(const char *dir)
 {
     char latest[CS_TAG_BYTES];
@@ -38,7 +39,8 @@ static int64_t count_prunable(const char *dir)
     return count;
 }
 
-/* How many more checkpoints will exist at the same time, at most: an old one is deleted after a new one is complete. */
+/* Returns the greatest number of additional checkpoints that will exist at the same time. An old checkpoint is deleted
+ * after a new one is complete. */
 static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
 {
     if (keep_last == 0)

@@ -1,9 +1,10 @@
-/* export.c - cs_export: writes a checkpoint's weights as a Hugging Face folder, or its adapters as a folder of PEFT. */
+/* export.c - cs_export: writes the weights of a checkpoint as a Hugging Face folder, or its adapters as a folder of
+ * PEFT. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
 
-enum { LARGEST_SHARD = 5 }; /* maximum GB of one file of weights, the default of transformers */
+enum { LARGEST_SHARD = 5 }; /* maximum size in GB of one file of weights, which is the default of transformers */
 
 static cs_status write_folder(const ce_settings *settings, const char *dir, const char *tag, const char *folder)
 {

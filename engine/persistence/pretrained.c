@@ -1,4 +1,4 @@
-/* pretrained.c - loads initial values from a Hugging Face folder: each rank reads only its own ranges. */
+/* pretrained.c - loads initial values from a Hugging Face folder. Each rank reads only its own ranges of elements. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -20,7 +20,8 @@ static cs_status fill(const cs_engine *engine, ce_source *source, const ce_shard
     return ce_norms_read(source, weight, engine->lora.fan_in_fan_out, piece->range, into, piece->dtype);
 }
 
-/* Reads one piece. If the device has its own memory, the elements are read into host memory and then copied. */
+/* Reads one piece of a parameter. If the device has its own memory, the elements are read into host memory and then
+ * copied. */
 static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard_piece *piece)
 {
     cs_dtype dtype = piece->dtype;
@@ -39,8 +40,8 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     return status;
 }
 
-/* True if the model's folder gives the first value: for its own parameters, and for magnitudes that no folder of PEFT
- * gives. */
+/* True if a parameter's first value comes from the model's folder: if it is a parameter of the model itself, or a
+ * magnitude of DoRA that no folder of PEFT contains. */
 static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 {
     return !entry->lora || (!engine->settings->lora.adapter && ce_norms_are(entry->full_name));

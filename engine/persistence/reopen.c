@@ -13,7 +13,7 @@ enum { CONFIG_LIMIT = 1 << 26, USUAL_LENGTH = 256 };
 /* ---- choice of the checkpoint ---- */
 
 typedef struct {
-    char *dir, *name, *tag; /* the checkpoint is in folder dir/name; tag NULL: not given */
+    char *dir, *name, *tag; /* The checkpoint is in the folder dir/name. `tag` is NULL if the caller gave none. */
 } choice;
 
 static void drop(choice *chosen)
@@ -23,7 +23,7 @@ static void drop(choice *chosen)
     free(chosen->tag);
 }
 
-/* `source` is itself the folder of a checkpoint, DIR/NAME. */
+/* Chooses the checkpoint whose folder DIR/NAME is `source` itself. */
 static cs_status choose_itself(choice *chosen, const char *source)
 {
     ce_manifest manifest;
@@ -39,7 +39,7 @@ static cs_status choose_itself(choice *chosen, const char *source)
     return status;
 }
 
-/* Makes the same check as loading makes before it reads a checkpoint. */
+/* Checks a checkpoint in the same way as loading does before it reads one. */
 static cs_status check_whole(const char *dir, const char *name)
 {
     ce_manifest manifest;
@@ -52,8 +52,9 @@ static cs_status check_whole(const char *dir, const char *name)
     return status;
 }
 
-/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does: the checkpoint that `latest` names;
- * if it is damaged, its newest complete ancestor; otherwise the newest complete checkpoint. */
+/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does: the checkpoint that the file
+ * `latest` names or, if it is damaged, its newest complete ancestor. Without the file `latest`, it is the newest
+ * complete checkpoint. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
@@ -79,7 +80,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     ce_catalog_close(&catalog);
     if (named && !chosen->dir)
-        return check_whole(dir, name); /* returns the error of the checkpoint that `latest` names */
+        return check_whole(dir, name); /* The call returns the error of the checkpoint that `latest` names. */
     return chosen->dir ? CS_OK
                        : ce_fail(CS_NOT_FOUND,
                                  "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "
@@ -129,7 +130,8 @@ static json_t *reduced(json_t *full)
     return root;
 }
 
-/* Reads the saved configuration, with its checksum verified, because it determines what the numbers mean. */
+/* Reads the saved configuration and verifies its checksum, because the configuration determines what the numbers
+ * mean. */
 static cs_status read_config(json_t **full, const char *folder)
 {
     ce_manifest manifest;
@@ -164,7 +166,7 @@ static cs_status read_checkpoint(json_t **root, const choice *chosen)
     return CS_OK;
 }
 
-/* The configuration for a Hugging Face folder. seq_len is at most the model's number of positions. */
+/* Makes the configuration for a Hugging Face folder. seq_len is at most the model's number of positions. */
 static json_t *of_folder(const char *folder)
 {
     static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
@@ -185,7 +187,8 @@ static json_t *of_folder(const char *folder)
 
 /* ---- cs_reopen ---- */
 
-/* SGD needs no memory for optimizer state; at stage 0 (the default) every rank holds the whole model. */
+/* Opens a configuration for a model that is not trained. SGD needs no memory for optimizer state, and at stage 0 (the
+ * default) every rank holds the whole model. */
 static cs_status open_text(cs_config **config, json_t *root, const char *name)
 {
     if (!json_object_get(root, "train_micro_batch_size_per_gpu"))

@@ -1,4 +1,5 @@
-/* save_load.c - cs_save_checkpoint, cs_load_checkpoint: the engine's state as named tensor pieces and some numbers. */
+/* save_load.c - cs_save_checkpoint, cs_load_checkpoint: saves and loads the engine's state as pieces of named tensors
+ * and some numbers. */
 #include "engine.h"
 #include "chat/chat.h"
 #include "base/beat.h"
@@ -38,7 +39,8 @@ static void drop(piece_list *list)
     free(list->piece);
 }
 
-/* Lists one parameter's master and, if `states`, its optimizer slots under PyTorch's flattened names. */
+/* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
+ * names. */
 static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
     const cs_param *param = &from->entry->param;
@@ -64,13 +66,13 @@ static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_
     return CS_OK;
 }
 
-/* True if the parameters are used, not trained, and the adapter comes from its own folder (`eval --adapter`). */
+/* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
 static bool takes_adapter(const cs_engine *engine)
 {
     return engine->config->reads && engine->settings->lora.adapter;
 }
 
-/* Lists this rank's part of every unit. At every stage the ranks' parts cover each tensor exactly once. */
+/* Lists this rank's part of every unit. At every stage the parts of all ranks cover each tensor exactly once. */
 static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
     for (int i = 0; i < engine->model->total; i++) {
@@ -93,7 +95,7 @@ static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
 
 enum { MARK_DIGITS = 17 };
 
-/* Marks are written as hexadecimal text, because JSON integers are signed. */
+/* Writes the hash of the data (ce_windows_mark) as hexadecimal digits, because JSON integers are signed. */
 static void format_mark(char digits[MARK_DIGITS], uint64_t mark)
 {
     snprintf(digits, MARK_DIGITS, "%016llx", (unsigned long long)mark);
@@ -127,7 +129,7 @@ static json_t *provenance(const cs_engine *engine)
         host[strcspn(host, "\n")] = 0;
         fclose(file);
     }
-    /* export needs the model's facts even if its folder no longer exists */
+    /* An export needs the facts about the model even if the model's folder no longer exists. */
     const char *model = engine->settings->model_path, *template = engine->settings->template;
     char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
     char *chat = template && ce_chat_is_file(template) ? realpath(template, NULL) : NULL;
@@ -141,7 +143,7 @@ static json_t *provenance(const cs_engine *engine)
     return all;
 }
 
-/* checkpoint.tag_validation: the tag must be the same on every rank. */
+/* Checks that the tag is the same on every rank, as checkpoint.tag_validation asks. */
 static cs_status validate_tag(cs_engine *engine, const char *tag)
 {
     int64_t min = (int64_t)(ce_rng_key(0, tag) >> 1), max = min;
@@ -203,7 +205,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
     json_decref((json_t *)(uintptr_t)content.provenance);
-    engine->started += ce_clock_seconds() - started; /* saving does not count for the step's time */
+    engine->started += ce_clock_seconds() - started; /* The time of saving does not count as time of the step. */
     return status;
 }
 
@@ -226,7 +228,8 @@ static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_opti
     metrics->skipped = skipped;
     engine->updates = options->skip_optimizer_states ? 0 : updates;
     engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
-    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) { /* otherwise the run keeps its initial scale */
+    /* If the loss scale of the checkpoint or of the run is static, the run keeps its initial scale. */
+    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) {
         engine->scaler.scale = scale;
         engine->scaler.hysteresis = hysteresis;
         engine->scaler.iteration = iteration;
@@ -247,12 +250,13 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     return CS_OK;
 }
 
-/* Warns if seed or data differ from the checkpoint's: the saved position then refers to other windows. */
+/* Warns if the seed or the data differ from those of the checkpoint, because the saved position then refers to other
+ * windows. */
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
     char current[MARK_DIGITS];
-    const char *mark = current; /* checkpoints of older versions have no mark, which counts as equal */
+    const char *mark = current; /* Checkpoints of older versions have no hash of the data, which counts as equal. */
     format_mark(current, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
@@ -271,8 +275,8 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
                                "cspeed.data.train names now");
 }
 
-/* Warns of model settings that give the same tensors another meaning. Settings that change shapes are refused when the
- * tensors are read. */
+/* Warns of model settings that differ from the checkpoint's and give the same tensors another meaning. Settings that
+ * change shapes are refused when the tensors are read. */
 static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 {
     char text[CS_MODELS_DIFFERENCES];
@@ -287,7 +291,7 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
                text);
 }
 
-/* Reads the parameters and, if `states`, the optimizer state from the open checkpoint. */
+/* Reads the parameters from the open checkpoint. If `states` is true, also reads the optimizer state. */
 static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
 {
     CS_TRY(list_pieces(engine, list, states));
@@ -296,8 +300,9 @@ static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bo
     return status;
 }
 
-/* Counters, scales and positions are set after all pieces have been read. So a read that fails at a damaged block has
- * changed only pieces, and the reading of an earlier checkpoint then replaces all of them. */
+/* Loads the state from the open checkpoint. Counters, scales and positions are set after all pieces have been read. So
+ * a read that fails at a damaged block has changed only pieces, and reading an earlier checkpoint then replaces all of
+ * them. */
 static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
@@ -317,7 +322,8 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     }
     warn_of_other_data(engine, state);
     warn_of_other_model(engine, ce_checkpoint_provenance(reader));
-    if (takes_adapter(engine)) /* again, because the folder may have biases that the checkpoint has too */
+    /* The adapter is loaded again, because its folder may have biases that the checkpoint has too. */
+    if (takes_adapter(engine))
         CS_TRY(ce_adapter_load(engine));
     if (!options->module_only || engine->config->reads)
         ce_products_resume(engine, ce_checkpoint_provenance(reader));
@@ -328,7 +334,7 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     return CS_OK;
 }
 
-/* Loads the chosen checkpoint; if it turns out to be damaged, falls back to the next candidate, and so on. */
+/* Loads the chosen checkpoint. If reading shows that it is damaged, loads the next candidate instead, and so on. */
 static cs_status load_whole(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     cs_status status = load(engine, reader, options);
@@ -352,7 +358,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     ce_walk_settle(engine);
     CS_TRY(ce_async_save_finish(engine));
     options = options ? options : &everything;
-    bool begins = engine->metrics.step == 0 && !options->module_only; /* true for the load at the start of a run */
+    bool begins = engine->metrics.step == 0 && !options->module_only; /* True for the load at the start of a run. */
     if (begins && !tag && !engine->saving.resume_dir)
         engine->saving.resume_dir = strdup(dir);
     ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CS_BAD_LATEST_FAIL,
@@ -374,7 +380,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         ce_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
         ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
-        engine->metrics.not_finite = 0; /* the state has been replaced */
+        engine->metrics.not_finite = 0; /* The state has been replaced. */
     }
     ce_checkpoint_close(reader);
     engine->started = ce_clock_seconds();

@@ -1,6 +1,6 @@
-/* schedule_change.c - after a resume: logs a message if the learning-rate schedule differs from the checkpoint's.
+/* schedule_change.c - after a resume: logs a message if the learning-rate schedule differs from that of the checkpoint.
  *
- * The message is printed at the first step, because until then the program may still set the number of steps
+ * The message is logged at the first step, because until then the program may still set the number of steps
  * (cs_set_total_steps) or a schedule of its own (cs_set_schedule). */
 #include "engine.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 
 enum { CHANGES_BYTES = 512, VALUE_BYTES = 48 };
 
-/* Reads the schedule of a resolved configuration. Returns false if it has errors. */
+/* Reads the schedule of a resolved configuration. Returns false if the configuration has errors. */
 static bool read_schedule(ce_schedule_settings *schedule, const char *text, size_t length)
 {
     ce_json *doc = NULL;
@@ -67,7 +67,7 @@ static const char *name_of(const ce_schedule_settings *schedule)
     return schedule->shape ? schedule->shape->name : "a constant rate";
 }
 
-/* Writes what has changed, or "" if nothing has. */
+/* Writes what has changed between two schedules, or "" if nothing has. */
 static void compare(char changes[CHANGES_BYTES], const ce_schedule_settings *before, const ce_schedule_settings *after)
 {
     *changes = '\0';

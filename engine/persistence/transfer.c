@@ -1,8 +1,8 @@
 /* transfer.c - copies state between GPU memory and checkpoint files through two pinned host buffers.
  *
- * Pinning memory takes some 0.4 s for each GB, and the system limits how much may be pinned. Therefore a checkpoint
- * pins only these two buffers, however large the state. The device fills one buffer in its copy stream, concurrently
- * with computation, while the host empties the other. On a CPU nothing is copied. */
+ * Pinning memory takes some 0.4 s for each GB, and the system limits how much may be pinned. Therefore only these two
+ * buffers are pinned for a checkpoint, however large the state is. The device fills one buffer in its copy stream,
+ * concurrently with computation, while the host empties the other. If the device is the CPU, nothing is copied. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -14,12 +14,12 @@ enum { BUFFERS = 2, BUFFER = 16 << 20 };
 struct ce_transfer {
     cs_device *device;
     ce_checkpoint_device_copy device_copy;
-    pthread_mutex_t mutex; /* protects the fields below: several threads write files */
+    pthread_mutex_t mutex; /* It protects the members below, because several threads write files. */
     char *buffers[BUFFERS];
-    ce_event done[BUFFERS]; /* end of the last copy that used the buffer */
-    ce_event begun;         /* end of the operations that the state depends on */
-    int current;            /* index of the buffer that `send` fills */
-    size_t filled;          /* bytes in that buffer */
+    ce_event done[BUFFERS]; /* for each buffer, the end of the last copy that used it */
+    ce_event begun;         /* end of the operations on which the state depends */
+    int current;            /* index of the buffer that the function `send` fills */
+    size_t filled;          /* number of bytes in the buffer `current` */
 };
 
 static cs_stream *copying(const ce_transfer *transfer)
@@ -32,13 +32,14 @@ static size_t part_bytes(size_t bytes, size_t part)
     return bytes - part * BUFFER < BUFFER ? bytes - part * BUFFER : BUFFER;
 }
 
-/* Device to host: part i + 1 is copied into one buffer while the host empties part i from the other. */
+/* Copies from the device to the host: part i + 1 is copied into one buffer while the host empties part i from the
+ * other. */
 static void fetch(void *argument, void *to, const void *from, size_t bytes)
 {
     ce_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
     pthread_mutex_lock(&transfer->mutex);
-    ce_event_wait(transfer->begun); /* also sets the GPU of a new thread */
+    ce_event_wait(transfer->begun); /* The call also selects the GPU in a new thread. */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
             ce_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
@@ -53,7 +54,7 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
     pthread_mutex_unlock(&transfer->mutex);
 }
 
-/* Switches to the other buffer, and waits until the device has read what that buffer contained. */
+/* Switches to the other buffer, and waits until the device has read the old contents of that buffer. */
 static void switch_buffer(ce_transfer *transfer)
 {
     transfer->done[transfer->current] = ce_stream_record(copying(transfer));
@@ -62,7 +63,7 @@ static void switch_buffer(ce_transfer *transfer)
     ce_event_wait(transfer->done[transfer->current]);
 }
 
-/* Host to device. ce_transfer_end waits for the last copies. */
+/* Copies from the host to the device. ce_transfer_end waits for the last copies. */
 static void send(void *argument, void *to, const void *from, size_t bytes)
 {
     ce_transfer *transfer = argument;

@@ -1,4 +1,4 @@
-/* metrics.c - reading the curves of a run from its file of metrics: one JSON object for each optimizer step. */
+/* metrics.c - reads the curves of a run from its file of metrics, which has one JSON object for each optimizer step. */
 #include "base/json.h"
 #include "cspeed/plot.h"
 
@@ -10,7 +10,8 @@
 
 static cs_status add_point(cs_plot_curve *curve, double x, double y)
 {
-    if ((curve->count & (curve->count - 1)) == 0) { /* `points` is allocated for a power of two, and is full */
+    /* If the count is 0 or a power of two, `points` is full. */
+    if ((curve->count & (curve->count - 1)) == 0) {
         size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
         cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);
         if (!larger)
@@ -24,7 +25,7 @@ static cs_status add_point(cs_plot_curve *curve, double x, double y)
 typedef struct {
     const char *path;
     int64_t line;
-    double step; /* the step of the previous line */
+    double step; /* step in the previous line */
 } place;
 
 static cs_status damaged(const place *at, const char *why)

@@ -1,4 +1,5 @@
-/* range.c - the range of values that a diagram shows, and curves reduced to what its width can show. */
+/* range.c - the range of values that a diagram shows, and the reduction of a curve to the points that its width can
+ * show. */
 #include "plot/range.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@ ce_plot_range ce_plot_range_of(const cs_plot *plot)
         }
     if (r.left == r.right)
         r.right = r.left + 1;
-    if (r.bottom == r.top) { /* a curve of one constant value is drawn at half the height */
+    if (r.bottom == r.top) { /* A curve of one constant value is drawn at half the height. */
         double half = r.top != 0 ? fabs(r.top) / 2 : 1;
         r.bottom -= half;
         r.top += half;

@@ -1,17 +1,18 @@
-/* range.h - the range of values that a diagram shows, and curves reduced to what its width can show. */
+/* range.h - the range of values that a diagram shows, and the reduction of a curve to the points that its width can
+ * show. */
 #ifndef CS_PLOT_RANGE_H
 #define CS_PLOT_RANGE_H
 
 #include "cspeed/plot.h"
 
 typedef struct {
-    double left, right, bottom, top; /* left < right, bottom < top */
+    double left, right, bottom, top; /* left < right, and bottom < top */
 } ce_plot_range;
 ce_plot_range ce_plot_range_of(const cs_plot *plot);
 
 /* Divides the width into `columns` equal parts and copies the lowest and the highest point of each part to `kept`, in
- * the order of x, so that an outlier stays visible. `kept` has room for 2 * columns points. Returns how many it
- * copied. */
+ * the order of x, so that an outlier stays visible. `kept` has room for 2 * columns points. Returns the number of
+ * copied points. */
 int ce_plot_thin(const cs_plot_curve *curve, const ce_plot_range *range, int columns, cs_plot_point *kept);
 
 /* ce_plot_across returns the distance of x from the left as a share of the width; ce_plot_up returns the distance of y

@@ -1,13 +1,13 @@
-/* svg.c - writing diagrams as an SVG picture, and as an HTML page that contains it. */
+/* svg.c - draws diagrams as an SVG picture, and as an HTML page that contains the picture. */
 #include "base/json.h"
 #include "plot/range.h"
 
 enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, COLUMNS = 600, TICKS = 4, LINE = 16 };
 
-/* Writes a text with XML's special characters escaped. Bytes that XML does not allow become '?'. */
+/* Writes a text, with XML's special characters escaped. Each byte that XML does not allow is written as '?'. */
 static void put_text(FILE *file, const char *text)
 {
-    json_t *valid = json_string(text); /* NULL: the text is not UTF-8 */
+    json_t *valid = json_string(text); /* NULL if the text is not UTF-8 */
     for (; *text; text++)
         if (*text == '&')
             fputs("&amp;", file);
@@ -57,7 +57,7 @@ static void put_curve(FILE *file, const cs_plot_curve *curve, int number, const 
     fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", color);
     for (int i = 0; i < count; i++)
         fprintf(file, "%s%.2f,%.2f", i ? " " : "", across(range, kept[i].x), down(range, kept[i].y));
-    if (count == 1) /* a line of length 0 would be invisible: a curve of one point is drawn 2 wide */
+    if (count == 1) /* A line of length 0 would be invisible, so a curve of one point is drawn with a width of 2. */
         fprintf(file, " %.2f,%.2f", across(range, kept[0].x) + 2, down(range, kept[0].y));
     fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"%s\">", WIDTH - RIGHT, TOP + LINE * number,
             color);

@@ -1,7 +1,7 @@
-/* text.c - drawing a diagram as lines of text, for a terminal.
+/* text.c - draws a diagram as lines of text, for a terminal.
  *
- * The first curve is drawn in Braille characters, each of 2 x 4 dots, where the locale is UTF-8. All other curves are
- * drawn with one ASCII character each; without UTF-8 the first curve is too. */
+ * If the locale is UTF-8, the first curve is drawn in Braille characters, each of which has 2 x 4 dots. Other curves
+ * are drawn with one ASCII character each. In other locales all curves are drawn with ASCII characters. */
 #include "plot/range.h"
 #include "base/terminal.h"
 
@@ -16,10 +16,10 @@ enum { LABEL = 10, MIN_COLUMNS = 24, MAX_COLUMNS = 1000, MIN_ROWS = 2, MAX_ROWS 
 static const char marks[] = "*ox+#@%&";
 
 typedef struct {
-    int columns, rows; /* in characters */
+    int columns, rows; /* The unit is characters. */
     bool unicode;
-    unsigned char *dots; /* one element for each cell: the dots of the first curve, one bit for each dot */
-    char *mark;          /* one element for each cell: the character of another curve; 0: none */
+    unsigned char *dots; /* for each cell of the diagram, the dots of the first curve, one bit for each dot */
+    char *mark;          /* for each cell of the diagram, the character of another curve, or 0 */
 } canvas;
 
 /* ---- the screen ---- */
@@ -51,8 +51,8 @@ static void put_braille(FILE *file, unsigned dots)
     fprintf(file, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 0x3F), 0x80 | (code & 0x3F));
 }
 
-/* Writes the title and, for each curve, its character, its name and its last value. Returns the number of lines; with a
- * NULL file it only counts. */
+/* Writes the title and, for each curve, its character, its name and its last value. Returns the number of lines. If
+ * `file` is NULL, it only counts the lines. */
 static int put_legend(FILE *file, const cs_plot *plot, cs_plot_screen screen)
 {
     int lines = 1, used = width_of(plot->title);

@@ -1,7 +1,8 @@
 /* memory_report.c - memory_breakdown: prints memory use at points of a step, in DeepSpeed's format.
  *
- * MA is the memory that the engine holds; it is allocated at the start, so Max_MA equals MA except for the kernels'
- * workspace. CA is the resident set size of the process, Max_CA its peak since the last report. */
+ * MA is the memory that the engine holds; it is allocated at the start, so Max_MA is equal to MA except for the
+ * kernels' workspace. CA is the resident set size of the process, and Max_CA is the peak of CA since the last
+ * report. */
 #include "engine.h"
 #include "base/say.h"
 
@@ -10,7 +11,7 @@
 
 #define GB (1024.0 * 1024.0 * 1024.0)
 
-/* Reads the size after "NAME:" in a file of /proc, which is in kilobytes, and returns it in bytes; 0 if it is
+/* Reads the size after "NAME:" in a file of /proc, which is in kilobytes, and returns it in bytes. Returns 0 if it is
  * missing. */
 static double kilobytes_of(const char *path, const char *name)
 {

@@ -53,8 +53,8 @@ void ce_profile_start(cs_engine *engine)
         engine->profile->active = ce_profile_is_due(engine);
 }
 
-/* The operations of forward. The last unit computes a part of its gradients within forward: their operations are not
- * counted here, but their time counts as forward's. */
+/* Returns the operations of forward. The last unit computes a part of its gradients within forward. The operations of
+ * that part are not counted here, but its time counts as forward's. */
 static double forward_flops(const cs_engine *engine)
 {
     return ce_device_flops(engine->device) - ce_device_gradient_flops(engine->device);
@@ -200,7 +200,7 @@ static quantity show(const kind_cost *kind, measure what)
                               : time_of(kind->cost.seconds);
 }
 
-/* Moves the `top` most expensive kinds to the front and prints them. */
+/* Moves the `top` most expensive kinds of units to the front and prints them. */
 static void print_top(FILE *out, const char *label, kind_cost *kinds, int count, int64_t top, measure what)
 {
     fprintf(out, "    %s - {", label);
@@ -279,7 +279,8 @@ static size_t layer_length(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Parameters whose names are equal up to the last dot belong to one layer: c_attn.weight, c_attn.bias. */
+/* Prints the layers of a unit. A layer is the parameters whose names are equal up to the last dot, such as
+ * c_attn.weight and c_attn.bias. */
 static void print_layers(FILE *out, const cs_unit *unit, double parameters)
 {
     size_t above = strlen(unit->name);

@@ -1,11 +1,11 @@
-/* report.c - metrics of a step: DeepSpeed's log lines, monitor events, and cs_metrics' times. */
+/* report.c - the metrics of a step: DeepSpeed's log lines, monitor events, and the times in cs_metrics. */
 #include "engine.h"
 #include "base/say.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum { LINE = 4096, FIRST_TIMED = 3 }; /* the first two steps are warm-up */
+enum { LINE = 4096, FIRST_TIMED = 3 }; /* The first two steps are warm-up and are not timed. */
 
 cs_phase_seconds cs_phases(const cs_engine *engine)
 {
@@ -34,12 +34,12 @@ void cs_log_summary(cs_engine *engine)
 
 /* ---- lines ---- */
 
-/* Writes the momentum of one parameter group. For a group that has neither betas nor SGD's momentum, DeepSpeed prints
+/* Writes the momentum of one parameter group. If the group has neither betas nor SGD's momentum, DeepSpeed prints
  * 0.0. */
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
-    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* the last completed update */
+    int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* number of the last completed update */
     if (!ce_optim_has_betas(group))
         return snprintf(text, room, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
@@ -83,7 +83,8 @@ static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_secon
                                .reduce = a->reduce - b->reduce };
 }
 
-/* `suffix` is "" for the times of a whole step, "_microstep" for those of a micro-batch. */
+/* Prints the times of the phases. `suffix` is "" for the times of a whole step and "_microstep" for those of a
+ * micro-batch. */
 static void print_times(const cs_phase_seconds *t, const char *suffix)
 {
     ce_say("time (ms) | fwd%s: %.2f | bwd%s: %.2f | bwd_inner%s: %.2f | bwd_allreduce%s: %.2f | step%s: %.2f", suffix,
@@ -202,15 +203,15 @@ static void print_lines(cs_engine *engine)
     engine->micro_before = (cs_phase_seconds){ 0 };
 }
 
-/* A step's time begins at the end of the previous step, so it includes the program's own work. If anything is printed
- * or written, this waits for the step's numbers. */
+/* Reports a step. The time of a step begins at the end of the previous step, so it includes the program's own work. If
+ * anything is printed or written, this function waits for the step's numbers. */
 void ce_report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
     double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->lanes.count);
     cs_dtype products = engine->zero.precision.products;
-    ce_device_roof(engine->device, products); /* measures at the first call */
+    ce_device_roof(engine->device, products); /* The first call measures the roof, the device's greatest rate. */
     metrics->step_seconds = now - engine->started;
     double reached = (flops - engine->flops_before) / metrics->step_seconds;
     double roof = ce_device_raise_roof(engine->device, products, reached);

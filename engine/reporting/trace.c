@@ -1,8 +1,9 @@
-/* trace.c - cspeed.trace: a file in Chrome's trace format with what all ranks did in some steps (Perfetto shows it).
+/* trace.c - cspeed.trace: writes a file in Chrome's trace format that shows what all ranks did in some steps. Perfetto
+ * displays such files.
  *
- * The recorder (base/trace.h) is switched on for the steps; after the last of them rank 0 collects the spans and writes
- * the file. Times are those of the host: on a GPU a span is the time in which its operations were launched, unless
- * wall_clock_breakdown makes each phase wait. */
+ * The recorder (base/trace.h) is switched on for the steps. After the last of them rank 0 collects the spans of all
+ * ranks and writes the file. Times are those of the host. On a GPU, therefore, a span is the time in which its
+ * operations were launched, unless wall_clock_breakdown makes each phase wait. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -19,14 +20,15 @@
 enum { PER_UNIT = 12, PER_MICRO = 16, MOST_SPANS = 4 << 20 };
 
 struct ce_trace_file {
-    int64_t first, last; /* the steps to record, counted from 1 */
-    double origin;       /* the time that is 0 in the file, on this host's clock */
+    int64_t first, last; /* first and the last step to record, counted from 1 */
+    double origin;       /* moment, on this host's clock, that has the time 0 in the file */
     bool begun, done;
 };
 
 static const char *const lanes[] = { "step", "compute", "communication", "copy" };
 
-/* The spans that the steps can have: those of each unit in each micro-batch, and those of each micro-batch. */
+/* Returns the greatest number of spans in the recorded steps: those of each unit in each micro-batch, and those of each
+ * micro-batch itself. */
 static int64_t spans_needed(const cs_engine *engine)
 {
     int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;
@@ -34,8 +36,8 @@ static int64_t spans_needed(const cs_engine *engine)
     return spans < MOST_SPANS ? spans : MOST_SPANS;
 }
 
-/* Returns the time, on this host's clock, that is 0 in the file: one moment of rank 0, the same for all ranks. The
- * hosts' clocks differ, so the moment is converted by the time of day. */
+/* Returns the moment, on this host's clock, that has the time 0 in the file. It is one moment of rank 0 for all ranks.
+ * Clocks of hosts differ, so this moment is converted by the time of day. */
 static double common_origin(cs_engine *engine)
 {
     struct timespec now;
@@ -84,7 +86,7 @@ void ce_trace_file_begin_step(cs_engine *engine)
 
 /* ---- the file ---- */
 
-/* Names of units come from models and may have any character. */
+/* Writes a text as a JSON string. Names of units come from models and may have any character. */
 static void put_text(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -111,7 +113,8 @@ static void put_span(FILE *out, const cs_engine *engine, const ce_trace_span *sp
     fputs("\"}}", out);
 }
 
-/* The events of this rank, malloc'ed; each but the first of rank 0 begins with a comma. */
+/* Returns the events of this rank as text, which the caller frees. Each event begins with a comma, except the first
+ * event of rank 0. */
 static char *own_events(const cs_engine *engine)
 {
     char *text = NULL;
@@ -166,10 +169,11 @@ static void write_file(const cs_engine *engine, const char *events)
 void ce_trace_file_end_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
-    ce_trace_file_begin_step(engine); /* the program reads the batch of the next step before its forward */
+    /* The next step begins here, because the program reads the batch of a step before cs_forward. */
+    ce_trace_file_begin_step(engine);
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;
-    ce_walk_settle(engine); /* waits, so that operations on other threads have recorded their ends */
+    ce_walk_settle(engine); /* The call waits until operations on other threads have recorded their ends. */
     ce_trace_switch(false);
     trace->done = true;
     char *own = own_events(engine), *all = cs_gather(engine, own);

@@ -1,4 +1,4 @@
-/* one_cycle.c - OneCycle: the rate goes up and down once while momentum goes down and up; then the rate decays
+/* one_cycle.c - OneCycle: the rate goes up and down once while the momentum goes down and up. Then the rate decays
  * slowly. */
 #include "schedule/warmup.h"
 
@@ -38,7 +38,7 @@ static double stairs(double place, double count)
     return floor(place) / count;
 }
 
-/* Returns how far update n is on the way to the peak of the cycle: 0 at both ends of the cycle, 1 at the peak. */
+/* Returns how far update n is on the way to the peak of the cycle: 0 at the two ends of the cycle, 1 at the peak. */
 static double share(const ce_schedule_settings *settings, int64_t n)
 {
     double first = (double)settings->cycle_first_step_size, second = (double)settings->cycle_second_step_size;
@@ -71,7 +71,7 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return low / (1 + settings->decay_lr_rate * decayed(settings, iteration));
 }
 
-/* The first update (iteration -1) uses cycle_min_mom, as in DeepSpeed. */
+/* Returns the momentum of an iteration. The first update (iteration -1) uses cycle_min_mom, as in DeepSpeed. */
 static double momentum(const ce_schedule_settings *settings, int64_t iteration)
 {
     double low = settings->cycle_min_mom, high = settings->cycle_max_mom;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CYCLED_BETA2 0.99 /* what DeepSpeed sets while it cycles momentum */
+#define CYCLED_BETA2 0.99 /* beta2 that DeepSpeed sets while it cycles the momentum */
 
 #define ADDRESS(type) &ce_schedule_##type,
 static const ce_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };
@@ -26,7 +26,7 @@ static const ce_key section_keys[] = {
     { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
 };
 
-/* PyTorch's other schedules. DeepSpeed would construct them; they are refused by name here. */
+/* PyTorch's other schedules. DeepSpeed would construct them, but here they are refused by name. */
 static const char refused_types[] =
     "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
     "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
@@ -45,7 +45,7 @@ const ce_key *ce_schedule_keys(int *count)
 double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update)
 {
     int64_t start = settings->last_batch_iteration;
-    /* With a last_batch_iteration of 0 or more, update 0 has the optimizer's lr, as in DeepSpeed. */
+    /* If last_batch_iteration is 0 or more, update 0 has the optimizer's lr, as in DeepSpeed. */
     if (!settings->shape || (update == 0 && start >= 0))
         return settings->base_rate;
     return settings->shape->rate(settings, start + update);
@@ -69,7 +69,7 @@ void ce_schedule_leave_momentum(ce_json *doc, ce_schedule_settings *settings)
     settings->cycle_momentum = false;
 }
 
-/* Whether the list "a, b, c" contains this name. */
+/* True if the list "a, b, c" contains this name. */
 static bool lists(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -100,7 +100,7 @@ static bool is_there(const json_t *params, const char *name)
     return json_object_get(params, name) && !json_is_null(json_object_get(params, name));
 }
 
-/* Returns the key that says when the schedule ends, or NULL if this schedule has none. */
+/* Returns the key that says when the schedule ends, or NULL if this schedule does not end. */
 static const ce_key *find_total(const ce_schedule *shape)
 {
     const ce_key *key = ce_keys_find(shape->keys, shape->key_count, "total_num_steps");
@@ -131,14 +131,14 @@ static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
 }
 
-/* Adds an error to doc if this schedule has the key and the file does not give it. */
+/* Adds an error to doc if this schedule has the key and the file does not contain it. */
 static void require(ce_json *doc, const json_t *params, const ce_schedule *shape, const char *name)
 {
     if (ce_keys_find(shape->keys, shape->key_count, name) && !is_there(params, name))
         ce_json_fault(doc, "scheduler.params", "%s needs \"%s\"", shape->name, name);
 }
 
-/* DeepSpeed accepts a list with one number for each parameter group. A list of one number is replaced by the number. */
+/* Replaces a list of one number by the number. DeepSpeed accepts a list with one number for each parameter group. */
 static void unwrap_lists(json_t *params, const ce_schedule *shape)
 {
     for (int i = 0; i < shape->key_count; i++) {
@@ -149,7 +149,7 @@ static void unwrap_lists(json_t *params, const ce_schedule *shape)
 }
 
 /* Removes the key that says when the schedule ends, because its "auto" can be resolved only when the length of the data
- * is known. Returns its value, which the caller owns. */
+ * is known. Returns the removed value, which the caller owns. */
 static json_t *remove_total(json_t *params, const ce_schedule *shape)
 {
     json_t *value = json_incref(json_object_get(params, find_total(shape)->name));
@@ -157,8 +157,8 @@ static json_t *remove_total(json_t *params, const ce_schedule *shape)
     return value;
 }
 
-/* Adds a note if the file does not give warmup_max_lr and DeepSpeed's default, a number, differs from the optimizer's
- * rate: the user may expect that the rate rises to the optimizer's rate. */
+/* Adds a note if the file does not contain warmup_max_lr and DeepSpeed's default, a number, differs from the
+ * optimizer's rate. The user may expect that the rate rises to the optimizer's rate. */
 static void note_rate(ce_json *doc, const json_t *params, const ce_schedule_settings *settings)
 {
     const ce_key *key = ce_keys_find(settings->shape->keys, settings->shape->key_count, "warmup_max_lr");

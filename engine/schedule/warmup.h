@@ -1,4 +1,4 @@
-/* warmup.h - what the files of the schedules share: rows of key tables and the warm-up. */
+/* warmup.h - what the files of the schedules share: rows of key tables, and the warm-up. */
 #ifndef CS_SCHEDULE_WARMUP_H
 #define CS_SCHEDULE_WARMUP_H
 
@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 #define CS_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
-#define CS_WARMUP_MOST 9e15 /* the largest number of steps; a double holds all integers up to it exactly */
+#define CS_WARMUP_MOST 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
 
-/* Rows that several key tables have. */
+/* The rows that several key tables have. */
 #define CS_WARMUP_COMMON                                                                                                    \
     { "warmup_num_steps",                                                                                                   \
       CS_KEY_INT,                                                                                                           \
@@ -32,8 +32,8 @@
             "needed: updates until the end of the decay; \"auto\": cspeed.steps"                                       \
     }
 
-/* The list of schedules. SCHEDULE(type): "type" of the section "scheduler", and the schedule is ce_schedule_<type>. To
- * add a schedule, write its file and add its type here; parameters that no other schedule has go into
+/* The list of schedules. For SCHEDULE(type), "type" is the name in the section "scheduler", and ce_schedule_<type> is
+ * the schedule. To add a schedule, write its file and add its type here; parameters that no other schedule has go into
  * ce_schedule_settings. */
 #define CS_SCHEDULES(SCHEDULE)                                                                                         \
     SCHEDULE(WarmupLR)                                                                                                 \
@@ -48,9 +48,9 @@
 CS_SCHEDULES(CS_SCHEDULE_DECLARE)
 #undef CS_SCHEDULE_DECLARE
 
-/* The length of the warm-up in updates: at least 2. */
+/* Returns the length of the warm-up in updates, which is at least 2. */
 int64_t ce_warmup_steps(const ce_schedule_settings *settings);
-/* The fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, ce_warmup_steps). */
+/* Returns the fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, ce_warmup_steps). */
 double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration);
 
 #endif

@@ -1,7 +1,7 @@
 /* warmup_cosine.c - WarmupCosineLR: the rate goes up to the optimizer's lr and then down along a half cosine. All
- * parameters are ratios of that lr.
+ * parameters are ratios to that lr.
  *
- * As in DeepSpeed, the first update has the rate 0, the last iteration of a linear warm-up is one increment below the
+ * As in DeepSpeed, the first update has the rate 0. The last iteration of a linear warm-up is one increment below the
  * optimizer's lr, and the first iteration after the warm-up has the second value of the cosine. */
 #include "schedule/warmup.h"
 

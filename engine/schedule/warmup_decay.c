@@ -1,5 +1,5 @@
-/* warmup_decay.c - WarmupDecayLR: the rate goes up as in WarmupLR and then linearly down to warmup_min_lr, which it
- * reaches at total_num_steps. */
+/* warmup_decay.c - WarmupDecayLR: the rate goes up as in WarmupLR. Then it goes linearly down to warmup_min_lr, which
+ * it reaches at total_num_steps. */
 #include "schedule/warmup.h"
 
 #include <math.h>

@@ -32,7 +32,7 @@ int64_t ce_alphabet_read(const char *token, size_t size, char *bytes)
     int64_t count = 0;
     for (size_t i = 0; i < size; i++) {
         int point = (unsigned char)token[i];
-        if (point >= 0x80) { /* every character of the alphabet beyond ASCII has two bytes in UTF-8 */
+        if (point >= 0x80) { /* A character of the alphabet that is not ASCII has two bytes in UTF-8. */
             if ((point & 0xe0) != 0xc0 || i + 1 == size)
                 return -1;
             point = (point & 0x1f) << 6 | ((unsigned char)token[++i] & 0x3f);

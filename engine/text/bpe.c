@@ -1,7 +1,8 @@
 /* bpe.c - byte-pair encoding (BPE) of one word: merges neighbouring tokens until no merge applies.
  *
- * The merge of the lowest rank is applied first, and of equal ranks the leftmost. A heap holds the pairs, so a word of
- * n bytes takes time O(n log n). Results are cached by word, because most words of a text occur again. */
+ * The merge with the lowest rank is applied first, and among merges with equal ranks the leftmost. A heap holds the
+ * pairs of neighbouring tokens, so a word of n bytes takes time O(n log n). Results are cached by word, because most
+ * words of a text occur again. */
 #include "text/bpe.h"
 #include "base/must.h"
 
@@ -11,22 +12,23 @@
 enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MOST_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
 
 typedef struct {
-    int32_t id, size, previous, next; /* size 0: it was merged into the previous token */
-    int32_t rank, merged;             /* of the pair of this token and the next; NOTHING: they do not merge */
+    int32_t id, size, previous, next; /* A size of 0 means that the symbol was merged into the previous one. */
+    /* Rank and result of the merge of this symbol and the next; the rank is NOTHING if the two do not merge. */
+    int32_t rank, merged;
 } symbol;
 
 typedef struct {
     uint64_t hash;
-    uint32_t word, tokens; /* offsets in `words` and in `tokens` */
-    int32_t size, count;   /* size 0: the slot is free */
+    uint32_t word, tokens; /* offsets in the cache's arrays `words` and `tokens` */
+    int32_t size, count;   /* A size of 0 means that the slot is free. */
 } slot;
 
 struct ce_bpe {
     const ce_lexicon *lexicon;
     symbol *symbols;
-    uint64_t *heap; /* rank << 32 | index of the pair's first token */
+    uint64_t *heap; /* Each entry is rank << 32 | index of the pair's first token. */
     ce_bpe_token *found;
-    ce_text written; /* a character, with the prefix and the suffix that the vocabulary writes */
+    ce_text written; /* a character with the prefix and the suffix that the vocabulary writes */
     size_t room;
     int64_t heap_count;
     slot *slots;
@@ -121,7 +123,7 @@ static int32_t spell_bytes(ce_bpe *bpe, const char *word, size_t size)
     return count;
 }
 
-/* The token of a character, written with the prefix and suffix that the vocabulary asks for. */
+/* Returns the id of the token of one character, with the prefix and suffix that the vocabulary writes, or -1. */
 static int32_t find_character(ce_bpe *bpe, const char *character, size_t width, bool first, bool last)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -136,7 +138,7 @@ static int32_t find_character(ce_bpe *bpe, const char *character, size_t width, 
     return ce_lexicon_find(lexicon, bpe->written.bytes, bpe->written.size);
 }
 
-/* Writes a character as the tokens of its bytes; false: one of them is missing. */
+/* Writes a character as the tokens of its bytes. Returns false if the vocabulary lacks one of these tokens. */
 static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, size_t width)
 {
     const int32_t *bytes = bpe->lexicon->bytes;
@@ -148,13 +150,14 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
     return true;
 }
 
-/* As in Hugging Face's library, an unknown token is written only when a character with a token follows. If the bytes
- * of a character in between become tokens, these tokens are therefore written before the unknown token. */
+/* Writes a word as the tokens of its characters. As in Hugging Face's library, the token for unknown characters is
+ * written only when a character with a token of its own follows. A character in between that is written as the tokens
+ * of its bytes therefore comes before the unknown token. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
     int32_t count = 0;
-    size_t unknown = 0; /* bytes of unknown characters that are not written yet */
+    size_t unknown = 0; /* size of the unknown characters whose token is not written yet */
     for (size_t place = 0, width; place < size; place += width) {
         width = 1;
         while (place + width < size && ((unsigned char)word[place + width] & 0xc0) == 0x80)
@@ -171,7 +174,8 @@ static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
         else if (lexicon->unknown >= 0)
             unknown += width;
         else if (count > 0)
-            bpe->symbols[count - 1].size += (int32_t)width; /* dropped */
+            /* The character is dropped. */
+            bpe->symbols[count - 1].size += (int32_t)width;
     }
     if (unknown > 0)
         put_symbol(bpe, &count, lexicon->unknown, unknown);
@@ -214,8 +218,8 @@ static void merge_next(ce_bpe *bpe, int32_t place)
         look(bpe, left->previous);
 }
 
-/* True if the pair at `place`, which was pushed with this rank, may be merged now. If the pair has changed since then,
- * it may only be merged if it makes the same token, as in Hugging Face's library. */
+/* True if the pair at `place`, which was pushed with this rank, may be merged now. If the pair has changed since it was
+ * pushed, it may be merged only if the result is the same token, as in Hugging Face's library. */
 static bool is_due(const ce_bpe *bpe, int32_t place, int32_t rank)
 {
     const symbol *left = &bpe->symbols[place];
@@ -258,7 +262,7 @@ static void remember(ce_bpe *bpe, slot *free_slot, uint64_t hash, const char *wo
     bpe->token_count += (uint32_t)count;
 }
 
-/* The slot that holds the word, or the free slot for it; if the cache is full, it is emptied first. */
+/* Returns the cache slot of a word, or a free slot if the word is not cached. A full cache is emptied first. */
 static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size)
 {
     enum { TRIES = 8 };

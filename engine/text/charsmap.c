@@ -1,9 +1,9 @@
 /* charsmap.c - SentencePiece's table of characters and their replacements.
  *
- * The table is a little-endian 32-bit size, a double array of that many bytes (Darts-clone's), and the texts. A unit of
- * the array has a label in bits 0 to 7 and 31, an offset to its children in bits 10 to 30 (times 256 if bit 9 is set),
- * and bit 8 says whether one of its children stands for a text; that child has the offset of the text in bits 0 to
- * 30. */
+ * The table has three parts: a little-endian 32-bit size, a double array of that many bytes in the form of the library
+ * Darts-clone, and the texts of the replacements. A unit of the double array has a label in bits 0 to 7 and 31, and an
+ * offset to its children in bits 10 to 30 (times 256 if bit 9 is set). If bit 8 is set, one of the unit's children
+ * stands for a text, and bits 0 to 30 of that child are the offset of the text. */
 #include "text/charsmap.h"
 #include "base/must.h"
 

@@ -58,7 +58,7 @@ static bool begins_with(part text, const char *with)
     return text.size >= strlen(with) && memcmp(text.bytes, with, strlen(with)) == 0;
 }
 
-/* Appends the text with each occurrence of one text replaced by another. */
+/* Appends `text`, in which each occurrence of `what` is replaced by `with`. */
 static void append_replaced(ce_text *to, part text, const char *what, const char *with)
 {
     size_t size = strlen(what);
@@ -78,7 +78,7 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The byte that a token such as <0x0A> stands for; -1: it is another token. */
+/* Returns the byte that a token such as <0x0A> stands for, or -1 if the token is of another form. */
 static int byte_of(part token)
 {
     if (token.size != 6 || !begins_with(token, "<0x") || token.bytes[5] != '>')
@@ -87,8 +87,8 @@ static int byte_of(part token)
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-/* Ends a run of bytes as Hugging Face's library tokenizers does: one text, or U+FFFD for each byte if the run is not
- * UTF-8. */
+/* Appends a run of bytes as Hugging Face's library tokenizers does: as one text if the run is valid UTF-8, otherwise as
+ * one U+FFFD for each byte. */
 static void end_run(const work *w, ce_text *run)
 {
     bool valid = ce_unicode_valid(run->bytes ? run->bytes : "", run->size) == run->size;
@@ -162,7 +162,7 @@ static void strip(const work *w, part token)
     ce_unicode_append(&w->to->text, token.bytes, token.size);
 }
 
-/* Removes spaces in front of punctuation and of the endings of English. */
+/* Removes the spaces in front of punctuation and of English endings such as "n't". */
 static void clean_up(ce_text *text)
 {
     static const char *const pairs[][2] = {
@@ -228,7 +228,7 @@ static void decode_each(const work *w)
 
 /* ---- CTC ---- */
 
-/* Of equal tokens in sequence only the first counts. Equal tokens with padding between them all count. */
+/* Writes one token for each run of equal tokens. Equal tokens with a padding token between them are separate runs. */
 static void decode_ctc(const work *w)
 {
     part before = { NULL, 0 };
@@ -253,8 +253,7 @@ static void decode_ctc(const work *w)
 
 /* ---- SentencePiece ---- */
 
-/* Appends bytes; each byte that is not part of a valid character becomes U+FFFD. With `middle`, all bytes are appended
- * as they are. */
+/* Appends a run of bytes. Each byte that is not part of a valid character becomes U+FFFD, unless `middle` is true. */
 static void append_valid(ce_text *to, ce_text *run, bool middle)
 {
     for (size_t place = 0; place < run->size;) {
@@ -320,8 +319,8 @@ static void run_step(const work *w)
     }
 }
 
-/* True if the step is left out in the middle of a text. After the tokens are fused, a strip removes characters at the
- * ends of the whole text, and the middle of a text does not have these ends. */
+/* True if a step is left out in the middle of a text. A strip step that follows the joining of all tokens removes
+ * characters at the ends of the whole text, which the middle does not have. */
 static bool is_left_out(const ce_decoder *decoder, int number)
 {
     for (int i = 0; i < number && decoder->steps[number].kind == CS_DECODE_STRIP; i++)

@@ -6,10 +6,10 @@
 #include "text/pattern.h"
 #include "text/unicode.h"
 
-/* A list of texts, which are stored one behind the other in `text`. */
+/* A list of texts, which are stored one after the other in `text`. */
 typedef struct {
     ce_text text;
-    size_t *ends; /* (count) */
+    size_t *ends; /* (count) where each text ends in `text` */
     size_t count, room;
 } ce_pieces;
 
@@ -32,11 +32,11 @@ typedef enum {
 typedef struct {
     ce_decode_kind kind;
     ce_pattern *pattern;
-    char *text;          /* what is looked for: the character, suffix, prefix or padding */
-    char *other;         /* what replaces it, or CTC's word delimiter */
-    int64_t start, stop; /* strip: number of characters */
-    bool prefixed;       /* metaspace, sentence: the text begins with a space that was added to it */
-    bool cleanup;        /* ctc, wordpiece */
+    char *text;          /* what the step looks for: the character, suffix, prefix or padding */
+    char *other;         /* what replaces `text`; for CTC the delimiter of words */
+    int64_t start, stop; /* strip: number of characters at the beginning and the end */
+    bool prefixed;       /* metaspace, sentence: the text begins with a space that the tokenizer added */
+    bool cleanup;        /* ctc, wordpiece: spaces in front of punctuation are removed */
     bool all;            /* sentence: all spaces in front of the text are removed */
 } ce_decode_step;
 
@@ -45,10 +45,10 @@ enum { CS_DECODE_MOST = 16 };
 typedef struct {
     ce_decode_step steps[CS_DECODE_MOST];
     int count;
-    bool spaced; /* there is no decoder: tokens are separated by spaces */
+    bool spaced; /* The file has no decoder, so tokens are separated by spaces. */
 } ce_decoder;
 
-/* Reads the value of "decoder". `path` is its place in the file, for messages. */
+/* Reads the value of "decoder" in tokenizer.json. `path` is its place in the file, for messages. */
 cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *path);
 cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_step **step);
 void ce_decoder_free(ce_decoder *decoder);

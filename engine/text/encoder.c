@@ -94,7 +94,7 @@ static void put_words(ce_encoder *encoder, ce_span text)
     ce_words_each(encoder->cutters, text, encoder->normal.continued, put_word, encoder);
 }
 
-/* Calls `between` for the text between special tokens, and appends the special tokens themselves. */
+/* Finds the special tokens of a text and appends them. Calls `between` for each text between two special tokens. */
 static void put_specials(ce_encoder *encoder, const ce_specials *specials, ce_span text,
                          void (*between)(ce_encoder *encoder, ce_span text))
 {

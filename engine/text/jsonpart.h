@@ -8,17 +8,17 @@
 
 enum { CS_JSONPART_PATH = 256 };
 
-const char *ce_jsonpart_type(const json_t *part); /* "of no type" if there is none */
+const char *ce_jsonpart_type(const json_t *part); /* Returns the value of "type", or "of no type" if there is none. */
 bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
-/* Writes the path of a list's member into `room` and returns it. */
+/* Writes the path of a member of a list into `room`, for messages, and returns `room`. */
 const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
 
-/* Copies a text, which must be present; the caller frees the copy. */
+/* Copies the text of a key that must be present. The caller frees the copy. */
 cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path);
-/* Opens "pattern": {"String": …} or {"Regex": …}. An empty text is refused. */
+/* Opens the pattern {"String": …} or {"Regex": …} of the key "pattern". An empty text is refused. */
 cs_status ce_jsonpart_pattern(ce_pattern **pattern, const json_t *part, const char *path);
 
-/* Returns CS_UNSUPPORTED, with a message that refuses a section of this type. */
+/* Returns CS_UNSUPPORTED, with a message that refuses a section of the type `type`. */
 cs_status ce_jsonpart_refuse(const char *path, const char *type, const char *why);
 
 #endif

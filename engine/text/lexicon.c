@@ -12,8 +12,8 @@ enum { LARGEST_ID = 1 << 24, LONGEST_TOKEN = 1 << 16 };
 
 /* ---- hashing ---- */
 
-/* Hashes eight bytes with each multiplication. The high bits are mixed into the low bits at the end, because hash
- * tables use the low ones. */
+/* Computes a hash value, with one multiplication for each eight bytes. At the end the high bits are mixed into the low
+ * bits, because hash tables use the low bits. */
 uint64_t ce_lexicon_hash(const char *bytes, size_t size)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15u;
@@ -79,7 +79,7 @@ const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size)
     return *size > 0 ? lexicon->text.bytes + lexicon->names[id].from : "";
 }
 
-/* Slot of these bytes in the index, or the free slot into which they would be put. */
+/* Returns the slot of a token in the index, or the free slot for it if the index does not contain it. */
 static size_t place_of(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {
     size_t place = ce_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
@@ -100,7 +100,7 @@ cs_status ce_lexicon_add(ce_lexicon *lexicon, int64_t id, const char *text, size
 {
     char bytes[LONGEST_TOKEN];
     int64_t count = lexicon->is_bytes && size <= LONGEST_TOKEN ? ce_alphabet_read(text, size, bytes) : 0;
-    if (count < 0) /* a token with characters outside the alphabet of bytes is one that no word can become */
+    if (count < 0) /* A token with characters outside the alphabet of bytes never occurs in a word. */
         return ce_lexicon_set(lexicon, id, text, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
         return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, text);
@@ -116,9 +116,10 @@ static cs_status add_tokens(ce_lexicon *lexicon, const json_t *ids)
 {
     const char *token;
     json_t *id;
-    json_object_foreach ((json_t *)(uintptr_t)ids, token, id) { /* json_object_foreach only reads */
+    /* The cast is safe, because json_object_foreach only reads. */
+    json_object_foreach ((json_t *)(uintptr_t)ids, token, id) {
         size_t size = strlen(token);
-        if (size == 0 && json_is_integer(id)) /* an empty token occurs in no text */
+        if (size == 0 && json_is_integer(id)) /* No text contains an empty token. */
             continue;
         CS_TRY(ce_lexicon_add(lexicon, json_is_integer(id) ? json_integer_value(id) : -1, token, size));
     }
@@ -159,7 +160,7 @@ const ce_merge *ce_lexicon_merge(const ce_lexicon *lexicon, int32_t left, int32_
     return found->pair ? found : NULL;
 }
 
-/* Splits a merge into its halves: "a b" at the space, or the two members of a list. */
+/* Splits a merge into its two halves: "a b" at the space, or the two members of a list. */
 static bool read_halves(const json_t *merge, const char *half[2], size_t size[2])
 {
     const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
@@ -193,8 +194,8 @@ static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size
     return count > 0 ? (size_t)count : 0;
 }
 
-/* Reads one merge. The vocabulary may write a prefix before every part of a word except the first; the right half loses
- * this prefix when it is merged. */
+/* Reads one merge. The vocabulary may write a prefix before every part of a word except the first. The right half of a
+ * merge loses this prefix. */
 static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];

@@ -45,7 +45,7 @@ bool ce_normalizer_lines_part(const ce_normalizer *normalizer)
 
 /* ---- steps that see the whole text ---- */
 
-/* True if the text is the continuation of a document, which has its prefix already. */
+/* True if the text continues a document whose beginning has already got the prefix. */
 static bool is_continuation(const ce_normal_work *work, ce_span text)
 {
     return work->continued && ce_span_origin(text, 0) == 0;
@@ -62,9 +62,9 @@ static void replace(const ce_normal_step *step, ce_normal_work *work, ce_span te
     ce_made_keep(to, text, done, text.size - done);
 }
 
-/* End of the run that begins at `from`: a run of ASCII alone, or one ASCII character and what follows beyond ASCII. No
- * normalization form joins characters across such an end, because ASCII characters do not combine with what precedes
- * them. */
+/* Returns the end of the run that begins at `from`. A run is ASCII alone, or one ASCII character and the characters
+ * beyond ASCII that follow it. No normalization form joins characters across the end of a run, because ASCII characters
+ * do not combine with the character before them. */
 static size_t run_end(ce_span text, size_t from, bool *ascii)
 {
     size_t to = from;
@@ -101,9 +101,9 @@ static void strip(const ce_normal_step *step, ce_span text, ce_made *to)
         ce_made_keep(to, text, from, end - from);
 }
 
-/* Looks up each grapheme cluster; if there is no rule for the cluster, looks up each of its characters. As in Hugging
- * Face's library, the shortest rule that matches the beginning of the cluster or character counts, and its replacement
- * stands for the whole of it. */
+/* Looks up the replacement of each grapheme cluster; if there is no rule for a cluster, looks up each of its
+ * characters. As in Hugging Face's library, the shortest rule that matches the beginning of the cluster or character is
+ * used, and its replacement stands for the whole cluster or character. */
 static void apply_precompiled(const ce_normal_step *step, ce_span text, ce_made *to)
 {
     enum { LONGEST_CLUSTER = 5 };
@@ -129,7 +129,8 @@ static void apply_precompiled(const ce_normal_step *step, ce_span text, ce_made 
 
 /* ---- steps that see one character after the other ---- */
 
-/* The white space and the control characters of SentencePiece's rules "nmt". */
+/* Returns the character that replaces `point` by SentencePiece's rules "nmt", which change white space and control
+ * characters: 0 if `point` is dropped, -1 if it is unchanged. */
 static int nmt(int32_t point)
 {
     if ((point >= 1 && point <= 8) || point == 0xb || (point >= 0xe && point <= 0x1f) || point == 0x7f ||
@@ -162,7 +163,7 @@ static bool is_chinese(int32_t point)
     return false;
 }
 
-/* The character that replaces a character; 0: it is dropped; -1: it stays. */
+/* Returns the character that replaces `point`: 0 if `point` is dropped, -1 if it is unchanged. */
 static int replacement(const ce_normal_step *step, int32_t point)
 {
     switch (step->kind) {
@@ -210,13 +211,12 @@ static void change_each(const ce_normal_step *step, ce_normal_work *work, ce_spa
 
 /* ---- SentencePiece's ---- */
 
-/* Sets *made and *size to the bytes that the text at `place` becomes. Returns the number of bytes of the text that they
- * replace. */
+/* Sets *made and *size to the replacement of the bytes that begin at `place`. Returns the number of replaced bytes. */
 static size_t next_piece(const ce_normal_step *step, ce_span text, size_t place, const char **made, size_t *size)
 {
     size_t length = 0;
     const ce_specials *kept = step->sentence.kept;
-    if (step->map.count == 0 && !step->sentence.remove_extra) { /* nothing but spaces changes */
+    if (step->map.count == 0 && !step->sentence.remove_extra) { /* The rules change nothing but spaces. */
         const char *from = text.bytes + place, *space = memchr(from, ' ', text.size - place);
         *made = from;
         return *size = !space ? text.size - place : space == from ? 1 : (size_t)(space - from);

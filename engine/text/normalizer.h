@@ -8,14 +8,14 @@
 #include "text/span.h"
 #include "text/special.h"
 
-/* SentencePiece's normalizer_spec. */
+/* The rules of SentencePiece's normalizer_spec. */
 typedef struct {
-    bool add_prefix;         /* add_dummy_prefix; at the end of the text if `at_end` */
-    bool only_first;         /* the prefix is added only where the original text begins, not after each special token */
+    bool add_prefix;         /* add_dummy_prefix: adds a space in front of the text, or behind it if `at_end` is true */
+    bool only_first;         /* The space is added only where the original text begins, not after each special token. */
     bool at_end;             /* treat_whitespace_as_suffix */
     bool remove_extra;       /* remove_extra_whitespaces */
     bool escape;             /* escape_whitespaces: a space is written as U+2581 */
-    const ce_specials *kept; /* user-defined symbols, which no rule changes */
+    const ce_specials *kept; /* user-defined symbols, which the rules leave unchanged */
 } ce_sentence_rules;
 
 typedef enum {
@@ -35,12 +35,12 @@ typedef enum {
 
 typedef struct {
     ce_normal_kind kind;
-    ce_pattern *pattern; /* replace */
-    char *content;       /* replace, prepend */
-    ce_charsmap map;     /* precompiled, sentence */
+    ce_pattern *pattern; /* for the step replace */
+    char *content;       /* for the steps replace and prepend */
+    ce_charsmap map;     /* for the steps precompiled and sentence */
     ce_unicode_form form;
-    bool left, right; /* strip */
-    bool nonspacing;  /* drop_marks: only category Mn */
+    bool left, right; /* for the step strip: which ends are stripped */
+    bool nonspacing;  /* drop_marks: drops marks of the category Mn only */
     ce_sentence_rules sentence;
 } ce_normal_step;
 
@@ -51,13 +51,13 @@ typedef struct {
     int count;
 } ce_normalizer;
 
-/* Reads the value of "normalizer". `path` is its place in the file, for messages. */
+/* Reads the value of "normalizer" in tokenizer.json. `path` is its place in the file, for messages. */
 cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, const char *path);
-/* Adds an empty step of a kind; CS_UNSUPPORTED: there are too many. */
+/* Adds an empty step of a kind. Returns CS_UNSUPPORTED if there are too many steps. */
 cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step);
 void ce_normalizer_free(ce_normalizer *normalizer);
 
-/* True if a text may be normalized in parts that are cut at the beginnings of lines. */
+/* True if a text that is cut at the beginning of a line may be normalized in parts, with the same result. */
 bool ce_normalizer_lines_part(const ce_normalizer *normalizer);
 
 /* Working memory of one thread. */
@@ -65,7 +65,7 @@ typedef struct {
     ce_made made[2];
     ce_text scratch;
     ce_matcher *matcher;
-    bool continued; /* the original text begins in the middle of a document, so that it gets no prefix */
+    bool continued; /* The original text begins in the middle of a document, so it gets no prefix. */
 } ce_normal_work;
 
 /* Returns the normalized text, which is valid until the next call. */

@@ -33,7 +33,7 @@ static cs_status read_precompiled(ce_normal_step *step, const json_t *part, cons
     return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
 }
 
-/* BERT's normalizer is a sequence of four other normalizers. */
+/* Adds BERT's normalizer, which is a sequence of other steps. */
 static cs_status read_bert(ce_normalizer *normalizer, const json_t *part)
 {
     ce_normal_step *step;

@@ -1,4 +1,4 @@
-/* pattern.c - searches texts for literal texts and regular expressions. The only file that calls PCRE2. */
+/* pattern.c - searches texts for literal texts and regular expressions. This is the only file that calls PCRE2. */
 #include "text/pattern.h"
 #include "base/must.h"
 
@@ -10,7 +10,7 @@
 enum { STACK_BYTES = 1 << 20 };
 
 struct ce_pattern {
-    pcre2_code *code; /* NULL: `literal` is searched */
+    pcre2_code *code; /* compiled expression; if NULL, `literal` is searched */
     char *literal;
     size_t literal_size;
 };
@@ -36,7 +36,7 @@ static const char *translate_escape(char **to, const char *from)
     static const char same[] = "dDpPrntfv";
     char letter = from[1];
     if (letter == 's' || letter == 'S') {
-        /* PCRE2's \s matches U+180E; \s of Oniguruma, for which the pattern was written, does not */
+        /* PCRE2's \s matches U+180E, but \s of Oniguruma, for which the pattern was written, does not. */
         *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
         return from + 1;
     }
@@ -100,7 +100,8 @@ static cs_status compile(ce_pattern *made, const char *pattern)
         return ce_fail(CS_BAD_FILE, "the pattern %s is wrong at character %zu: %s", pattern, place,
                        (const char *)reason);
     }
-    pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE); /* without JIT, matching is slower and gives the same result */
+    /* Where JIT is not available, matching is slower and gives the same result. */
+    pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE);
     return CS_OK;
 }
 
@@ -149,7 +150,8 @@ ce_matcher *ce_matcher_open(void)
     matcher->context = pcre2_match_context_create(NULL);
     matcher->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
     CS_ASSERT(matcher->data && matcher->context);
-    pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack); /* NULL: uses the machine stack */
+    /* If the stack is NULL, PCRE2 uses the machine stack. */
+    pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
     return matcher;
 }
 
@@ -193,7 +195,7 @@ static bool find_regex(const ce_pattern *pattern, ce_matcher *matcher, const cha
     return true;
 }
 
-/* Offset of the character after the one at `place`. */
+/* Returns the offset of the character that follows the character at `place`. */
 static size_t after(const char *text, size_t size, size_t place)
 {
     for (place++; place < size && ((unsigned char)text[place] & 0xc0) == 0x80;)

@@ -8,26 +8,26 @@
 
 #include "base/status.h"
 
-typedef struct ce_pattern ce_pattern; /* read-only, shared by threads */
-typedef struct ce_matcher ce_matcher; /* working memory of one thread, for any pattern */
+typedef struct ce_pattern ce_pattern; /* a pattern, which is read-only and may be shared by threads */
+typedef struct ce_matcher ce_matcher; /* working memory of one thread, which serves any pattern */
 
-/* CS_PATTERN_OWN: an expression of this program, written for PCRE2. */
+/* CS_PATTERN_OWN is an expression of this program, which is written for PCRE2. */
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
 
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
 void ce_pattern_close(ce_pattern *pattern); /* accepts NULL */
-/* The text of a literal pattern; NULL: it is an expression. */
+/* Returns the text of a literal pattern, or NULL if the pattern is an expression. */
 const char *ce_pattern_literal(const ce_pattern *pattern);
 
 ce_matcher *ce_matcher_open(void);
 void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
 
-/* The first search starts with a zeroed match. Matches do not overlap. An empty match is not found at a position where
- * the match before it ends. */
+/* The state of the searches in one text, which is zeroed before the first search. Matches do not overlap. An empty
+ * match is not found where the match before it ends. */
 typedef struct {
     size_t from, to;
-    size_t search; /* where the next search begins */
-    bool found;    /* a match was found before */
+    size_t search; /* offset where the next search begins */
+    bool found;    /* An earlier search has found a match. */
 } ce_match;
 bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);
 

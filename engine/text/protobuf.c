@@ -1,7 +1,8 @@
-/* protobuf.c - reads the fields of a message in Protocol Buffers' encoding.
+/* protobuf.c - reads the fields of a message in the encoding of Protocol Buffers.
  *
- * A field is a key (number << 3 | type) and a content: a variable-length number (type 0), eight bytes (1), a length and
- * that many bytes (2), or four bytes (5). Types 3 and 4, groups, are not in use any more. */
+ * A field is a key (number << 3 | type) and a content. The type says what the content is: 0 a number of variable
+ * length, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. The types 3 and 4, groups, are not in use any
+ * more. */
 #include "text/protobuf.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* seams.c - places at which a word may be cut without changing its tokens.
+/* seams.c - finds places (seams) at which a word may be cut without changing its tokens.
  *
- * No merge reaches across a place if no merge has a left token that can end there and a right token that can begin
- * there. The merges on the two sides of the place are then independent of each other. */
+ * A place is a seam if no merge has both a left token that can end there and a right token that can begin there. The
+ * merges on the two sides of the place are then independent of each other. */
 #include "text/seams.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static bool begins_with_mark(const char *text, size_t size)
     return size >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0;
 }
 
-/* A run of unknown characters becomes one token, which reaches across any place between two of them. */
+/* True unless the character is fused with unknown characters beside it into one token, which a cut would divide. */
 static bool is_known(const ce_lexicon *lexicon, const char *character)
 {
     return lexicon->unknown < 0 || !lexicon->fuse_unknown ||
@@ -67,6 +67,6 @@ size_t ce_seams_next(const char *word, size_t size)
     while (begins_with_mark(word + place, size - place))
         place += MARK_SIZE;
     while (place < size && (word[place] != *MARK || !begins_with_mark(word + place, size - place)))
-        place++; /* words are short, so that this is faster than memmem */
+        place++; /* This loop is faster than memmem, because words are short. */
     return place;
 }

@@ -1,9 +1,9 @@
 /* sentencepiece.c - reads SentencePiece's tokenizer.model: a message of Protocol Buffers with the pieces, their scores,
  * and the rules of the normalizer.
  *
- * SentencePiece's BPE merges the two neighbours that together are the piece of the highest score. A table of merges
- * does the same: it has one merge for each way to divide a piece into two others, and the merge's rank is the rank of
- * the piece's score. */
+ * SentencePiece's BPE always merges the two neighbours that together form the piece with the highest score. A table of
+ * merges has the same effect: it has one merge for each way to divide a piece into two other pieces, and the rank of
+ * the merge is the rank of the whole piece's score. */
 #include "base/must.h"
 #include "text/parts.h"
 #include "text/protobuf.h"
@@ -227,8 +227,8 @@ static int by_score(const void *one, const void *other, void *pieces)
     return (a < b) - (a > b);
 }
 
-/* Sets the ranks of the pieces. Pieces with equal scores have equal ranks; the leftmost of them in the text is merged
- * first. */
+/* Sets the ranks of the pieces by score. Pieces with equal scores have equal ranks; the one that is leftmost in the
+ * text is merged first. */
 static void rank_pieces(model *m)
 {
     int32_t *order = malloc(m->count * sizeof *order);
@@ -251,7 +251,7 @@ static size_t width_at(const piece *p, size_t place)
     return width;
 }
 
-/* Sets *id to the piece with this text, which is one half of a merge; -1: words cannot contain such a piece. */
+/* Sets *id to the id of the piece with this text, which is one half of a merge, or to -1 if words cannot contain it. */
 static cs_status find_half(const ce_lexicon *lexicon, const model *m, const char *text, size_t size, int32_t *id)
 {
     const piece half = { .text = text, .size = size };
@@ -323,7 +323,8 @@ static char *copy_piece(const model *m, int id)
     return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
 }
 
-/* The tokens around a text, as transformers puts them: <s> before it, unless tokenizer_config.json says otherwise. */
+/* Sets the tokens around a text as transformers does: <s> before it unless add_bos_token is false, and </s> behind it
+ * if add_eos_token is true. */
 static void add_around(ce_tokenizer *tokenizer, const model *m, const json_t *config)
 {
     bool begin = m->begin >= 0 && (size_t)m->begin < m->count, end = m->end >= 0 && (size_t)m->end < m->count;
@@ -344,7 +345,7 @@ static bool is_there(const ce_tokenizer *tokenizer, const char *text)
     return (raw && raw->size == strlen(text)) || (user && user->size == strlen(text));
 }
 
-/* Adds the tokens that only tokenizer_config.json has: they were added after the model was made. */
+/* Adds the tokens that only tokenizer_config.json lists, because they were added after the model was made. */
 static cs_status add_added(ce_tokenizer *tokenizer, const json_t *config)
 {
     const char *key;

@@ -1,4 +1,4 @@
-/* span.c - a stretch of text that remembers where in the original text each of its bytes comes from. */
+/* span.c - a span is a piece of text that records from where in the original text each of its bytes comes. */
 #include "text/span.h"
 #include "base/must.h"
 
@@ -9,7 +9,7 @@ ce_span ce_span_part(ce_span span, size_t from, size_t size)
     return (ce_span){ span.bytes + from, size, span.made, span.place + from };
 }
 
-/* Index of the entry that holds the byte at `place` of the text. */
+/* Returns the index of the entry that covers the byte at `place` of the text. */
 static size_t entry_of(ce_made *made, size_t place)
 {
     size_t index = made->cursor;
@@ -20,7 +20,7 @@ static size_t entry_of(ce_made *made, size_t place)
     return made->cursor = index;
 }
 
-/* An entry covers the original bytes up to those of the next entry, even if the entry itself has more bytes. */
+/* An entry covers the original bytes up to the beginning of the next entry, even if the entry has more bytes itself. */
 size_t ce_span_origin(ce_span span, size_t at)
 {
     ce_made *made = span.made;

@@ -38,8 +38,8 @@ void ce_special_free(ce_specials *specials)
     *specials = (ce_specials){ 0 };
 }
 
-/* Binary search in [low, high), whose tokens agree in the first `depth` bytes, for the first token whose next byte is
- * at least `byte`. */
+/* Binary search: returns the first token in [low, high) whose byte number `depth` is at least `byte`. The tokens of the
+ * range are equal in the bytes before. */
 static int64_t first_from(const ce_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
 {
     while (low < high) {
@@ -53,8 +53,8 @@ static int64_t first_from(const ce_specials *specials, int64_t low, int64_t high
     return low;
 }
 
-/* The longest token at the beginning of `text`. The tokens that begin with the bytes compared so far are a range of the
- * sorted list, and each further byte makes this range smaller. */
+/* Returns the longest token at the beginning of `text`. The tokens that begin with the bytes compared so far form a
+ * range of the sorted list, and each further byte makes this range smaller. */
 static const ce_special *longest(const ce_specials *specials, const char *text, size_t size)
 {
     const ce_special *best = NULL;
@@ -84,7 +84,7 @@ const ce_special *ce_special_next(const ce_specials *specials, const char *text,
             continue;
         size_t end = place + token->size;
         if (token->single_word && (ce_unicode_word_before(text, place) || ce_unicode_word_at(text, size, end))) {
-            place = end - 1; /* the bytes that it covers are not searched again */
+            place = end - 1; /* The bytes of the token that was refused are not searched again. */
             continue;
         }
         size_t first = token->strip_left ? ce_unicode_space_before(text, place) : place;

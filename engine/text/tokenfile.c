@@ -1,4 +1,5 @@
-/* tokenfile.c - parses tokenizer.json: each part is read, or refused by name and place if it is not supported. */
+/* tokenfile.c - parses tokenizer.json. A part that is not supported is refused by its name and its place in the
+ * file. */
 #include "base/log.h"
 #include "base/must.h"
 #include "text/jsonpart.h"
@@ -21,7 +22,8 @@ static cs_status put_around(ce_tokenizer *tokenizer, const json_t *id, bool behi
     return CS_OK;
 }
 
-/* Refuses a second post-processor after one that has added tokens: its input would no longer be one text. */
+/* Refuses a second post-processor if the first one has added tokens, because the second would then read more than one
+ * text. */
 static cs_status refuse_second(const ce_tokenizer *tokenizer, const char *path)
 {
     if (tokenizer->before_count + tokenizer->after_count == 0)
@@ -53,7 +55,7 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
     return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
 
-/* Reads BERT's or RoBERTa's post-processor: one token before the text and one behind it, each written as ["text",
+/* Reads the post-processor of BERT or RoBERTa: one token before the text and one behind it, each written as ["text",
  * id]. */
 static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
@@ -69,7 +71,7 @@ static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part
     char inner[CS_JSONPART_PATH];
     const char *type = ce_jsonpart_type(part);
     if (!part || json_is_null(part) || strcmp(type, "ByteLevel") == 0)
-        return CS_OK; /* trim_offsets of ByteLevel changes only offsets, not tokens */
+        return CS_OK; /* The option trim_offsets of ByteLevel changes offsets only, not tokens. */
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(tokenizer, part, path);
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
@@ -164,7 +166,7 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
     return status;
 }
 
-/* Warns about sections that apply only to batches of texts (padding, truncation), which are ignored. */
+/* Warns that the sections for batches of texts, "padding" and "truncation", are not applied. */
 static void warn_of_batches(const json_t *root)
 {
     static const char *const sections[][2] = {

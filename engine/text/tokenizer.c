@@ -13,8 +13,8 @@ enum { MOST_BYTES = 1 << 28 };
 
 /* ---- files ---- */
 
-/* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether it is an error.
- */
+/* Reads a whole file. CS_NOT_FOUND is returned without a message, because only the caller knows whether a missing file
+ * is an error. */
 static cs_status slurp(ce_text *content, const char *folder, const char *name)
 {
     char path[4096];
@@ -37,7 +37,7 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
     return CS_OK;
 }
 
-/* Parses a JSON file; *root is NULL with CS_OK if the file does not exist. */
+/* Parses a JSON file. If the file does not exist, *root is NULL and the result CS_OK. */
 typedef json_t *parser(const char *text, size_t length);
 
 static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
@@ -56,14 +56,14 @@ static cs_status read_json(json_t **root, const char *folder, const char *name, 
 
 /* ---- tokenizer_config.json, chat_template.jinja ---- */
 
-/* Copies the text of a token, which is a string or an object with the text as "content". */
+/* Copies the text of a token. The value is a string, or an object that has the text as "content". */
 static char *copy_text(const json_t *value)
 {
     const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
     return text ? strdup(text) : NULL;
 }
 
-/* Copies the chat template: the string, or the entry named "default" of a list. */
+/* Copies the chat template. The value is a string, or a list in which the entry named "default" is the template. */
 static char *copy_template(const json_t *value)
 {
     size_t index;
@@ -79,7 +79,7 @@ static char *copy_template(const json_t *value)
 static cs_status read_config(ce_tokenizer *tokenizer, const char *folder, json_t **config)
 {
     ce_text content = { 0 };
-    /* This parser accepts large numbers: model_max_length may be 1e30. */
+    /* The parser ce_json_words accepts large numbers, because model_max_length may be 1e30. */
     CS_TRY(read_json(config, folder, "tokenizer_config.json", ce_json_words));
     tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
     tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));
@@ -109,7 +109,7 @@ static json_t *read_merges(ce_text *content)
     return merges;
 }
 
-/* Chooses the word pattern and the normalization by the tokenizer class that the configuration names, because
+/* Chooses the word pattern and the normalization by the tokenizer class in the configuration, because the files
  * vocab.json and merges.txt do not contain them. */
 static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
 {
@@ -122,7 +122,7 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
     tokenizer->words = ce_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
-            if (known[i].compose) /* NFC, which is the first form */
+            if (known[i].compose) /* The zeroed form is the first of its enum, NFC. */
                 CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_FORM, &step));
             return ce_words_add_regex(tokenizer->words, known[i].pattern);
         }
@@ -189,7 +189,7 @@ static bool is_model(const char *name)
     return size > 6 && strcmp(name + size - 6, ".model") == 0;
 }
 
-/* Reads SentencePiece's file. CS_NOT_FOUND, without a message: there is none. */
+/* Reads SentencePiece's file. If there is none, returns CS_NOT_FOUND without a message. */
 static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const json_t *config)
 {
     ce_text content = { 0 };

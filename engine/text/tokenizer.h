@@ -15,34 +15,37 @@
 
 typedef struct ce_tokenizer ce_tokenizer;
 
-/* Opens a tokenizer. `path` is a folder with tokenizer.json, with vocab.json and merges.txt, or with tokenizer.model,
- * or the path of a tokenizer.json or of a SentencePiece file, whose name ends in ".model". NULL: the 256 bytes are the
- * tokens. CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED, which names the part that is not supported. */
+/* Opens a tokenizer. `path` is a folder with tokenizer.json, with vocab.json and merges.txt, or with tokenizer.model;
+ * or it is the path of a tokenizer.json, or of a SentencePiece file, whose name ends in ".model". If `path` is NULL,
+ * the 256 bytes are the tokens. Returns CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED, which names the part that is not
+ * supported. */
 cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path);
 void ce_tokenizer_close(ce_tokenizer *tokenizer); /* accepts NULL */
 
-int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer); /* greater than every id */
-/* Id of a token such as "<|endoftext|>"; -1: none. */
+int64_t ce_tokenizer_size(const ce_tokenizer *tokenizer); /* Returns a number that is greater than every id. */
+/* Returns the id of a token such as "<|endoftext|>", or -1 if there is none. */
 int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token);
-int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer); /* token that ends a document; -1: none */
+/* Returns the token that ends a document, or -1 if there is none. */
+int32_t ce_tokenizer_end(const ce_tokenizer *tokenizer);
 
-/* The bytes for which an id stands in the middle of a text. They are not NUL-terminated, and may be a part of a
- * character. *size is 0 if no token has the id. */
+/* Returns the bytes that a token stands for in the middle of a text. They are not NUL-terminated, and may be a part of
+ * a character. *size is 0 if no token has the id. */
 const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size);
-/* Appends the whole text of tokens, as the library that defines the tokenizer does. Special tokens are left out unless
- * `with_specials` is true; bytes that are not UTF-8 become U+FFFD. */
+/* Appends the text of tokens that are a whole text, as the library that defines the tokenizer does. Special tokens are
+ * left out unless `with_specials` is true. Bytes that are not UTF-8 become U+FFFD. */
 void ce_tokenizer_decode(const ce_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool with_specials,
                          ce_text *to);
 bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id);
 
-/* Properties from the files beside tokenizer.json; NULL if the files do not have them. */
-const char *ce_tokenizer_template(const ce_tokenizer *tokenizer);   /* chat_template, Jinja */
-const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer); /* bos_token            */
-const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);   /* eos_token            */
+/* The next three functions return values from the files beside tokenizer.json, or NULL if the files do not have
+ * them. */
+const char *ce_tokenizer_template(const ce_tokenizer *tokenizer);   /* the Jinja text of chat_template */
+const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer); /* text of bos_token */
+const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);   /* text of eos_token */
 
-/* The largest offset up to `size` at which a long text may be cut without changing its tokens: the end of the last line
- * that ends in a letter or digit and is followed by a letter. 0: there is no such place, or this tokenizer does not
- * allow cuts. */
+/* Returns the largest offset up to `size` at which a long text may be cut without changing its tokens. Such an offset
+ * is the beginning of a line that begins with a letter and whose preceding line ends in a letter or digit. Returns 0 if
+ * there is none, or if this tokenizer does not allow cuts. */
 size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* unicode.c - UTF-8 repair, normalization forms and character classes. The only file that calls utf8proc. */
+/* unicode.c - UTF-8 repair, normalization forms and character classes. This is the only file that calls utf8proc. */
 #include "text/unicode.h"
 #include "base/must.h"
 
@@ -26,8 +26,8 @@ void ce_unicode_free(ce_text *text)
 
 /* ---- repair ---- */
 
-/* Returns the number of bytes of the character at `text` (*whole is true), or of the longest valid prefix of a
- * character there, but at least 1 (*whole is false). */
+/* Returns the size of the character at `text` and sets *whole to true. If the character is not valid, sets *whole to
+ * false and returns the size of its longest valid prefix, but at least 1. */
 static size_t step(const unsigned char *text, size_t size, bool *whole)
 {
     unsigned char first = text[0], low = 0x80, high = 0xbf;
@@ -36,13 +36,13 @@ static size_t step(const unsigned char *text, size_t size, bool *whole)
     if (width <= 1)
         return 1;
     if (first == 0xe0)
-        low = 0xa0; /* excludes overlong encodings */
+        low = 0xa0; /* This bound of the second byte excludes overlong encodings. */
     else if (first == 0xed)
-        high = 0x9f; /* excludes surrogates */
+        high = 0x9f; /* This bound of the second byte excludes surrogates. */
     else if (first == 0xf0)
         low = 0x90;
     else if (first == 0xf4)
-        high = 0x8f; /* excludes code points above U+10FFFF */
+        high = 0x8f; /* This bound of the second byte excludes code points above U+10FFFF. */
     for (size_t i = 1; i < width; i++, low = 0x80, high = 0xbf)
         if (i == size || text[i] < low || text[i] > high)
             return i;
@@ -56,7 +56,7 @@ size_t ce_unicode_valid(const char *text, size_t size)
     bool whole = true;
     while (place < size) {
         uint64_t eight;
-        if (size - place >= sizeof eight) { /* ASCII is skipped eight bytes at a time */
+        if (size - place >= sizeof eight) { /* ASCII is skipped eight bytes at a time. */
             memcpy(&eight, text + place, sizeof eight);
             if (!(eight & 0x8080808080808080u)) {
                 place += sizeof eight;
@@ -91,7 +91,7 @@ int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size)
 /* ---- normalization forms ---- */
 
 /* True for characters that NFC leaves unchanged whatever their neighbours are (NFC_Quick_Check=Yes and combining class
- * 0). The ranges are not complete; other characters take the slow path. */
+ * 0). It is false for some of these characters too, which the slow path normalizes. */
 static bool is_composed(utf8proc_int32_t point)
 {
     static const utf8proc_int32_t ranges[][2] = {
@@ -132,7 +132,7 @@ void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, s
     };
     utf8proc_uint8_t *made = NULL;
     utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &made, options[form]);
-    CS_ASSERT(width >= 0); /* the text is valid, so the only possible failure is a lack of memory */
+    CS_ASSERT(width >= 0); /* The text is valid UTF-8, so the only possible failure is a lack of memory. */
     ce_unicode_append(to, (const char *)made, (size_t)width);
     free(made);
 }
@@ -158,11 +158,12 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
     return point;
 }
 
+/* True for the characters of words. The range at the end is the letters in circles. */
 static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
     return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC ||
-           point == 0x200c || point == 0x200d || (point >= 0x24b6 && point <= 0x24e9); /* letters in circles */
+           point == 0x200c || point == 0x200d || (point >= 0x24b6 && point <= 0x24e9);
 }
 
 static bool is_space(utf8proc_int32_t point)
@@ -198,7 +199,7 @@ size_t ce_unicode_space_after(const char *text, size_t size, size_t place)
     return place;
 }
 
-/* Python's white space has four control characters that are not Unicode white space. */
+/* True for Unicode white space and for the four control characters that are white space only in Python. */
 static bool is_stripped(utf8proc_int32_t point)
 {
     return is_space(point) || (point >= 0x1c && point <= 0x1f);
@@ -229,7 +230,7 @@ void ce_unicode_append_point(ce_text *to, int32_t point)
     if (width > 0)
         ce_unicode_append(to, (const char *)bytes, (size_t)width);
     else
-        ce_unicode_append(to, "\xef\xbf\xbd", 3); /* a surrogate has no UTF-8 form */
+        ce_unicode_append(to, "\xef\xbf\xbd", 3); /* A surrogate has no form in UTF-8. */
 }
 
 size_t ce_unicode_length(const char *text, size_t size)
@@ -297,7 +298,7 @@ bool ce_unicode_is_cased(int32_t point)
 
 void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unicode_case which)
 {
-    bool inside = false; /* the previous character has case */
+    bool inside = false; /* True if the previous character has upper and lower case. */
     for (size_t at = 0, width; at < size; at += width) {
         int32_t point = point_at(text, size, at, &width);
         bool upper = which == CS_CASE_UPPER || (which == CS_CASE_TITLE && !inside);

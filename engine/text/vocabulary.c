@@ -124,7 +124,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* True if a special token may cover a line break between a letter or digit and a letter. */
+/* True if a special token may cover a line break that stands between a letter or digit and a letter. */
 static bool spans_lines(const ce_specials *specials)
 {
     for (int64_t i = 0; i < specials->count; i++) {
@@ -143,7 +143,7 @@ size_t ce_tokenizer_cut(const ce_tokenizer *tokenizer, const char *text, size_t 
         return size;
     if (!tokenizer->has_cuts)
         return 0;
-    /* `place` would be the first byte of the second part */
+    /* `place` is the offset of the first byte of the part that would follow the cut. */
     for (size_t place = size - 1; size > 0 && place >= 2; place--)
         if (text[place - 1] == '\n' && is_letter(text[place]) &&
             (is_letter(text[place - 2]) || is_digit(text[place - 2])))

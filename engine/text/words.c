@@ -22,14 +22,15 @@ typedef struct {
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    bool strange; /* ce_words_lines_part knows nothing about one of the rounds */
-    bool known;   /* one of the rounds is a pattern that always ends a word at such places */
+    /* There is a round about which ce_words_lines_part cannot tell whether it allows cuts between lines. */
+    bool strange;
+    bool known; /* One of the rounds is a pattern that always ends a word before a line that begins with a letter. */
 };
 
 struct ce_cutters {
     const ce_words *words;
     ce_matcher *matcher;
-    ce_made made[MOST_ROUNDS]; /* for each round that changes text: the text of its current piece */
+    ce_made made[MOST_ROUNDS]; /* The text of the current piece, for each round that changes text. */
     ce_words_visit visit;
     void *visit_argument;
     bool continued;
@@ -50,7 +51,7 @@ static bool is_known(const char *pattern)
     return false;
 }
 
-/* True for patterns that match only digits; such a match does not reach across lines. */
+/* True for patterns that match only digits. Their matches do not reach across lines. */
 static bool is_of_digits(const char *pattern)
 {
     static const char *const known[] = { "\\p{N}", "\\p{N}+", "\\p{N}{1,3}" };
@@ -168,13 +169,13 @@ static void emit(ce_cutters *cutters, int number, ce_span text, size_t from, siz
         cut(cutters, number + 1, ce_span_part(text, from, to - from));
 }
 
-/* A piece that may still grow. is_match: it ends in a match. */
+/* A piece that may still grow. `is_match`: the piece ends in a match. `there`: the piece exists. */
 typedef struct {
     size_t from, to;
     bool is_match, there;
 } held_piece;
 
-/* Takes the next part of the text: a match, or the text between two matches. */
+/* Joins the next part of the text, a match or the text between two matches, to the held piece, or begins a new one. */
 static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held, held_piece next)
 {
     ce_words_behavior behavior = cutters->words->rounds[number].behavior;

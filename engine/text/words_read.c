@@ -149,8 +149,8 @@ bool ce_words_reads_bytes(const json_t *part)
     return is_of_type(part, "ByteLevel");
 }
 
-/* `last` is true if no other pre-tokenizer follows. After ByteLevel the pieces are bytes, which no other pre-tokenizer
- * can read. */
+/* Reads a pre-tokenizer of any type. `last` is true if no other pre-tokenizer follows. After ByteLevel the pieces are
+ * bytes, which no other pre-tokenizer can read. */
 static cs_status read_any(ce_words *words, const json_t *part, const char *path, bool last)
 {
     size_t index;

@@ -1,4 +1,4 @@
-/* freeze.c - moves the frozen parameters of a model to stores, which have values only. */
+/* freeze.c - moves the frozen parameters of a model to stores: units that have values, but no gradients. */
 #include "base/must.h"
 #include "unit/unit.h"
 
@@ -10,8 +10,9 @@ static const ce_unit_entry *owner_of(const cs_growth *growth)
     return (const ce_unit_entry *)(const void *)((const char *)growth - offsetof(ce_unit_entry, growth));
 }
 
-/* Refuses parameters that cannot be frozen. A layer that does not support frozen parameters would add to a gradient
- * that does not exist. A product that uses several matrices as one needs them adjacent in one row. */
+/* Returns an error if a parameter cannot be frozen. A layer that does not support frozen parameters would add to a
+ * gradient that does not exist. Matrices that one product uses as one matrix must be adjacent in memory, so they can
+ * only be frozen together. */
 static cs_status check(const ce_unit_entry *entry)
 {
     const ce_unit_entry *with = entry->param.growth ? owner_of(entry->param.growth->with) : entry;

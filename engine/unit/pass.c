@@ -1,4 +1,5 @@
-/* pass.c - a pass: one micro-batch in forward and backward, its first-fit allocator, and the stack of kept tensors. */
+/* pass.c - a pass: one micro-batch in forward and backward, its first-fit allocator, and the stack of tensors that
+ * forward saves for backward. */
 #include "unit/pass.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -8,14 +9,14 @@
 
 enum { ALIGN = 64 };
 
-/* A pass that only measures has no memory. Its tensors get addresses at which no process has memory, and the dry device
- * does not access them. */
+/* A pass that only measures how much memory it needs has no memory. Its tensors get addresses at which no process has
+ * memory, and the dry device does not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* how many of `references` are given up when the current unit ends */
+    int young; /* how many of `references` end with the current unit's forward or backward */
 } live_tensor;
 
 struct cs_pass {
@@ -25,9 +26,9 @@ struct cs_pass {
     uintptr_t base;
     size_t peak;
     cs_tensor dloss;
-    ce_pass_weigher *weigher; /* NULL: the weights are known before forward */
+    ce_pass_weigher *weigher; /* weigher is NULL if the weights of the losses are known before forward */
     void *weigher_argument;
-    live_tensor *live; /* in the order of their offsets */
+    live_tensor *live; /* the tensors that exist at this time, in the order of their offsets */
     int live_count, live_room;
     cs_tensor *kept;
     int kept_count, kept_room;
@@ -103,8 +104,8 @@ void ce_pass_end(cs_pass *pass)
     CS_ASSERT(pass->live_count == 0);
 }
 
-/* Returns the list with room for one more item. The two lists for which this is called, `live` and `kept`, reach their
- * full length in the first step and do not grow afterwards. */
+/* Returns the list with room for one more item. This function is called for the lists `live` and `kept`, which reach
+ * their full length in the first step and do not grow afterwards. */
 static void *grown(void *list, int count, int *room, size_t item)
 {
     if (count < *room)
@@ -147,7 +148,7 @@ cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape)
     return place(pass, shape);
 }
 
-/* Returns NULL for a tensor that is not in the block, for example the batch. */
+/* Returns NULL if the tensor is not in the pass's block of memory, for example if it belongs to the batch. */
 static live_tensor *find(cs_pass *pass, cs_tensor tensor)
 {
     uintptr_t address = (uintptr_t)tensor.data;
@@ -207,7 +208,7 @@ cs_tensor cs_pass_take(cs_pass *pass)
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
-        live->young++; /* the reference of cs_pass_keep now ends with this unit */
+        live->young++; /* the reference that cs_pass_keep took now ends when this unit's backward returns */
     return tensor;
 }
 

@@ -1,4 +1,5 @@
-/* unit.c - units: declaration of parameters, borrowing, and the flat layout of a unit's row. */
+/* unit.c - units: the declaration of parameters, the borrowing of parameters of other units, and the positions of
+ * parameters in a unit's row. */
 #include "unit/unit.h"
 #include "base/must.h"
 
@@ -71,7 +72,7 @@ static ce_unit_entry *find(cs_unit *unit, const char *name)
 
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
-    /* The lender's gradient must be complete when backward reaches the lender. */
+    /* The lender must come first in the list, so that its gradient is complete when backward reaches it. */
     CS_ASSERT(lender->index < unit->index);
     ce_unit_loan *loan = must_alloc(sizeof *loan);
     loan->lender = lender;

@@ -1,9 +1,9 @@
 /* unit.h - the inside of a unit and a model: parameters, lenders, the flat layout.
  *
  * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the row,
- * not the tensors. A borrowed parameter is a view of the lender's. A padded parameter is followed by a gap in the row:
- * rows of zeros, which make the size of matrix products with this parameter a multiple of their alignment. The
- * parameter's elements come first, so code that uses offset and count does not see the gap.
+ * not the tensors. A borrowed parameter is a view of a parameter of another unit, its lender. A padded parameter is
+ * followed by a gap in the row: rows of zeros, which make the size of matrix products with this parameter a multiple of
+ * their alignment. The parameter's elements come first, so code that uses offset and count does not see the gap.
  *
  * Frozen parameters, which are not trained, are moved from their unit to the store of that unit. A store is a further
  * unit, behind the units that compute; its row has values, but no gradients and no optimizer state. The pointers that
@@ -19,27 +19,28 @@
 enum { CS_UNIT_LENDERS = 4 };
 
 /* The gradient of a parameter for which cs_param_grows was called. For such a parameter cs_param.grad has no data,
- * because its memory may not have been cleared: an operation that adds to cs_param.grad ends the run instead of adding
- * to undefined numbers. */
+ * because the memory of the gradient may not have been cleared: an operation that adds to cs_param.grad ends the run
+ * instead of adding to undefined numbers. */
 struct cs_growth {
-    cs_growth *with; /* the struct whose `fresh` is used for all gradients that one operation writes */
-    void *data;      /* NULL while the gradient has no memory */
-    bool fresh;      /* nothing has been written to the gradient yet, not even zeros */
+    cs_growth *with; /* gradients that one operation writes share one `fresh`, that of the struct `with` */
+    void *data;      /* address of the gradient; NULL while the gradient has no memory */
+    bool fresh;      /* true while nothing has been written to the gradient, not even zeros */
 };
 
-/* A parameter and its position in the unit's row. */
+/* A parameter and its position in the row of its unit. */
 typedef struct {
-    cs_param param; /* the first field, so that the public pointer is a pointer to this struct */
+    /* `param` must be the first member, so that a pointer to the public cs_param is also a pointer to this struct */
+    cs_param param;
     char *full_name;
     int64_t offset, count;
-    int group; /* index of its optimizer parameter group, which zero/ sets; a frozen parameter may have no group */
+    int group; /* index of the parameter's optimizer group, which zero/ sets; a frozen parameter may have no group */
     bool lora; /* the parameter belongs to an adapter (layer/lora.h), so it is not among the base model's weights */
     cs_growth growth;
 } ce_unit_entry;
 
 /* A parameter that another unit borrows. */
 typedef struct {
-    cs_param param; /* param.name is the name that the lender uses */
+    cs_param param; /* param.name is the name of the parameter in its lender */
     cs_unit *lender;
     ce_unit_entry *entry;
 } ce_unit_loan;
@@ -51,67 +52,74 @@ struct cs_unit {
     int entry_count;
     ce_unit_loan **loans;
     int loan_count;
-    cs_unit *lenders[CS_UNIT_LENDERS]; /* each lender once */
+    cs_unit *lenders[CS_UNIT_LENDERS]; /* the units from which this unit borrows, each once */
     int lender_count;
-    int64_t length; /* elements of its own parameters, gaps included */
+    int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     cs_model *model;
-    int index;      /* index in the model's list of units */
-    cs_unit *store; /* the unit that has the frozen parameters of this unit; NULL: there are none */
-    bool frozen;    /* this unit is such a store */
+    int index; /* index of the unit in the model's list of units */
+    /* the unit that holds the frozen parameters of this unit; NULL: no parameter of this unit is frozen */
+    cs_unit *store;
+    bool frozen; /* true if this unit holds the frozen parameters of another unit */
 };
 
-/* What the experts of a model's layers share. All arrays belong to the model and are in host memory: there are no
- * experts on a GPU yet. */
+/* The data that the experts of all layers of a model share. All arrays belong to the model and are in host memory:
+ * there are no experts on a GPU yet. */
 typedef struct {
     int64_t layers, experts;
-    int64_t idle;          /* elements of the experts that do not compute a token, in all layers */
-    float coefficient;     /* of the load-balancing loss; 0: the loss is not computed */
-    int32_t *tokens;       /* (layers, experts): slots of each expert in the last micro-batch, see cs_routing */
-    float *probabilities;  /* (layers, experts), as in cs_routing */
-    float *dprobabilities; /* (experts), as in cs_balance */
+    int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */
+    float coefficient; /* coefficient of the load-balancing loss; 0: the loss is not computed */
+    /* tokens (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
+    int32_t *tokens;
+    float *probabilities;  /* probabilities (layers, experts): sums of probabilities, as in cs_routing */
+    float *dprobabilities; /* dprobabilities (experts): gradient of the probabilities, as in cs_balance */
 } ce_load;
-/* Adds a layer with this number of experts, which is the same for all layers, and returns its index. `idle`: elements
- * of the layer's experts that do not compute a token. */
+/* Adds a layer with this number of experts, the same for all layers, and returns the layer's index. `idle` is the
+ * number of parameter elements in the layer's experts that one token does not use. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {
-    cs_unit **units; /* `count` units that compute, then the stores of frozen parameters: `total` in all */
+    cs_unit **units; /* `total` units: first `count` units that compute, then the stores of frozen parameters */
     int count, total;
-    int first_trained;       /* index of the first unit with a trained parameter: backward ends there */
-    int64_t width;           /* columns of the tensors between units */
-    int64_t parameters;      /* number of elements of all parameters */
-    int64_t trained;         /* number of elements of the trained parameters, after ce_model_freeze */
-    int64_t inputs, targets; /* columns of a batch of floats; 0: the batch is tokens */
-    cs_dtype target_dtype;   /* of a batch of floats */
-    ce_load load;            /* layers 0: no layer has experts */
+    int first_trained;  /* index of the first unit that has a trained parameter; backward ends at this unit */
+    int64_t width;      /* number of columns of the tensors that one unit passes to another */
+    int64_t parameters; /* number of elements of all parameters */
+    int64_t trained;    /* number of elements of the trained parameters, after ce_model_freeze */
+    /* number of columns of the inputs and of the targets of a batch of floats; 0: the batch consists of tokens */
+    int64_t inputs, targets;
+    cs_dtype target_dtype; /* type of the targets of a batch of floats */
+    ce_load load;          /* load.layers is 0 if no layer has experts */
 };
 
 void ce_unit_free(cs_unit *unit);
 
-/* Moves the parameters whose `param.frozen` is set to stores. To be called once, when all parameters are
- * declared and before ce_model_lay_out. CS_BAD_CONFIG if no parameter is left to train, or if one cannot be frozen. */
+/* Moves the parameters whose `param.frozen` is set to stores. To be called once, when all parameters are declared and
+ * before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train, or if a parameter cannot be
+ * frozen. */
 cs_status ce_model_freeze(cs_model *model);
 
-/* The name of a parameter of the first unit. */
+/* Returns the name of a parameter of the model's first unit. */
 const char *ce_model_first(const cs_model *model);
-const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name); /* NULL: no such parameter */
+/* Returns NULL if there is no such parameter. */
+const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name);
 
-/* Computes the position of each parameter, and cs_param.held: the number of rows of a padded parameter, rounded up to a
- * multiple of `multiple`. With 1 there are no gaps, as before this call. To be called before any row of the model is
- * allocated. */
+/* Computes the position of each parameter in its unit's row. Also sets cs_param.held, the number of rows of a padded
+ * parameter, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps, as before this call. To be
+ * called before memory for any row is allocated. */
 void ce_model_lay_out(cs_model *model, int64_t multiple);
-ce_range ce_unit_gap(const ce_unit_entry *entry); /* the range of the padding elements behind it */
+ce_range ce_unit_gap(const ce_unit_entry *entry); /* the range of the gap (padding elements) behind the parameter */
 
-/* Sets the value or grad of every parameter of the unit, borrowed ones included, to its place in a whole row; NULL:
- * absent. */
+/* Point the values or the gradients of the unit's own parameters to their places in `row`, which has all elements of
+ * the unit. If `row` is NULL, they become absent. ce_unit_refresh_loans does this for borrowed parameters. */
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
-bool ce_unit_has_grads(const cs_unit *unit);       /* whether rows of gradients are attached */
-void ce_unit_set_fresh(cs_unit *unit, bool fresh); /* sets `fresh` of all gradients that grow (cs_param_grows) */
-/* True if the entry's gradient grows (cs_param_grows) and nothing has been written to it yet. */
+bool ce_unit_has_grads(const cs_unit *unit); /* whether a row of gradients is attached */
+/* Sets `fresh` of all gradients for which cs_param_grows was called. */
+void ce_unit_set_fresh(cs_unit *unit, bool fresh);
+/* Returns true if cs_param_grows was called for the entry and nothing has been written to its gradient yet. */
 bool ce_unit_is_fresh(const ce_unit_entry *entry);
-/* Copies the lenders' present value and grad pointers to the parameters that this unit borrows. */
+/* Copies the current pointers to values and gradients from the lenders' parameters to the parameters that this unit
+ * borrows. */
 void ce_unit_refresh_loans(cs_unit *unit);
 
 #endif

@@ -54,7 +54,8 @@ static void collect(void *argument)
                        ce_range_length(shard->part), CS_F32);
 }
 
-/* If gradients are replicated, `sum` is a whole row already, but only this rank's part of it holds directions. */
+/* If gradients are REPLICATED, `sum` is a whole row, but only this rank's part of it holds directions, so the other
+ * parts are gathered into it. */
 float *ce_apply_collect(ce_shard *shard)
 {
     shard->reducing = shard->sum;

@@ -1,8 +1,8 @@
 /* bucket.c - buckets of gradients: consecutive units whose sums are adjacent in memory, so that one all-reduce adds the
- * gradients of all of them. The sums of an element over ranks do not depend on the bucket in which it is.
+ * gradients of all of them. The sum of an element over ranks does not depend on the bucket that contains the element.
  *
- * Where gradients go through a reduce-scatter, a rank's parts of several units are not adjacent in the row that is
- * sent, so every unit is a bucket by itself. */
+ * If gradients are reduced by a reduce-scatter, the parts that one rank gets of several units are not adjacent in the
+ * buffer that is sent, so every unit is a bucket by itself. */
 #include "zero/zero.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ bool ce_bucket_joins(const ce_zero *zero)
     return zero->stage.optim == CS_REPLICATED || (zero->stage.grads == CS_SHARDED && zero->replicas > 1);
 }
 
-/* Elements of the unit's sum on this rank. */
+/* Returns the number of elements of the unit's gradient sum on this rank. */
 static int64_t held(const ce_zero *zero, const cs_unit *unit)
 {
     return ce_stage_share(zero, zero->stage.grads, ce_stage_padded(zero, unit->length));

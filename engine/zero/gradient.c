@@ -3,8 +3,8 @@
 #include "base/trace.h"
 #include "comm/common.h"
 
-/* True if backward adds to `sum` directly. If false, backward adds to a row of the pool, and that row is then reduced
- * or added to `sum`. */
+/* Returns true if backward adds gradients directly to the shard's `sum`. If false, backward adds gradients to a
+ * temporary buffer of the pool, which is then reduced over ranks or added to `sum`. */
 static bool sums_in_place(const ce_shard *shard)
 {
     return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
@@ -16,8 +16,9 @@ static void clear(const ce_shard *shard, float *row, int64_t from, int64_t to)
         cs_op_fill(ce_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
 }
 
-/* Prepares a row to which nothing was added yet: sets it to zero, except the gradients that their layer overwrites at
- * the first use (cs_param_grows) and the gaps behind them, which the layer overwrites as well (cs_param.padded). */
+/* Prepares a gradient buffer to which nothing was added yet: sets the buffer to zero. Not set to zero are gradients
+ * that their layer overwrites at the first use (cs_param_grows), and the gaps behind these gradients, which the layer
+ * overwrites as well (cs_param.padded). */
 static void begin_row(const ce_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -32,7 +33,7 @@ static void begin_row(const ce_shard *shard, float *row)
     ce_unit_set_fresh(shard->unit, true);
 }
 
-/* Sets to zero the gradients that begin_row left to their layers and that no layer has written. */
+/* Sets to zero the gradients that begin_row did not set to zero and that no layer has written since. */
 static void end_row(const ce_shard *shard)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
@@ -47,8 +48,9 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
 {
     if (shard->unit->frozen || shard->padded == 0)
         return;
+    /* The buffer is open already: the backward of a unit that borrows a parameter from this unit has opened it. */
     if (shard->grad_row)
-        return; /* the row is open already: a unit that borrows from this unit has opened it in its backward */
+        return;
     float *whole = shard->sum;
     bool begun = micro == CS_LATER_MICRO_BATCH;
     if (!sums_in_place(shard)) {
@@ -65,7 +67,8 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
         begin_row(shard, whole);
 }
 
-/* Puts a gradient into the sum: that of the first micro-batch overwrites the sum, that of a later one is added. */
+/* Stores a gradient in the sum: the gradient of the first micro-batch overwrites the sum, that of a later micro-batch
+ * is added to it. */
 static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
 {
     if (shard->micro == CS_FIRST_MICRO_BATCH)
@@ -75,7 +78,7 @@ static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
 }
 
 /* Multiplies fp32 elements by `factor` and converts them to `dtype`. If `dtype` is fp32, the result replaces the
- * elements; otherwise it is written to ce_zero.wire. Returns the result. */
+ * elements; otherwise it is written to ce_zero.wire. Returns the address of the result. */
 static void *pack(ce_shard *shard, void *from, int64_t count, cs_dtype dtype, float factor)
 {
     void *packed = dtype == CS_F32 ? from : shard->zero->wire;
@@ -120,7 +123,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     if (sums_in_place(shard))
         return;
     if (!ce_part_dry(shard)) {
-        /* The queued call of the previous micro-batch may still read `reducing` and `micro`. */
+        /* The call that the previous micro-batch put into the comm stream may still read `reducing` and `micro`. */
         if (shard->reduced.stream)
             ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->reduced);
         shard->reducing = ce_pool_data(shard->grad_row);
@@ -134,14 +137,14 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     shard->grad_row = NULL;
 }
 
-/* The type in which groups add their gradients. Sums in 16 bits are sent as they are, for the sum of fp32 copies would
- * have the same bits. */
+/* Returns the type in which the groups of hybrid sharding add their gradients. Sums in 16 bits are sent without
+ * conversion, because sums of fp32 copies would have the same bits. */
 cs_dtype ce_gradient_across_type(ce_precision types)
 {
     return types.sums == CS_F32 ? types.wire : types.sums;
 }
 
-/* Adds this rank's sums of a bucket over the ranks of `comm`. They are sent in `dtype`. */
+/* Adds the gradient sums of a bucket over the ranks of `comm`. The sums are sent in `dtype`. */
 static void reduce_bucket(ce_shard *shard, cs_comm *comm, cs_dtype dtype, float factor, const char *what)
 {
     cs_dtype sums = shard->zero->precision.sums;
@@ -170,7 +173,7 @@ static void reduce_replicas(void *argument)
                   "all_reduce");
 }
 
-/* Stage 1: this rank's part of the sum over ranks, and then over groups. */
+/* ZeRO stage 1: computes this rank's part of the gradient sum over the ranks of its group, and then over the groups. */
 static void reduce_to_part(void *argument)
 {
     ce_shard *shard = argument;
@@ -219,7 +222,8 @@ void ce_gradient_finish(ce_shard *shard)
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
     const ce_served *served = shard->zero->served;
-    bool alone = served && served->async && !served->serves; /* the gradients are those of this worker */
+    /* with asynchronous updates, a worker has only its own gradients, for all elements */
+    bool alone = served && served->async && !served->serves;
     ce_range range = alone ? (ce_range){ 0, shard->padded } : shard->own;
     if (ce_range_length(range) == 0)
         return;

@@ -1,12 +1,13 @@
-/* local.c - what this rank holds: the elements of one parameter, and rows that replicas of one process share. */
+/* local.c - which elements of one parameter this rank holds, and the copying and adding of whole parameter rows between
+ * replicas in one process. */
 #include "zero/part.h"
 #include "base/must.h"
 #include "comm/collective/reduction.h"
 
 #include <string.h>
 
-/* If norms are kept in fp32, every rank holds all of them, one parameter after another, so the result is the whole
- * parameter. */
+/* If norms are kept in fp32, every rank holds the parameters of all norms, one after another, so the result is the
+ * whole parameter. */
 static ce_shard_local_part whole_norm(const ce_shard *shard, const ce_unit_entry *entry)
 {
     int64_t place = 0;

@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-enum { ITERATIONS = 5, SUM_FLOATS = 64 }; /* SUM_FLOATS: part of scratch that holds the sum of squares */
+/* SUM_FLOATS: the floats at the beginning of scratch memory that hold the sum of squares */
+enum { ITERATIONS = 5, SUM_FLOATS = 64 };
 
 static const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
 
@@ -22,7 +23,8 @@ size_t ce_muon_scratch(int64_t rows, int64_t columns)
     return (size_t)(SUM_FLOATS + rows * columns + 2 * side * side) * sizeof(float);
 }
 
-/* Computes gram = X X^T, or X^T X if X has more rows than columns; then square = b gram + c gram gram. */
+/* Computes gram = X X^T, or gram = X^T X if X has more rows than columns. Then computes square = b gram + c gram
+ * gram. */
 static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_tensor square)
 {
     cs_tensor none = { 0 };
@@ -38,7 +40,7 @@ static void make_polynomial(cs_stream *stream, cs_tensor x, cs_tensor gram, cs_t
     ce_state_add(stream, square, gram);
 }
 
-/* y = a x + polynomial x, or a x + x polynomial. x becomes a x. */
+/* Computes y = a x + square x, or y = a x + x square if x has more rows than columns. Replaces x by a x. */
 static void iterate(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor gram, cs_tensor square)
 {
     cs_tensor none = { 0 };

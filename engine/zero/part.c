@@ -1,4 +1,4 @@
-/* part.c - address of an element of a unit's row in this rank's buffers. */
+/* part.c - returns the address of an element of a unit's parameter row in each of this rank's buffers. */
 #include "zero/part.h"
 
 bool ce_part_dry(const ce_shard *shard)

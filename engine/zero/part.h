@@ -1,4 +1,5 @@
-/* part.h - struct ce_shard, and the address of an element of the row in each of its buffers. Private to this folder. */
+/* part.h - struct ce_shard, and the address of an element of a unit's parameter row in each buffer of the shard.
+ * Private to this folder. */
 #ifndef CS_ZERO_PART_H
 #define CS_ZERO_PART_H
 
@@ -9,41 +10,55 @@ struct ce_shard {
     cs_unit *unit;
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
-    ce_range part; /* this rank's elements of the row */
-    ce_range own;  /* those of them for which this rank alone answers: all, unless sharding is hybrid */
-    void *home;    /* compute type: the whole row, or this rank's part */
-    void *whole;   /* the whole row, if it always exists: `home` itself, or the row that contains `home`; else NULL */
-    void *sum;     /* reduced gradient: the whole row, or this rank's part */
-    void *master;  /* the whole row or the part, as stage.optim says; inside `home` if types are equal */
+    ce_range part; /* the range of the unit's parameter row that this rank holds */
+    /* own: the elements of the row that only this rank adds to norms and saves; equal to `part` unless sharding is
+     * hybrid */
+    ce_range own;
+    /* values in the compute type: the whole row if parameters are REPLICATED, otherwise this rank's part */
+    void *home;
+    /* the values of the whole row if they are always in memory: `home`, or the row that contains `home`; otherwise
+     * NULL */
+    void *whole;
+    void *sum; /* reduced gradient: of the whole row if gradients are REPLICATED, otherwise of this rank's part */
+    /* master values of the whole row or of this rank's part, as stage.optim says; if the types are equal, the same
+     * memory as the values in `home` */
+    void *master;
     void *slots[CS_OPTIM_SLOTS];
-    float *norms; /* all norms' parameters, one after another; NULL: they are in `home` */
-    int users;    /* number of users of the gathered row */
-    int gathers;  /* how often the row was gathered; the dry run reads it */
+    /* the fp32 values of all norms' parameters, one after another; NULL: norms have no separate fp32 values */
+    float *norms;
+    int users;   /* number of users of the gathered row; when the number becomes 0, the row is released */
+    int gathers; /* how often the row was gathered; ce_plan_sent reads this number after the dry run */
     ce_row *value_row, *grad_row;
     ce_event gathered;
-    void *reducing; /* the row that the queued reduce_part reads, and the micro-batch of that row */
+    /* `reducing` is the row that the queued call of reduce_part reads; `micro` is the micro-batch of that row */
+    void *reducing;
     ce_micro micro;
     ce_event reduced;
 };
 
-/* True during the dry run: nothing is fetched, sent or allocated, and pools only count. */
+/* Returns true in the dry run, in which nothing is gathered, sent or allocated, and pools only count rows. */
 bool ce_part_dry(const ce_shard *shard);
-/* True if masters are the values themselves: the types are equal, or the parameters are frozen. */
+/* Returns true if masters and values are one buffer, because their types are equal or the parameters are frozen. */
 bool ce_part_one_copy(const ce_shard *shard);
-cs_dtype ce_part_masters(const ce_shard *shard); /* the type of `master` */
+cs_dtype ce_part_masters(const ce_shard *shard); /* returns the type of the master values */
 cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role);
-/* ce_stream_follow for the streams of these two roles. */
+/* Calls ce_stream_follow for the two streams that have these roles. */
 void ce_part_follow(const ce_shard *shard, ce_stream_role later, ce_stream_role earlier);
 
-int64_t ce_part_from(const ce_shard *shard);   /* index in the row of the first element of master and slots */
-int64_t ce_part_count(const ce_shard *shard);  /* number of elements of master and slots */
-ce_range ce_part_moved(const ce_shard *shard); /* the range of the row that master and slots hold */
-ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry); /* the parameter's part of ce_part_moved */
+/* Index in the parameter row of the first element that has a master value on this rank. */
+int64_t ce_part_from(const ce_shard *shard);
+int64_t ce_part_count(const ce_shard *shard); /* number of elements that have a master value on this rank */
+/* The range of the parameter row that has master values and slots on this rank. */
+ce_range ce_part_moved(const ce_shard *shard);
+/* The elements of the parameter `entry` that are in the range ce_part_moved. */
+ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 
-cs_dtype ce_gradient_across_type(ce_precision types); /* gradient.c: in which groups add their gradients */
-const char *ce_part_name(const ce_shard *shard);      /* the unit's, for a trace */
+/* The type in which the groups of hybrid sharding add their gradients (gradient.c). */
+cs_dtype ce_gradient_across_type(ce_precision types);
+const char *ce_part_name(const ce_shard *shard); /* the name of the shard's unit, for a trace */
 
-/* Address of element number `element` of the row in each buffer. */
+/* ce_part_at returns the address of an element of `row`. The other functions return the address of an element of the
+ * unit's parameter row in one of the shard's buffers. */
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element);
 void *ce_part_home(const ce_shard *shard, int64_t element);
 void *ce_part_sum(const ce_shard *shard, int64_t element);

@@ -1,9 +1,9 @@
 /* plan.c - computes, before the run, the memory that depends on sizes and types only: the bytes of each kind of data
- * that exists between steps, and the row in which gradients are converted (ce_zero.wire). Also the bytes that a step
- * sends. */
+ * that exists between steps, and the row in which gradients are converted (ce_zero.wire). It also computes the bytes
+ * that a step sends. */
 #include "zero/part.h"
 
-/* Bytes of the gaps behind padded parameters in this rank's share of the unit. */
+/* Returns the bytes of the gaps behind padded parameters, in this rank's share of the unit. */
 static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part)
 {
     ce_precision types = zero->precision;
@@ -23,8 +23,8 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
     return bytes;
 }
 
-/* Number of rows of the unit's padded parameters. held: with the rows of their gaps; otherwise only the rows that are
- * saved. */
+/* Returns the number of rows of the unit's padded parameters. If `held` is true, the rows of the gaps behind them are
+ * included; otherwise only the rows that are saved are counted. */
 static int64_t rows_of(const cs_unit *unit, bool held)
 {
     int64_t rows = 0;
@@ -75,8 +75,8 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model)
     return plan;
 }
 
-/* Gradients are converted from fp32 to the type that is sent, unless that type is fp32 too, or whole sums are sent that
- * have that type already. */
+/* No memory for converted gradients is needed if gradients are sent in fp32, or if the sums of whole rows are sent and
+ * already have the type in which gradients are sent. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
 {
     ce_precision types = zero->precision;
@@ -92,7 +92,7 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
     return (size_t)longest * cs_dtype_bytes(types.wire);
 }
 
-/* Hybrid sharding: the all-reduce in which the groups add their gradients of this rank's part. */
+/* Returns the bytes that this rank sends in the all-reduce over the groups of hybrid sharding. */
 static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
 {
     size_t bytes = (size_t)ce_range_length(shard->part) * cs_dtype_bytes(ce_gradient_across_type(zero->precision));
@@ -100,8 +100,8 @@ static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
     return 2 * (groups - 1) * bytes / groups;
 }
 
-/* Of N ranks, each sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 parts in a reduce-scatter or an
- * all-gather. */
+/* Each of N ranks sends 2 (N - 1) / N of the elements in an all-reduce, and N - 1 of the N parts in a reduce-scatter or
+ * an all-gather. */
 static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micros)
 {
     ce_precision types = zero->precision;

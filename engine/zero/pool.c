@@ -1,4 +1,4 @@
-/* pool.c - a pool of row buffers that units borrow in turn. */
+/* pool.c - a pool of row buffers (buffers for all elements of a unit) that units borrow in turn. */
 #include "zero/zero.h"
 #include "base/must.h"
 
@@ -8,12 +8,15 @@ struct ce_row {
     int64_t length;
     void *data;
     bool out;
-    ce_event after; /* done when the last use of the row is over; after.stream NULL: never used */
+    /* the event that is complete when the last use of the row is over; after.stream is NULL if the row was never
+     * used */
+    ce_event after;
 };
 
 struct ce_pool {
     size_t element_bytes;
-    ce_row **rows; /* each is allocated separately, because borrowers keep the pointers */
+    /* each row is allocated separately, because borrowers keep pointers to rows while this array grows */
+    ce_row **rows;
     int count;
     bool settled;
 };
@@ -44,7 +47,7 @@ static ce_row *add(ce_pool *pool, int64_t length)
     if (!row || !rows)
         ce_fatal(CS_NO_MEMORY, "out of memory for a pool's list of rows");
     row->length = length;
-    row->data = (void *)((uintptr_t)1 << 45); /* an address that must not be accessed before ce_pool_settle */
+    row->data = (void *)((uintptr_t)1 << 45); /* a placeholder; the row must not be accessed before ce_pool_settle */
     pool->rows = rows;
     pool->rows[pool->count++] = row;
     return row;

@@ -1,4 +1,5 @@
-/* ranges.c - table of the ranges of a rank's rows that each parameter group updates. The launches of an update read it.
+/* ranges.c - the table of the ranges of a rank's rows that each parameter group updates. The kernel launches of an
+ * update read the table.
  *
  * The parameters of a unit that belong to one group share their rule and its hyper-parameters (except that vectors have
  * no weight decay), so one launch updates them all. Numbers that change from step to step are arguments of the launch,

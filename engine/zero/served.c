@@ -1,9 +1,9 @@
 /* served.c - the verbs of a shard in the mode of a parameter server: gradients are pushed to the servers, new values
  * are pulled from them, and sums of integers go through the first server. Workers and servers exchange messages; two
- * workers never do.
+ * workers never exchange messages.
  *
- * All ranks go through the units in the same order. Within a unit a worker serves the servers in ascending order and
- * a server the workers, so that no two ranks wait for each other. */
+ * All ranks process the units in the same order. Within a unit, each rank exchanges messages with the ranks of the
+ * other kind in ascending order, so that no two ranks wait for each other. */
 #include "zero/part.h"
 #include "base/trace.h"
 #include "comm/collective/reduction.h"
@@ -21,7 +21,7 @@ static int server_rank(const ce_served *served, int server)
     return served->workers + server;
 }
 
-/* Elements of the longest part of a server. */
+/* Returns the number of elements of the longest part of a row that a server holds. */
 static size_t longest_part(const ce_zero *zero, const cs_model *model)
 {
     size_t longest = 0;
@@ -63,7 +63,7 @@ void ce_served_close(ce_served *served)
 
 /* ---- gradients ---- */
 
-/* Elements of each server's part of a unit's row. */
+/* Returns the number of elements that each server holds of the unit's parameter row. */
 static int64_t part_count(const ce_shard *shard)
 {
     return shard->padded / shard->zero->world;
@@ -132,7 +132,7 @@ void ce_served_deliver(ce_shard *shard)
 
 enum { SUMMED = 256 };
 
-/* The first server adds the numbers of all other ranks and sends them the sums. */
+/* The first server adds up the numbers of all ranks and sends the sums to the other ranks. */
 static void sum_some(const ce_zero *zero, int64_t *data, size_t count)
 {
     int root = server_rank(zero->served, 0), ranks = zero->served->workers + zero->served->servers;

@@ -1,5 +1,6 @@
-/* shard.c - gather, await, release and publish of a unit's parameters; memory, initial values, checkpoint pieces.
- * zero.h explains the verbs; gradient.c and apply.c have the other verbs. */
+/* shard.c - the verbs gather, await, release and publish for a unit's parameters; also the shard's memory, initial
+ * values, and the pieces that checkpoints save. zero.h explains the verbs; gradient.c and apply.c have the other
+ * verbs. */
 #include "zero/part.h"
 #include "base/must.h"
 #include "base/trace.h"
@@ -37,13 +38,14 @@ static void take_values(ce_shard *shard)
         shard->whole = shard->home;
 }
 
-/* Buffers that collectives use come from comm, so that collectives work in place; the others come from the device. */
+/* Buffers that collectives use are allocated by comm, so that collectives work in place; the other buffers are
+ * allocated by the device. */
 static void take_memory(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
     ce_precision types = zero->precision;
     size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
-    if (shard->padded == 0) /* all parameters of the unit are frozen */
+    if (shard->padded == 0) /* this happens if all parameters of the unit are frozen */
         return;
     take_values(shard);
     if (norms)
@@ -73,7 +75,8 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
         take_memory(*shard);
         return CS_OK;
     }
-    (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44); /* must not be accessed */
+    /* a placeholder address, which must not be accessed */
+    (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44);
     if (zero->stage.params == CS_REPLICATED || is_common(zero))
         (*shard)->whole = (*shard)->home;
     return CS_OK;
@@ -124,8 +127,8 @@ void ce_shard_gather(ce_shard *shard)
     shard->gathered = ce_stream_record(ce_part_stream(shard, CS_COMM));
 }
 
-/* Points the unit's parameters into the row `whole`, and those of norms into `norms`. whole NULL: the parameters become
- * absent. */
+/* Points the values of the unit's parameters into the row `whole`; if norms are kept in fp32, points their values into
+ * `norms`. If `whole` is NULL, the values become absent. */
 static void attach_values(ce_shard *shard, void *whole)
 {
     int64_t place = 0;
@@ -198,16 +201,16 @@ static void deliver(void *argument)
     ce_served_deliver(argument);
 }
 
-/* Gathers `norms`: every element is non-zero on at most one rank, so the sum of the bit patterns as integers is the
- * element. */
+/* Gathers `norms` on all ranks: every element is non-zero on at most one rank, so the sum of its bit patterns over the
+ * ranks, as integers, is the bit pattern of the element. */
 static void spread_norms(void *argument)
 {
     ce_shard *shard = argument;
     cs_comm_all_reduce(shard->zero->comm, shard->norms, ce_stage_norms(shard->zero, shard->unit), CS_I32, CS_SUM);
 }
 
-/* The update has written this rank's values in the compute type; this function gathers the values of the other
- * ranks. */
+/* The update has written this rank's new values in the compute type; this function sends them to the other ranks and
+ * receives the new values of those ranks. */
 void ce_shard_publish(ce_shard *shard)
 {
     if (shard->padded == 0)
@@ -261,7 +264,8 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces)
     return count;
 }
 
-/* Sets slots to their values before the first step; new memory is zero already. */
+/* Sets the optimizer's slots to their first values. If `new` is true, the memory is zero already, so slots whose first
+ * value is 0 are not written. */
 static void set_slots(ce_shard *shard, bool new)
 {
     for (int i = 0; !shard->unit->frozen && i < shard->unit->entry_count; i++) {
@@ -306,8 +310,8 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* All-gather in place of `row`, which has the elements of masters and slots, among the ranks that have the same; it is
- * ordered behind the compute stream's earlier operations and before its later ones. */
+/* Gathers `row` in place among the ranks that hold the same masters; `row` has one element for each master value. The
+ * all-gather runs after the compute stream's earlier operations and before its later operations. */
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
     cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;
@@ -317,8 +321,8 @@ static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
     ce_part_follow(shard, CS_COMPUTE, CS_COMM);
 }
 
-/* If some parameters lack the slot, the ranks' shares of the slot have unequal lengths. Then the elements are copied to
- * a temporary row with room for all parameters, and this row is gathered and copied back. */
+/* If the optimizers of some parameters do not have this slot, the ranks' shares of the slot have unequal lengths. Then
+ * the elements are copied to a temporary row with room for all parameters; this row is gathered and copied back. */
 static void spread_slot(ce_shard *shard, int slot)
 {
     cs_dtype dtype = shard->zero->precision.slots;

@@ -18,10 +18,10 @@ struct ce_update {
     void *scratch;
     ce_ranges ranges;
     int *first;     /* for each unit: index of its first parameter among the parameters of all units */
-    ce_exact *sums; /* two for each parameter: the squares of the value, and those of the direction */
+    ce_exact *sums; /* two sums for each parameter: of the squares of its values, and of the squares of its direction */
     double *ratios; /* LAMB's trust ratio for each parameter */
     int entries;
-    int64_t dealt; /* matrices assigned to ranks in this step so far */
+    int64_t dealt; /* number of matrices that were assigned to ranks so far in this step */
     const ce_gate *gate;
     ce_hyper hyper[CS_GROUPS];
 };
@@ -101,8 +101,8 @@ static ce_range group_from(const ce_update *update, int number, int from)
     return (ce_range){ from, to };
 }
 
-/* Runs the rules of all groups whose optimizer is of this kind; kind DIRECTLY: of all groups whose rule returns no
- * direction. One launch for each group. */
+/* Runs the rules of all groups whose optimizer is of the given kind, with one launch for each group. The kind DIRECTLY
+ * stands for all optimizers whose rule returns no direction. */
 enum { DIRECTLY = -1 };
 static void run_rules(ce_update *update, int number, int kind)
 {
@@ -146,7 +146,7 @@ static void reduce_sums(void *argument)
     cs_comm_all_reduce(update->zero->comm, update->scratch, 2 * (int64_t)update->entries * WORDS, CS_I64, CS_SUM);
 }
 
-/* Reduces the sums over ranks, copies them to the host, and waits until they are there. */
+/* Reduces LAMB's sums over ranks, copies them to the host, and waits for the copy. */
 static void fetch_sums(ce_update *update)
 {
     cs_stream *compute = ce_device_stream(update->zero->device, CS_COMPUTE);

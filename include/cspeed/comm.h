@@ -8,25 +8,25 @@
  *     cs_comm_close(comm);
  *
  * All ranks call the same collectives in the same order with the same counts, operation and root. On a CPU the ranks
- * compare their calls: if two differ, or a rank leaves one out, the process ends with exit code 76 and prints a
- * sentence that names both ranks and both calls. Counts are numbers of elements unless a name says bytes; a count of 0
- * is allowed. Any rank may be the root. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ...; 16-bit
- * floats are added in fp32, and the sum is rounded once. Its result therefore has the same bits on every rank and in
- * every run, and an all_reduce has the bits of a reduce_scatter followed by an all_gather. If a peer dies, the
+ * compare their calls: if two calls differ, or a rank leaves a call out, the process ends with exit code 76 and prints
+ * a sentence that names both ranks and both calls. Counts are numbers of elements unless a name says bytes; a count of
+ * 0 is allowed. Any rank may be the root. A sum over ranks follows a balanced binary tree, ((0 1) (2 3)) ...; 16-bit
+ * floats are added in fp32, and the sum is rounded once. The result of a sum therefore has the same bits on every rank
+ * and in every run, and an all_reduce has the bits of a reduce_scatter followed by an all_gather. If a peer dies, the
  * collective prints a sentence and ends this process with exit code 75.
  *
  * Any memory may be passed to a collective. Memory from cs_comm_alloc is faster: if all large buffers of a call come
- * from there, the ranks work in place; other memory is copied through staging buffers.
+ * from cs_comm_alloc, the ranks work in place; other memory is copied through staging buffers.
  *
  * On a GPU. With a GPU as the device of the settings, cs_comm_alloc returns memory of that GPU. A collective recognises
  * GPU memory by the address of a buffer. The buffers of one call, on all ranks, must be either all in GPU memory or all
  * in host memory. Host memory goes through the host's transport, as without a GPU. A collective on GPU memory is queued
  * on the device's communication stream, and the call returns before the collective is done; events order the collective
- * and other work. NCCL carries it out; without NCCL the data goes through pinned host memory and the host's transport,
- * with the bits of a run on the CPU. NCCL sums in an order of its own and may round 16-bit sums more than once, so the
- * statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call different
- * collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and those that begin with cs_comm_i
- * are for host memory only; with GPU memory they end the process with exit code 70. */
+ * and other work. NCCL carries out the collective; without NCCL the data goes through pinned host memory and the host's
+ * transport, with the bits of a run on the CPU. NCCL sums in an order of its own and may round 16-bit sums more than
+ * once, so the statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call
+ * different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and those whose names begin
+ * with cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -39,12 +39,12 @@ extern "C" {
 /* This process's position in the job, and the address of the rendezvous. */
 typedef struct {
     int rank, size;
-    int local_rank, local_size; /* among the ranks of this host */
+    int local_rank, local_size; /* this process's rank among the ranks of this host, and their number */
     char address[256];          /* MASTER_ADDR: host name or address of rank 0's host */
     int port;                   /* MASTER_PORT */
-    char job[64];               /* CSPEED_JOB_ID; "" if cspeed's launcher did not start this process */
-    int attempt;                /* CSPEED_ATTEMPT, the number of restarts of the job; 0 if it is not set */
-    bool bound;                 /* CSPEED_BOUND: this process has cores that the host's other ranks do not use */
+    char job[64];               /* CSPEED_JOB_ID, the job's name; "" if cspeed's launcher did not start this process */
+    int attempt;                /* CSPEED_ATTEMPT, the number of restarts of the job; 0 if the variable is not set */
+    bool bound;                 /* CSPEED_BOUND; true: this process has cores that the host's other ranks do not use */
 } cs_world;
 
 /* Reads the environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun's
@@ -54,10 +54,10 @@ typedef struct {
 cs_status cs_world_read(cs_world *world);
 
 typedef struct cs_comm cs_comm;
-typedef struct cs_device cs_device; /* opaque: only the engine opens devices */
-/* Integers wrap around. CS_AVG is the sum divided by the number of ranks; 16-bit floats are rounded after the division.
- * For integers, the sum that wrapped around is divided, and the quotient is rounded towards zero. A minimum or maximum
- * is NaN if any rank's value is NaN. */
+typedef struct cs_device cs_device; /* an opaque type: only the engine opens devices */
+/* The operation of a reduction. Integers wrap around on overflow. CS_AVG is the sum divided by the number of ranks;
+ * 16-bit floats are rounded after the division. For integers CS_AVG divides the sum after it wrapped around, and rounds
+ * the quotient towards zero. A minimum or maximum is NaN if any rank's value is NaN. */
 typedef enum { CS_SUM, CS_MIN, CS_MAX, CS_AVG, CS_PROD } cs_reduce_op;
 
 typedef struct {
@@ -67,54 +67,55 @@ typedef struct {
      *   "tcp"   sockets; one host or several. Where the tree of summation allows it, the ranks of each host first sum
      *           among themselves through shared memory.
      *   "mpi"   messages of MPI, for ranks that mpirun or srun started; libcspeed_mpi.so must have been built. The
-     *           world must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program that
-     *           initializes MPI itself must ask for MPI_THREAD_SERIALIZED, and finalizes it itself, after it has closed
-     *           its comms. When a rank dies, mpirun ends the others. Memory of a GPU goes as with "auto"
-     *   "nccl"  memory of a GPU; host memory goes as with "auto"
+     *           world must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program
+     *           that initializes MPI itself must ask for MPI_THREAD_SERIALIZED, and must finalize MPI itself after it
+     *           has closed its comms. When a rank dies, mpirun ends the others. For GPU memory as "auto"
+     *   "nccl"  NCCL for GPU memory; for host memory as "auto"
      *   "auto"  the first of self, shm and tcp that fits; for GPU memory NCCL, if each rank has it and its own GPU */
     const char *kind;
-    /* Upper bound, in bytes, of the memory that all calls of cs_comm_alloc return together; 0: as much as the machine
-     * has. On the host only address space is reserved: a page uses memory after it is first written. */
+    /* Upper bound, in bytes, of the memory that all calls of cs_comm_alloc return together; 0 means as much as the
+     * machine has. On the host only address space is reserved: a page uses memory after it is first written. */
     size_t heap_bytes;
     double timeout_seconds; /* seconds for which cs_comm_open waits for the other ranks; 0 means 600 */
-    /* A GPU that the engine opened; it must stay open until the comm is closed. NULL or a CPU device: cs_comm_alloc
-     * returns host memory. Either every rank gives a device or none does. CS_DISAGREE: some ranks give a GPU and others
-     * a CPU. */
+    /* A GPU that the engine opened; the GPU must stay open until the comm is closed. If `device` is NULL or a CPU,
+     * cs_comm_alloc returns host memory. Either every rank gives a device or none does. CS_DISAGREE: some ranks give a
+     * GPU and others a CPU. */
     cs_device *device;
-    /* Seconds for which a call may wait for other ranks; 0: no limit while the other ranks are alive. After this time
-     * the process prints a sentence that names a rank for which it waited, and ends with exit code 75. For calls over
-     * NCCL, timeout_seconds is the limit instead. */
+    /* Seconds for which a call may wait for other ranks; 0 means no limit while the other ranks are alive. After this
+     * time the process prints a sentence that names a rank for which the call waited, and ends with exit code 75. For
+     * calls over NCCL, timeout_seconds is the limit instead. */
     double call_seconds;
-    /* true: the calls that begin with cs_comm_i may be used. For these calls each rank then has a second set of
+    /* If true, the calls whose names begin with cs_comm_i may be used, and each rank has for them a second set of
      * connections (TCP) or segments (shared memory) and a thread, which uses a part of a core while such calls run. */
     bool nonblocking;
-    /* Which algorithms carry out the collectives of host memory: assignments, separated by commas; NULL: the transport
-     * chooses by the length of the vector.
+    /* Which algorithms carry out the collectives of host memory: assignments, separated by commas. If NULL, the
+     * transport chooses by the length of the vector.
      *   all_reduce=auto|whole|direct|ring|halving|hierarchical
      *   reduce_scatter=auto|direct|ring|halving|hierarchical
      *   all_gather=auto|direct|ring|doubling|hierarchical
      *   TRANSPORT.SIZE=BYTES   a number of the transport's table of sizes, as `cspeed bench comm --tune` prints it
-     * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than above; then
-     * too they have the same bits on every rank and in every run with as many ranks. The list must be the same on all
-     * ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE: the lists
-     * of two ranks differ. */
+     * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than with other
+     * algorithms; sums still have the same bits on every rank and in every run with as many ranks. The list must be the
+     * same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE:
+     * the lists of two ranks differ. */
     const char *algorithms;
 } cs_comm_settings;
 
 /* Blocks until all ranks have called this function. CS_NO_PEER: some ranks did not call it within timeout_seconds;
  * cs_error() names them. The collectives of this comm run on the thread that calls them. */
 cs_status cs_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings);
-/* Opens a comm; init_method is the rendezvous, in PyTorch's notation:
- *   "env://"            the environment, as cs_world_read reads it; rank and size must be -1 or equal to its values
+/* Opens a comm. init_method is the rendezvous, in PyTorch's notation:
+ *   "env://"            the environment, as cs_world_read reads it; rank and size must be -1 or equal to RANK and
+ *                       WORLD_SIZE
  *   "tcp://HOST:PORT"   rank 0 listens there; HOST is a name or address of rank 0's host, in brackets if IPv6
  *   "file://PATH"       rank 0 chooses a port and writes it into the file, which must be visible to all ranks. The file
  *                       must not exist before; rank 0 removes it when all ranks have connected
- * The ranks find out which of them are on one host. Without CSPEED_SECRET, HOST must be a loopback address, and with
+ * The ranks determine which of them share a host. Without CSPEED_SECRET, HOST must be a loopback address, and with
  * file:// all ranks must be on one host. CS_BAD_CONFIG: the address, rank or size is wrong. CS_NO_PEER: as with
  * cs_comm_open. */
 cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int size,
                           const cs_comm_settings *settings);
-void cs_comm_close(cs_comm *comm); /* accepts NULL; frees all memory from cs_comm_alloc */
+void cs_comm_close(cs_comm *comm); /* Closes the comm, which may be NULL, and frees all memory from cs_comm_alloc. */
 
 /* Divides the ranks of a comm into groups. Ranks that pass the same color (>= 0) form a group, in which they are
  * numbered in ascending order of key; ranks with equal keys are in the order of `parent`. A group is a comm of its own:
@@ -131,10 +132,10 @@ const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: "nccl" i
                                                 * host's transport */
 
 /* The algorithm of the last collective of host memory, such as "ring", "in_place" or "hierarchical"; "" before the
- * first one. docs/collectives.md describes them. */
+ * first one. docs/collectives.md describes the algorithms. */
 const char *cs_comm_algorithm(const cs_comm *comm);
 
-/* Changes settings.call_seconds of this comm, for example a group, on this rank. No call of this comm may be in
+/* Changes settings.call_seconds of this comm, which may be a group, on this rank. No call of this comm may be in
  * progress. */
 void cs_comm_set_call_seconds(cs_comm *comm, double seconds);
 
@@ -162,27 +163,28 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 /* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root. On
  * the root, in may be the root's part of out. */
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of rank i's in. in
- * and out must not overlap. */
+/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of the buffer `in`
+ * of rank i. in and out must not overlap. */
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-/* Like reduce_scatter and all_gather, but the part of rank i has counts[i] elements. counts has `size` elements and
- * must be the same on all ranks. The parts are adjacent. */
+/* Like cs_comm_reduce_scatter and cs_comm_all_gather, but the part of rank i has counts[i] elements. counts has
+ * `size` elements and must be the same on all ranks. The parts are adjacent. */
 void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
                               cs_reduce_op op);
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype);
 /* Returns when all ranks have called this function. */
 void cs_comm_barrier(cs_comm *comm);
-/* Point-to-point, blocking. Messages between two ranks arrive in the order in which they were sent. If a receive and
- * its send have different lengths, the process prints a sentence with both lengths and ends. */
+/* cs_comm_send sends a message to rank `to`, and cs_comm_receive receives one from rank `from`; both calls block.
+ * Messages between two ranks arrive in the order in which they were sent. If a receive and its send have different
+ * lengths, the process prints a sentence with both lengths and ends. */
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to);
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from);
 
 /* Calls that return before they are done, in a comm that was opened with settings.nonblocking. Until cs_work_wait has
- * returned, the program must not write the buffers of a call, and must not read those that the call writes. A thread
- * carries out the calls of a comm in the order in which they were made: consecutive messages are transferred at the
- * same time, and a collective begins when all earlier calls of this rank are done. Two ranks must therefore make the
- * calls that concern both of them in the same order. Calls whose names have no i are independent of these calls and may
- * be made in the meantime. */
+ * returned, the program must not write the buffers of a call, and must not read the buffers that the call writes. A
+ * thread carries out the calls of a comm in the order in which they were made: consecutive messages are transferred at
+ * the same time, and a collective begins when all earlier calls of this rank are done. Two ranks must therefore make
+ * the calls that concern both of them in the same order. Calls whose names do not begin with cs_comm_i are independent
+ * of these calls and may be made in the meantime. */
 typedef struct cs_work cs_work;
 cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to);
 cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from);
@@ -191,18 +193,18 @@ cs_work *cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64
                                  cs_reduce_op op);
 cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 bool cs_work_is_done(cs_work *work);
-void cs_work_wait(cs_work *work); /* returns when the call is done; `work` is then no longer valid */
+void cs_work_wait(cs_work *work); /* returns when the call of `work` is done; `work` is then no longer valid */
 
-/* What the calls since cs_comm_open cost this rank. A call over NCCL ends when it is queued, so `seconds` does not
- * contain the transfer, unless comms_logger records the call. */
+/* What the calls of a comm since cs_comm_open have cost this rank. A call over NCCL ends when it is queued, so
+ * `seconds` does not contain the transfer, unless comms_logger records the call. */
 typedef struct {
     uint64_t
         bytes; /* bytes that this rank has to send if every part goes directly to its receivers. The number of elements
                 * is (size - 1) * count for a reduce_scatter, all_gather or all_to_all, 2 * (size - 1) / size * count
                 * for an all_reduce, (size - 1) * count for the root of a broadcast or scatter, and count for each rank
                 * but the root of a gather or reduce */
-    double seconds; /* time in the calls, including waiting; for the calls that begin with cs_comm_i, time in
-                     * cs_work_wait */
+    /* seconds in the calls, waiting included; for calls whose names begin with cs_comm_i, seconds in cs_work_wait */
+    double seconds;
     uint64_t calls;
 } cs_comm_traffic;
 cs_comm_traffic cs_comm_counters(const cs_comm *comm);

@@ -47,17 +47,17 @@ typedef struct cs_stream cs_stream;
 
 typedef enum {
     CS_OK,
-    CS_BAD_CONFIG,  /* the configuration is wrong;                    exit code 78 */
-    CS_BAD_FILE,    /* a file's content is wrong                                65 */
-    CS_NOT_FOUND,   /* a named file or checkpoint is missing                    66 */
-    CS_NO_MEMORY,   /* there is not enough memory                                1 */
-    CS_NO_DEVICE,   /* this machine has no such device                          69 */
-    CS_NO_PEER,     /* another rank ended, or did not connect in time           75 */
-    CS_IO_ERROR,    /* the system could not read or write                        1 */
-    CS_UNSUPPORTED, /* a known feature that cspeed does not implement           78 */
-    CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; 76 */
-    CS_NOT_FINITE,  /* a parameter is infinite or NaN, so nothing was saved      1 */
-    CS_MISUSE       /* the calling program is wrong, e.g. its order of calls    70 */
+    CS_BAD_CONFIG,  /* the configuration is wrong; exit code 78 */
+    CS_BAD_FILE,    /* a file's content is wrong; exit code 65 */
+    CS_NOT_FOUND,   /* a named file or checkpoint is missing; exit code 66 */
+    CS_NO_MEMORY,   /* there is not enough memory; exit code 1 */
+    CS_NO_DEVICE,   /* this machine has no such device; exit code 69 */
+    CS_NO_PEER,     /* another rank ended, or did not connect in time; exit code 75 */
+    CS_IO_ERROR,    /* the system could not read or write; exit code 1 */
+    CS_UNSUPPORTED, /* a known feature that cspeed does not implement; exit code 78 */
+    CS_DISAGREE,    /* ranks have different settings or data, or call different collectives; exit code 76 */
+    CS_NOT_FINITE,  /* a parameter is infinite or NaN, so nothing was saved; exit code 1 */
+    CS_MISUSE       /* the calling program is wrong, e.g. its order of calls; exit code 70 */
 } cs_status;
 
 typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
@@ -65,7 +65,7 @@ typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
 enum { CS_MAX_DIMS = 4 };
 
 /* A dense row-major array of up to 4 dimensions. A tensor does not own its memory. dims 0 is a scalar. An "absent"
- * tensor has data NULL; a function says where it allows one. */
+ * tensor has data NULL; a function's comment says where a tensor may be absent. */
 typedef struct {
     void *data;
     cs_dtype dtype;
@@ -78,7 +78,7 @@ typedef struct {
 size_t cs_dtype_bytes(cs_dtype dtype);
 int64_t cs_count(cs_tensor tensor);                /* the number of elements                               */
 int64_t cs_columns(cs_tensor tensor);              /* the last dimension; 1 for a scalar                   */
-int64_t cs_rows(cs_tensor tensor);                 /* the product of all other dimensions                  */
+int64_t cs_rows(cs_tensor tensor);                 /* the product of all dimensions but the last */
 float cs_element(cs_tensor tensor, int64_t index); /* element `index` in row-major order; host memory only */
 cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows); /* a view of some rows */
@@ -90,11 +90,12 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
  * All memory is the caller's and must stay unchanged until cs_backward returns. */
 typedef struct {
     cs_tensor inputs, targets;
-    const int64_t *samples; /* (B) the number of each sample in the order of the whole training. Random bits (dropout)
-                             * depend on it. NULL: the engine computes the numbers from step, micro-step and rank. */
-    cs_tensor starts;       /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
+    /* (B) the number of each sample in the order of the whole training. Random bits (dropout) depend on this number. If
+     * NULL, the engine computes the numbers from step, micro-step and rank. */
+    const int64_t *samples;
+    cs_tensor starts;     /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
-    cs_tensor references;   /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probabilities of the answers
+    cs_tensor references; /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probabilities of the answers
                              * by the reference model. B is then twice the micro-batch size: sequence 2 b is the chosen
                              * answer of pair b with its prompt before it, sequence 2 b + 1 the rejected one. The tokens
                              * of an answer are the positions that have a target. */
@@ -107,12 +108,12 @@ typedef struct {
  * is accepted too. */
 cs_status cs_config_open(cs_config **config, const char *path);
 /* Overrides one value of the file: "KEY.PATH=JSON", for example "zero_optimization.stage=3". A value that is not JSON
- * is taken as a string. cs_config_finish checks it. */
+ * is taken as a string. cs_config_finish checks the value. */
 cs_status cs_config_set(cs_config *config, const char *assignment);
-/* Sets the program's own default of a key, which applies if neither the file nor cs_config_set gives the key:
- * "optimizer={\"type\": \"SGD\"}". */
+/* Sets the program's own default of a key, which applies if neither the file nor cs_config_set gives the key. For
+ * example: "optimizer={\"type\": \"SGD\"}". */
 cs_status cs_config_default(cs_config *config, const char *assignment);
-/* Unknown keys become a warning; without this call they are errors. */
+/* Makes unknown keys of the configuration cause a warning; without this call they are errors. */
 void cs_config_lenient(cs_config *config);
 /* Resolves "auto" and defaults for this world and checks all values. The getters below may be called afterwards. If the
  * program does not call this function, cs_initialize does. */
@@ -120,10 +121,10 @@ cs_status cs_config_finish(cs_config *config);
 void cs_config_close(cs_config *config);
 int64_t cs_config_get_int(const cs_config *config, const char *path); /* a resolved value, e.g. of "cspeed.steps" */
 double cs_config_get_number(const cs_config *config, const char *path);
-const char *cs_config_get_string(const cs_config *config, const char *path); /* NULL: the key is not set */
+const char *cs_config_get_string(const cs_config *config, const char *path); /* returns NULL if the key is not set */
 bool cs_config_get_bool(const cs_config *config, const char *path);
-/* Prints every key with its type, its default and what it does, or why cspeed does not accept it, in Markdown: the page
- * docs/keys.md. */
+/* Prints every key of the configuration in Markdown, with its type, its default and its effect, or with the reason why
+ * cspeed does not accept the key. The output is the page docs/keys.md. */
 void cs_config_help(void);
 
 /* Makes the configuration that evaluates or samples a trained model. `source` is a folder of checkpoints, one
@@ -134,14 +135,15 @@ void cs_config_help(void);
  * weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
-/* Opens the device and connects the ranks before there is a model, for programs that prepare data or agree on something
- * first: rank 0 writes a file while the others wait at cs_comm_barrier(*comm). It calls cs_config_finish. Optional,
- * since cs_initialize connects ranks that are not connected; a second call returns the same comm. The comm is for host
- * memory between the calls of a training; it is valid until cs_destroy or, without an engine, until cs_config_close.
- * Errors are those of cs_config_finish and cs_comm_open. Collective. */
+/* Opens the device and connects the ranks before there is a model. This is for programs that prepare data or agree on
+ * something first: for example, rank 0 writes a file while the other ranks wait at cs_comm_barrier(*comm). The function
+ * calls cs_config_finish. A program need not call it, since cs_initialize connects ranks that are not connected. A
+ * second call returns the same comm. The comm is for host memory between the calls of a training; it is valid until
+ * cs_destroy or, without an engine, until cs_config_close. Errors are those of cs_config_finish and cs_comm_open.
+ * Collective. */
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm);
 
-/* Connects the ranks, opens the device and builds the model. `model` is one made with cs_model_new, or NULL for the
+/* Connects the ranks, opens the device and builds the model. `model` is a model made with cs_model_new, or NULL for the
  * model that the configuration names. The engine takes ownership of `config` and `model`, even if the call fails.
  * CS_DISAGREE: ranks were given different settings. Only the device, the number of threads, the names of files and
  * folders, and the seed may differ; all ranks use the seed of rank 0. Collective. */
@@ -157,23 +159,24 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps);
  * loaded, `rate` is called with the number of the next update. NULL restores the configuration's schedule. */
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
 
-/* Returns the learning rate of applied update number `step`, counted from 0, by the schedule in force: that of
- * cs_set_schedule or else of the configuration. It is optimizer.params.lr under the schedule, which each parameter
- * group multiplies by its own factor. PyTorch's lr_scheduler.get_last_lr() is cs_last_step(engine).learning_rate. */
+/* Returns the learning rate of applied update number `step`, counted from 0. The schedule is the one given to
+ * cs_set_schedule, or else the configuration's. The result is optimizer.params.lr under the schedule; each parameter
+ * group multiplies this rate by the group's own factor. PyTorch's lr_scheduler.get_last_lr() is
+ * cs_last_step(engine).learning_rate. */
 double cs_schedule_rate(const cs_engine *engine, int64_t step);
 
-/* A parameter group of the optimizer, as PyTorch's optimizer.param_groups: one of cspeed.param_groups, or all other
- * parameters. */
+/* A parameter group of the optimizer, as in PyTorch's optimizer.param_groups: one of cspeed.param_groups, or the group
+ * of all other parameters. */
 typedef struct {
     const char *optimizer; /* "AdamW", ... */
-    double learning_rate;  /* of the next update */
+    double learning_rate;  /* the group's learning rate in the next update */
     double weight_decay;
-    int64_t tensors, elements; /* of its parameters in the whole model */
-    bool frozen;               /* "train": false */
+    int64_t tensors, elements; /* number of the group's parameters, and of their elements, in the whole model */
+    bool frozen;               /* the group is not trained ("train": false) */
 } cs_param_group;
 int cs_param_group_count(const cs_engine *engine);
-/* 0 <= index < cs_param_group_count. The groups of cspeed.param_groups come first, in their order; with Muon each group
- * is two, of the matrices and of the other parameters. */
+/* Returns parameter group `index`, 0 <= index < cs_param_group_count. The groups of cspeed.param_groups come first, in
+ * their order. With Muon each group becomes two: one for the matrices and one for the other parameters. */
 cs_param_group cs_param_group_at(const cs_engine *engine, int index);
 
 /* Returns rank 0's value on every rank. Collective. */
@@ -185,79 +188,93 @@ char *cs_gather(cs_engine *engine, const char *text);
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
 int cs_rank(const cs_engine *engine);
 int cs_world_size(const cs_engine *engine);
-/* The number of ranks among which the samples are divided, and this rank's number among them. They are the world size
- * and the rank, but with parameter servers (cspeed.mode "ps") they are the number of workers and, on a server, -1. On a
- * server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns a batch without
- * data, and cs_predict returns CS_UNSUPPORTED. */
+/* The number of ranks among which the samples are divided, and this rank's number among them. Usually they are the
+ * world size and the rank. With parameter servers (cspeed.mode "ps") only workers count; on a server, cs_worker returns
+ * -1. On a server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns a batch
+ * without data, and cs_predict returns CS_UNSUPPORTED. */
 int cs_workers(const cs_engine *engine);
 int cs_worker(const cs_engine *engine);
-const char *cs_device_description(const cs_engine *engine); /* "cpu, 1 thread, fp32 arithmetic ..." */
+const char *cs_device_description(const cs_engine *engine); /* a text such as "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Memory of this rank, in bytes. */
 typedef struct {
-    size_t values, gradients, masters, slots; /* kept between steps; exact, by the formula of the stage and the types */
-    size_t value_rows, gradient_rows;         /* buffers of gathered parameters and of gradients before reduction */
-    size_t activations;                       /* tensors saved for backward, and scratch memory of a micro-batch */
-    size_t copy;                  /* the copy of the state that cspeed.async_save writes; allocated at the first save */
-    size_t padding;               /* the part of the first four that zero rows of padded parameters take (cs_param) */
+    /* parameter values, gradient sums, fp32 masters and optimizer state, kept between steps; exact, by the formula of
+     * the stage and the types */
+    size_t values, gradients, masters, slots;
+    size_t value_rows, gradient_rows; /* buffers of gathered parameters and of gradients before reduction */
+    size_t activations;               /* tensors saved for backward, and scratch memory of a micro-batch */
+    /* the copy of the state that cspeed.async_save makes for writing; allocated at the first save */
+    size_t copy;
+    /* bytes of values, gradients, masters and slots that are zero rows of padded parameters (see cs_param) */
+    size_t padding;
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
-    size_t pinned;                /* host memory through which a GPU's checkpoints go; allocated at the first save */
-    size_t workspace;             /* scratch memory of the kernels; final after the first step */
-    size_t sent; /* not memory, but the bytes that this rank has to send in one optimizer step, as cs_comm_counters
-                  * counts them (the first step sends a few more, to agree on settings). The messages of Lamb and Muon
-                  * are not counted */
-    size_t sent_to_groups; /* the part of `sent` that goes to other groups of hybrid sharding; 0: there is one group */
-    size_t prediction; /* memory of cs_predict if its output does not fit into `activations`, else 0; allocated at its
-                        * first call. A cs_context needs one row of such an output for each text, which fits into this
-                        * memory too */
+    /* host memory through which checkpoints are copied from and to a GPU; allocated at the first save */
+    size_t pinned;
+    size_t workspace; /* scratch memory of the kernels; its size is final after the first step */
+    /* not memory, but the bytes that this rank has to send in one optimizer step, as cs_comm_counters counts them. The
+     * first step sends a few more bytes, to agree on settings. The messages of Lamb and Muon are not counted. */
+    size_t sent;
+    /* the part of `sent` that goes to other groups of hybrid sharding; 0 if there is one group only */
+    size_t sent_to_groups;
+    /* memory of cs_predict if its output does not fit into `activations`, else 0; allocated at the first call. A
+     * cs_context needs one row of such an output for each text; these rows fit into this memory too. */
+    size_t prediction;
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
 
 /* Computes the memory of each rank of a run without running it: no rank connects and the model is not allocated. The
- * workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes ownership of
- * the configuration, even if the call fails. */
+ * field workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes
+ * ownership of the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
 /* A unit of sharding: parameters that are gathered and released together. */
 typedef struct {
     char name[96];    /* name of the unit, or of its kind if the unit has no name */
     int64_t elements; /* number of elements of the unit's own parameters */
-    size_t values;    /* bytes of all its values as ranks hold them together, padding included */
-    size_t part;      /* bytes of one rank's part if parameters are sharded; otherwise equal to `values` */
+    size_t values;    /* bytes of all values of the unit, padding included */
+    /* bytes of one rank's shard of the values if parameters are sharded; otherwise equal to `values` */
+    size_t part;
 } cs_unit_size;
 /* Lists the units of sharding of a run in the order in which forward visits them. Like cs_estimate, it does not run the
  * training and takes ownership of the configuration. The caller frees *units. */
 cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count);
 /* Sets the world for which cs_config_finish resolves the configuration: `size` ranks, of which `local_size` are on each
- * host. Without this call it is the world that the environment describes. Must be called before cs_config_finish. */
+ * host. Without this call the world is the one that the environment describes. Call this function before
+ * cs_config_finish. */
 void cs_config_for_world(cs_config *config, int size, int local_size);
 
-/* The part of a parameter that this rank holds between steps, like DTensor's to_local(). cspeed divides the elements of
- * a whole unit among ranks, and not the rows of each parameter. So a part is a range of elements; it may begin and end
- * inside a row, and may be empty. */
+/* The shard of a parameter that this rank holds between steps, like DTensor's to_local(). cspeed divides the elements
+ * of a whole unit among ranks, and not the rows of each parameter. So the shard of a parameter is a range of its
+ * elements; the range may begin and end inside a row, and may be empty. */
 typedef struct {
-    cs_tensor shape;     /* shape and type of the whole parameter; data is NULL */
-    bool sharded;        /* DTensor's placement. true: Shard, the ranks hold disjoint parts; false: Replicate, each rank
-                          * holds the whole parameter */
-    int64_t from, to;    /* the elements [from, to) that this rank holds, in row-major order; equal: none */
-    int64_t first, last; /* the rows [first, last) in which these elements lie; equal: none */
-    const void *data;    /* address of element `from`, in the device's memory; NULL: this rank holds no element. The
-                          * engine owns the memory, which is valid until cs_destroy. Its values change only in cs_step
-                          * and cs_load_checkpoint */
+    cs_tensor shape; /* shape and type of the whole parameter; data is NULL */
+    /* DTensor's placement. true: Shard, the ranks hold disjoint shards; false: Replicate, each rank holds the whole
+     * parameter */
+    bool sharded;
+    /* the elements [from, to) that this rank holds, in row-major order; from == to if it holds none */
+    int64_t from, to;
+    /* the rows [first, last) in which the elements [from, to) lie; first == last if there are none */
+    int64_t first, last;
+    /* address of element `from`, in the device's memory; NULL if this rank holds no element. The engine owns the
+     * memory, which is valid until cs_destroy. The values change only in cs_step and cs_load_checkpoint. */
+    const void *data;
 } cs_param_part;
-/* CS_NOT_FOUND: the model has no parameter of this name; cs_error() names the most similar parameter. This call does
- * not communicate. */
+/* Describes this rank's shard of the parameter `name`. CS_NOT_FOUND: the model has no such parameter; cs_error() names
+ * the most similar one. This call does not communicate. */
 cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part);
-int64_t cs_param_count(const cs_engine *engine);                   /* the number of parameters; tied ones count once */
-const char *cs_param_name(const cs_engine *engine, int64_t index); /* in the model's order, the
-                                                                    * frozen ones last */
+/* the number of parameters; tied parameters count once */
+int64_t cs_param_count(const cs_engine *engine);
+/* the name of a parameter; `index` follows the model's order, with frozen parameters last */
+const char *cs_param_name(const cs_engine *engine, int64_t index);
 
-int64_t cs_parameter_count(const cs_engine *engine); /* elements of all parameters */
-/* The same without the experts that do not compute a token: a token is computed by some of a layer's experts only. */
+int64_t cs_parameter_count(const cs_engine *engine); /* the number of elements of all parameters */
+/* The number of elements of the parameters that compute one token. It is smaller than cs_parameter_count if the model
+ * has experts, because only some of a layer's experts compute a token. */
 int64_t cs_active_parameter_count(const cs_engine *engine);
-int64_t cs_vocabulary(const cs_engine *engine); /* of a language model that the configuration names; otherwise 0 */
-int64_t cs_positions(const cs_engine *engine);  /* the longest text that the model can read; 0: no limit is known */
+/* size of the vocabulary if the configuration names a language model; otherwise 0 */
+int64_t cs_vocabulary(const cs_engine *engine);
+int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
 /* The longest text that a cs_context can hold. This is cs_positions, or with longrope the original context length: a
- * longer text needs other rotations, and keys in the cache cannot be rotated again. */
+ * longer text needs other rotations, but keys that are in the cache cannot be rotated again. */
 int64_t cs_context_positions(const cs_engine *engine);
 
 /* Seconds that this rank spent in each phase of the last complete optimizer step. Work that overlaps with computation
@@ -271,8 +288,9 @@ typedef struct {
 } cs_phase_seconds;
 cs_phase_seconds cs_phases(const cs_engine *engine);
 
-/* One micro-batch: computes the losses of `batch`, then adds its gradients. cs_step counts micro-batches; at the end of
- * gradient accumulation it updates the parameters and returns true, otherwise it returns false. */
+/* One micro-batch: cs_forward computes the losses of `batch`, and cs_backward adds the gradients to the sums of this
+ * step. cs_step counts micro-batches; at the end of gradient accumulation it updates the parameters and returns true,
+ * otherwise it returns false. */
 void cs_forward(cs_engine *engine, const cs_batch *batch);
 void cs_backward(cs_engine *engine);
 bool cs_step(cs_engine *engine);
@@ -281,35 +299,38 @@ bool cs_step(cs_engine *engine);
  * ranks waited for each other. Does nothing if comms_logger is off. Collective. */
 void cs_log_summary(cs_engine *engine);
 
-/* What the modes "ps" and "dp" of cspeed.mode have cost since cs_initialize. What does not belong to the mode is 0 or
- * NULL. */
+/* What the modes "ps" and "dp" of cspeed.mode have cost since cs_initialize. Fields that do not belong to the mode are
+ * 0 or NULL. */
 typedef struct {
-    /* "ps": bytes of the messages between ranks, sent[from * ranks + to]; those that open the job, read the data and
-     * write or read checkpoints are not counted */
+    /* "ps": bytes of the messages between ranks, sent[from * ranks + to]. Messages that open the job, read the data, or
+     * write or read checkpoints are not counted. */
     uint64_t *sent;
     int ranks;
-    int64_t *ahead; /* with cspeed.ps.async: ahead[k] is the number of steps that a worker began k steps ahead of the
-                     * slowest worker, as the first server counts; `levels` elements */
+    /* with cspeed.ps.async: ahead[k] is the number of steps that a worker began k steps ahead of the slowest worker, as
+     * the first server counts; the array has `levels` elements */
+    int64_t *ahead;
     int64_t levels;
-    /* "dp": bytes of parameters that the master has copied to the other replicas, and of gradients that it has read
-     * from them; seconds in which the master worked while the other replicas waited, and of all steps */
+    /* "dp": handed_out: bytes of parameters that the master has copied to the other replicas; gathered: bytes of
+     * gradients that the master has read from them; master_seconds: seconds in which the master worked while the other
+     * replicas waited; seconds: seconds of all steps */
     uint64_t handed_out, gathered;
     double master_seconds, seconds;
 } cs_mode_costs;
-/* Returns the costs on every rank. Free them with cs_mode_costs_free. Collective; call it between two steps. */
+/* Returns the costs on every rank. Free the result with cs_mode_costs_free. Collective; call it between two steps. */
 cs_mode_costs cs_mode_costs_of(cs_engine *engine);
 void cs_mode_costs_free(cs_mode_costs *costs);
 
-/* The mean loss of the last complete optimizer step over all ranks, weighted by tokens. It does not communicate.
+/* The mean loss of the last complete optimizer step over all ranks, weighted by tokens. The call does not communicate.
  *
- * On a GPU the host runs up to one step ahead: cs_step waits only for the result of the previous step, so its messages,
- * for example about an overflow, come one step late. cs_loss and cs_last_step wait until the gradient norm of the last
- * step is known; they do not wait for its update, which the GPU computes while the host begins the next forward. */
+ * On a GPU the host runs up to one step ahead: cs_step waits only for the result of the previous step, so messages of a
+ * step, for example about an overflow, come one step late. cs_loss and cs_last_step wait until the gradient norm of the
+ * last step is known; they do not wait for its update, which the GPU computes while the host begins the next
+ * forward. */
 float cs_loss(cs_engine *engine);
 
 /* Means over the pairs of answers of preference training (cspeed.dpo); the comments give TRL's names. Without
- * preference training all are NaN. The reward of an answer is beta * (its log-probability by the model - its
- * log-probability by the reference model). */
+ * preference training all these fields are NaN. The reward of an answer is beta * (its log-probability by the model -
+ * its log-probability by the reference model). */
 typedef struct {
     double chosen_reward, rejected_reward; /* rewards/chosen, rewards/rejected */
     double accuracy;                       /* rewards/accuracies: share of pairs whose chosen answer has the greater
@@ -321,58 +342,65 @@ typedef struct {
 /* Facts about the last complete optimizer step. */
 typedef struct {
     int64_t step;    /* optimizer steps so far, including skipped ones */
-    int64_t skipped; /* skipped steps so far: gradients overflowed, or no row had a target */
+    int64_t skipped; /* skipped steps so far, because gradients overflowed or no row had a target */
     /* How many steps in a row, up to this one, had a loss or gradients that were not finite. Steps that a dynamic loss
      * scale skips because of their gradients do not count. (cspeed.nan_patience) */
     int64_t not_finite;
-    int64_t samples;      /* samples so far, over all ranks */
-    int64_t tokens;       /* rows with a target so far, over all ranks */
-    double epoch;         /* passes over the training data; 0 without cs_data */
-    double loss;          /* as cs_loss; NaN before the first step and if no row of the step had a target */
-    double learning_rate; /* used by this step */
-    double grad_norm;     /* global L2 norm, without the loss scale, before clipping; may be infinite */
-    double loss_scale;    /* used by this step; 1 without fp16 */
-    double step_seconds;  /* wall time of this step on this rank; on a GPU, the time since the previous step's end */
+    int64_t samples; /* samples so far, over all ranks */
+    int64_t tokens;  /* rows with a target so far, over all ranks */
+    double epoch;    /* passes over the training data; 0 without cs_data */
+    /* mean loss of this step, see cs_loss; NaN before the first step, or if no row of the step had a target */
+    double loss;
+    double learning_rate; /* the learning rate that this step used */
+    /* global L2 norm of the gradients, without the loss scale, before clipping; may be infinite */
+    double grad_norm;
+    double loss_scale;   /* the loss scale that this step used; 1 without fp16 */
+    double step_seconds; /* wall time of this step on this rank; on a GPU, the time since the previous step's end */
     double tokens_per_second;
     double peak_share;  /* floating-point operations per second as a share of the device's measured peak; 0: unknown */
     int64_t saved_step; /* step of the last checkpoint that this process saved completely; -1: none */
-    double save_stall;  /* seconds for which that save stopped the training on this rank */
+    double save_stall;  /* seconds for which the save of saved_step stopped the training on this rank */
     cs_preference preference;
 } cs_metrics;
 cs_metrics cs_last_step(cs_engine *engine);
 
-/* How the tokens of the last complete optimizer step were divided among the experts of a model that has some, over all
+/* How the tokens of the last complete optimizer step were divided among the experts of the model, over all
  * micro-batches and ranks. A token counts for each expert that computes it. */
 typedef struct {
-    int64_t layers, experts; /* number of layers that have experts, and of experts in each; layers 0: there are none */
-    const int64_t *tokens;   /* (layers, experts), owned by the engine, valid until the next cs_step */
-    double
-        imbalance;  /* for each layer, the tokens of its busiest expert are divided by the mean number of tokens of its
-                              * experts; this is the mean of these quotients over the layers. 1: all experts got
-                              * equally many tokens. NaN before the first step */
-    double worst;   /* the same quotient of the layer in which it is greatest */
-    int64_t unused; /* experts of all layers that got no token */
+    /* number of layers that have experts, and number of experts in each; layers is 0 if there are none */
+    int64_t layers, experts;
+    /* number of tokens of each expert, (layers, experts); owned by the engine, valid until the next cs_step */
+    const int64_t *tokens;
+    /* The imbalance of a layer is the number of tokens of its busiest expert, divided by the mean over its experts.
+     * This field is the mean of the layers' imbalances. 1: all experts got equally many tokens. NaN before the first
+     * step. */
+    double imbalance;
+    double worst;   /* the greatest imbalance of a layer */
+    int64_t unused; /* number of experts, in all layers, that got no token */
 } cs_expert_load;
 cs_expert_load cs_expert_load_of(cs_engine *engine);
 
-/* The mean loss over the first `batches` micro-batches of `data`, divided among the ranks; 0: over all data, each
- * window once. The result has the same bits at every world size if the number of threads is the same. The state of the
- * training does not change. Collective. */
+/* Computes the mean loss over the first `batches` micro-batches of `data`, divided among the ranks. If `batches` is 0,
+ * all of the data is used, each window once. The result has the same bits at every world size if the number of threads
+ * is the same. The state of the training does not change. Collective. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
-/* As cs_evaluate; it also counts how often the most probable token was the target (cs_scores). */
+/* The results of cs_score, which does what cs_evaluate does and also counts how often the most probable token was the
+ * target. */
 typedef struct {
-    double loss;     /* as cs_evaluate; NaN if there is no target */
-    int64_t tokens;  /* targets */
-    int64_t correct; /* targets that were the most probable token; -1 if the last unit is not a cross-entropy */
-    int64_t pairs;   /* preference training: pairs of answers, over which `loss` is the mean; otherwise 0 */
+    double loss;    /* the mean loss, as from cs_evaluate; NaN if there is no target */
+    int64_t tokens; /* targets */
+    /* number of targets that were the most probable token; -1 if the last unit is not a cross-entropy */
+    int64_t correct;
+    /* in preference training the number of pairs of answers, over which `loss` is the mean; otherwise 0 */
+    int64_t pairs;
     cs_preference preference;
 } cs_scores;
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores);
 
-/* Computes the model's output for a batch; its targets are not used. For a language model the output is the logits,
- * (B*T, vocabulary). B and T may be smaller than in training. The output is valid until the next call with this engine.
- * Every rank must pass a batch of the same shape. Collective. */
+/* Computes the model's output for a batch. The batch's targets are not used. For a language model the output is the
+ * logits, (B*T, vocabulary). B and T may be smaller than in training. The output is valid until the next call with this
+ * engine. Every rank must pass a batch of the same shape. Collective. */
 cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output);
 
 /* A key-value cache for text generation: it keeps the keys and values of up to `length` positions (0: as many as the
@@ -380,21 +408,24 @@ cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output
  * parameters changed must be read again, after cs_context_clear. */
 typedef struct cs_context cs_context;
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length);
-void cs_context_close(cs_context *context); /* accepts NULL; call it before cs_destroy */
-/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the next token,
- * (1, vocabulary). They are valid until the next call with this engine. Collective at stage 3. */
+void cs_context_close(cs_context *context); /* Frees the context, which may be NULL. Call it before cs_destroy. */
+/* Appends tokens, in pieces of at most the configuration's seq_len. *logits becomes the logits of the next token, (1,
+ * vocabulary). The logits are valid until the next call with this engine. Collective at stage 3. */
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits);
 /* Appends one token to each of `count` different contexts of one engine: tokens[i] to contexts[i]. Row i of *logits
- * (count, vocabulary) is for the next token of contexts[i]. The weights are read once for all of them, so this is
- * faster than one call for each. count is at most the rows of a micro-batch, B T. Collective at stage 3. */
+ * (count, vocabulary) has the logits of the next token of contexts[i]. The weights are read once for all contexts, so
+ * this call is faster than one cs_context_read for each. `count` is at most the number of rows of a micro-batch, B * T.
+ * Collective at stage 3. */
 cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int32_t *tokens, cs_tensor *logits);
-int64_t cs_context_count(const cs_context *context); /* tokens read so far */
-void cs_context_clear(cs_context *context);          /* forgets all tokens, so that another text can begin */
+int64_t cs_context_count(const cs_context *context); /* the number of tokens that the context has read */
+/* makes the context forget all tokens, so that another text can begin */
+void cs_context_clear(cs_context *context);
 
 typedef struct {
-    double temperature; /* 0: always the most probable token */
-    int64_t top_k;      /* sample from this many most probable tokens; 0: from all */
-    double top_p;       /* sample from the fewest tokens whose probabilities sum to at least this; 1: from all */
+    double temperature; /* temperature of the sampling; 0 means that the most probable token is always chosen */
+    int64_t top_k;      /* number of most probable tokens from which to sample; 0 means all */
+    /* sample from the fewest tokens whose probabilities sum to at least top_p; 1 means all tokens */
+    double top_p;
     int64_t seed;
 } cs_sampling;
 /* Samples the next token from the last row of logits. The random number depends on the seed, `text` (the number of the
@@ -405,64 +436,68 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
  * NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG: client_state is not JSON.
  * CS_NOT_FINITE: a parameter is infinite or NaN, and nothing was saved. A failed save does not damage earlier
  * checkpoints. While cs_metrics.not_finite is above 0, no older checkpoint is removed. Only one run at a time may save
- * in a folder; the program has to make sure of that (programs/train/owner.c does). Collective. */
+ * in a folder; the program has to ensure this, as programs/train/owner.c does. Collective. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save, cs_save_checkpoint returns when the save has begun. The state is copied before the next
  * update, and a thread writes the copy. The results of the training keep the same bits. A second save waits for the
  * first. If a save fails, a message is printed at once, and the next cs_save_checkpoint, cs_load_checkpoint or
- * cs_finish_checkpoint returns its status without doing anything else. cs_finish_checkpoint waits until the save is
- * complete, and so does cs_destroy. Collective. */
+ * cs_finish_checkpoint returns the status of the failed save without doing anything else. cs_finish_checkpoint waits
+ * until the save is complete, and so does cs_destroy. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
-/* Returns true after a step before which the launcher has asked for a checkpoint: a node wants to join an elastic job
- * (--nnodes MIN:MAX), and the ranks will be ended and started again with it when the checkpoint is complete. Call it
- * after every cs_step that returned true, and save if it returns true; all ranks get the same answer, once for each
- * request. The launcher asks only programs that have called it. It communicates nothing: the answer comes with the sums
- * of the step. Asynchronous workers (cspeed.ps.async) have no such sums: they are not asked, and get false. */
+/* Returns true, once for each request and after the same step on all ranks, if the launcher has asked for a checkpoint.
+ * The launcher asks for one when a node wants to join an elastic job (--nnodes MIN:MAX): after the checkpoint is
+ * complete, the launcher ends the ranks and starts them again together with that node. Call this function after every
+ * cs_step that returned true, and save a checkpoint if the function returns true. The launcher asks only programs that
+ * have called the function before. The call does not communicate, because the request is added up with the sums of the
+ * step. Asynchronous workers (cspeed.ps.async) have no such sums: the launcher does not ask them, and the function
+ * returns false. */
 bool cs_save_asked(cs_engine *engine);
 
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are
  * kept. CS_IO_ERROR: there is not enough room; cs_error() has the numbers. Call this function when the folder exists
- * and before the training begins, since it counts the checkpoints that are there now. It is enough to call it on one
- * rank. */
+ * and before the training begins, since the function counts the checkpoints that are there at the time of the call. A
+ * call on one rank is enough. */
 cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t saves);
 
 /* Writes a checkpoint's weights as a new Hugging Face folder, in the type of cspeed.export_dtype, with the tokenizer of
- * the folder from which the training started. tag NULL: the latest checkpoint. Rank 0 writes. Collective. */
+ * the folder from which the training started. If `tag` is NULL, the latest checkpoint is exported. Rank 0 writes.
+ * Collective. */
 cs_status cs_export(cs_engine *engine, const char *dir, const char *tag, const char *folder);
 
 typedef struct {
     bool skip_optimizer_states;    /* DeepSpeed's load_optimizer_states=False */
-    bool skip_lr_scheduler_states; /* load_lr_scheduler_states=False */
-    bool module_only;              /* load_module_only=True: loads parameters and nothing else */
-    /* load_module_strict=False: parameters that the checkpoint lacks keep their values, and tensors that the model
-     * lacks are ignored; a different shape is still an error. */
+    bool skip_lr_scheduler_states; /* DeepSpeed's load_lr_scheduler_states=False */
+    bool module_only;              /* DeepSpeed's load_module_only=True: loads parameters and nothing else */
+    /* DeepSpeed's load_module_strict=False: parameters that the checkpoint lacks keep their values, and tensors that
+     * the model lacks are ignored. A different shape is still an error. */
     bool loose;
-    /* Continues the training from `tag` in this folder: dir/latest names `tag` from now on. Later checkpoints stay, are
-     * listed in the log, and are never removed. */
+    /* Continues the training from `tag` in this folder: dir/latest names `tag` from now on. Later checkpoints stay in
+     * the folder, are listed in the log, and are never removed. */
     bool rewind;
 } cs_load_options;
 
-/* Loads dir/tag. tag NULL loads what dir/latest names; if that checkpoint is missing or damaged, another one is loaded,
- * with a warning that names the damage: the newest complete checkpoint from which the damaged one was continued, or if
- * there is none, the newest complete one of the folder. The next save in dir then renames the damaged one to
- * TAG~damaged. If a tag is given, or cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is CS_BAD_FILE.
- * CS_NOT_FOUND: dir has no checkpoint. After other errors the parameters are undefined: load again or destroy the
- * engine. options NULL: load everything. *client_state becomes text that the caller frees; client_state may be NULL.
- * Collective. */
+/* Loads the checkpoint dir/tag. If `tag` is NULL, the checkpoint that dir/latest names is loaded; if this checkpoint is
+ * missing or damaged, another one is loaded, with a warning that names the damage. The other one is the newest complete
+ * checkpoint from which the damaged one was continued, or, if there is none, the newest complete checkpoint of the
+ * folder. The next save in dir then renames the damaged one to TAG~damaged. If a tag is given, or
+ * cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is an error, CS_BAD_FILE. CS_NOT_FOUND: dir has no
+ * checkpoint. After other errors the parameters are undefined: load again or destroy the engine. If `options` is NULL,
+ * everything is loaded. *client_state becomes text that the caller frees; client_state may be NULL. Collective. */
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
                              char **client_state);
 
 /* Reads the token shards that cspeed.data names, in windows of seq_len tokens. split is "train" or "valid". Checkpoints
  * contain the position in the training data, because it follows from the number of samples trained so far. Call
- * cs_data_next once for each micro-batch, before its cs_forward; its batch is valid until the next call. With
- * cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's log-probabilities unless
- * the cache has them; cs_data_open must then be called before cs_load_checkpoint and cs_forward, otherwise it returns
- * CS_MISUSE. With cspeed.epochs, opening "train" also determines the number of steps. cs_data_open is collective. */
+ * cs_data_next once for each micro-batch, before the cs_forward of the micro-batch; the batch is valid until the next
+ * call. With cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's
+ * log-probabilities unless the cache has them; cs_data_open must then be called before cs_load_checkpoint and
+ * cs_forward, otherwise it returns CS_MISUSE. With cspeed.epochs, opening "train" also determines the number of steps.
+ * cs_data_open is collective. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch cs_data_next(cs_data *data);
-int64_t cs_data_windows(const cs_data *data); /* windows in one epoch */
+int64_t cs_data_windows(const cs_data *data); /* number of windows in one epoch */
 void cs_data_close(cs_data *data);
 
 /* Runs `run(argument)` in `ranks` child processes that form one world, and waits for all of them. Returns CS_OK if
@@ -484,28 +519,32 @@ typedef struct cs_growth cs_growth;
 typedef struct {
     const char *name;
     cs_init init;
-    bool decay;  /* weight decay applies to the parameter. The default is true for matrices and false for vectors;
-                  * declare may change it. (DeepSpeed decays all parameters) */
+    /* weight decay applies to the parameter. The default is true for matrices and false for vectors; declare may change
+     * the field. (DeepSpeed decays all parameters.) */
+    bool decay;
     bool frozen; /* the parameter is not trained, and its gradient is absent. After declare, the engine sets this field
                   * as the configuration says */
     bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
-    struct cs_linear *linear; /* the linear layer whose weight it is (layer.h), or NULL */
-    cs_growth *growth;        /* private, see cs_param_grows; NULL: the gradient is cleared before backward */
+    /* the linear layer (layer.h) of which this parameter is the weight; NULL if there is none */
+    struct cs_linear *linear;
+    cs_growth *growth; /* private, set by cs_param_grows; NULL: the gradient is cleared before backward */
     cs_tensor value, grad;
     /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
      * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
-     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of it. */
+     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of that
+     * gradient. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
 
-/* An optimization, called by declare. The call promises that backward gets this gradient from cs_param_grow only. The
- * engine then does not clear the gradient: the first operation sets it instead of adding to it. `with` is `param`
- * itself, or an earlier parameter of the unit if one operation writes both gradients. All layers of layer.h use it. */
+/* An optimization, which declare may request. The call promises that backward gets the parameter's gradient from
+ * cs_param_grow only. The engine then does not clear the gradient: the first operation sets it instead of adding to it.
+ * `with` is `param` itself, or an earlier parameter of the unit if one operation writes the gradients of both
+ * parameters. All layers of layer.h use this function. */
 void cs_param_grows(cs_param *param, cs_param *with);
-/* Returns the gradient, for the next operation that adds to it. Its field `fresh` is true if this is the first
- * operation since the sum of gradients was begun. The gradient is absent if the parameter is frozen. Only a parameter
- * with cs_param_grows can be frozen. */
+/* Returns the parameter's gradient, for the next operation that adds to it. The gradient's field `fresh` is true if
+ * this is the first operation since the sum of gradients was begun. The gradient is absent if the parameter is frozen.
+ * Only a parameter with cs_param_grows can be frozen. */
 cs_tensor cs_param_grow(cs_param *param);
 
 /* The functions that units of one kind share. One tensor passes from each unit to the next.
@@ -520,29 +559,29 @@ cs_tensor cs_param_grow(cs_param *param);
  * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
 typedef struct {
     const char *name;
-    void (*declare)(cs_unit *unit, const void *sizes); /* names the unit's parameters */
+    void (*declare)(cs_unit *unit, const void *sizes); /* declares the unit's parameters */
     void (*forward)(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y);
     void (*backward)(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx); /* dx of the first unit is absent */
-    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x); /* returns the output of the model's last unit;
-                                                                      * called for no other unit. NULL: cs_predict is
-                                                                      * refused */
+    /* returns the output of the model's last unit; the engine calls it for this unit only. If NULL, cs_predict is
+     * refused. */
+    cs_tensor (*predict)(cs_unit *unit, cs_pass *pass, cs_tensor x);
 } cs_kind;
 
-/* A model is a list of units. `width` is the number of columns of the tensors between them. */
+/* A model is a list of units. `width` is the number of columns of the tensors that pass from one unit to the next. */
 cs_status cs_model_new(cs_model **model, int64_t width);
-void cs_model_free(cs_model *model); /* only for a model that was not given to an engine */
-/* The model reads numbers: inputs CS_F32 (B, inputs) and targets CS_F32 (B, targets). Without this call it reads
+void cs_model_free(cs_model *model); /* frees a model that was not given to an engine */
+/* The model reads numbers: inputs CS_F32 (B, inputs) and targets CS_F32 (B, targets). Without this call the model reads
  * tokens: inputs and targets CS_I32 (B, T). */
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets);
 /* The model reads numbers and classifies: inputs CS_F32 (B, inputs) and targets CS_I32 (B, 1), as cs_op_cross_entropy
  * takes them. */
 void cs_model_classifies(cs_model *model, int64_t inputs);
-/* Appends a unit and calls kind->declare(unit, sizes). `name` is the prefix of its parameters' names
+/* Appends a unit and calls kind->declare(unit, sizes). `name` is the prefix of the names of the unit's parameters
  * ("transformer.h.0"); with "" the parameters have no prefix. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
-/* The unit's private struct of `bytes` bytes. The first call, in declare, allocates it filled with zeros; later calls
- * return the same struct. */
+/* Returns the unit's private struct of `bytes` bytes. The first call, in declare, allocates it filled with zeros; later
+ * calls return the same struct. */
 void *cs_unit_self(cs_unit *unit, size_t bytes);
 /* Declares a parameter (rows, columns); columns 0 makes a vector of `rows` elements. */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init);
@@ -551,14 +590,14 @@ cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name);
 
 /* Memory of a pass (one micro-batch). A tensor from cs_pass_make or cs_pass_like is valid until the unit's forward or
  * backward returns. cs_pass_keep saves a tensor for backward, where cs_pass_take returns the saved tensors in reverse
- * order. Only whole tensors from cs_pass_make and cs_pass_like and those of the batch may be kept, no views into them.
- * In an evaluation cs_pass_keep does nothing. */
+ * order. Only whole tensors from cs_pass_make and cs_pass_like and tensors of the batch may be kept, but not views into
+ * such tensors. In an evaluation cs_pass_keep does nothing. */
 cs_tensor cs_pass_make(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
 cs_tensor cs_pass_like(cs_pass *pass, cs_tensor shape);
 void cs_pass_keep(cs_pass *pass, cs_tensor tensor);
 cs_tensor cs_pass_take(cs_pass *pass);
 
-cs_stream *cs_pass_stream(cs_pass *pass); /* for the operations of ops.h */
+cs_stream *cs_pass_stream(cs_pass *pass); /* the stream for the operations of ops.h */
 cs_dtype cs_pass_dtype(cs_pass *pass);    /* type of the tensors between units and of parameter values */
 cs_dtype cs_pass_products(cs_pass *pass); /* type of operands and results of matrix products: cs_pass_dtype, unless the
                                            * precision is mixed */
@@ -570,18 +609,19 @@ int64_t cs_pass_length(cs_pass *pass);    /* T; a tensor's row b * T + t is posi
  * GiB on a GPU). All chunks but the last have the same number of rows, a multiple of 64. The result depends only on the
  * shape, the type and the kind of device. */
 int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns);
-cs_tensor cs_pass_dloss(cs_pass *pass); /* (rows, 1) f32: the last unit's dy, which its forward may use already;
-                                         * absent in evaluation */
-cs_tensor cs_pass_hits(cs_pass *pass);  /* (rows, 1) f32: output for cs_op_hits if accuracy is computed, else absent */
+/* (rows, 1) f32: the gradient dy of the last unit, which that unit's forward may use already; absent in evaluation */
+cs_tensor cs_pass_dloss(cs_pass *pass);
+/* (rows, 1) f32: the output tensor for cs_op_hits if accuracy is computed, else absent */
+cs_tensor cs_pass_hits(cs_pass *pass);
 cs_tensor cs_pass_targets(cs_pass *pass); /* the batch's targets */
 cs_tensor cs_pass_starts(cs_pass *pass);  /* the batch's starts, or absent */
 bool cs_pass_training(cs_pass *pass);
-bool cs_pass_measuring(cs_pass *pass); /* tensors have no memory, see cs_kind */
-/* (B) the random key of each sample, computed from the seed and the number of the sample. */
+bool cs_pass_measuring(cs_pass *pass); /* true if tensors have no memory, see cs_kind */
+/* The random key of each of the B samples, computed from the seed and the number of the sample. */
 const uint64_t *cs_pass_keys(cs_pass *pass);
 /* Text generation: true if each sample continues a text (cs_context). cs_pass_start returns how many positions of that
  * text were read before. cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the
- * order of forward's calls; its rows [0, start) hold what earlier passes wrote. */
+ * order of the calls in forward; rows [0, start) of the tensor hold what earlier passes wrote. */
 bool cs_pass_continues(cs_pass *pass);
 int64_t cs_pass_start(cs_pass *pass, int64_t sample);
 cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns);
@@ -589,14 +629,14 @@ cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t c
 /* ---- 3. Errors -------------------------------------------------------------------------------- */
 
 const char *cs_error(void);         /* the last error of this thread: one or more sentences */
-int cs_exit_code(cs_status status); /* as listed at cs_status; 0 for CS_OK */
-/* For main(): if the status is not CS_OK, ends the process with its exit code. Rank 0 prints cs_error() or, if that is
- * empty, `what`; after CS_NO_PEER every rank prints. */
+int cs_exit_code(cs_status status); /* the exit code of a status, as listed at cs_status; 0 for CS_OK */
+/* For main(): if the status is not CS_OK, ends the process with its exit code. Rank 0 prints cs_error() or, if that
+ * text is empty, `what`; after CS_NO_PEER every rank prints. */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
 
-/* Returns the name in the NULL-terminated list that is most similar to `wanted`, which is probably misspelled; NULL: no
- * name is similar. */
+/* Returns the name in the NULL-terminated list that is most similar to `wanted`, which is probably misspelled; NULL if
+ * no name is similar. */
 const char *cs_nearest(const char *wanted, const char *const *names);
 
 #ifdef __cplusplus

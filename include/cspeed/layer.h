@@ -22,10 +22,10 @@ extern "C" {
 /* ---- linear: y = x W + b ---- */
 typedef struct cs_adapter cs_adapter;
 typedef struct cs_linear {
-    cs_param *weight, *bias; /* bias NULL: the layer has no bias */
+    cs_param *weight, *bias; /* bias is NULL if the layer has no bias */
     cs_layout layout;
     int64_t outputs;
-    cs_adapter *adapter; /* private: the LoRA adapters of the layer's parts; NULL: there are none */
+    cs_adapter *adapter; /* private: the LoRA adapters of the layer's parts; NULL if there are none */
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
 /* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as layout says, and with CS_BIAS NAME.bias
@@ -40,12 +40,12 @@ typedef struct {
 } cs_linear_part;
 void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs,
                              const cs_linear_part *parts, int count, cs_init init, cs_with_bias with_bias);
-/* x (rows, inputs); the result is (rows, outputs). Saves x, unless weight and bias are frozen. */
+/* x (rows, inputs); the result is (rows, outputs). Forward saves x, unless weight and bias are frozen. */
 cs_tensor cs_linear_forward(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
-/* Two linear layers with GELU between them: the first calls forward_gelu, which returns gelu(x W + b) and saves x W +
- * b. In backward, the second layer calls backward_gelu, which returns the gradient of the first layer's x W + b. The
- * first layer then calls cs_linear_backward with that gradient. */
+/* Two linear layers with GELU between them: the first calls cs_linear_forward_gelu, which returns gelu(x W + b) and
+ * saves x W + b. In backward, the second layer calls cs_linear_backward_gelu, which returns the gradient of the first
+ * layer's x W + b. The first layer then calls cs_linear_backward with that gradient. */
 cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor x);
 cs_tensor cs_linear_backward_gelu(const cs_linear *linear, cs_pass *pass, cs_tensor dy);
 /* Backward for a model's first layer: computes the gradients of the parameters only. */
@@ -59,9 +59,9 @@ typedef struct {
 void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
-/* Forward computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one kernel if the
- * device has one. Backward sets dx = (gradient of the norm's input for dy) + beside, where `beside` is the gradient
- * that reaches the sum through the residual connection and not through the norm. */
+/* cs_norm_forward_add computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one
+ * kernel if the device has one. cs_norm_backward_add sets dx = (gradient of the norm's input for dy) + beside, where
+ * `beside` is the gradient that reaches the sum through the residual connection and not through the norm. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -72,11 +72,11 @@ typedef struct {
     bool plus_one; /* the factor of a normalized element is 1 + weight, as in Gemma's models */
 } cs_rms;
 void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
-/* Declares a norm with `plus_one`. The weight's initial value is 0. */
+/* Declares a norm whose factor is 1 + weight. The weight's initial value is 0. */
 void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon);
 cs_tensor cs_rms_forward(const cs_rms *rms, cs_pass *pass, cs_tensor x);
 cs_tensor cs_rms_backward(const cs_rms *rms, cs_pass *pass, cs_tensor dy);
-/* The same as cs_norm_forward_add and cs_norm_backward_add, with an RMS norm. */
+/* Like cs_norm_forward_add and cs_norm_backward_add, but with an RMS norm. */
 cs_tensor cs_rms_forward_add(const cs_rms *rms, cs_pass *pass, const cs_addition *x);
 void cs_rms_backward_add(const cs_rms *rms, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -86,13 +86,14 @@ typedef struct {
     int64_t width; /* columns of a head that are rotated */
     double theta;  /* rope_theta, the base of the frequencies */
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN, CS_ROPE_LONG } kind;
-    double factor;    /* all kinds but plain: new context length / original context length */
-    double low, high; /* llama3: low_freq_factor and high_freq_factor; yarn: beta_slow and beta_fast */
-    double original;  /* llama3, yarn, longrope: the original context length */
-    double attention; /* yarn, longrope: attention_factor, by which cosine and sine are multiplied; 0: it is computed
-                       * from `factor` */
-    bool truncate;    /* yarn: true: the ends of the ramp are rounded to whole dimensions */
-    int64_t head;     /* columns of a head; 0: `width` */
+    double factor; /* for all kinds but plain: new context length / original context length */
+    /* Hugging Face's low_freq_factor and high_freq_factor for llama3, beta_slow and beta_fast for yarn */
+    double low, high;
+    double original; /* llama3, yarn, longrope: the original context length */
+    /* yarn, longrope: attention_factor, by which cosine and sine are multiplied; if 0, it is computed from `factor` */
+    double attention;
+    bool truncate; /* yarn: true if the ends of the ramp are rounded to whole dimensions */
+    int64_t head;  /* columns of a head; 0 means `width` */
     /* longrope: the divisors of the frequencies, which Hugging Face calls short_factor and long_factor */
     float shorter[CS_ROPE_WIDTH / 2], longer[CS_ROPE_WIDTH / 2];
 } cs_rope_sizes;
@@ -107,22 +108,23 @@ typedef struct {
     cs_linear qkv, out;
     cs_heads heads;
     int64_t width;  /* of a head */
-    cs_rope rope;   /* rope.width 0: there is no rotary embedding */
-    cs_rope longer; /* the table for samples longer than `original`; not used if `original` is 0 */
+    cs_rope rope;   /* rope.width is 0 if there is no rotary embedding */
+    cs_rope longer; /* the RoPE table for samples longer than `original`; not used if `original` is 0 */
     int64_t original;
-    bool grouped;              /* qkv returns the heads in groups, see cs_op_ungroup_heads */
-    cs_param *q_norm, *k_norm; /* RMS norms over each head, or over all q and all k; NULL: none */
-    bool plus_one;             /* the factors of these two norms are 1 + weight */
-    float epsilon;             /* of q_norm and k_norm */
-    float rate;                /* probability of dropout on the attention probabilities */
-    uint64_t place;            /* the random key of this dropout, see cs_residual_place */
+    bool grouped; /* the projection qkv returns the heads in groups, see cs_op_ungroup_heads */
+    /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
+    cs_param *q_norm, *k_norm;
+    bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
+    float epsilon;  /* epsilon of q_norm and k_norm */
+    float rate;     /* probability of dropout on the attention probabilities */
+    uint64_t place; /* the random key of the attention's dropout, see cs_residual_place */
 } cs_attention;
 /* GPT-2's form, with biases: NAME.c_attn projects to q | k | v, NAME.c_proj is the output projection. */
 typedef struct {
     int64_t width, heads;
     float dropout;
     cs_init init, out_init;
-    float scale; /* of the scores; 0: 1/sqrt(D) */
+    float scale; /* factor of the scores; 0 means 1/sqrt(D) */
 } cs_attention_sizes;
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
 /* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if normed, NAME.q_norm and NAME.k_norm. */
@@ -130,16 +132,17 @@ typedef struct {
     int64_t width, head; /* `width`: columns of x and of the result; `head`: columns of one head */
     cs_heads heads;
     const cs_rope_sizes *rope;
-    cs_with_bias bias, out_bias; /* `bias`: of the projections to q, k and v; `out_bias`: of the output projection */
-    bool normed;                 /* q and k pass through RMS norms */
+    /* bias: whether the projections to q, k and v have a bias; out_bias: whether the output projection has one */
+    cs_with_bias bias, out_bias;
+    bool normed; /* q and k pass through RMS norms */
     float epsilon, dropout;
     cs_init init;
-    bool norm_whole, norm_plus_one; /* `norm_whole`: a norm takes all heads of q (or of k) as one row. `norm_plus_one`:
-                                     * its factor is 1 + weight */
-    const char *fused;              /* name of one projection to q, k and v together; NULL: there are three, q_proj,
-                                     * k_proj and v_proj */
-    bool grouped;                   /* the fused projection returns the heads in groups, see cs_op_ungroup_heads */
-    const char *out;                /* name of the output projection; NULL: o_proj */
+    /* norm_whole: a norm takes all heads of q (or of k) as one row. norm_plus_one: the norm's factor is 1 + weight */
+    bool norm_whole, norm_plus_one;
+    /* name of one fused projection to q, k and v; NULL if there are three projections q_proj, k_proj and v_proj */
+    const char *fused;
+    bool grouped;    /* the fused projection returns the heads in groups, see cs_op_ungroup_heads */
+    const char *out; /* name of the output projection; NULL means o_proj */
 } cs_attention_parts;
 void cs_attention_declare_parts(cs_attention *attention, cs_unit *unit, const char *name,
                                 const cs_attention_parts *parts);
@@ -155,7 +158,7 @@ typedef struct {
     int64_t width, hidden;
     cs_init init, down_init;
     cs_activation function;
-    const char *up, *down; /* names to use instead of c_fc and c_proj; NULL: c_fc, c_proj */
+    const char *up, *down; /* names of the two projections; NULL means c_fc and c_proj */
     cs_layout layout;
     bool unbiased;
 } cs_mlp_sizes;
@@ -173,36 +176,41 @@ typedef struct {
     cs_with_bias bias;
     cs_init init;
     cs_activation function;
-    const char *fused; /* name of one projection to gate and up together; NULL: there are two */
+    const char *fused; /* name of one fused projection to gate and up; NULL if there are two projections */
 } cs_gated_sizes;
 /* Parameters: NAME.gate_proj, NAME.up_proj (or NAME.FUSED), NAME.down_proj. */
 void cs_gated_declare(cs_gated *gated, cs_unit *unit, const char *name, const cs_gated_sizes *sizes);
 cs_tensor cs_gated_forward(const cs_gated *gated, cs_pass *pass, cs_tensor x);
 cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy);
 
-/* ---- a mixture of experts: for each row, the feed-forward networks of some of many experts, chosen by a router, each
- * times its factor (cs_op_route), and perhaps a shared expert for all rows. Not implemented on a GPU yet ---- */
+/* ---- mixture of experts. A router chooses some of many experts, which are feed-forward networks, for each row. The
+ * result is the sum of the chosen experts' outputs, each times its factor (cs_op_route). A shared expert for all rows
+ * is optional. Not implemented on a GPU yet ---- */
 typedef struct {
     cs_linear router;
-    cs_param *gate_up, *down; /* the first of the experts' matrices, which follow one another in memory: gate and up of
-                               * all experts, then down of all experts */
+    /* the first of the experts' matrices, which are adjacent in memory: gate and up of all experts, then down of all
+     * experts */
+    cs_param *gate_up, *down;
     int64_t count, chosen, hidden;
     cs_activation function;
     bool normalized, rounded;
-    cs_gated shared;       /* gate_up.weight NULL: there is no shared expert */
-    cs_linear shared_gate; /* the shared expert's result is multiplied by the logistic function of it */
+    cs_gated shared; /* gate_up.weight is NULL if there is no shared expert */
+    /* the logistic function of this layer's output is the factor of the shared expert's result */
+    cs_linear shared_gate;
     cs_unit *unit;
-    int64_t layer; /* number of the layer among those with experts */
+    int64_t layer; /* number of this layer among the layers with experts, from 0 */
 } cs_experts;
 typedef struct {
-    int64_t width, hidden; /* `hidden`: inside an expert */
-    int64_t count, chosen; /* experts, at most CS_MOST_EXPERTS, and how many of them a row goes to */
-    int64_t shared;        /* width inside the shared expert; 0: there is none */
+    int64_t width, hidden; /* `hidden`: the width inside an expert */
+    /* count: the number of experts, at most CS_MOST_EXPERTS; chosen: how many of them compute a row */
+    int64_t count, chosen;
+    int64_t shared; /* width inside the shared expert; 0 if there is none */
     cs_init init;
     cs_activation function;
-    bool normalized;              /* the factors of a row are divided by their sum */
-    bool rounded;                 /* factors have the type of the products, not fp32 */
-    float balance;                /* coefficient of the load-balancing loss (cs_op_balance) in training; 0: none */
+    bool normalized; /* the factors of a row's experts are divided by their sum */
+    bool rounded;    /* factors are rounded to the type of the matrix products instead of fp32 */
+    /* coefficient of the load-balancing loss (cs_op_balance) in training; 0: there is no such loss */
+    float balance;
     const char *gate, *up, *down; /* names of an expert's matrices */
 } cs_experts_sizes;
 /* Parameters: NAME.gate.weight (count, width), which is the router's; for each expert e NAME.experts.e.GATE.weight and
@@ -211,36 +219,36 @@ typedef struct {
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes);
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x);
 cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy);
-/* For the forward of the last unit of a model that may have experts: in training, adds the load-balancing loss to
- * loss (rows, 1) f32 as cs_op_balance does. */
+/* In training, adds the load-balancing loss to loss (rows, 1) f32, as cs_op_balance does. The forward of the last unit
+ * calls this function if the model may have experts. */
 void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss);
 
 /* ---- residual connection: y = a + dropout(b) ---- */
 typedef struct {
     float rate;     /* probability of dropout */
-    uint64_t place; /* the dropout's random key, see cs_residual_place */
+    uint64_t place; /* the random key of the dropout, see cs_residual_place */
 } cs_residual;
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* Returns a description of the same sum, which cs_norm_forward_add or cs_rms_forward_add then computes. */
+/* Returns a description of the sum a + dropout(b), which cs_norm_forward_add or cs_rms_forward_add then computes. */
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* Returns the gradient of b; the gradient of a is dy. */
+/* For y = a + dropout(b): returns the gradient of b. The gradient of a is dy. */
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy);
 
 /* ---- token and position embedding, with dropout ---- */
 typedef struct {
-    cs_param *tokens, *positions; /* positions NULL: there is no table of positions */
+    cs_param *tokens, *positions; /* positions is NULL if there is no table of positions */
     float rate;                   /* probability of dropout */
     uint64_t place;
-    float scale;     /* factor of the embedding; 0: it is not scaled */
-    int64_t padding; /* the embedding of this token has no gradient; -1: all have one */
+    float scale;     /* factor of the embedding; 0 means that the embedding is not scaled */
+    int64_t padding; /* the embedding of this token has no gradient; -1 if every token's embedding has one */
 } cs_embed;
 typedef struct {
     int64_t vocabulary, positions, width;
     float dropout;
     cs_init init;
     float scale;
-    bool has_padding; /* the embedding of the token `padding` has no gradient (PyTorch's padding_idx) */
+    bool has_padding; /* true: the embedding of the token `padding` has no gradient (PyTorch's padding_idx) */
     int64_t padding;
 } cs_embed_sizes;
 /* Parameters: TOKENS.weight (vocabulary, width) and, unless `positions` is NULL, POSITIONS.weight (positions,
@@ -251,21 +259,22 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
 void cs_embed_forward(const cs_embed *embed, cs_pass *pass, cs_tensor tokens, cs_tensor y);
 void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 
-/* ---- the head, a linear layer, and softmax cross-entropy against the pass's targets, for the last unit ---- */
-/* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later ones are
- * padding. Logits are computed in chunks of rows (cs_pass_chunk) and never exist as a whole. In training the weight of
- * each row's loss is known in advance (cs_pass_dloss); there this function also adds to the gradients of the head's
- * parameters and saves the gradient of x. */
+/* ---- cross-entropy, for the last unit: the head, which is a linear layer, and softmax cross-entropy against the
+ * pass's targets ---- */
+/* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later outputs are
+ * padding. Logits are computed in chunks of rows (cs_pass_chunk); all rows never exist at the same time. In training
+ * the weight of each row's loss is known in advance (cs_pass_dloss), so this function also adds to the gradients of the
+ * head's parameters and saves the gradient of x. */
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
-/* The same, where the logits pass through a soft cap (cs_op_softcap) before the softmax; cap 0: there is no soft
- * cap. */
+/* Like cs_entropy_forward, but the logits pass through a soft cap (cs_op_softcap) before the softmax. If cap is 0,
+ * there is no soft cap. */
 void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, float cap,
                                cs_tensor loss);
-/* Returns the gradient of x, which forward has computed and saved. */
+/* Returns the gradient of x, which cs_entropy_forward has computed and saved. */
 cs_tensor cs_entropy_backward(cs_pass *pass);
 
 /* ---- dropout ---- */
-/* Returns the argument for operations with dropout. In evaluation its rate is 0. */
+/* Returns the dropout argument of operations such as cs_op_dropout. In evaluation its rate is 0. */
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);
 /* Returns the random key of one dropout of a model: a hash of the unit's name and `name`. */
 uint64_t cs_residual_place(cs_unit *unit, const char *name);

@@ -9,8 +9,8 @@
  *     }
  *     cs_loader_close(loader);
  *
- * Batches come in the order 0, 1, 2, ... for any number of workers, and each is filled by one call of `fill`. So the
- * results of a training do not depend on the number of workers. A program whose data is tokens needs no loader: the
+ * Batches come in the order 0, 1, 2, ... for any number of workers, and each batch is filled by one call of `fill`. So
+ * the results of a training do not depend on the number of workers. A program whose data is tokens needs no loader: the
  * token shards are mapped into memory, and cs_data_next copies nothing from them. */
 #ifndef CSPEED_LOADER_H
 #define CSPEED_LOADER_H
@@ -24,23 +24,27 @@ extern "C" {
 typedef struct cs_loader cs_loader;
 
 typedef struct {
-    /* Writes batch number `index`, counted from 0, to `batch`. With workers, it is called in several threads at the
+    /* Writes batch number `index`, counted from 0, to `batch`. With workers, `fill` is called in several threads at the
      * same time, for different batches; the memory of a batch keeps what an earlier batch wrote there. */
     void (*fill)(void *argument, int64_t index, void *batch);
     void *argument;
-    size_t bytes;  /* of a batch: above 0. Its memory is aligned to 64 bytes and first filled with zeros */
-    int workers;   /* threads that fill batches; 0: cs_loader_next fills them itself */
-    int prefetch;  /* batches that are filled ahead of the present one; 0: 1 for each worker, which with one worker is
-                    * double buffering. Memory: 1 + prefetch batches. Ignored without workers */
-    int64_t count; /* the number of batches; none is filled after the last one. 0: no end */
+    /* bytes of a batch, above 0. A batch's memory is aligned to 64 bytes and filled with zeros at first. */
+    size_t bytes;
+    int workers; /* number of threads that fill batches; 0: cs_loader_next fills the batches itself */
+    /* number of batches that are filled ahead of the present one. 0 means 1 for each worker, which with one worker is
+     * double buffering. The loader has memory for 1 + prefetch batches. Ignored without workers. */
+    int prefetch;
+    int64_t count; /* number of batches; no batch is filled after the last one. 0: there is no last batch */
 } cs_loader_settings;
 
-/* CS_NO_MEMORY: memory or threads could not be had. CS_MISUSE: a setting has no meaning. The settings are copied. */
+/* Opens a loader and copies the settings. CS_NO_MEMORY: memory could not be allocated or threads could not be started.
+ * CS_MISUSE: a setting has no meaning. */
 cs_status cs_loader_open(cs_loader **loader, const cs_loader_settings *settings);
-/* Returns the next batch, and waits for it if needed. Its memory is valid until the next call with this loader. To call
- * it more than `count` times is an error that ends the process. */
+/* Returns the next batch, and waits for the batch if needed. The batch's memory is valid until the next call with this
+ * loader. More than `count` calls are an error that ends the process. */
 void *cs_loader_next(cs_loader *loader);
-void cs_loader_close(cs_loader *loader); /* waits for calls of `fill` that have begun; accepts NULL */
+/* waits for calls of `fill` that have begun, and frees the loader, which may be NULL */
+void cs_loader_close(cs_loader *loader);
 
 #ifdef __cplusplus
 }

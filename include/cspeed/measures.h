@@ -26,11 +26,12 @@ enum { CS_MEASURES_BINS = 1024 };
  * 1. */
 typedef struct {
     int64_t positive[CS_MEASURES_BINS], negative[CS_MEASURES_BINS];
-    float low, high; /* the smallest and the largest score; high < low: no score was added yet */
+    float low, high; /* the smallest and the largest score; high < low before the first score is added */
 } cs_measures;
 
 void cs_measures_clear(cs_measures *measures);
-/* `score` is the predicted probability of the positive class, from 0 to 1; any other score ends the program. */
+/* Adds one sample. `score` is the predicted probability of the positive class, from 0 to 1; any other score ends the
+ * program. */
 void cs_measures_add(cs_measures *measures, double score, bool positive);
 /* Adds the counts of all ranks; afterwards all ranks have the same counts and the same range. Collective. */
 void cs_measures_reduce(cs_engine *engine, cs_measures *measures);

@@ -3,9 +3,9 @@
  * Shapes: N rows, C columns, K and M the input and output width of a weight, B samples, T positions, H heads, D = C/H
  * columns of a head, V size of the vocabulary.
  *
- * Types: "c" stands for CS_F32, CS_BF16 or CS_F16. In matrix products, attention, embedding and losses all tensors
- * marked "c" have the same type; in norms, GELU, sums and dropout each may have a different one. Arithmetic and sums
- * are fp32. Results that are stored in 16 bits are rounded once, to nearest even.
+ * Types: a tensor for which no type is given is CS_F32, CS_BF16 or CS_F16. In matrix products, attention, embedding and
+ * losses all such tensors have the same type; in norms, GELU, sums and dropout each may have a different type.
+ * Arithmetic and sums are fp32. Results that are stored in 16 bits are rounded once, to nearest even.
  *
  * Gradients of parameters are fp32. Operations add to them, or set them if the tensor is marked fresh (cs_param_grow).
  *
@@ -22,52 +22,54 @@
 extern "C" {
 #endif
 
-/* The shape of a weight matrix in memory. */
+/* The layout of a weight matrix in memory. */
 typedef enum {
     CS_IN_OUT, /* (K, M): GPT-2's Conv1D     y = x W   */
     CS_OUT_IN  /* (M, K): torch's nn.Linear  y = x W^T */
 } cs_layout;
 
-/* y (N, M) c or f32 = x (N, K) c times w c, plus bias (M) c, which may be absent. */
+/* y (N, M) = x (N, K) times w, plus bias (M), which may be absent. y may be f32 whatever the type of x. */
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
-/* dx (N, K) c = dy (N, M) c times w transposed. */
+/* dx (N, K) = dy (N, M) times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
-/* pre (N, M) c = the product of cs_op_matmul; y (N, M) c = gelu(pre) as cs_op_gelu computes it, in the same kernel
- * where the device can. Backward needs pre. */
+/* pre (N, M) = the product of cs_op_matmul; y (N, M) = gelu(pre) as cs_op_gelu computes it, in one kernel if the device
+ * has one. Backward needs pre. */
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout);
-/* dpre (N, K) c = (dy (N, M) c times w transposed) * gelu'(pre). */
+/* dpre (N, K) = (dy (N, M) times w transposed) * gelu'(pre). */
 void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor dy, cs_tensor w, cs_tensor pre,
                                   cs_layout layout);
-/* dw f32, in the layout of w, += x^T dy. dbias (M) f32 += sum of dy over rows. Both may be absent; if dw is absent, x
- * may be absent too. */
+/* dw f32, in the layout of w, += x^T dy. dbias (M) f32 += sum of dy over rows. dw and dbias may be absent; if dw is
+ * absent, x may be absent too. */
 void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, cs_tensor x, cs_tensor dy,
                               cs_layout layout);
 
-/* LayerNorm (Ba et al. 2016): y = (x - mean) * rstd * weight + bias; x, y (N, C) c; weight, bias (C) c;
- * stats (N, 2) f32: mean, rstd. */
+/* LayerNorm (Ba et al. 2016): y = (x - mean) * rstd * weight + bias. Shapes: x and y (N, C), weight and bias (C). stats
+ * (N, 2) f32 receives mean and rstd of each row. */
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon);
-/* dx (N, C) c is the gradient of x; adds to dweight and dbias (C) f32. */
+/* dx (N, C) is the gradient of x. Adds to dweight and dbias (C) f32. */
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight);
 
-/* RMSNorm (Zhang & Sennrich 2019) of several adjacent heads with D columns each, the first of which begins at column
- * `first`: y = x * rstd * weight, where rstd = 1/sqrt(mean of the head's x^2 + epsilon). x, y (N, W) c; weight (D) c;
- * stats (N, heads) f32: rstd. Other columns of y are not written. To normalize whole rows use one head with D = W. */
+/* RMSNorm (Zhang & Sennrich 2019) of several adjacent heads with D columns each; the first head begins at column
+ * `first`: y = x * rstd * weight, where rstd = 1/sqrt(mean of the head's x^2 + epsilon). Shapes: x and y (N, W), weight
+ * (D). stats (N, heads) f32 receives rstd. Columns of y outside the heads are not written. To normalize whole rows use
+ * one head with D = W. */
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon);
-/* dx (N, W) c is the gradient of x; its other columns are not written. Adds to dweight (D) f32. dx may be dy. */
+/* dx (N, W) is the gradient of x; columns of dx outside the heads are not written. Adds to dweight (D) f32. dx may be
+ * dy. */
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                     cs_tensor weight, int64_t first);
 
-/* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All tensors are (N, C) c. y may be x; dx
+/* GELU in its tanh form (Hendrycks & Gimpel 2016; "gelu_new" in Hugging Face). All tensors are (N, C). y may be x; dx
  * may be dy. */
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
-/* SwiGLU (Shazeer 2020): y (N, C) c = silu(gate) * up, where x (N, 2C) c holds gate in its first C columns and up in
- * the others; silu(x) = x / (1 + e^-x). */
+/* SwiGLU (Shazeer 2020): y (N, C) = silu(gate) * up, where silu(x) = x / (1 + e^-x). x (N, 2C) holds gate in the first
+ * C columns and up in the others. */
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x);
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x);
 
@@ -82,27 +84,27 @@ void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_ten
 void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
 
-/* y = x * factor; all (N, C) c. y may be x if their types have the same size. */
+/* y = x * factor, all (N, C). y may be x if the types of x and y have the same size. */
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
 
-/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C) c. y may be x; dx may be dy. Not implemented on
- * a GPU yet. */
+/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C). y may be x; dx may be dy. Not implemented on a
+ * GPU yet. */
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap);
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap);
 
 /* y = a + b. y may be a or b. */
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
 
-/* Parameters of a dropout. Its random bits depend only on the sample's key, on `place` and on the element's index e in
- * its sample. So they are the same for any number of ranks, for any batch size, and in recomputation. Each element uses
- * 16 bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
+/* Parameters of a dropout. The random bits depend only on the sample's key, on `place` and on the element's index e in
+ * the sample. So these bits are the same for any number of ranks, for any batch size, and in recomputation. Each
+ * element uses 16 bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
  * cs_rng_philox(cs_rng_mix(keys[b], place), e / 8), the low half for even e and the high half for odd e. The element is
  * kept if these bits are at least rate * 65536, rounded. */
 typedef struct {
-    float rate;           /* the probability that an element becomes 0, below 1; 0: no dropout */
-    uint64_t place;       /* the random key of this dropout in the model: cs_residual_place */
-    const uint64_t *keys; /* (B): cs_pass_keys */
-    int64_t batch;        /* B; a tensor is divided into B equal ranges, one for each sample */
+    float rate;           /* the probability that an element becomes 0, below 1; 0 means no dropout */
+    uint64_t place;       /* the random key of this dropout in the model, from cs_residual_place */
+    const uint64_t *keys; /* the random keys of the B samples, from cs_pass_keys */
+    int64_t batch;        /* the number of samples B; a tensor is divided into B equal ranges, one for each sample */
 } cs_dropout;
 
 /* y = x / (1 - rate) for elements that are kept, 0 for the others. If x is the gradient of y, the result is the
@@ -112,15 +114,17 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout);
 
 /* The heads of an attention, D columns each. Query head h uses key and value head h / (queries / keys). With fewer key
- * heads than query heads this is grouped-query attention (Ainslie et al. 2023). `keys` must divide `queries`. */
+ * heads than query heads, the attention is grouped-query attention (Ainslie et al. 2023). `keys` must divide
+ * `queries`. */
 typedef struct {
     int64_t queries, keys; /* `queries`: number of query heads; `keys`: number of key heads, which is also the number of
                             * value heads */
-    int64_t window;        /* sliding window: a position attends to itself and the window - 1 positions before it; 0: to
-                            * itself and all before it */
+    /* sliding window: a position attends to itself and the window - 1 positions before it; 0: a position attends to
+     * itself and all positions before it */
+    int64_t window;
     cs_tensor starts; /* (B, T) i32 or absent: position t attends only to positions from starts[t] on, so that documents
                        * packed into one sample are separate. starts[t] <= t, and starts never decrease along t. */
-    float scale;      /* factor of the scores; 0: 1/sqrt(D) */
+    float scale;      /* factor of the scores; 0 means 1/sqrt(D) */
     float cap; /* the scores become cap * tanh(scores / cap) before the softmax; 0: there is no cap. Not implemented on
                 * a GPU yet */
 } cs_heads;
@@ -132,7 +136,7 @@ typedef struct {
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 
-/* A residual sum and its norm in one kernel, where the device can: sum = a + dropout(b); y and stats are those of
+/* A residual sum and its norm, in one kernel if the device has one: sum = a + dropout(b); y and stats are those of
  * cs_op_norm or cs_op_rms for whole rows of sum. sum may be a or b. */
 typedef struct {
     cs_tensor sum, a, b;
@@ -149,44 +153,45 @@ void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, cs_tensor beside);
 
-/* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) c holds q, k and v in adjacent
- * columns; head h of each begins at its column h*D. y (B*T, queries D) c; lse (B*queries, T) f32 is the logarithm of
- * the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped. Dropout applies to
- * the probabilities; the probability of head h, query i and key j is element (h*T + i)*T + j of the sample. Where the
- * device multiplies 16-bit types natively, probabilities and gradients of scores are rounded to that type before they
- * are multiplied. */
+/* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) holds q, k and v in adjacent
+ * columns; head h of q begins at column h*D of q, and so for k and v. y is (B*T, queries D). lse (B*queries, T) f32 is
+ * the logarithm of the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped.
+ * Dropout applies to the probabilities; the probability of head h, query i and key j is element (h*T + i)*T + j of the
+ * sample. Where the device multiplies 16-bit types natively, probabilities and gradients of scores are rounded to that
+ * type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
-/* dqkv c has the shape of qkv; all of it is written. */
+/* dqkv has the shape of qkv; all of its elements are written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
                           cs_heads heads, cs_dropout dropout);
 
 /* Rotary position embedding (RoPE, Su et al. 2021), in place, in Hugging Face's order: with D = width, element i < D/2
  * of a head and its element i + D/2 are a pair, which is rotated by the angle position * frequency[i] and multiplied by
- * `factor`. If a head is wider than D, its elements from D on do not change. cs_rope_open fills the table. */
+ * `factor`. If a head is wider than D, the head's elements from D on do not change. cs_rope_open fills this struct. */
 enum { CS_ROPE_WIDTH = 512 };
 typedef struct {
     int64_t width; /* D: even, at most CS_ROPE_WIDTH */
     float factor;
     float frequency[CS_ROPE_WIDTH / 2];
-    int64_t head; /* columns of a head, at least `width`; 0: `width` */
+    int64_t head; /* columns of a head, at least `width`; 0 means `width` */
 } cs_rope;
 typedef struct {
     int64_t heads;  /* how many heads are rotated; the first begins at column 0 */
-    int64_t length; /* T: row r is at position first + r % T */
+    int64_t length; /* T: row r of the tensor is at position first + r % T */
     int64_t first;
 } cs_rope_rows;
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows);
-/* In place: rotates by the opposite angles. */
+/* Rotates in place by the opposite angles, as backward needs it. */
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows);
 
-/* Attention with a key-value cache: computes T new positions of one sequence. The cache holds the keys and values of
- * the first `start` positions. qkv (T, (queries + 2 keys) D) c and y (T, queries D) c as in cs_op_attention. keys and
- * values (>= start + T, keys D) c are the cache; the operation writes their rows [start, start + T) from qkv. */
+/* Attention with a key-value cache: computes T new positions of one sequence. Before the call the cache holds the keys
+ * and values of the first `start` positions. qkv (T, (queries + 2 keys) D) and y (T, queries D) are as in
+ * cs_op_attention. keys and values (>= start + T, keys D) are the cache; the operation writes rows [start, start + T)
+ * of the cache from qkv. */
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
-/* y (B*T, C) c = table[token] + positions[t - starts[t]]; tokens (B, T) i32 in [0, V), table (V, C) c, positions (>= T,
- * C) c or absent; `starts` is as in cs_heads; if it is absent, every start is 0. */
+/* y (B*T, C) = table[token] + positions[t - starts[t]]. Shapes: tokens (B, T) i32 in [0, V), table (V, C), positions
+ * (>= T, C) or absent. `starts` is as in cs_heads; if it is absent, every start is 0. */
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                  cs_tensor starts);
 /* Adds to dtable (V, C) f32 and to dpositions f32, which may be absent. The rows of one token are added in order of
@@ -194,101 +199,105 @@ void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor tab
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts, int64_t padding);
 
-/* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V) c: the
- * first `classes` columns are logits, the others are padding, which is not read. targets: N i32 below `classes`. The
- * order of the sums depends on `classes`, and on V only if V is not a multiple of 8. dloss (N, 1) f32, which may be
- * absent, is the weight of each row's loss. If dloss is given, the operation replaces the logits by their gradient
- * (softmax - onehot(target)) * dloss[row], which is 0 in rows with target < 0 and in the columns of padding. The loss
- * has the same bits with dloss and without. */
+/* Softmax cross-entropy: loss (N, 1) f32 = -log softmax(logits)[target], and 0 if target < 0. logits (N, V): the first
+ * `classes` columns are logits, the others are padding, which is not read. targets has N elements i32, each below
+ * `classes`. The order of the sums depends on `classes`, and on V only if V is not a multiple of 8. dloss (N, 1) f32,
+ * which may be absent, is the weight of each row's loss. If dloss is given, the operation replaces the logits by their
+ * gradient (softmax - onehot(target)) * dloss[row], which is 0 in rows with target < 0 and in the columns of padding.
+ * The loss has the same bits with dloss and without. */
 void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                          cs_tensor dloss);
 
 /* hits (N, 1) f32 = 1 if the target is the column of the largest logit (the first of equal ones), else 0; logits,
- * targets and classes as in cs_op_cross_entropy. */
+ * targets and classes are as in cs_op_cross_entropy. */
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes);
 
-/* loss (N, 1) f32 = mean over columns of (y - target)^2; y (N, C) c, target (N, C) f32. */
+/* loss (N, 1) f32 = mean over columns of (y - target)^2, where y is (N, C), and target is (N, C) f32. */
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 
-/* x (N, K) and y (N, M) c, whose columns from `first` on correspond to the K columns of x:
- * cs_op_add_columns adds scale * x to those columns of y; cs_op_take_columns sets x to scale * those columns of y. */
+/* x is (N, K) and y is (N, M); the K columns of y from `first` on correspond to the columns of x. cs_op_add_columns
+ * adds scale * x to these columns of y. cs_op_take_columns sets x to scale * these columns of y. */
 void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, float scale);
 void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale);
 
 /* ---- mixtures of experts (Shazeer et al. 2017). Not implemented on a GPU yet ----
  *
  * N rows go to k of E experts each. The N k pairs of a row and one of its experts are called slots and are numbered by
- * expert, and for one expert by row. The tensors of all slots have N k rows, whatever the number of slots of an expert
- * is. */
+ * expert; the slots of one expert are numbered by row. Tensors with a row for each slot have N k rows, however the
+ * slots are divided among the experts. */
 typedef struct {
     cs_tensor rows;          /* (N k) i32: the row of each slot */
     cs_tensor slots;         /* (N, k) i32: the slots of each row, the most probable expert first */
     cs_tensor bounds;        /* (E + 1) i32: the slots of expert e are bounds[e] to bounds[e + 1] - 1 */
     cs_tensor tokens;        /* (E) i32: number of slots of each expert */
-    cs_tensor probabilities; /* (E) f32, or absent: the probability of each expert, added up over the rows */
+    cs_tensor probabilities; /* (E) f32, or absent: the probabilities of each expert, added up over the rows */
 } cs_routing;
-enum { CS_MOST_EXPERTS = 1024 }; /* the greatest E */
-/* The probabilities of the experts of a row are the softmax of its logits (N, E) c, computed in fp32. Chosen are the k
- * greatest; of equal ones, those with the lowest number. Writes all tensors of the routing, and factors (N k, 1) c or
- * f32, the probability of each slot's expert; if `normalized`, divided by the sum of the k probabilities of its row. */
+enum { CS_MOST_EXPERTS = 1024 }; /* the greatest number of experts E */
+/* The probabilities of the experts of a row are the softmax of the row's logits (N, E), computed in fp32. The k experts
+ * with the greatest probabilities are chosen; of experts with equal probabilities, those with the lowest numbers. The
+ * operation writes all tensors of the routing, and factors (N k, 1), which may be f32: the probability of each slot's
+ * expert; if `normalized`, divided by the sum of the k probabilities of the slot's row. */
 void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized);
-/* dlogits (N, E) c is the gradient of the logits. dfactors (N k, 1) f32; dprobabilities (E) f32 is a further gradient
- * of the probability of each expert, the same for all rows; it may be absent. */
+/* dlogits (N, E) is the gradient of the logits, dfactors (N k, 1) f32 the gradient of the factors. dprobabilities (E)
+ * f32, which may be absent, is a further gradient of the probability of each expert, the same for all rows. */
 void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
                       cs_tensor dprobabilities, cs_tensor logits, bool normalized);
-/* y (N k, C) = the row of x (N, C) that each slot has; both c, of the same type. The gradient is cs_op_add_slots. */
+/* y (N k, C) = for each slot, the slot's row of x (N, C). x and y have the same type. The gradient operation is
+ * cs_op_add_slots. */
 void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
-/* y (N, C) c = the sum of the k slots of each row of x (N k, C) c, in the order of routing->slots. The gradient is
- * cs_op_take_slots. */
+/* y (N, C) = for each row, the sum of the row's k slots in x (N k, C), in the order of routing->slots. The gradient
+ * operation is cs_op_take_slots. */
 void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
-/* The products of the experts with their own slots: rows bounds[e] to bounds[e + 1] - 1 of x and y belong to expert e,
- * whose matrix is rows e M to (e + 1) M - 1 of w. y (N k, M) c, x (N k, K) c, w (E M, K) c: y = x W^T. The bits do not
+/* The product of each expert with its slots: rows bounds[e] to bounds[e + 1] - 1 of x and y belong to expert e, whose
+ * matrix is rows e M to (e + 1) M - 1 of w. Shapes: y (N k, M), x (N k, K), w (E M, K): y = x W^T. The bits of y do not
  * depend on the number of threads. */
 void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing);
 void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing);
 /* dw (E M, K) f32 += dy^T x of each expert's slots; if dw is absent, the operation does nothing. */
 void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_tensor dy, const cs_routing *routing);
-/* y (N, C) c = x (N, C) c times the factor of each row, factors (N, 1) c or f32; with `logistic`, times
- * 1 / (1 + e^-factor). y may be x. */
+/* y (N, C) = x (N, C), each row times its factor in factors (N, 1), which may be f32; with `logistic`, each row times 1
+ * / (1 + e^-factor). y may be x. */
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic);
-/* dx may be dy; dfactors (N, 1) c or f32 is written. */
+/* Writes dx, the gradient of x, which may be dy, and dfactors (N, 1), the gradient of the factors, which may be f32. */
 void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic);
 /* The load-balancing loss (Fedus et al. 2021) over L layers: E times the sum over experts of f_e P_e, where f_e is the
- * number of slots of expert e, and P_e the sum of its probabilities, both divided by the rows of all layers. tokens
- * (L, E) i32 and probabilities (L, E) f32 are those of the routings; each layer has as many rows as loss (N, 1) f32.
- * Adds coefficient times this loss to loss[row] of each row that has a target. dprobabilities (E) f32 is the gradient
- * for any row of any layer, where dloss (N, 1) f32 is the weight of each row's loss, as in cs_op_cross_entropy. */
+ * number of slots of expert e, and P_e the sum of the expert's probabilities, both divided by the rows of all layers.
+ * tokens (L, E) i32 and probabilities (L, E) f32 are those of the layers' routings; each layer has as many rows as loss
+ * (N, 1) f32. The operation adds coefficient times this loss to loss[row] of each row that has a target. dprobabilities
+ * (E) f32 is the gradient for any row of any layer, where dloss (N, 1) f32 is the weight of each row's loss, as in
+ * cs_op_cross_entropy. */
 typedef struct {
     cs_tensor tokens, probabilities, dprobabilities;
     float coefficient;
 } cs_balance;
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss);
 
-/* DoRA (Liu et al. 2024): M columns of a linear layer's result, from column `first` on, are scaled by magnitude / norm,
- * where the norm is that of the weight of the column with its LoRA adapter, W + scale B A. Not implemented on a GPU
+/* DoRA (Liu et al. 2024) scales M columns of a linear layer's result, from column `first` on, by magnitude / norm. The
+ * norm of a column is the Euclidean norm of its weights with the LoRA adapter, W + scale B A. Not implemented on a GPU
  * yet. */
 typedef struct {
-    cs_tensor weight; /* (K, M) or (M, K) c, as `layout` says */
+    cs_tensor weight; /* the layer's weights of these columns, (K, M) or (M, K) as `layout` says */
     cs_layout layout;
-    cs_tensor a, b;      /* (R, K) and (M, R) c */
+    cs_tensor a, b;      /* the adapter's matrices A (R, K) and B (M, R) */
     cs_tensor magnitude; /* (M) c */
-    cs_tensor bias;      /* (M) c: that of these columns; absent: the layer has none */
+    cs_tensor bias;      /* the layer's bias of these columns (M); absent if the layer has no bias */
     float scale;
     int64_t first;
 } cs_dora;
-/* norms (M) f32: the Euclidean norm of each output's weights in W + scale B A. */
+/* norms (M) f32 = the Euclidean norm of each column's weights in W + scale B A. */
 void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora);
-/* y (N, W) c is the layer's result, z (N, M) c the adapter's before scaling. z becomes y - bias + scale z, and those
- * columns of y become bias + z magnitude / norms. */
+/* y (N, W) is the layer's result, and z (N, M) the adapter's result before scaling. z becomes y - bias + scale z, and
+ * the M columns of y from `first` on become bias + z magnitude / norms. */
 void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora);
-/* Adds to dmagnitude (M) f32, with the z that forward left; those columns of dy become the gradient of z. */
+/* Adds to dmagnitude (M) f32, computed from the z that cs_op_dora has written. The M columns of dy from `first` on
+ * become the gradient of z. */
 void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                      const cs_dora *dora);
 
-/* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types as in cs_op_squared_error. Where y equals the
- * target, the gradient is 0. */
+/* loss (N, 1) f32 = mean over columns of |y - target|; shapes and types are as in cs_op_squared_error. Where y equals
+ * the target, the gradient is 0. */
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target);
 void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target);
 

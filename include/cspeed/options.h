@@ -34,14 +34,18 @@ typedef enum {
     CS_OPTION_NUMBER,   /* double */
     CS_OPTION_TEXT,     /* const char *; must not be empty */
     CS_OPTION_RAW,      /* const char *; may be empty */
-    CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE and is "" without one */
-    CS_OPTION_CHOICE,   /* int: the index in `value`, "a|b|c" */
-    CS_OPTION_LIST,     /* cs_option_list; may be repeated; must not be empty */
-    CS_OPTION_TAKE,     /* take(field, word, value) checks the value and stores it; value NULL: the option takes none */
-    CS_OPTION_INERT,    /* accepted without a field; only the function `given` of the form sees it */
-    CS_OPTION_REFUSED,  /* "not supported: ..., because <text>", unless the value is empty or one of `value`, "a|b" */
-    CS_OPTION_HELP,     /* prints `usage` of the form and the table on rank 0, and ends the process with 0 */
-    CS_OPTION_GROUP     /* not an option but a heading in the help: `text` is the heading, and `names` is "" */
+    CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE; without a value it is "" */
+    CS_OPTION_CHOICE,   /* int: the index of the given word in `value`, which lists the choices as "a|b|c" */
+    CS_OPTION_LIST,     /* cs_option_list; the option may be repeated, its values must not be empty */
+    /* take(field, word, value) checks and stores the value; value is NULL if the option takes none */
+    CS_OPTION_TAKE,
+    /* the option is accepted but has no field; only the function `given` of the form receives the option */
+    CS_OPTION_INERT,
+    /* the option is refused with "not supported: ..., because <text>", unless its value is empty or one of those in
+     * `value`, which lists them as "a|b" */
+    CS_OPTION_REFUSED,
+    CS_OPTION_HELP, /* prints `usage` of the form and the table on rank 0, and ends the process with exit code 0 */
+    CS_OPTION_GROUP /* not an option but a heading in the help; `text` is the heading, and `names` is "" */
 } cs_option_kind;
 
 /* The values of an option that may be repeated, in order. They point into the arguments. */
@@ -54,29 +58,32 @@ typedef struct {
     const char *names; /* "foo_bar f": names separated by spaces, the main name first, with underscores instead of
                         * dashes */
     cs_option_kind kind;
-    size_t offset;     /* of the field in the settings */
-    const char *value; /* the name of the value in the help; NULL: the option takes no value */
+    size_t offset;     /* offset of the option's field in the struct of settings, in bytes */
+    const char *value; /* the name of the value in the help; NULL if the option takes no value */
     const char *text;  /* for the help */
-    double min, max;   /* bounds of a WHOLE or NUMBER; max 0: there is no upper bound */
-    int (*take)(void *field, const char *word, const char *value); /* `word`: the option as given, for messages */
-    const char *sets; /* text for the function `given` of the form, which defines its meaning: for example the key that
-                       * the option sets */
+    double min, max;   /* bounds of the value of a WHOLE or NUMBER; max 0 means that there is no upper bound */
+    /* `word` is the option as the user gave it, for messages */
+    int (*take)(void *field, const char *word, const char *value);
+    /* text that only the function `given` of the form uses, for example the key that the option sets */
+    const char *sets;
 } cs_option;
 
 #define CS_OPTION(kind_, names_, type_, member_, value_, text_)                                                        \
     .names = names_, .kind = CS_OPTION_##kind_, .offset = offsetof(type_, member_), .value = value_, .text = text_
 
 typedef struct {
-    const char *usage; /* the text of the help before the options; NULL: there is none */
-    const char *name;  /* the name with which messages begin, as in "verify: ..."; NULL: they begin without a name */
-    const char *what;  /* the word for an option in messages: "flag" */
-    const char *hint;  /* the end of a message about an unknown option or argument */
+    const char *usage; /* the text of the help before the options; NULL if there is none */
+    /* the name with which messages begin, as in "verify: ..."; NULL: messages begin without a name */
+    const char *name;
+    const char *what; /* the word for an option in messages, such as "flag" */
+    const char *hint; /* the end of a message about an unknown option or argument */
     const cs_option *options;
     int count;
-    int min, max;      /* bounds of the number of positional arguments; max < 0: there is no upper bound */
-    const char *needs; /* the message if there are fewer than `min` */
-    bool stops;        /* the first positional argument ends the options */
-    /* NULL, or called for each option before its value is stored. It returns 0, or an exit code with a message. */
+    int min, max;      /* bounds of the number of positional arguments; max < 0 means that there is no upper bound */
+    const char *needs; /* the message if there are fewer positional arguments than `min` */
+    bool stops;        /* true: the first positional argument ends the options */
+    /* A function that is called for each option before the option's value is stored, or NULL. The function returns 0,
+     * or an exit code with a message in cs_error(). */
     int (*given)(void *settings, const cs_option *option, const char *word, const char *value);
 } cs_options_form;
 
@@ -98,21 +105,22 @@ int cs_options_store(const cs_option *option, void *settings, const char *word, 
 /* Prints the options with their texts to stdout, wrapped at 100 columns. */
 void cs_options_help(const cs_option *options, int count);
 
-const cs_option *cs_options_find(const cs_option *options, int count, const char *name); /* NULL: there is none */
-bool cs_options_takes_value(const cs_option *option); /* true if the next argument is its value */
+/* returns NULL if there is no such option */
+const cs_option *cs_options_find(const cs_option *options, int count, const char *name);
+bool cs_options_takes_value(const cs_option *option); /* true if the next argument is the option's value */
 
 /* Iterates over names that are separated by spaces: each call writes the next one to `name`. Before the first call
  * *place must point to the list. Returns false after the last name. */
 bool cs_options_name(const char **place, char name[CS_OPTION_BYTES]);
 
-/* Returns the index of `value` in `choices`, "a|b|c"; -1: `value` is none of them. */
+/* Returns the index of `value` in `choices`, a list such as "a|b|c", or -1 if `value` is not in the list. */
 int cs_options_choice(const char *choices, const char *value);
 
 /* Parses a whole number from `min` to `max`, as CS_OPTION_WHOLE does. */
 int cs_options_whole(int64_t *number, const char *word, const char *value, double min, double max);
 
 /* Returns the last value of the option with these names in the arguments of another program, whose other options are
- * not known; NULL: the option is not given. */
+ * not known; NULL if the option is not given. */
 const char *cs_options_last(const char *names, char **arguments);
 
 #ifdef __cplusplus

@@ -23,13 +23,14 @@ typedef struct {
 } cs_plot_point;
 
 typedef struct {
-    const char *name;      /* the name in the legend; the caller owns it */
-    cs_plot_point *points; /* in ascending order of x. If several points are in one column of the picture, only the
-                            * lowest and the highest are drawn */
+    const char *name; /* the name in the legend; the caller owns it */
+    /* the points in ascending order of x. If several points are in one column of the picture, only the lowest and the
+     * highest are drawn. */
+    cs_plot_point *points;
     int64_t count;
 } cs_plot_curve;
 
-/* One diagram. At least one curve has a point. */
+/* One diagram. At least one of its curves has a point. */
 typedef struct {
     const char *title;
     const cs_plot_curve *curves;
@@ -45,10 +46,11 @@ void cs_plot_free(cs_plot_curve *curves, int count); /* frees the points */
 
 /* The screen on which text is drawn. */
 typedef struct {
-    int columns, lines; /* its size, from the environment variables COLUMNS and LINES, else from the terminal, else 80
-                         * and 24 */
-    bool unicode; /* true: the locale's encoding is UTF-8, and the first curve is drawn in Braille dots; false: all is
-                   * in ASCII */
+    /* the screen's size, from the environment variables COLUMNS and LINES, else from the terminal, else 80 and 24 */
+    int columns, lines;
+    /* true: the locale's encoding is UTF-8, and the first curve is drawn in Braille dots; false: everything is drawn in
+     * ASCII */
+    bool unicode;
 } cs_plot_screen;
 cs_plot_screen cs_plot_screen_of(FILE *file);
 
@@ -56,8 +58,8 @@ cs_plot_screen cs_plot_screen_of(FILE *file);
  * distinguished by characters, not by color. The legend shows the last value of each curve. */
 void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows);
 
-/* Write diagrams, one below the other, as one SVG picture, and as one HTML page that needs no other file. Both are
- * well-formed XML. The caller checks the file for errors. */
+/* cs_plot_svg writes diagrams, one below the other, as one SVG picture; cs_plot_html writes them as one HTML page that
+ * needs no other file. Both outputs are well-formed XML. The caller checks the file for errors. */
 void cs_plot_svg(FILE *file, const cs_plot *plots, int count);
 void cs_plot_html(FILE *file, const char *title, const cs_plot *plots, int count);
 

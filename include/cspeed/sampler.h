@@ -8,7 +8,8 @@
  * A sampler consists of a few numbers and allocates no memory: each entry of the order is computed by the call that
  * needs it. The order is a function of (seed, epoch, count) and the same on all ranks; entry k of the order belongs to
  * rank k % size. If `epoch` does not change, each pass has the same order, as in PyTorch without set_epoch. A program
- * whose data is tokens needs no sampler: cs_data_next does all this. loader.h reads the samples in threads. */
+ * whose data is tokens needs no sampler, because cs_data_next divides the data. The threads of loader.h can read the
+ * samples. */
 #ifndef CSPEED_SAMPLER_H
 #define CSPEED_SAMPLER_H
 
@@ -18,27 +19,28 @@
 extern "C" {
 #endif
 
-/* What happens if the size of the world does not divide the number of samples. */
+/* What happens if the number of ranks does not divide the number of samples. */
 typedef enum {
-    CS_SAMPLER_PAD,  /* the first entries of the order are repeated at its end: PyTorch's default, for training */
-    CS_SAMPLER_DROP, /* the last entries are left out: PyTorch's drop_last */
-    CS_SAMPLER_EXACT /* each sample once: some ranks have one more than others, for an evaluation */
+    CS_SAMPLER_PAD,  /* the first entries of the order are repeated at its end; PyTorch's default, for training */
+    CS_SAMPLER_DROP, /* the last entries of the order are left out; PyTorch's drop_last */
+    CS_SAMPLER_EXACT /* each sample is used once, for an evaluation; some ranks then have one sample more than others */
 } cs_sampler_end;
 
 typedef struct {
     int64_t count;  /* samples of the data set, 1 or more */
     int rank, size; /* 0 <= rank < size */
-    bool shuffle;   /* false: the order of the data set */
+    bool shuffle;   /* false: the samples stay in the order of the data set */
     cs_sampler_end end;
     uint64_t seed;
     int64_t epoch;
-    /* NULL: each sample once. Otherwise samples are drawn with replacement, as PyTorch's WeightedRandomSampler draws
-     * them, and `shuffle` is not read: cs_sampler_weigh fills this array of `count` sums. The caller owns it. */
+    /* If NULL, each sample is used once. Otherwise samples are drawn with replacement, as PyTorch's
+     * WeightedRandomSampler draws them, and `shuffle` is not read. The array has `count` sums, which cs_sampler_weigh
+     * computes. The caller owns it. */
     const double *cumulative;
 } cs_sampler;
 
 /* Sets cumulative[i] to weights[0] + ... + weights[i]. A sample's probability is its weight divided by the sum of all.
- * CS_MISUSE: a weight is negative or not finite, or all are 0. */
+ * CS_MISUSE: a weight is negative or not finite, or all weights are 0. */
 cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t count);
 
 /* Returns how many samples this rank has in an epoch. The number is the same on all ranks, except with

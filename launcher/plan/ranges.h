@@ -9,8 +9,8 @@ enum { CL_RANGES_BYTES = 128 };
 /* set[i] is true if i is in the set. A list that does not fit into `text` ends in ",...". */
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES]);
 
-/* Reads "4" or "4-7" at *text and moves *text behind it. Returns false if there is no number. The caller checks the order
- * of the two numbers and what follows. */
+/* Reads "4" or "4-7" at *text and moves *text behind it. Returns false if there is no number. The caller checks the
+ * order of the two numbers and what follows. */
 bool cl_ranges_read(const char **text, long *from, long *to);
 
 #endif

@@ -1,4 +1,4 @@
-/* bench.h - `bench comm`: times of collectives. For the files of this folder. */
+/* bench.h - `bench comm`: the functions that the files of this folder share, which measure times of collectives. */
 #ifndef CS_PROGRAMS_BENCH_H
 #define CS_PROGRAMS_BENCH_H
 
@@ -19,25 +19,25 @@ enum {
 
 extern const char *const bench_names[BENCH_COLLECTIVES + 1];
 
-/* The measured ranks, and two buffers of `room` bytes. */
+/* The ranks that are measured, and two buffers of `room` bytes. */
 typedef struct {
     cs_world world;
     cs_comm *comm;
     size_t room;
     char *a, *b;
-    bool own_memory;       /* the buffers are ordinary memory, not from cs_comm_alloc */
-    const char *algorithm; /* that of the last measured collective */
+    bool own_memory;       /* true: the buffers are ordinary memory; false: they are from cs_comm_alloc */
+    const char *algorithm; /* the algorithm of the last measured collective */
 } bench_ranks;
 
-/* Opens the comm and the buffers; bench_close frees them. */
+/* Opens the comm and allocates the buffers. bench_close frees both. */
 cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t room, bool own_memory);
 void bench_close(bench_ranks *ranks);
 
-/* The seconds of a collective on `bytes` bytes of fp32: the time of the slowest rank, and of the repetitions the
- * median. `bytes` are those of the longest buffer of the call. All ranks get the same result. */
+/* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. Returns
+ * seconds: the time of the slowest rank, and the median of the repetitions. All ranks get the same result. */
 double bench_measure(bench_ranks *ranks, int collective, size_t bytes);
 
-/* tune.c: measures the sizes at which the transport's algorithms change, and prints them. */
+/* tune.c: measures the vector lengths at which the transport's algorithms should change, and prints them. */
 cs_status bench_tune(const char *kind, size_t largest);
 
 #endif

@@ -89,7 +89,7 @@ double bench_measure(bench_ranks *ranks, int collective, size_t bytes)
     size_t wanted = ((size_t)64 << 20) / (bytes + 1);
     int count = wanted < MIN_REPETITIONS ? MIN_REPETITIONS : wanted > MAX_REPETITIONS ? MAX_REPETITIONS : (int)wanted;
     for (int i = -WARM_UP; i < count; i++) {
-        memset(ranks->a, 0, bytes); /* as in a training, each rank has just written its own vector */
+        memset(ranks->a, 0, bytes); /* each rank writes its own vector before the call, as in a training */
         cs_comm_barrier(ranks->comm);
         int64_t begun = nanoseconds();
         call(ranks, collective, bytes);

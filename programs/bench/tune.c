@@ -1,8 +1,8 @@
 /* tune.c - `bench comm --tune`: the sizes at which the algorithms of a transport should change on this machine.
  *
- * Every switch chooses between two algorithms by the length of a vector. Both are measured for each length, by moving
- * the switch to 0 and behind all lengths, in turn. The switch is then put where the product of the times of all lengths
- * is least. */
+ * Every switch chooses between two algorithms by the length of a vector. Both algorithms are measured for each length,
+ * with the switch at 0 and with the switch above all lengths, in turn. The chosen length is the one for which the
+ * product of the times of all lengths is least. */
 #include "bench.h"
 
 #include <math.h>
@@ -14,8 +14,9 @@ enum { LENGTHS = 32, ROUNDS = 3, SMALLEST = 256, LIST = 512 };
 
 typedef struct {
     const char *name;
-    int collective; /* the one that shows the difference */
-    bool shm;       /* a switch of shared memory, not of messages */
+    int collective; /* the collective whose time shows the difference between the algorithms */
+    /* true: a switch of the shared-memory transport; false: a switch of the collectives over messages */
+    bool shm;
     bool own_memory;
 } tune_switch;
 
@@ -29,7 +30,7 @@ enum { SWITCHES = sizeof switches / sizeof *switches };
 typedef struct {
     const char *kind, *transport;
     int lengths;
-    double first[LENGTHS], second[LENGTHS]; /* seconds of the two algorithms */
+    double first[LENGTHS], second[LENGTHS]; /* seconds of the two algorithms for each length */
 } tuning;
 
 static size_t length_at(int index)
@@ -43,7 +44,7 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Measures one algorithm: that of the switch at `position`. */
+/* Measures one of the two algorithms: the one that is chosen if the switch is at the length `position`. */
 static cs_status measure_side(const tuning *t, const tune_switch *s, const char *position, double *seconds)
 {
     char list[LIST];
@@ -58,7 +59,8 @@ static cs_status measure_side(const tuning *t, const tune_switch *s, const char 
 
 static cs_status measure_switch(tuning *t, const tune_switch *s)
 {
-    static const char always[] = "1099511627776", never[] = "0"; /* up to this length: 2^40 bytes, or none */
+    /* lengths for the switch: with 2^40 bytes the first algorithm is always used, with 0 it is never used */
+    static const char always[] = "1099511627776", never[] = "0";
     double first[ROUNDS][LENGTHS], second[ROUNDS][LENGTHS], sorted[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
         cs_status status = measure_side(t, s, always, first[round]);
@@ -77,13 +79,14 @@ static cs_status measure_switch(tuning *t, const tune_switch *s)
     return CS_OK;
 }
 
-/* Returns how many of the lengths the first algorithm should have. */
+/* Returns for how many of the lengths, from the shortest on, the first algorithm should be used. */
 static int place_switch(const tuning *t)
 {
     double cost = 0, least = 0;
     int best = 0;
     for (int i = 0; i < t->lengths; i++) {
-        cost += log(t->first[i] / t->second[i]); /* of i + 1 lengths by the first, against none */
+        /* cost of the first algorithm for i + 1 lengths instead of none: the logarithm of a ratio of times */
+        cost += log(t->first[i] / t->second[i]);
         if (cost < least) {
             least = cost;
             best = i + 1;

@@ -19,7 +19,7 @@ static cs_status append(json_t *list, const char *line, size_t length, const cha
     return status;
 }
 
-/* Opens the file; a compressed one or a table is decoded into a temporary file first. */
+/* Opens the file. A compressed file or a table (Parquet, Arrow) is decoded into a temporary file first. */
 static cs_status open_lines(FILE **file, const char *path)
 {
     const char *folder = getenv("TMPDIR");

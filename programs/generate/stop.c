@@ -1,4 +1,4 @@
-/* stop.c - stop strings: an answer ends before the first of them. */
+/* stop.c - stop strings: strings before which a generated answer ends. */
 #include "stop.h"
 
 #include <string.h>

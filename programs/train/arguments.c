@@ -10,7 +10,7 @@
 
 enum { WRONG_USAGE = CS_OPTIONS_WRONG };
 
-/* A flag of the command line that sets a key of the configuration, and the value of the flag. */
+/* An option of the command line that sets a key of the configuration, and the value given to the option. */
 typedef struct {
     const cs_option *flag;
     const char *value;
@@ -18,9 +18,10 @@ typedef struct {
 
 typedef struct {
     command_line line;
-    const char *config, *plan; /* plan NULL: not given */
+    const char *config, *plan; /* plan is NULL if --plan is not given */
     bool lenient;
-    override *overrides; /* in the order of the command line, since a later override replaces an earlier one */
+    /* the options in the order of the command line, since a later option replaces an earlier one */
+    override *overrides;
     int override_count;
 } request;
 
@@ -98,7 +99,8 @@ static const cs_option table[] = {
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
 };
 
-/* Sets a key to a string. The value is put in quotes, because a name such as 20 may look like a number or like JSON. */
+/* Sets a key to a string. The value is put in quotes, because a value such as 20 may look like a number or like
+ * JSON. */
 static void set_string(cs_config *config, const char *path, const char *value)
 {
     /* an escaped character has at most six characters: \u0001 */

@@ -12,7 +12,7 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns true if a shell that is told "cspeed" starts this file. */
+/* Returns true if the command name "cspeed" leads a shell to this file. */
 static bool is_found_as_cspeed(const char *file)
 {
     const char *path = getenv("PATH");
@@ -27,8 +27,8 @@ static bool is_found_as_cspeed(const char *file)
 }
 
 /* Returns the text to print before "cspeed" in a command: the folder of this program with a slash at its end, as a user
- * would type it. The text is empty if the folder has no cspeed, as in an installed tree, or PATH leads to that
- * cspeed. */
+ * would type it. The text is empty if the folder contains no cspeed, as in an installed tree, or if PATH leads to the
+ * cspeed in that folder. */
 static const char *find_folder(char *program, size_t room)
 {
     char here[ROOM], cspeed[ROOM + 8];
@@ -52,7 +52,8 @@ static char *quoted(const char *name)
     const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,=@%";
     if (name[strspn(name, plain)] == 0)
         return text("%s", name);
-    char *word = text("'%*s", (int)(4 * strlen(name) + 1), ""), *end = word + 1; /* a quote becomes four characters */
+    /* a quote is replaced by four characters */
+    char *word = text("'%*s", (int)(4 * strlen(name) + 1), ""), *end = word + 1;
     for (; *name; name++)
         end = *name == '\'' ? stpcpy(end, "'\\''") : (*end = *name, end + 1);
     strcpy(end, "'");

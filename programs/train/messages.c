@@ -1,4 +1,4 @@
-/* messages.c - messages for the user, printed by rank 0 only, since all ranks would print the same. */
+/* messages.c - messages for the user, printed by rank 0 only, since all ranks would print the same text. */
 #include "train.h"
 
 #include "base/progress.h"
@@ -34,7 +34,7 @@ void complain(const char *format, ...)
     va_list arguments;
     va_start(arguments, format);
     ce_progress_break();
-    fflush(stdout); /* keeps the order of lines in a file that receives both stdout and stderr */
+    fflush(stdout); /* this flush keeps the order of lines in a file that receives both stdout and stderr */
     fputs("train: ", stderr);
     vfprintf(stderr, format, arguments);
     va_end(arguments);

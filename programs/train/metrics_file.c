@@ -1,4 +1,4 @@
-/* metrics_file.c - the file metrics.jsonl: one line for each optimizer step, continued after a resume. */
+/* metrics_file.c - the file metrics.jsonl: one line for each optimizer step. A resumed run continues the file. */
 #include "train.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 static void keep_lines(const char *path, int64_t step)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device has no old lines */
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device contains no old lines */
         return;
     char *part = text("%s.part", path), *line = NULL;
     size_t room = 0;
@@ -49,7 +49,7 @@ FILE *metrics_file_open(char *path, int64_t step)
 {
     if (!is_rank_zero() || !path)
         return NULL;
-    outdir_make_above(path); /* errors are not checked here, because fopen below then fails too */
+    outdir_make_above(path); /* errors are not checked here, because the call of fopen below then fails too */
     keep_lines(path, step);
     FILE *file = fopen(path, "a");
     if (!file)

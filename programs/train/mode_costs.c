@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { SHOWN = 16 }; /* the most ranks of a table */
+enum { SHOWN = 16 }; /* the greatest number of ranks that a table shows */
 
 static char *name_of(int workers, int rank)
 {

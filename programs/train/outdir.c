@@ -1,4 +1,4 @@
-/* outdir.c - the output folder: creating it, checking that it can be written to, and moving an earlier run aside
+/* outdir.c - the output folder: creates it, checks that files can be written to it, and moves an earlier run aside
  * (--fresh). */
 #include "train.h"
 
@@ -43,14 +43,14 @@ static void drop_owner(const char *aside)
     free(path);
 }
 
-/* Renames the folder to the first free name NAME.1, NAME.2, ... and creates it again, empty (--fresh does not delete
- * anything). If `output` is a symbolic link, its target folder is moved and created again, so that the link remains and
- * new files go to the same disk. */
+/* Renames the folder to the first free name NAME.1, NAME.2, ... and creates an empty folder of the old name, so that
+ * --fresh deletes nothing. If `output` is a symbolic link, the folder to which it points is renamed and created again,
+ * so that the link remains and new files go to the same disk. */
 static bool move_aside(const char *output)
 {
     struct stat info;
     if (access(output, F_OK) != 0)
-        return true; /* make_output reports a symbolic link without a target */
+        return true; /* make_output reports the error of a symbolic link without a target */
     char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
     folder = folder ? folder : text("%s", output);
     char *aside = text("%s.1", folder);
@@ -98,7 +98,7 @@ static bool make_output(const char *output)
 }
 
 /* Returns true if an earlier attempt of this job (--max_restarts) has already begun `what`, which is "fresh" or "back".
- * This attempt then continues the work and does not repeat `what`. */
+ * The caller then continues the work and does not repeat that action. */
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
@@ -141,8 +141,8 @@ void outdir_mark_back(const char *output)
         mark_begun(output, "back");
 }
 
-/* Called at the start, so that a folder that cannot be written to is reported now and not hours later, at the first
- * checkpoint. */
+/* Creates the output folder and makes this run its owner. This is done at the start, so that a folder in which files
+ * cannot be created is reported now and not hours later, at the first checkpoint. */
 void outdir_claim(const char *output, bool force)
 {
     if (!is_rank_zero())

@@ -6,7 +6,7 @@
  *
  * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran.
  * - The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
- *    longer exists. Its start time distinguishes it from a later process with the same process id.
+ *    longer exists. The start time distinguishes this process from a later process with the same process id.
  * - The file belongs to another host: the folder is free if the file does not change for 60 s. A running owner updates
  *    the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
  *    fact that the file changed is used, measured by this host's clock. The clocks of two hosts, or of a host and its
@@ -30,25 +30,26 @@
 
 enum { REFRESH = 10, PATIENCE = 60, LOCK_TRIES = 100, TEXT_BYTES = 1024, ANY_FAILURE = 1, TAKEN = 69 };
 
-/* The content of the file: it identifies a run. */
+/* The content of the owner file, which identifies a run. */
 typedef struct {
-    char job[256], host[256], boot[64], space[64]; /* job "-": the run was not started by the launcher */
+    char job[256], host[256], boot[64], space[64]; /* job is "-" if the launcher did not start the run */
     long attempt, process;
     unsigned long long began; /* start time of the process, in clock ticks since the boot */
 } owner;
 
-/* The file as read at one moment. */
+/* The owner file as it was read at one moment. */
 typedef struct {
     char text[TEXT_BYTES];
     struct timespec changed;
 } sight;
 
 static struct {
-    char *output, *path, *text; /* path: of the owner file; text: the content that this run writes */
+    /* path: the path of the owner file; text: the content that this run writes into the file */
+    char *output, *path, *text;
     owner who;
     pid_t process;
     bool made, refreshes; /* made: this run created the folder */
-    bool ends;            /* protected by the mutex */
+    bool ends;            /* set when the thread has to end; protected by the mutex */
     pthread_mutex_t mutex;
     pthread_cond_t ending;
     pthread_t thread;
@@ -76,7 +77,8 @@ static void read_name(char *name, size_t room, const char *path)
  * inspected. */
 static bool read_process(long process, char *state, unsigned long long *began)
 {
-    enum { STATE = 3, BEGAN = 22 }; /* numbers of the line's fields, from 1; the second field ends with the last ')' */
+    /* field numbers of /proc/PID/stat, from 1; field 2 ends at the last ')' of the line */
+    enum { STATE = 3, BEGAN = 22 };
     char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
     FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
@@ -161,7 +163,8 @@ static bool lock(int file)
 }
 
 /* Opens and locks the file; other processes hold the lock only for a short time. If `make` is true, creates the file if
- * it does not exist. Returns -1 if there is no file, or after an error, which has been printed. */
+ * it does not exist. Returns the descriptor, or -1 if there is no file or if an error occurred, which has been
+ * printed. */
 static int open_locked(bool make)
 {
     for (int tries = 0;; tries++) {
@@ -193,8 +196,8 @@ static bool write_record(int file)
 }
 
 /* Returns true if the file names this run; its content is stored in *found. Also returns true if the file cannot be
- * read now, since it may be readable later. `renew` updates the modification time, which shows that this run is
- * alive. */
+ * read now, since it may be readable later. If `renew` is true, updates the file's modification time, which shows that
+ * this run is alive. */
 static bool names_us(sight *found, bool renew)
 {
     int file = open(this_run.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -213,8 +216,8 @@ static bool names_us(sight *found, bool renew)
 
 typedef enum { FREE, HELD, FAR } verdict;
 
-/* A zombie process does not write any more. A process that may not be inspected counts as alive if a signal can be sent
- * to it. */
+/* Returns true if the process may still write to the folder. A zombie process does not write any more. A process that
+ * may not be inspected counts as alive if a signal can be sent to it. */
 static bool lives(const owner *who)
 {
     char state;
@@ -224,8 +227,8 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* Decides whether this run may take the folder. `seen` is the file as it is now. `still` is the file as an earlier wait
- * saw it, unchanged for the required time; before the first such wait still->text is empty. */
+/* Decides whether this run may take the folder. `seen` is the file as it is now. `still` is the file after an earlier
+ * wait during which it did not change for the required time; before the first such wait still->text is empty. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;
@@ -242,9 +245,9 @@ static verdict judge(const sight *seen, const sight *still)
 }
 
 /* Waits, and checks the file every second. Returns true if the file did not change for the required time, or
- * disappeared: then the folder must be judged again. Returns false if the file changed, so that the other run is alive,
- * or cannot be read. If a check takes long, the file server did not answer, and the other run could not write either;
- * the required time then starts again. */
+ * disappeared: the caller must then decide again whether the folder is free. Returns false if the file changed, which
+ * shows that the other run is alive, or if the file cannot be read. If a check takes long, the file server did not
+ * answer, and the other run could not update the file either; the required time then starts again. */
 static bool stands_still(const sight *seen)
 {
     char *holder = describe(seen->text);
@@ -254,7 +257,7 @@ static bool stands_still(const sight *seen)
         double before = ce_clock_seconds();
         sight again;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
-        if (names_us(&again, false)) /* true if the file cannot be read now */
+        if (names_us(&again, false)) /* names_us returns true if the file cannot be read now */
             return false;
         if (!again.text[0])
             return true;
@@ -266,8 +269,8 @@ static bool stands_still(const sight *seen)
     return true;
 }
 
-/* Returns advice for stopping the other run, malloc'ed. A job can be stopped only on the host where cspeed started it,
- * which may be another host. */
+/* Returns advice for stopping the other run, malloc'ed. A job can be stopped only on the host where cspeed started the
+ * job, which may be another host. */
 static char *way_to_stop(const char *written, bool here)
 {
     owner who;
@@ -341,7 +344,8 @@ static void *refresh(void *unused)
     return unused;
 }
 
-/* Called by exit(). Does nothing in a process that was forked from the run: only the run itself releases the file. */
+/* Releases the file; exit() calls this function. In a process that was forked from the run it does nothing, because
+ * only the run itself releases the file. */
 static void release(void)
 {
     sight found;
@@ -357,7 +361,7 @@ static void release(void)
     if (file >= 0) {
         look(&found, file);
         if (strcmp(found.text, this_run.text) == 0 && unlink(this_run.path) == 0 && this_run.made)
-            rmdir(this_run.output); /* fails, as intended, if the run has left any file in it */
+            rmdir(this_run.output); /* rmdir fails, as intended, if the run has left any file in the folder */
         close(file);
     }
     free(this_run.output);
@@ -365,8 +369,8 @@ static void release(void)
     free(this_run.text);
 }
 
-/* Starts the thread that renews the file. The thread blocks all signals, so that the main thread handles them: one of
- * them, from the launcher, asks the main thread to print its stack. */
+/* Starts the thread that renews the file. The thread blocks all signals, so that the main thread handles them: with one
+ * signal the launcher asks the main thread to print its stack. */
 static void begin(void)
 {
     sigset_t all, before;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *name, *key; /* the name printed in the table; the key in JSON */
+    const char *name, *key; /* the name that the table shows; the key in the JSON output */
     size_t bytes;
 } line;
 
@@ -49,7 +49,7 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
     return true;
 }
 
-/* Prints one row for the ranks [from, to), which need the same amounts. */
+/* Prints one row of the table for the ranks [from, to), which need the same amounts of memory. */
 static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
 {
     line lines[LINES];
@@ -77,10 +77,10 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
     putchar('}');
 }
 
-/* Ranks that need the same amounts are shown in one row. */
+/* Ranks that need the same amounts of memory are shown in one row. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
-    /* copied, since cs_estimate below frees the configuration */
+    /* a copy of the value, since cs_estimate below frees the configuration */
     char *precision = text("%s", cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;

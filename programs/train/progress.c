@@ -21,12 +21,13 @@ void progress_open(progress *bar, const cs_config *config)
 
 enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
 
-/* Joins the parts that fit into `room` columns, separated by two spaces. If the width is too small, the least important
- * parts are omitted first. The step, the loss and the remaining time are never omitted; if the width is too small for
- * these three, the line is truncated. */
+/* Joins the parts that fit into `room` columns, separated by two spaces. If the line is too narrow, the least important
+ * parts are omitted first. The step, the loss and the remaining time are never omitted; if the line is too narrow for
+ * these three parts, it is truncated. */
 static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_BYTES])
 {
-    static const int dispensable[] = { 5, 3, 2, 4 }; /* order of omission: share of peak, norm, lr, tok/s */
+    /* the order in which parts are omitted: share of peak, norm, lr, tok/s */
+    static const int dispensable[] = { 5, 3, 2, 4 };
     int dropped = 0, used;
     for (;;) {
         used = 0;

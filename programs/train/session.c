@@ -34,7 +34,7 @@ static cs_scores validate(session *run)
     return scores;
 }
 
-/* Reports a checkpoint when it is complete. With cspeed.async_save this is some steps after the save began. */
+/* Reports that a checkpoint is complete. With cspeed.async_save this happens some steps after the save began. */
 static void say_saved(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
@@ -61,7 +61,8 @@ static void save(session *run)
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
         CS_MUST(status);
-    if (status == CS_NOT_FINITE) /* training continues without this checkpoint, until cspeed.nan_patience ends it */
+    /* training continues without this checkpoint, until cspeed.nan_patience ends the run */
+    if (status == CS_NOT_FINITE)
         complain("%s", cs_error());
     else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
         complain("the loss or the gradients of the last step, %" PRId64
@@ -90,7 +91,8 @@ static double lap(session *run)
     return run->marked - before;
 }
 
-/* Fits the number of steps to the time budget. Rank 0's clock decides for all ranks. */
+/* Computes from the time budget (cspeed.fit_seconds) how many steps the training has. Rank 0's clock decides for all
+ * ranks. */
 static void fit_steps(session *run)
 {
     int64_t done = cs_last_step(run->engine).step, before = run->steps;
@@ -139,7 +141,8 @@ void session_step(session *run)
 
 /* ---- the start ---- */
 
-/* Returns the number of the member `key` in an object that `save` wrote, or `fallback` if there is none. */
+/* Returns the number that the member `key` has in an object written by `save`, or `fallback` if there is no such
+ * member. */
 static double number_after(const char *json, const char *key, double fallback)
 {
     char *quoted = text("\"%s\":", key), *end;
@@ -163,20 +166,20 @@ static cs_status go_back(session *run, const char *tag, char **client)
 static void resume_budget(session *run, const char *client)
 {
     int64_t fitted = (int64_t)number_after(client, "fitted_steps", 0);
-    /* an estimate, for checkpoints of earlier versions of cspeed, which do not record how much of the budget was
-     * used */
+    /* earlier versions of cspeed did not record in a checkpoint how much of the time budget was used; this is an
+     * estimate */
     double likely = fitted > 0 ? run->budget.seconds * (double)run->first / (double)fitted : 0;
     run->budget.spent = number_after(client, "trained_seconds", likely);
     if (run->options.steps_given)
         return;
     if (fitted > 0)
         take_fitted(run, fitted);
-    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds) /* an earlier run with --steps N has
-                                                                                   * used all of the budget */
+    /* an earlier run with --steps N has used the whole time budget */
+    else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds)
         take_fitted(run, run->first);
 }
 
-/* Resumes from the newest checkpoint of the output folder, or from the one that --load or --tag names. */
+/* Resumes from the newest checkpoint of the output folder, or from the checkpoint that --load or --tag names. */
 static void resume(session *run)
 {
     const char *load = cs_config_get_string(run->config, "cspeed.load");
@@ -235,7 +238,8 @@ static void introduce(const session *run)
         replicas > 1 ? "s" : "");
 }
 
-/* Checks cspeed.export before the training, so that a folder that cannot be created is not reported only at the end. */
+/* Checks cspeed.export before the training, so that a folder that cannot be created is reported now and not only at the
+ * end. */
 static void check_export(session *run)
 {
     const char *folder = cs_config_get_string(run->config, "cspeed.export");
@@ -257,8 +261,7 @@ static void check_export(session *run)
     exit(WRONG_CONFIG);
 }
 
-/* Checks at the start whether the disk has room for the checkpoints, since the first save that does not fit may be days
- * later. */
+/* Checks at the start whether the disk has room for the checkpoints, since the disk may become full only days later. */
 static void check_room(const session *run)
 {
     int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval"), saves = 0;
@@ -284,7 +287,7 @@ session session_open(int count, char **argument)
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
-    /* read here, because with cspeed.epochs the number of steps is known only after the data is opened */
+    /* the number of steps is read here, because with cspeed.epochs it is known only after the data is opened */
     run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
     run.budget.seconds = cs_config_get_number(run.config, "cspeed.fit_seconds");
     introduce(&run);
@@ -306,8 +309,8 @@ session session_open(int count, char **argument)
 
 /* ---- the end ---- */
 
-/* Exports the last checkpoint. If the run had no step left to do, the last checkpoint is the one from which the run
- * resumed. */
+/* Exports the last checkpoint. If no step was left when the run began, the last checkpoint is the one from which the
+ * run resumed. */
 static void export(session *run)
 {
     bool idle = run->first >= run->steps && run->source;

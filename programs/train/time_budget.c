@@ -10,8 +10,8 @@ enum { MIN_STEPS = 6, WINDOW = 16 };
 void time_budget_step(time_budget *budget, double seconds)
 {
     budget->spent += seconds;
-    if (budget->steps++ == 0) /* the first step includes work that is done once; its time says nothing about later
-                               * steps */
+    /* the first step includes work that is done only once, so its time says nothing about later steps */
+    if (budget->steps++ == 0)
         return;
     double weight = 1.0 / fmin((double)(budget->steps - 1), WINDOW);
     budget->step += (seconds - budget->step) * weight;
@@ -23,9 +23,9 @@ void time_budget_pause(time_budget *budget, double seconds)
     budget->pauses += seconds;
 }
 
-/* The first fit needs MIN_STEPS steps. Later fits are made at the steps that save a checkpoint, which records the
- * fitted number of steps: a run that resumes from the checkpoint has the same learning rates. A run that saves only at
- * its end is fitted each time another tenth of its steps is done. */
+/* The number of steps is computed for the first time after MIN_STEPS steps. Later it is computed again at the steps
+ * that save a checkpoint. The checkpoint records the number, so a run that resumes from it has the same learning rates.
+ * A run that saves only at its end computes the number again each time another tenth of its steps is done. */
 bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval)
 {
     if (budget->seconds <= 0 || budget->steps < MIN_STEPS || done >= total)
@@ -35,8 +35,8 @@ bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64
     return done % interval == 0 || (!fitted && budget->steps == MIN_STEPS);
 }
 
-/* If the number of remaining steps would change by less than 2 %, keeps `total`, because a change also changes the
- * learning-rate schedule. */
+/* If the number of remaining steps would change by less than 2 %, the result is `total`, because a change also changes
+ * the learning-rate schedule. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max)
 {
     double left = fmax(budget->seconds - budget->spent, 0);

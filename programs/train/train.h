@@ -13,54 +13,57 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
 
-/* arguments.c: reads the command line and resolves the configuration; does not return after options such as --help */
+/* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
 typedef struct {
-    bool fresh, force_output, steps_given, plan, json, units; /* json, units: what the plan prints */
-    int64_t world_size, local_size;                           /* for the plan: the number of all ranks, and of the ranks
-                                                               * on one host */
+    bool fresh, force_output, steps_given, plan, json, units; /* json and units say what the plan prints */
+    /* for the plan: the number of all ranks, and the number of ranks on each host */
+    int64_t world_size, local_size;
 } command_line;
 cs_config *arguments_read(int count, char **argument, command_line *options);
 
 /* plan.c: prints the memory plan; takes ownership of the configuration */
 _Noreturn void plan_show(cs_config *config, int64_t world_size, bool json);
-_Noreturn void plan_show_units(cs_config *config); /* prints the units of sharding instead of the plan; also takes
-                                                    * ownership of the configuration */
+/* prints the units of sharding instead of the memory plan; takes ownership of the configuration too */
+_Noreturn void plan_show_units(cs_config *config);
 
 /* outdir.c */
-/* creates the folders above the last slash; returns the errno value of the last error, or 0 */
+/* creates the folders that `path` names before its last slash; returns the errno value of the last error, or 0 */
 int outdir_make_above(char *path);
-/* call before anything in the folder is read or written; exits the process on an error */
+/* creates the output folder if it does not exist, and makes this run its owner; call it before anything in the folder
+ * is read or written. Exits the process on an error. */
 void outdir_claim(const char *output, bool force);
 void outdir_prepare(cs_engine *engine, const char *output, bool fresh);
-/* creates the parent folders; prints the reason and returns false if the folder cannot be created in them */
+/* creates the parent folders of `folder`; prints the reason and returns false if `folder` cannot be created in them */
 bool outdir_prepare_parent(const char *folder);
 /* Returns true if an earlier attempt of this job (--max_restarts) has already returned to the checkpoint of --tag, so
- * that newer checkpoints are not discarded a second time. outdir_mark_back records that this attempt has done so. */
+ * that the caller does not discard newer checkpoints a second time. outdir_mark_back records that this attempt has
+ * returned there. */
 bool outdir_went_back(cs_engine *engine, const char *output);
 void outdir_mark_back(const char *output);
 
 /* owner.c: ensures that only one run at a time writes to an output folder. A program that saves without these calls is
  * not protected. */
 #define OWNER_FILE ".cspeed-owner"
-/* To be called on rank 0. This process then owns the folder until the process ends. Returns 0, or an exit code if
- * another run owns it, after printing a message. `made`: this run created the folder, so it is removed at the end if it
- * is empty. */
+/* Makes this process the owner of the folder until the process ends; called on rank 0. If another run owns the folder,
+ * the function prints a message and returns an exit code; otherwise it returns 0. `made` is true if this run created
+ * the folder, which is then removed at the end if it is empty. */
 int owner_take(const char *output, bool made, bool force);
-void owner_check(cs_engine *engine); /* ends the run if another run has taken the folder; collective */
+void owner_check(cs_engine *engine); /* ends this run if another run has taken the folder; collective */
 
 /* progress.c */
 typedef struct {
-    bool terminal; /* true: the line is redrawn in place; false: a line is printed every two seconds */
+    bool terminal; /* true: the progress line is redrawn in place; false: a new line is printed every two seconds */
     double last;
 } progress;
 void progress_open(progress *bar, const cs_config *config);
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
 
-/* metrics_file.c: a NULL file means that no metrics are written */
-char *metrics_file_path(const char *output, const char *name); /* malloc'ed; NULL for a NULL name */
-FILE *metrics_file_open(char *path, int64_t step);             /* NULL for a NULL path */
-/* valid: the result of the validation after this step; its loss is NaN if there was no validation. pairs: true in
- * preference training. load: that of the step. `whole`: the tokens of each expert are written too. */
+/* metrics_file.c: the file of metrics. If the file is NULL, no metrics are written. */
+char *metrics_file_path(const char *output, const char *name); /* returns a malloc'ed path; NULL if `name` is NULL */
+FILE *metrics_file_open(char *path, int64_t step);             /* returns NULL if `path` is NULL */
+/* `valid` is the result of the validation after this step; its loss is NaN if there was no validation. `pairs` is true
+ * in preference training. `load` is the load of the experts in this step. If `whole` is true, the tokens of each expert
+ * are written too. */
 void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs,
                         const cs_expert_load *load, bool whole);
 
@@ -70,40 +73,42 @@ void sample_text_print(cs_engine *engine, const cs_config *config);
 /* time_budget.c: cspeed.fit_seconds. The budget covers optimizer steps, validation and saves, in all attempts of a run,
  * but not the start of a process and the work after the last step. */
 typedef struct {
-    double seconds; /* the budget; 0: none */
-    double spent;   /* seconds used, earlier attempts included */
-    double step;    /* recent mean of the seconds of a step, without pauses */
+    double seconds; /* the budget in seconds; 0 if there is none */
+    double spent;   /* seconds of the budget that are used, earlier attempts included */
+    double step;    /* recent mean of the seconds of a step, without validation and saves */
     double pauses;  /* seconds of this attempt in which validation or a save stopped the training */
-    int64_t steps;  /* steps of this attempt */
+    int64_t steps;  /* number of steps of this attempt */
 } time_budget;
-void time_budget_step(time_budget *budget, double seconds);  /* call after each step */
-void time_budget_pause(time_budget *budget, double seconds); /* call after each validation and save */
-/* Returns true if the number of steps is to be fitted after step `done` of `total`. `fitted` says whether `total` is
- * the result of an earlier fit. */
+void time_budget_step(time_budget *budget, double seconds); /* adds the seconds of a step; call it after each step */
+/* adds the seconds of a validation or a save; call it after each validation and save */
+void time_budget_pause(time_budget *budget, double seconds);
+/* Returns true if the number of steps should be computed again after step `done` of `total`. `fitted` is true if
+ * `total` is the result of an earlier time_budget_fit. */
 bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval);
 /* Returns the number of steps that fits into the budget: at least `done` and at most `max`. Returns `total` if the
- * difference would be small. */
+ * result would differ little from `total`. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max);
 
 /* session.c: one training run */
 typedef struct {
     cs_engine *engine;
     cs_config *config;
-    cs_data *train, *valid; /* valid NULL: no validation */
+    cs_data *train, *valid; /* valid is NULL if there is no validation */
     command_line options;
     FILE *metrics;
     char *metrics_path;
     progress progress;
     char *output;
-    const char *source;       /* the folder of the checkpoint from which this run resumed; NULL: none */
-    const char *exported;     /* the Hugging Face folder to write at the end; NULL: none */
-    int64_t steps, max_steps; /* steps: of this training, after a fit; max_steps: as configured */
-    int64_t first;            /* the number of steps that were done before this run */
-    bool fitted;              /* the number of steps is derived from the speed of this machine */
+    const char *source;   /* the folder of the checkpoint from which this run resumed; NULL if it did not resume */
+    const char *exported; /* the Hugging Face folder to write at the end; NULL if there is none */
+    /* steps: the number of steps of this training, as it is fitted to the time budget; max_steps: as configured */
+    int64_t steps, max_steps;
+    int64_t first; /* the number of steps that were done before this run began */
+    bool fitted;   /* the number of steps follows from the time budget and the speed of this machine */
     time_budget budget;
-    int64_t saved; /* the last step whose checkpoint was reported; -1: none */
+    int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;
-    double marked; /* the time, as ce_clock_seconds() gives it, up to which the budget has counted */
+    double marked; /* time, as from ce_clock_seconds(), at which seconds were last added to `budget` */
 } session;
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
@@ -112,7 +117,8 @@ void session_close(session *run);
 /* mode_costs.c: prints what cspeed.mode "ps" or "dp" has cost; collective */
 void mode_costs_print(cs_engine *engine);
 
-/* ending.c: prints where the run is and what can be done with it; on a terminal it also draws the loss. */
+/* ending.c: prints where the files of the run are and with which commands they can be used. On a terminal it also draws
+ * the curve of the loss. */
 void ending_print(const session *run);
 
 #endif

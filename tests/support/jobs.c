@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -139,6 +140,7 @@ static job launch(const char *name, int terminal, const char *const *arguments)
     snprintf(here.name, sizeof here.name, "%s", name);
     ck_assert_int_ge(here.pid, 0);
     if (here.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves no job behind */
         int out = terminal >= 0 ? terminal : open(out_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         int err = terminal >= 0 ? terminal : open(err_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         dup2(out, 1);

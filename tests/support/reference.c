@@ -79,8 +79,8 @@ double reference_gelu_slope(double x)
 
 float reference_normal(uint64_t key, uint64_t index)
 {
-    ce_rng_block block = cs_rng_philox(key, index / 4); /* a block has four words: two pairs, each of which gives two
-                                                         * numbers */
+    /* The four words of a block are two pairs. Each pair gives two normal numbers. */
+    ce_rng_block block = cs_rng_philox(key, index / 4);
     int pair = (int)(index % 4 / 2);
     double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
     double first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ static pid_t start(const char *command)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves no command behind */
         if (!freopen("out.txt", "w", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
             _exit(99);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);

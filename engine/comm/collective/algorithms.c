@@ -9,14 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 typedef void (*reducer)(cs_comm *, const ce_members *, void *data, int64_t count, cs_dtype, cs_reduce_op);
 typedef void (*scatterer)(cs_comm *, const ce_members *, void *out, const void *in, const ce_parts *, cs_dtype,
                           cs_reduce_op);
 typedef void (*gatherer)(cs_comm *, const ce_members *, void *out, const void *in, const ce_parts *, cs_dtype);
 
-/* An algorithm over messages. The function is in the member of its collective. */
+/* An algorithm of collectives over messages. It has one function for each collective; NULL means that the algorithm
+ * does not exist for that collective. */
 typedef struct {
     const char *name;
     reducer all_reduce;
@@ -24,7 +25,7 @@ typedef struct {
     gatherer all_gather;
 } algorithm;
 
-/* Row 0 stands for the transport's own choice. A row whose function is NULL is no algorithm of that collective. */
+/* The table of algorithms. Row 0 stands for the transport's own choice. */
 static const algorithm algorithms[] = {
     { .name = "auto" },
     { "whole", ce_whole_all_reduce, NULL, NULL },
@@ -35,8 +36,8 @@ static const algorithm algorithms[] = {
 };
 enum { ALGORITHM_COUNT = sizeof algorithms / sizeof *algorithms };
 
-static const char *const collectives[] = { "all_reduce", "reduce_scatter",
-                                           "all_gather" }; /* in the order of ce_chosen */
+/* Names of the collectives, in the order of the constants CE_CHOOSE_... */
+static const char *const collectives[] = { "all_reduce", "reduce_scatter", "all_gather" };
 
 static const struct {
     const char *name;
@@ -62,7 +63,7 @@ static bool has(const algorithm *row, int collective)
            (collective == 2 && row->all_gather);
 }
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* ---- the list ---- */
 
 static cs_status read_algorithm(cs_comm *comm, int collective, const char *value)
 {
@@ -85,7 +86,7 @@ static cs_status read_algorithm(cs_comm *comm, int collective, const char *value
                    collectives[collective], value, names);
 }
 
-/* `word` is TRANSPORT.SIZE, and `size` the part behind the dot. */
+/* Reads one size of the list. `word` is TRANSPORT.SIZE, and `size` points to the name after the dot. */
 static cs_status read_size(cs_comm *comm, const char *word, const char *size, const char *value)
 {
     const ce_transport *transport = ce_comm_named(word, (size_t)(size - word) - 1);
@@ -133,7 +134,7 @@ cs_status ce_algorithms_read(cs_comm *comm, const char *list)
 {
     cs_status status = CS_OK;
     memset(&comm->wish, 0, sizeof comm->wish);
-    memset(&comm->wish.sizes, 0xff, sizeof comm->wish.sizes); /* CE_SIZE_UNCHANGED */
+    memset(&comm->wish.sizes, 0xff, sizeof comm->wish.sizes); /* sets every size to CE_SIZE_UNCHANGED */
     comm->sizes = comm->transport->sizes;
     comm->settings.algorithms = NULL;
     if (!list || !list[0])
@@ -149,7 +150,7 @@ cs_status ce_algorithms_read(cs_comm *comm, const char *list)
     return status;
 }
 
-/* ---- agreement -------------------------------------------------------------------------------- */
+/* ---- agreement ---- */
 
 static const char *name_of(int chosen)
 {
@@ -173,7 +174,7 @@ static cs_status report(const cs_comm *comm, int other, const ce_wish *first, co
     return ce_fail(CS_DISAGREE, "comm_algorithms: rank %d and rank %d give different lists", zero, name);
 }
 
-/* Every rank compares the same data, so all ranks fail with the same message. */
+/* Compares the values of all ranks. Every rank compares the same data, so all ranks fail with the same message. */
 static cs_status compare(cs_comm *comm)
 {
     int size = comm->world.size, other = 1;
@@ -199,7 +200,8 @@ cs_status ce_algorithms_apply(cs_comm *comm)
             *size_at(&comm->sizes, i) = *size_at(&comm->wish.sizes, i);
     for (int i = 0; i < CE_CHOICE_COUNT; i++) {
         bool hierarchical = comm->transport->hierarchical && comm->transport->hierarchical(comm);
-        if (comm->wish.chosen[i] == CE_HIERARCHICAL && !hierarchical && !comm->names) /* a group has names */
+        /* Only the comm of a group has `names`. */
+        if (comm->wish.chosen[i] == CE_HIERARCHICAL && !hierarchical && !comm->names)
             return ce_fail(CS_BAD_CONFIG,
                            "comm_algorithms: %s=hierarchical: the transport %s does not have it here; it needs tcp "
                            "among hosts whose numbers of ranks are equal and a power of two",
@@ -209,7 +211,7 @@ cs_status ce_algorithms_apply(cs_comm *comm)
     return CS_OK;
 }
 
-/* ---- the calls -------------------------------------------------------------------------------- */
+/* ---- the calls ---- */
 
 static const algorithm *chosen(cs_comm *comm, int collective)
 {

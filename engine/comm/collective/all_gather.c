@@ -1,8 +1,8 @@
-/* all_gather.c - gives every rank the parts of all ranks.
+/* all_gather.c - gives every rank the parts of all ranks. The algorithms are:
  *
- *     direct    1 step, (n - 1) / n of the vector sent by each rank: each rank sends its part to all others, directly
- *               from the caller's buffer into theirs.
- *     ring, doubling   in ring.c and halving.c. */
+ *     direct    It takes 1 step; each rank sends (n - 1) / n of the vector. Each rank sends its part to all others,
+ *               directly from the caller's buffer into theirs.
+ *     ring, doubling   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 

@@ -1,17 +1,17 @@
-/* all_reduce.c - replaces a vector on every rank by its sum over ranks.
+/* all_reduce.c - replaces a vector on every rank by its sum over ranks. The algorithms are:
  *
- *     whole     1 step for each piece, (n - 1) vectors sent by each rank: the whole vector goes to all ranks, and each
- *               sums it. For vectors of at most ce_sizes.all_reduce_whole bytes.
- *     direct    2 steps for each piece, 2 (n - 1) / n of the vector sent by each rank (a ring sends as much, in
- *               2 (n - 1) steps): each rank sends to every other rank the part of that other rank, sums its own part in
- *               the order of the tree, and sends the sum to all. While the sum of one piece is distributed, the next
- *               piece is collected.
- *     ring, halving   in ring.c and halving.c. */
+ *     whole     It takes 1 step for each piece; each rank sends n - 1 vectors. The whole vector goes to all ranks, and
+ *               each rank computes the sum. It is for vectors of at most ce_sizes.all_reduce_whole bytes.
+ *     direct    It takes 2 steps for each piece; each rank sends 2 (n - 1) / n of the vector. A ring sends as much, in
+ *               2 (n - 1) steps. Each rank sends to every other rank the part of that other rank, sums its own part
+ *               in the order of the summation tree, and sends the sum to all. While the sum of one piece is
+ *               distributed, the next piece is collected.
+ *     ring, halving   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"
 
-enum { PART_STEP = 64 }; /* elements, so that parts begin at cache lines */
+enum { PART_STEP = 64 }; /* A part is a multiple of this number of elements, so that parts begin at cache lines. */
 
 static int64_t min(int64_t a, int64_t b)
 {
@@ -43,7 +43,7 @@ void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int
     } while (at < count);
 }
 
-/* The elements of piece `index` of a member's part of a vector. */
+/* Returns the elements of piece `index` of a member's part of a vector. */
 static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
     int64_t from = member * part + index * piece;
@@ -60,7 +60,8 @@ void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, 
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = (part + piece - 1) / piece;
     for (int64_t step = 0; step <= steps; step++) {
         ce_range own_piece = piece_of(count, part, piece, among->own_index, step);
-        ce_range sum = piece_of(count, part, piece, among->own_index, step - 1); /* complete since the previous step */
+        /* `sum` is the range of elements whose sum the previous step has completed */
+        ce_range sum = piece_of(count, part, piece, among->own_index, step - 1);
         for (int i = 0; i < among->count; i++) {
             ce_range its = piece_of(count, part, piece, i, step), its_sum = piece_of(count, part, piece, i, step - 1);
             if (i == among->own_index)

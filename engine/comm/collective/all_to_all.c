@@ -1,6 +1,6 @@
-/* all_to_all.c - each rank sends to every rank one part of its own vector.
+/* all_to_all.c - each rank sends to every rank one part of its own vector. The algorithm is:
  *
- *     direct    1 step, (n - 1) / n of the vector sent by each rank, directly between the callers' buffers. */
+ *     direct    It takes 1 step; each rank sends (n - 1) / n of the vector, directly between the callers' buffers. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 

@@ -1,6 +1,6 @@
-/* barrier.c - returns when all ranks have called it.
+/* barrier.c - returns when all ranks have called it. The algorithm is:
  *
- *     direct    1 step, n - 1 empty messages sent by each rank. */
+ *     direct    It takes 1 step; each rank sends n - 1 empty messages. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 

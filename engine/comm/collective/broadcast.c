@@ -1,9 +1,9 @@
-/* broadcast.c - gives every rank the data of one rank.
+/* broadcast.c - gives every rank the data of one rank. The algorithms are:
  *
- *     whole     1 step, n - 1 vectors sent by the root: the root sends to all others. For vectors of at most
- *               ce_sizes.broadcast_whole bytes, and for two ranks.
- *     divided   2 steps, 2 (n - 1) / n of the vector sent by the root and (n - 2) / n by each other rank: the root
- *               sends a part to each rank, and each rank sends its part to all that lack it. */
+ *     whole     It takes 1 step; the root sends n - 1 vectors: the whole vector to each other rank. It is for vectors
+ *               of at most ce_sizes.broadcast_whole bytes, and for two ranks.
+ *     divided   It takes 2 steps; the root sends 2 (n - 1) / n of the vector, and each other rank (n - 2) / n. The root
+ *               sends a part to each rank, and each rank sends its part to all ranks that lack it. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"

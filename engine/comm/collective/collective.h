@@ -1,10 +1,10 @@
-/* collective.h - the collectives over messages. Each has a file of its own, whose head names its algorithms with their
- * steps and bytes: n is the number of ranks that take part, and "vector" means the bytes of the longest buffer of the
- * call.
+/* collective.h - the collectives over messages. Each collective has a file of its own. The head of that file describes
+ * the algorithms with their steps and bytes: n is the number of ranks that take part, and "vector" means the bytes of
+ * the longest buffer of the call. A piece is as much of the vector as fits into the staging buffer at a time.
  *
- * The functions ce_among_... are the collectives of comm.h among some ranks of a comm; `root` and the numbers of parts
- * are indices of members. The functions ce_messages_... are collectives among all ranks, with the signatures of
- * ce_transport. */
+ * The functions ce_among_... are the collectives of comm.h among some ranks of a comm, the members; `root` and the
+ * numbers of parts are indices of members. The functions ce_messages_... are collectives among all ranks, with the
+ * signatures of ce_transport. */
 #ifndef CS_COMM_COLLECTIVE_COLLECTIVE_H
 #define CS_COMM_COLLECTIVE_COLLECTIVE_H
 
@@ -19,7 +19,7 @@ void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, cons
 void ce_among_broadcast(cs_comm *comm, const ce_members *among, void *data, size_t bytes, int root);
 void ce_among_barrier(cs_comm *comm, const ce_members *among);
 
-/* The algorithms that a name chooses (algorithms.h). */
+/* The algorithms that a user can choose by name (algorithms.h). */
 void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op);
 void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,

@@ -1,4 +1,4 @@
-/* exchange.c - messages that are under way together, the slots that hold operands of sums, and parts of vectors. */
+/* exchange.c - groups of messages that move at the same time, the slots for operands of sums, and parts of vectors. */
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
 #include "base/must.h"
@@ -14,7 +14,8 @@ cs_status ce_exchange_open(cs_comm *comm)
     comm->all = (ce_members){ comm->world.size, comm->world.rank, calloc(size, sizeof *comm->all.ranks) };
     comm->messages = calloc(MESSAGES_PER_RANK * size, sizeof *comm->messages);
     comm->inputs = calloc(size, sizeof *comm->inputs);
-    comm->staging = malloc(CS_COMM_STAGING); /* pages that are never written cost no memory */
+    /* Unused parts of the staging buffer cost nothing, because pages that are never written cost no memory. */
+    comm->staging = malloc(CS_COMM_STAGING);
     if (!comm->all.ranks || !comm->messages || !comm->inputs || !comm->staging)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     for (int i = 0; i < comm->world.size; i++)

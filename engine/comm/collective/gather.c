@@ -1,6 +1,6 @@
-/* gather.c - gives one rank the parts of all ranks.
+/* gather.c - gives one rank the parts of all ranks. The algorithm is:
  *
- *     direct    1 step, one part sent by each rank but the root, directly between the callers' buffers. */
+ *     direct    It takes 1 step; each rank but the root sends one part, directly between the callers' buffers. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 

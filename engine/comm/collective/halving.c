@@ -1,19 +1,25 @@
-/* halving.c - collectives by recursive halving and doubling: in each step a rank exchanges with one other, whose
- * distance doubles from step to step, half of what it still has to reduce, or all that it has gathered.
+/* halving.c - collectives by recursive halving and doubling. In each step a rank exchanges data with one other rank,
+ * and the distance to that rank doubles from step to step. In a reduction it exchanges half of what it still has to
+ * reduce, in an all_gather all that it has gathered.
  *
- *     all_reduce       2 log2 n steps for each piece, 2 (n - 1) / n of the vector sent by each rank
- *     reduce_scatter   log2 n steps for each piece, (n - 1) / n of the vector sent by each rank, after a copy
- *     all_gather       log2 n steps ("doubling"), (n - 1) / n of the vector sent by each rank
+ *     all_reduce       2 log2 n steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
+ *     reduce_scatter   log2 n steps for each piece of the vector; each rank sends (n - 1) / n of the
+ *                      vector, after a copy of the vector
+ *     all_gather       log2 n steps ("doubling"); each rank sends (n - 1) / n of the vector
  *
- * The sums follow the fixed tree, because a rank first adds with its neighbour, then their pair with the next pair, and
- * so on; the bits of fp32 and integers are those of the other algorithms. Sums of 16-bit floats are rounded in each
- * step, so their bits are not; they depend only on the number of ranks and on the lengths.
+ * The sums follow the fixed summation tree, because a rank first adds with its neighbour, then this pair with the next
+ * pair, and so on. So sums of fp32 and of integers have the same bits as with the other algorithms. Sums of 16-bit
+ * floats are rounded in each step and therefore have other bits, which depend only on the number of ranks and on the
+ * lengths.
  *
  * If n is no power of two, a reduction divides the ranks into blocks whose sizes are descending powers of two, as the
- * tree does (7 is 4 + 2 + 1). Each block halves. Then each block, beginning with the last, sends its sums to the block
- * before it, and in an all_reduce gets the result back: 2 more steps for each further block, and at most 1 more vector
- * sent. In an all_gather, and for the results of a reduce_scatter, the ranks behind the greatest power of two leave
- * their work to a rank before it. */
+ * tree does (7 is 4 + 2 + 1). Each block reduces by halving. Then each block, beginning with the last, sends its sums
+ * to the block before it, and in an all_reduce gets the result back: 2 more steps for each further block, and at most 1
+ * more vector sent.
+ *
+ * An all_gather runs among the first m ranks, where m is the greatest power of two that is at most n. A rank r >= m
+ * sends its part to rank r - m before the steps, and receives all parts from that rank after them. In a reduce_scatter,
+ * rank r receives its result from rank r - m. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
@@ -21,19 +27,20 @@
 
 #include <string.h>
 
-enum { UNIT_STEP = 16 }; /* elements, so that leaves begin at cache lines */
+/* In an all_reduce a unit is a multiple of this number of elements, so that leaves begin at cache lines. */
+enum { UNIT_STEP = 16 };
 
-/* A reduction in place of one vector. The vector is divided into as many leaves as the first block has ranks, and each
- * rank of that block ends with one leaf. */
+/* A reduction in place of one vector. The vector is divided into leaves, as many as the first block has ranks, and each
+ * rank of that block ends with the result of one leaf. A leaf has one or two units; all units have the same length. */
 typedef struct {
     cs_comm *comm;
     const ce_members *among;
     cs_dtype dtype;
-    cs_reduce_op op; /* of a step: an average is a sum here */
+    cs_reduce_op op; /* the operation of a step, which is a sum if the result is an average */
     char *data, *incoming;
-    int64_t count, unit; /* elements; a unit is the length of a part */
-    int leaves, paired;  /* paired: the members 0 .. paired - 1 have two units in their leaf, the others one */
-    int first, size;     /* this rank's block: the first member, and their number, a power of two */
+    int64_t count, unit; /* number of elements in the vector, and in a unit */
+    int leaves, paired; /* number of leaves; the leaves of the members 0 .. paired - 1 have two units, the others one */
+    int first, size;    /* this rank's block: its first member, and its number of members, a power of two */
 } request;
 
 static int block_size(int members)
@@ -44,7 +51,8 @@ static int block_size(int members)
     return size;
 }
 
-/* The number of units before a leaf. Leaf i belongs to the member whose number has the bits of i in reverse order. */
+/* Returns the number of units before a leaf. Leaf i belongs to the member whose number has the bits of i in reverse
+ * order. */
 static int64_t units_before(const request *r, int leaf)
 {
     int64_t units = leaf;
@@ -57,21 +65,22 @@ static int64_t units_before(const request *r, int leaf)
     return units;
 }
 
-/* The elements from one leaf to another. */
+/* Returns the range of elements that a range of leaves has. */
 static ce_range elements(const request *r, ce_range leaves)
 {
     int64_t from = units_before(r, (int)leaves.from) * r->unit, to = units_before(r, (int)leaves.to) * r->unit;
     return ce_range_overlap((ce_range){ 0, r->count }, (ce_range){ from, to });
 }
 
-/* The half of some leaves that a member keeps in step `bit` of its block, or gives away. */
+/* Divides a range of leaves into two halves. Returns the half that a member keeps in step `bit` of its block or, if
+ * `keeps` is false, the half that it sends away. */
 static ce_range half(ce_range leaves, int member, int bit, bool keeps)
 {
     int64_t middle = (leaves.from + leaves.to) / 2;
     return ((member & bit) != 0) == keeps ? (ce_range){ middle, leaves.to } : (ce_range){ leaves.from, middle };
 }
 
-/* The leaves that a member of a block has left when all steps below `bit` are done. */
+/* Returns the leaves that a member of a block still reduces when all steps below `bit` are done. */
 static ce_range leaves_of(const request *r, int member, int bit)
 {
     ce_range leaves = { 0, r->leaves };
@@ -90,7 +99,8 @@ static size_t bytes_of(const request *r, ce_range range)
     return (size_t)ce_range_length(range) * cs_dtype_bytes(r->dtype);
 }
 
-/* Adds `incoming` to the elements of a range. `follows`: the incoming sum is that of later ranks in the tree. */
+/* Adds `incoming` to the elements of a range. `follows` is true if the incoming sum comes from later ranks in the order
+ * of the summation tree. */
 static void add(const request *r, ce_range range, bool follows)
 {
     char *own_data = place(r, range);
@@ -108,8 +118,9 @@ static void receive_range(const request *r, int member, ce_range range, bool to_
     ce_exchange_receive(r->comm, r->among->ranks[member], to_add ? r->incoming : place(r, range), bytes_of(r, range));
 }
 
-/* Between this rank's block and the next one: the sums of the next block are added to those of this block (`adds`), or
- * the results go the other way. The next block is smaller, so each of its ranks has what several ranks here have. */
+/* Exchanges data between this rank's block and the next block. If `adds` is true, the sums of the next block are
+ * received and added to the sums of this block; otherwise the results are sent to the next block. The next block is
+ * smaller, so each of its ranks has the elements of several ranks of this block. */
 static void meet_next(const request *r, bool adds)
 {
     int next = r->first + r->size, rest = r->among->count - next, size = rest > 0 ? block_size(rest) : 0;
@@ -139,7 +150,7 @@ static void meet_previous(const request *r, int previous, bool adds)
     ce_exchange_run(r->comm);
 }
 
-/* Reduces the vector: each rank of the first block ends with the result of one leaf, its own. */
+/* Reduces the vector. At the end each rank of the first block has the result of its own leaf. */
 static void reduce(const request *r, int previous)
 {
     int own_number = r->among->own_index - r->first;
@@ -156,7 +167,7 @@ static void reduce(const request *r, int previous)
         meet_previous(r, previous, true);
 }
 
-/* Gives all ranks the results of all leaves. */
+/* Distributes the results of all leaves to all ranks. */
 static void gather(const request *r, int previous)
 {
     int own_number = r->among->own_index - r->first;
@@ -172,7 +183,7 @@ static void gather(const request *r, int previous)
     }
 }
 
-/* Finds this rank's block, and returns the first member of the block before it. */
+/* Finds this rank's block, and returns the first member of the previous block. */
 static int find_block(request *r)
 {
     int previous = 0;
@@ -207,8 +218,8 @@ void ce_halving_all_reduce(cs_comm *comm, const ce_members *among, void *data, i
     } while (at < count);
 }
 
-/* Copies piece `index` of every part to where its member's leaf is. Returns where this rank's part is in the buffer of
- * the rank that has its leaf. */
+/* Copies piece `index` of every part into the leaf of the member that reduces it. Returns the position of this rank's
+ * part in the vector, in elements. */
 static int64_t pack(const request *r, const char *in, const ce_parts *parts, int64_t index)
 {
     size_t element = cs_dtype_bytes(r->dtype);
@@ -260,7 +271,7 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
     } while (++index * r.unit < most);
 }
 
-/* The parts of the members from `from` to `to`, which are adjacent in `out`. */
+/* Sends or receives the parts of the members in the range `members`, which are adjacent in `out`. */
 static void exchange_parts(cs_comm *comm, int peer, char *out, const ce_parts *parts, size_t element, ce_range members,
                            bool incoming)
 {

@@ -1,10 +1,10 @@
-/* reduce.c - gives one rank the sum over ranks.
+/* reduce.c - gives one rank the sum over ranks. The algorithms are:
  *
- *     whole     1 step for each piece, one vector sent by each rank but the root; the root sums in the order of the
- *               tree. For vectors of at most ce_sizes.reduce_whole bytes.
- *     divided   2 steps for each piece, less than 1 vector sent by each rank: each rank sums its part of the piece, as
- *               in a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the vector
- *               instead of n - 1 vectors. */
+ *     whole     It takes 1 step for each piece; each rank but the root sends one vector. The root computes the sum in
+ *               the order of the summation tree. It is for vectors of at most ce_sizes.reduce_whole bytes.
+ *     divided   It takes 2 steps for each piece; each rank sends less than 1 vector. Each rank sums its part of the
+ *               piece, as in a direct all_reduce, and sends the sum to the root. The root receives 2 (n - 1) / n of the
+ *               vector instead of n - 1 vectors. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"
@@ -31,7 +31,8 @@ static void whole_piece(const request *r, char *data, int64_t count)
         ce_exchange_reduce_slots(comm, &comm->all, data, data, count, r->dtype, r->op);
 }
 
-/* This rank's sum of its part is written into this rank's slot or, on the root, into `data`. */
+/* Reduces one piece by the algorithm "divided". Each rank writes the sum of its part of the piece into its own slot or,
+ * on the root, into `data`. */
 static void divided_piece(const request *r, char *data, int64_t count)
 {
     cs_comm *comm = r->comm;

@@ -1,8 +1,8 @@
-/* reduce_scatter.c - gives each rank its part of a sum over ranks.
+/* reduce_scatter.c - gives each rank its part of a sum over ranks. The algorithms are:
  *
- *     direct    1 step for each piece, (n - 1) / n of the vector sent by each rank: each rank sends to every other
- *               rank the part of that other rank, and sums its own part in the order of the tree.
- *     ring, halving   in ring.c and halving.c. */
+ *     direct    It takes 1 step for each piece; each rank sends (n - 1) / n of the vector. Each rank sends to every
+ *               other rank the part of that other rank, and sums its own part in the order of the summation tree.
+ *     ring, halving   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -12,7 +12,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
     size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = ce_parts_longest(parts, among->count),
             step = 0;
-    do { /* in the first step all ranks send messages, even empty ones, so that all compare their calls */
+    do { /* in the first step all ranks send messages, even empty ones, so that all ranks compare their calls */
         int64_t own_count = ce_parts_piece(parts, among->own_index, piece, step);
         size_t at = (size_t)(step * piece) * element;
         for (int i = 0; i < among->count; i++) {

@@ -2,8 +2,8 @@
  * order, eight floats at a time.
  *
  * The macro KERNEL makes a kernel from a vector type and four macros, which load, store, combine and finish a vector.
- * On x86-64 each kernel is compiled twice: for any CPU, and for CPUs with AVX2. The last vector, which may be shorter,
- * is padded and uses the same instructions. */
+ * On x86-64 each kernel is compiled twice: for any CPU, and for CPUs with AVX2. The last vector may be shorter; it is
+ * padded and computed with the same instructions. */
 #include "comm/collective/reduction.h"
 
 #include "base/half.h"
@@ -30,7 +30,8 @@ enum { STACK_DEPTH = 32 }; /* log2 of the maximum number of ranks, plus 1 */
 #define HAS_AVX2 false
 #endif
 
-/* Vectors are passed by pointer; by value, the calling convention would depend on the instruction set. */
+/* Vectors are passed by pointer. If they were passed by value, the calling convention would depend on the instruction
+ * set. */
 INLINE void pick(u32 *value, const i32 *mask, const u32 *yes, const u32 *no)
 {
     *value = ((u32)*mask & *yes) | (~(u32)*mask & *no);
@@ -61,7 +62,7 @@ INLINE void load_f16(f32 *value, const void *from)
     u32 wide = __builtin_convertvector(half, u32);
     u32 rest = wide & 0x7fff;
     u32 normal = (rest << 13) + 0x38000000;
-    u32 endless = 0x7f800000 | (rest & 0x3ff) << 13; /* infinity or NaN */
+    u32 endless = 0x7f800000 | (rest & 0x3ff) << 13; /* the fp32 form of an infinity or a NaN */
     u32 small = (u32)(__builtin_convertvector((i32)rest, f32) * 0x1p-24f);
     i32 is_endless = (i32)(rest >= 0x7c00), is_small = (i32)(rest < 0x400);
     pick(&normal, &is_endless, &endless, &normal);
@@ -74,7 +75,8 @@ INLINE void store_f16(void *to, const f32 *value)
     u32 bits = (u32)*value;
     u32 rest = bits & 0x7fffffff;
     u32 result = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
-    u32 small = (u32)((f32)rest + 0.5f) - 0x3f000000; /* leaves the rounded multiple of 2^-24 in the low bits */
+    /* The addition leaves the rounded multiple of 2^-24 in the low bits. */
+    u32 small = (u32)((f32)rest + 0.5f) - 0x3f000000;
     u32 endless = rest * 0 + 0x7c00, quiet = rest * 0 + 0x7e00;
     i32 is_small = (i32)(rest < 0x38800000), is_endless = (i32)(rest >= 0x477ff000), is_nan = (i32)(rest > 0x7f800000);
     pick(&result, &is_small, &small, &result);
@@ -93,11 +95,11 @@ INLINE void store_f16(void *to, const f32 *value)
     ((sum) = (__typeof__(sum))(((mask) & (__typeof__(mask))(a)) | (~(mask) & (__typeof__(mask))(b))))
 #define LEAST(sum, a, b) CHOOSE(sum, a, b, ((a) < (b)))
 #define MOST(sum, a, b) CHOOSE(sum, a, b, ((a) > (b)))
-/* The second test chooses `a` if it is NaN. If `b` is NaN, comparisons are false, so `b` is chosen. */
+/* The test (a != a) chooses `a` if it is NaN. If `b` is NaN, all comparisons are false, so `b` is chosen. */
 #define FLOAT_LEAST(sum, a, b) CHOOSE(sum, a, b, (((a) < (b)) | ((a) != (a))))
 #define FLOAT_MOST(sum, a, b) CHOOSE(sum, a, b, (((a) > (b)) | ((a) != (a))))
 
-/* The last operation on the result of all ranks: LEAVE, or a division by the number of ranks. */
+/* The last operation on the result of all ranks: LEAVE changes nothing, DIVIDE divides by the number of ranks. */
 #define LEAVE(value, ranks) (void)(ranks)
 #define DIVIDE(value, ranks) (*(value) = *(value) / (float)(ranks))
 #define DIVIDE_U8(value, ranks)                                                                                        \
@@ -108,7 +110,8 @@ INLINE void store_f16(void *to, const f32 *value)
 #define DIVIDE_I32(value, ranks) (*(value) = (u32)((i32) * (value) / (int32_t)(ranks)))
 #define DIVIDE_I64(value, ranks) (*(value) = (u64)((i64) * (value) / (int64_t)(ranks)))
 
-/* fetch: loads a vector of which only `bytes` bytes exist. tree: reduces one vector of each rank. body: the loop. */
+/* In a kernel, NAME_fetch loads a vector of which only `bytes` bytes exist, NAME_tree reduces one vector of each rank,
+ * and NAME_body is the loop over vectors. */
 #define KERNEL(NAME, VECTOR, BYTES, LOAD, STORE, COMBINE, FINISH)                                                      \
     INLINE void NAME##_fetch(VECTOR *value, const void *from, size_t bytes)                                            \
     {                                                                                                                  \

@@ -9,7 +9,7 @@
 
 #include "cspeed/comm.h"
 
-/* Divides a sum over `ranks` ranks, as CS_AVG does. The quotients of 16-bit floats are rounded. */
+/* Divides a sum over `ranks` ranks by their number, as CS_AVG does. The quotients of 16-bit floats are rounded. */
 void ce_reduce_divide(void *data, int64_t count, cs_dtype dtype, int ranks);
 
 /* Reduces inputs[0 .. ranks - 1] and writes the result to each output. An output may be the same memory as an input,

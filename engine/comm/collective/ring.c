@@ -1,13 +1,13 @@
 /* ring.c - collectives in a ring: each rank sends to the next rank only, and receives from the previous one. A part is
  * one n-th of the vector, and part p belongs to rank p.
  *
- *     all_reduce       2 (n - 1) steps for each piece, 2 (n - 1) / n of the vector sent by each rank
- *     reduce_scatter   n - 1 steps for each piece, (n - 1) / n of the vector sent by each rank
- *     all_gather       n - 1 steps, (n - 1) / n of the vector sent by each rank
+ *     all_reduce       2 (n - 1) steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
+ *     reduce_scatter   n - 1 steps for each piece of the vector; each rank sends (n - 1) / n of the vector
+ *     all_gather       n - 1 steps; each rank sends (n - 1) / n of the vector
  *
- * The sum of part p begins with rank p + 1 and is passed on until it reaches rank p: ((x[p+1] + x[p+2]) + ...) + x[p],
- * and sums of 16-bit floats are rounded at every rank. This order is not that of the fixed tree. It depends only on
- * the number of ranks and on the lengths, so the bits are the same on every rank and in every run with as many
+ * The sum of part p begins with rank p + 1 and is passed on until it reaches rank p: ((x[p+1] + x[p+2]) + ...) + x[p].
+ * Sums of 16-bit floats are rounded at every rank. This order is not that of the fixed summation tree. It depends only
+ * on the number of ranks and on the lengths, so the bits are the same on every rank and in every run with as many
  * ranks. An average is the sum, divided at the end. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
@@ -23,13 +23,13 @@ typedef struct {
     cs_reduce_op op;
 } request;
 
-/* The member `distance` places before this one. */
+/* Returns the index of the member that is `distance` places before this rank in the ring. */
 static int before(const ce_members *among, int distance)
 {
     return (among->own_index - distance % among->count + 2 * among->count) % among->count;
 }
 
-/* One step: sends to the next member, receives from the previous one. */
+/* Makes one step: sends `out` to the next member, and receives `in` from the previous one. */
 static void pass(cs_comm *comm, const ce_members *among, const void *out, size_t out_bytes, void *in, size_t in_bytes)
 {
     ce_exchange_send(comm, among->ranks[(among->own_index + 1) % among->count], out, out_bytes);
@@ -43,15 +43,15 @@ static void add(const request *r, void *out, const void *partial, const void *ow
     ce_reduce((void *[]){ out }, 1, (const void *[]){ partial, own_data }, 2, count, r->dtype, op);
 }
 
-/* The elements of piece number `index` of a part. */
+/* Returns the elements of piece number `index` of a part. */
 static ce_range piece_of(const ce_parts *parts, int member, int64_t piece, int64_t index)
 {
     int64_t count = ce_parts_count(parts, member);
     return ce_range_overlap((ce_range){ 0, count }, (ce_range){ index * piece, (index + 1) * piece });
 }
 
-/* Reduces piece number `index` of every part. The partial result that this rank passes on and the one that it receives
- * are in two slots, which change roles after each step. */
+/* Reduces piece number `index` of every part. One slot has the partial sum that this rank sends, another the one that
+ * it receives; the two slots exchange their roles after each step. */
 static void scatter_piece(const request *r, char *out, const char *in, const ce_parts *parts, int64_t piece,
                           int64_t index)
 {
@@ -87,7 +87,7 @@ void ce_ring_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, c
         ce_reduce_divide(out, own_count, dtype, among->count);
 }
 
-/* Passes the parts of `data` on until every rank has all of them. */
+/* Sends the parts of `data` around the ring until every rank has all parts. */
 static void pass_parts(cs_comm *comm, const ce_members *among, char *data, const ce_parts *parts, size_t element)
 {
     for (int step = 0; step < among->count - 1; step++) {
@@ -107,7 +107,7 @@ void ce_ring_all_gather(cs_comm *comm, const ce_members *among, void *out, const
     pass_parts(comm, among, out, parts, element);
 }
 
-/* Reduces n parts of equal length and passes the results on. The last parts may be shorter or empty. */
+/* Reduces n parts of equal length and sends the results around the ring. The last parts may be shorter or empty. */
 static void all_reduce_piece(const request *r, char *data, int64_t count)
 {
     const ce_members *among = r->among;

@@ -1,6 +1,6 @@
-/* scatter.c - gives each rank its part of the root's vector.
+/* scatter.c - gives each rank its part of the root's vector. The algorithm is:
  *
- *     direct    1 step, (n - 1) / n of the vector sent by the root, directly between the callers' buffers. */
+ *     direct    It takes 1 step; the root sends (n - 1) / n of the vector, directly between the callers' buffers. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 

@@ -1,29 +1,33 @@
 /* nccl.c - collectives on GPU memory with NCCL, queued on the comm stream. Built into the CUDA module.
  *
- * The ranks have found each other through the host's side, by which rank 0 also sends NCCL's unique id to the others.
+ * The ranks have found each other through the host's side of the comm (comm/transport.h), by which rank 0 also sends
+ * NCCL's unique id to the others.
  *
  * The communicator is a blocking one (config.blocking = 1). NCCL makes a blocking call in the caller's own thread,
  * which takes an estimated 10 to 15 microseconds. For each call of a nonblocking communicator NCCL creates a thread,
- * and the caller polls until that thread is done, which takes 60 to 90 microseconds (NCCL 2.28.9, group.cc,
+ * and the caller polls until that thread is done. This takes 60 to 90 microseconds (NCCL 2.28.9, group.cc,
  * ncclGroupEndInternal; measured with a thread that does as much work, not on a GPU). bench_comm prints what a call
- * really costs. The disadvantage of blocking calls: the creation of the communicator, and the first call of each kind,
- * which connects the ranks, return only if all ranks take part. Therefore a second thread, the watchdog (function
- * watch), supervises the caller. The watchdog knows the time until which the call in progress must return, reads NCCL's
- * asynchronous error, and asks the host's side which ranks live. When a rank is lost, or the time is over, the watchdog
- * aborts NCCL and ends this process with an error message.
+ * really costs.
  *
- * Abort. ncclCommAbort sets flags that kernels and blocked calls read, and then frees the communicator. The
- * communicator must not be freed while the caller is inside a blocking call: NCCL waits only for the threads of
- * nonblocking communicators (init.cc, ncclCommEnsureReady). Between ncclGroupStart and ncclGroupEnd the flags are still
- * set at once, but the communicator is freed only by ncclGroupEnd (the same in NCCL 2.27.7, 2.28.9 and 2.30.7). This
- * file never calls ncclGroupEnd: the flags make kernels and calls end, this process ends at once, and the operating
- * system frees the memory, which other ranks of the host may still be reading until then. If a later version of NCCL
- * sets the flags only in ncclGroupEnd, the kernels will end only when the process ends.
+ * Blocking calls have a disadvantage: the creation of the communicator, and the first call of each kind, which connects
+ * the ranks, return only if all ranks take part. Therefore a second thread, the watchdog (function watch), supervises
+ * the caller. The watchdog knows the time until which the call in progress must return, reads NCCL's asynchronous
+ * error, and asks the host's side which ranks live. When a rank is lost, or the time is over, the watchdog aborts NCCL
+ * and ends this process with an error message.
  *
- * The end of a run. ncclCommFinalize and ncclCommDestroy block as well. The watchdog calls them before it ends, so that
+ * How NCCL is aborted: ncclCommAbort sets flags that kernels and blocked calls read, and then frees the communicator.
+ * The communicator must not be freed while the caller is inside a blocking call, but NCCL waits only for the threads of
+ * nonblocking communicators (init.cc, ncclCommEnsureReady). This file therefore calls ncclCommAbort after
+ * ncclGroupStart. Then the flags are still set at once, but only ncclGroupEnd would free the communicator (the same in
+ * NCCL 2.27.7, 2.28.9 and 2.30.7), and this file never calls ncclGroupEnd. The flags make kernels and calls end, this
+ * process ends at once, and the operating system frees the memory, which other ranks of the host may still be reading
+ * until then. If a later version of NCCL sets the flags only in ncclGroupEnd, the kernels will end only when the
+ * process ends.
+ *
+ * How a run ends: ncclCommFinalize and ncclCommDestroy block as well. The watchdog calls them before it ends, so that
  * the thread that closes the comm can wait for them with a time limit.
  *
- * CUDA graphs. NCCL launches a captured call in the thread that captures, like any other call. NCCL cannot finalize a
+ * CUDA graphs: NCCL launches a captured call in the thread that captures, like any other call. NCCL cannot finalize a
  * communicator as long as a graph exists that has captured calls of it, so the graphs are dropped first.
  *
  * Memory blocks of cs_comm_alloc are not registered with NCCL. They come from cudaMalloc, but for the GPUs of one host
@@ -49,16 +53,18 @@ _Static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 7), "abort relies on wha
 enum { DEFAULT_SECONDS = 600, LOOK_MILLISECONDS = 50, LEFT_SECONDS = 60, CLOSE_SECONDS = 10 };
 
 typedef struct {
-    cs_comm *comm;            /* the device side */
-    _Atomic(ncclComm_t) nccl; /* NULL until the ranks are connected */
+    cs_comm *comm;            /* the device side of the comm */
+    _Atomic(ncclComm_t) nccl; /* NCCL's communicator; NULL until the ranks are connected */
     cudaStream_t stream;
-    int number;              /* number of the GPU */
-    double seconds;          /* seconds that a call of NCCL may take on the host */
-    _Atomic double deadline; /* when the call in progress must have returned (ce_clock_seconds); 0: no call */
-    pthread_mutex_t lock;    /* held in every call of NCCL but ncclCommAbort: NCCL allows one thread at a time */
+    int number;     /* number of the GPU */
+    double seconds; /* time limit in seconds of a call of NCCL on the host */
+    /* Time of ce_clock_seconds at which the call in progress must have returned; 0 if there is no call. */
+    _Atomic double deadline;
+    /* Held in every call of NCCL except ncclCommAbort, because NCCL allows one thread at a time. */
+    pthread_mutex_t lock;
     pthread_t watch;
     atomic_bool closing, ending;
-    _Atomic int doing; /* the last collective, by its number for ce_call_name; 0: the ranks are being connected */
+    _Atomic int doing; /* The last collective, as number for ce_call_name; 0 while the ranks are being connected. */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -66,14 +72,14 @@ static void pause_for(int milliseconds)
     nanosleep(&(struct timespec){ milliseconds / 1000, milliseconds % 1000 * 1000000L }, NULL);
 }
 
-/* Returns a rank that has ended, as the host's side knows it, or -1. A world of one rank has no others. */
+/* Returns a rank that has ended, as the host's side knows it, or -1. In a world of one rank it always returns -1. */
 static int missing_rank(const connection *conn, bool *closed)
 {
     cs_comm *host = conn->comm->host;
     return host->transport->missing ? host->transport->missing(host, closed) : -1;
 }
 
-/* ---- ending the process ----------------------------------------------------------------------- */
+/* ---- ending the process ---- */
 
 static const char *doing(connection *conn)
 {
@@ -81,8 +87,8 @@ static const char *doing(connection *conn)
     return last ? ce_call_name(last) : "the connection of the ranks";
 }
 
-/* A thread calls this before it ends the process. It returns only in the first thread that calls it; other threads
- * block here. */
+/* A thread calls this function before it ends the process. The function returns only in the first thread that calls it;
+ * other threads block in it. */
 static void claim_ending(connection *conn)
 {
     while (atomic_exchange(&conn->ending, true))
@@ -97,8 +103,8 @@ static void stop_if_ending(connection *conn)
         claim_ending(conn);
 }
 
-/* Makes kernels and calls that wait for other ranks return, as the head of this file explains. The process must end
- * next, because the results of the kernels are undefined. */
+/* Aborts NCCL: kernels and calls that wait for other ranks return, as the head of this file explains. The process must
+ * end next, because the results of the kernels are undefined. */
 static void abort_nccl(connection *conn)
 {
     ncclComm_t nccl = atomic_load(&conn->nccl);
@@ -108,8 +114,8 @@ static void abort_nccl(connection *conn)
     }
 }
 
-/* Called after claim_ending. Before this rank ends too, it gives the other ranks time to detect which rank was lost
- * first. */
+/* Ends the process because rank `peer` was lost or has left. It is called after claim_ending. It first gives the other
+ * ranks time to detect which rank was lost first. */
 static _Noreturn void lose(connection *conn, int peer, const char *what)
 {
     pause_for(4 * LOOK_MILLISECONDS);
@@ -119,7 +125,8 @@ static _Noreturn void lose(connection *conn, int peer, const char *what)
 }
 
 /* Ends the process because of an error of NCCL. Most such errors are caused by the end of another rank, which the
- * host's side detects a moment later; so for one second this looks for such a rank, to name it. */
+ * host's side detects a moment later. Therefore this function looks for such a rank for one second, to name it in the
+ * message. */
 static _Noreturn void fail(connection *conn, ncclResult_t error)
 {
     bool closed = true;
@@ -137,16 +144,16 @@ static _Noreturn void fail(connection *conn, ncclResult_t error)
              ncclGetErrorString(error), reason);
 }
 
-/* ---- the watch -------------------------------------------------------------------------------- */
+/* ---- the watch ---- */
 
 static bool is_waiting(connection *conn)
 {
     return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
 }
 
-/* A rank that has closed its comm has completed all its collectives. So the collectives of this rank will soon be
- * complete too, unless this rank has called one that the other rank has not. Therefore this waits LEFT_SECONDS before
- * it ends the process. */
+/* Ends the process if another rank has ended. A rank that has closed its comm has completed all its collectives. So the
+ * collectives of this rank will soon be complete too, unless this rank has called one that the other rank has not.
+ * Therefore the function waits LEFT_SECONDS in this case. */
 static void look_for_ranks(connection *conn, double *alone_since)
 {
     bool closed = true;
@@ -160,7 +167,8 @@ static void look_for_ranks(connection *conn, double *alone_since)
     lose(conn, peer, closed ? "has left" : "was lost");
 }
 
-/* Nothing is done while the caller is inside a call of NCCL: there it gets errors itself. */
+/* Looks for an asynchronous error of NCCL. It does nothing while the caller is inside a call of NCCL, which returns
+ * errors itself. */
 static void look_for_errors(connection *conn)
 {
     ncclResult_t state = ncclSuccess;
@@ -204,7 +212,7 @@ static void *watch(void *argument)
     return NULL;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ---- */
 
 static void enter(connection *conn)
 {
@@ -212,8 +220,8 @@ static void enter(connection *conn)
     atomic_store(&conn->deadline, ce_clock_seconds() + conn->seconds);
 }
 
-/* Returns NULL if the call is part of a CUDA graph that is replayed, so it must not be made. `more`, the type or the
- * peer, becomes a part of the call's hash. */
+/* Begins a call of NCCL. Returns NULL if the call is part of a CUDA graph that is being replayed; then the caller must
+ * not make the call. `more` is the data type or the peer, and becomes a part of the hash that identifies the call. */
 static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t count, int more)
 {
     connection *conn = comm->private_data;
@@ -227,7 +235,7 @@ static connection *begin(cs_comm *comm, const void *out, const void *in, int64_t
     return conn;
 }
 
-/* `result`: the result of the NCCL call that was made after enter(). */
+/* Ends a call of NCCL that began with enter(). `result` is what NCCL returned. */
 static void end(connection *conn, ncclResult_t result)
 {
     atomic_store(&conn->deadline, 0);
@@ -294,10 +302,10 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
         end(conn, ncclRecv(data, bytes, ncclUint8, from, conn->nccl, conn->stream));
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
-/* Writes a name of the GPU that no other GPU of any machine has. The name contains the random id of this boot, from the
- * kernel, because GPUs of two machines may have the same address on the bus. */
+/* Writes a name of the GPU that no other GPU of any machine has. GPUs of two machines may have the same address on the
+ * bus, so the name contains the random id that the kernel gives to each boot. */
 static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
 {
     char machine[40] = "", bus[32] = "";
@@ -327,7 +335,7 @@ static cs_status share_id(const connection *conn, ncclUniqueId *id)
     return CS_OK;
 }
 
-/* Connects the ranks. If this fails, end() ends the process, because nothing else works until the ranks are
+/* Connects the ranks. After a failure end() ends the process, because nothing else works until the ranks are
  * connected. */
 static void connect(connection *conn, ncclUniqueId id)
 {
@@ -359,11 +367,11 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     return CS_OK;
 }
 
-/* ---- closing ---------------------------------------------------------------------------------- */
+/* ---- closing ---- */
 
 /* Waits for the comm stream, while the watchdog still detects lost ranks; then ends NCCL and the watchdog. Returns
- * false if NCCL does not end in time; the watchdog is then still inside NCCL. No kernel waits for other ranks at that
- * time, so nothing needs to be aborted. */
+ * false if NCCL does not end in time; the watchdog is then still inside NCCL. No kernel waits for other ranks then, so
+ * nothing needs to be aborted. */
 static bool finish(connection *conn)
 {
     double seconds = conn->seconds < CLOSE_SECONDS ? conn->seconds : CLOSE_SECONDS;

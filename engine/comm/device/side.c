@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank sends to the others about its device. */
+/* What each rank tells the others about its device. */
 typedef struct {
     bool has_nccl;
     char gpu_name[CS_TRANSPORT_GPU_NAME]; /* identifies the GPU among all GPUs of all machines */
@@ -22,7 +22,7 @@ static const ce_transport *nccl_of(cs_device *device)
     return module->nccl && module->nccl->edition == CS_TRANSPORT_EDITION ? module->nccl : NULL;
 }
 
-/* CS_OK: NCCL can connect these ranks. Otherwise cs_error() says why it cannot. */
+/* Returns CS_OK if NCCL can connect these ranks. Otherwise cs_error() says why it cannot. */
 static cs_status check_nccl(const device_info *infos, int size)
 {
     for (int i = 0; i < size; i++)
@@ -36,7 +36,7 @@ static cs_status check_nccl(const device_info *infos, int size)
     return CS_OK;
 }
 
-/* Every rank evaluates the same data, so all ranks make the same decision. */
+/* Decides whether NCCL connects the ranks. Every rank evaluates the same data, so all ranks make the same decision. */
 static cs_status agree_on_nccl(cs_comm *comm, const ce_transport *nccl)
 {
     int size = comm->world.size;
@@ -52,14 +52,15 @@ static cs_status agree_on_nccl(cs_comm *comm, const ce_transport *nccl)
     return status;
 }
 
-/* With "mpi", MPI moves host memory, and GPU memory goes as with "auto". */
+/* Chooses the transport of GPU memory. The kind "mpi" concerns only host memory, so it counts as "auto" here. */
 static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_comm_settings *settings)
 {
     bool any = !settings->kind || strcmp(settings->kind, "auto") == 0 || strcmp(settings->kind, "mpi") == 0;
     const ce_transport *nccl = nccl_of(settings->device);
     *chosen = &ce_comm_device_staging;
     if (any ? comm->world.size == 1 : strcmp(settings->kind, "nccl") != 0)
-        return CS_OK; /* with one rank, "auto" does not use NCCL, but "nccl" does, for tests on one GPU */
+        /* With one rank, the kind "auto" does not use NCCL, but the kind "nccl" does, for tests on one GPU. */
+        return CS_OK;
     cs_status status = agree_on_nccl(comm, nccl);
     if (status == CS_OK)
         *chosen = nccl;

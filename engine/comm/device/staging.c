@@ -1,12 +1,12 @@
-/* staging.c - collectives on GPU memory through pinned host memory, for builds without NCCL and for several
- * ranks that share one GPU, which NCCL does not allow.
+/* staging.c - collectives on GPU memory through pinned host memory, for builds without NCCL and for several ranks that
+ * share one GPU, which NCCL does not allow.
  *
  * A vector is divided into pieces. Each piece is copied into pinned memory, moved or summed there by the host's
  * transport, and copied back. There are two buffers: while the host's transport works on one piece, the next one is
- * copied into the other buffer. The host's transport sums element by element, so wherever the vector is divided, the
- * result has the same bits as in a run on the CPU. The caller waits for all copies except the last one from
- * pinned memory to the device, which may still be queued on the comm stream when the call returns. In a world of one
- * rank the data is copied inside the device. */
+ * copied into the other buffer. The host's transport sums element by element, so the result has the same bits as on the
+ * CPU, wherever the vector is divided. The caller waits for all copies except the last one from pinned memory to the
+ * device, which may still be queued on the comm stream when the call returns. In a world of one rank the data is copied
+ * inside the device. */
 #include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "base/beat.h"
@@ -25,14 +25,14 @@ typedef struct {
 typedef struct {
     char *data;
     int parts;
-    int first; /* the index in a piece of the first of these parts */
+    int first; /* index of this vector's first part among all parts of a piece */
 } vector;
 
-/* One call. in, out: the device memory that this rank reads and writes, respectively; a vector of 0 parts means
- * none. */
+/* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. A vector of 0 parts
+ * means that there is none. */
 typedef struct {
     int what;      /* CS_BEAT_... */
-    int64_t count; /* elements of a part */
+    int64_t count; /* number of elements of a part */
     cs_dtype dtype;
     cs_reduce_op op;
     int peer;
@@ -44,8 +44,8 @@ static size_t bytes_of(const request *r, int64_t count)
     return (size_t)count * cs_dtype_bytes(r->dtype);
 }
 
-/* Copies the elements [at, at + count) of every part of `in` from the device into a piece. put() copies from a piece to
- * `out`. */
+/* Copies the elements [at, at + count) of every part of `in` from the device into a piece. The function put() copies
+ * them from a piece to `out`. */
 static void fetch(const staging_buffers *buffers, const request *r, char *piece, int64_t at, int64_t count)
 {
     for (int i = 0; i < r->in.parts; i++)
@@ -87,8 +87,8 @@ static void run_on_host(cs_comm *comm, const request *r, char *piece, int64_t co
     }
 }
 
-/* The copies of a stream run in order. A buffer may therefore be filled again as soon as the copy back from it is
- * queued, and the host may access a piece after it has waited for the stream. */
+/* Makes one call, piece by piece. The copies of a stream run in order. A buffer may therefore be filled again as soon
+ * as the copy back from it is queued, and the host may access a piece after it has waited for the stream. */
 static void run(cs_comm *comm, const request *r)
 {
     const staging_buffers *buffers = comm->private_data;
@@ -178,7 +178,7 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
 static void close_pair(cs_comm *comm)
 {
     staging_buffers *buffers = comm->private_data;
-    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies still read the buffers */
+    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies may still read the buffers */
     for (int i = 0; buffers && i < 2; i++)
         ce_device_free(comm->device, buffers->pieces[i]);
     free(buffers);

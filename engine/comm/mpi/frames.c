@@ -1,6 +1,7 @@
 /* frames.c - sends and receives frames to and from all ranks at once, and compares the calls of ranks.
  *
- * MPI does not say which rank is lost: when a process dies, mpirun or srun ends the others. */
+ * The code does not look for lost ranks, because MPI does not say which rank is lost: when a process dies, mpirun or
+ * srun ends the others. */
 #include "comm/mpi/frames.h"
 #include "base/clock.h"
 #include "base/must.h"
@@ -9,8 +10,8 @@
 #include <time.h>
 
 enum { PAUSE = 50 * 1000 }; /* nanoseconds */
-#define LOOK_SECONDS 0.1    /* between two looks at the time of the call */
-#define SENDER_SECONDS 1.0  /* between two looks at ranks that do not receive */
+#define LOOK_SECONDS 0.1    /* time between two checks of the call's time limit */
+#define SENDER_SECONDS 1.0  /* time between two checks of the calls of ranks that do not receive */
 
 static void add(ce_mpi_queue *queue, const cs_comm *comm, void *data, size_t bytes)
 {
@@ -28,7 +29,7 @@ void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how)
              ce_call_name(comm->call.what));
 }
 
-/* Ends the process unless rank `from` makes the call that this rank makes. */
+/* Ends the process unless rank `from` makes the same call as this rank. */
 static void check_call(const ce_mpi *mpi, int from, const ce_call *its)
 {
     cs_comm *comm = mpi->comm;
@@ -48,7 +49,7 @@ static void check_head(const ce_mpi *mpi, int from, const ce_mpi_frame *frame)
     CS_ASSERT(frame->head.bytes == frame->bytes);
 }
 
-/* ---- queues ------------------------------------------------------------------------------------ */
+/* ---- queues ---- */
 
 static bool is_complete(const ce_mpi_queue *queue)
 {
@@ -79,7 +80,7 @@ static void begin_frame(const ce_mpi *mpi, int peer, ce_mpi_frame *frame, bool i
     frame->head_request = give(mpi, peer, incoming, &frame->head, sizeof frame->head);
 }
 
-/* Gives MPI what it may have: the head and the first piece of each frame, and the next piece when one is complete. A
+/* Gives to MPI the head and the first piece of each frame, and the next piece when the previous one is complete. A
  * frame begins when all pieces of the frame before it were given, so that the order of messages is the same on both
  * sides. */
 static void give_frames(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool incoming)
@@ -98,8 +99,8 @@ static void give_frames(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool i
     }
 }
 
-/* Returns true if anything moved. A head is looked at before the data behind it, because the data of another call may
- * have another length. */
+/* Advances a queue of frames and returns true if anything moved. A head is checked before the data after it, because
+ * the data of a different call may have a different length. */
 static bool advance(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool incoming)
 {
     bool moved = false;
@@ -123,7 +124,7 @@ static bool advance(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool incom
     return moved;
 }
 
-/* Moves what can be moved without blocking. Returns false when all queues are complete. */
+/* Moves the frames of all queues as far as is possible without blocking. Returns false when all queues are complete. */
 static bool move_all(const ce_mpi *mpi, bool *moved)
 {
     bool waits = false;
@@ -141,10 +142,11 @@ static bool move_all(const ce_mpi *mpi, bool *moved)
     return waits;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
-/* A rank that does not receive what this rank sends may be in another call. If a head of that rank has arrived, it is
- * kept, and compared at the next look: by then a rank that is only ahead has received everything of this call. */
+/* Compares the calls of ranks that do not receive what this rank sends, because such a rank may be in a different call.
+ * A head that has arrived from that rank is stored and compared at the next check. If the rank is only ahead, it has
+ * received everything of this call by then. */
 static void check_senders(const ce_mpi *mpi)
 {
     ce_mpi_lock();
@@ -176,7 +178,7 @@ static void check_time(const ce_mpi *mpi, double now)
             ce_mpi_frames_lose(mpi->comm, i, "did not come within the time of a call");
 }
 
-/* True if the head of a frame has arrived and its data has not: MPI then needs calls to move it. */
+/* Returns true if the head of a frame has arrived but its data has not. MPI then needs calls to move the data. */
 static bool is_arriving(const ce_mpi *mpi)
 {
     for (int i = 0; i < mpi->comm->world.size; i++) {
@@ -211,7 +213,7 @@ static void run(const ce_mpi *mpi)
     }
 }
 
-/* ---- messages ---------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static ce_mpi_queue *queue_of(const ce_mpi *mpi, const ce_message *message)
 {
@@ -219,7 +221,7 @@ static ce_mpi_queue *queue_of(const ce_mpi *mpi, const ce_message *message)
     return message->incoming ? &link->in : &link->out;
 }
 
-/* If the caller does not wait, each queue has one frame at a time: that of the first message that is not done. */
+/* Moves messages without waiting. Each queue has one frame at a time: that of the first message that is not done. */
 static bool move_some(const ce_mpi *mpi, ce_message *messages, int count)
 {
     bool moved;

@@ -1,5 +1,5 @@
 /* library.c - MPI in this process: it is initialized when the first comm is opened, and finalized when the process
- * exits with code 0. After another exit code it is not finalized: then mpirun ends the other ranks. */
+ * exits with code 0. After another exit code MPI is not finalized; mpirun then ends the other ranks. */
 #include "comm/mpi/frames.h"
 #include "base/must.h"
 
@@ -47,7 +47,7 @@ bool ce_mpi_is_done(MPI_Request *request)
     return done;
 }
 
-/* The first line of the library's own description: "Open MPI v4.1.4, ..." */
+/* Writes the name and version of the MPI library, for example "Open MPI v4.1.4". */
 static const char *version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 {
     int length = 0;
@@ -57,10 +57,10 @@ static const char *version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
     return text;
 }
 
-/* ---- the end of the process ---------------------------------------------------------------------- */
+/* ---- the end of the process ---- */
 
-/* Receives the notices of ranks that have closed their comms, until all ranks are here: MPI wants every message
- * received. */
+/* Receives the notices of ranks that have closed their comms, until all ranks have called this function. MPI wants
+ * every message to be received before it is finalized. */
 static void receive_notices(void)
 {
     MPI_Request all = MPI_REQUEST_NULL;
@@ -91,7 +91,7 @@ static void finalize(int code, void *owner)
         MPI_Finalize();
 }
 
-/* ---- opening ------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static cs_status initialize(bool *is_ours)
 {
@@ -110,7 +110,8 @@ static cs_status initialize(bool *is_ours)
     return CS_OK;
 }
 
-/* The variables from which the world was read must say what MPI says. */
+/* Checks that the environment variables, from which the world was read, agree with MPI about the rank and the world
+ * size. */
 static cs_status compare(const cs_comm *comm)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -134,7 +135,7 @@ static cs_status duplicate(void)
         MPI_Comm_set_errhandler(ce_mpi_ranks, MPI_ERRORS_RETURN) != MPI_SUCCESS)
         return ce_fail(CS_NO_PEER, "communication \"mpi\": MPI_COMM_WORLD cannot be duplicated");
     MPI_Comm_get_attr(ce_mpi_ranks, MPI_TAG_UB, &bound, &given);
-    greatest_tag = given ? *bound : 32767; /* what the standard promises */
+    greatest_tag = given ? *bound : 32767; /* the standard guarantees at least 32767 tags */
     return CS_OK;
 }
 

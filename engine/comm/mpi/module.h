@@ -6,10 +6,11 @@
 
 #include "comm/transport.h"
 
-/* The type of the module's only symbol, `ce_module_mpi`. The functions are those of ce_transport. */
+/* The type of the module's only symbol, `ce_module_mpi`. The functions do what the members of ce_transport with the
+ * same names do. */
 typedef struct {
-    size_t edition;      /* CS_TRANSPORT_EDITION of the headers that the module was built with */
-    const char *release; /* CS_VERSION of these headers */
+    size_t edition;      /* CS_TRANSPORT_EDITION of the headers with which the module was built */
+    const char *release; /* CS_VERSION of those headers */
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
     void (*close)(cs_comm *comm);
     bool (*move)(cs_comm *comm, ce_message *messages, int count, bool wait);

@@ -19,10 +19,10 @@ typedef struct {
 
 typedef struct {
     greeting own_greeting, *all; /* all: [size] */
-    MPI_Request *requests;       /* [2 * size]: first those that receive */
+    MPI_Request *requests;       /* two requests for each rank: first all receives, then all sends */
 } meeting;
 
-/* ---- agreement on a tag --------------------------------------------------------------------------- */
+/* ---- agreement on a tag ---- */
 
 static void exchange(const cs_comm *comm, meeting *m)
 {
@@ -61,7 +61,8 @@ static cs_status wait_for_all(const cs_comm *comm, meeting *m, double seconds)
     return CS_OK;
 }
 
-/* A new tag is greater than every tag that one of the ranks has used, so no two open comms of a rank have the same. */
+/* Chooses the comm's tag. It is greater than every tag that one of the ranks has used, so no two open comms of a rank
+ * have the same tag. */
 static cs_status choose_tag(const cs_comm *comm, ce_mpi *mpi, const meeting *m)
 {
     int greatest, *last = ce_mpi_last_tag(&greatest), tag = m->own_greeting.last_tag;
@@ -95,7 +96,8 @@ static cs_status meet(cs_comm *comm, ce_mpi *mpi, double seconds)
     if (!m || !m->all || !m->requests)
         return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", comm->world.size);
     exchange(comm, m);
-    CS_TRY(wait_for_all(comm, m, seconds)); /* what is not received stays allocated, because MPI may still write it */
+    /* After a failure the memory stays allocated, because MPI may still write to it. */
+    CS_TRY(wait_for_all(comm, m, seconds));
     cs_status status = choose_tag(comm, mpi, m);
     free(m->all);
     free(m->requests);
@@ -103,7 +105,7 @@ static cs_status meet(cs_comm *comm, ce_mpi *mpi, double seconds)
     return status;
 }
 
-/* ---- opening, closing --------------------------------------------------------------------------- */
+/* ---- opening, closing ---- */
 
 static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
 {
@@ -119,8 +121,8 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
     return meet(comm, mpi, seconds);
 }
 
-/* Tells the other ranks that this one has left. The request is not waited for, since a rank that also closes receives
- * this notice only at its end. */
+/* Tells rank `to` that this rank has left. Does not wait for the request, because a rank that also closes its comm
+ * receives the notice only at the end of its process. */
 static void send_notice(const ce_mpi *mpi, int to)
 {
     static const ce_mpi_head closed = { .call = { .what = CS_MPI_CLOSED } };

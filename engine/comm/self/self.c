@@ -1,5 +1,5 @@
-/* self.c - the transport of a world with one rank: all collectives are those over messages, and with one rank they send
- * none. */
+/* self.c - the transport of a world with one rank. Its collectives are the collectives over messages, which send no
+ * message if there is one rank. */
 #include "comm/collective/collective.h"
 #include "comm/heap.h"
 

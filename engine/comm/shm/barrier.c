@@ -1,9 +1,9 @@
 /* barrier.c - signals and the barrier in shared memory.
  *
- * Waking a sleeper without a lock follows Dekker's algorithm: the signalling rank writes the value and then reads the
- * number of sleepers; a sleeper increments that number and then reads the value. Both use sequentially consistent
- * order, so at least one of them sees the other's write. Ten times a second a sleeping rank checks whether the other
- * ranks live and make the same call (watch.c). */
+ * Waking a sleeping rank without a lock follows Dekker's algorithm: the signalling rank writes the value and then reads
+ * the number of sleepers; a sleeper increments that number and then reads the value. Both ranks use sequentially
+ * consistent order, so at least one of them sees the other's write. Ten times a second a sleeping rank checks whether
+ * the other ranks live and make the same call (watch.c). */
 #include "comm/shm/shm.h"
 
 #include <limits.h>

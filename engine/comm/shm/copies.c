@@ -1,20 +1,20 @@
 /* copies.c - reduce, scatter, gather and all_to_all among the ranks of one host, in place in shared memory. The other
  * transports make these collectives over messages.
  *
- *     in place   1 step between two barriers: each rank reads its part from the others' memory, or writes it into the
- *                root's. Nothing is staged. Only buffers that another rank reads or writes must be shared.
+ *     in place   It takes 1 step between two barriers: each rank reads its part from the memory of the others, or
+ *                writes it into the root's memory. Nothing is staged. Only buffers that another rank reads or writes
+ *                must be shared.
  *
- * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used.
- * Whether a call is in place follows from the descriptions that all ranks wrote before the first barrier, so all ranks
- * agree. */
+ * If these buffers are not in shared memory, or the vector has at most ce_sizes.messages bytes, messages are used. The
+ * descriptions that all ranks wrote before the first barrier decide whether a call is in place, so all ranks agree. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/collective.h"
 #include "comm/collective/reduction.h"
 #include "base/range.h"
 
-/* Passes the first barrier, and tells the other ranks where the buffer is that they use. Returns true if this buffer is
- * in shared memory on all ranks or, if `root` is not -1, on the root. */
+/* Tells the other ranks where this rank's buffer is, and passes the first barrier. Returns true if the buffer is in
+ * shared memory: on all ranks if `root` is -1, otherwise on the root. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
 {
     call->is = shm->comm->call;
@@ -89,7 +89,8 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
         return;
     }
     for (int i = 0; i < shm->size; i++) {
-        int peer = (shm->rank + i) % shm->size; /* so at any time each rank reads from another one */
+        /* Ranks begin with different peers, so at any time each rank reads from another one. */
+        int peer = (shm->rank + i) % shm->size;
         ce_copy_nontemporal((char *)out + (size_t)peer * bytes, ce_shm_first_of(shm, peer) + (size_t)shm->rank * bytes,
                             bytes);
     }

@@ -37,7 +37,7 @@ void ce_copy_cached(void *to, const void *from, size_t bytes)
 
 static void copy_streaming(void *to, const void *from, size_t bytes)
 {
-    size_t first = -(uintptr_t)to % LINE; /* bytes before the first cache line of the target */
+    size_t first = -(uintptr_t)to % LINE; /* number of bytes before the first cache line of the target */
     size_t lines = (bytes - first) / LINE, end = first + lines * LINE;
     memcpy(to, from, first);
     stream_lines((char *)to + first, (const char *)from + first, lines);

@@ -1,9 +1,9 @@
-/* messages.c - messages between two ranks of one host: one channel for each pair and direction, with two chunks in
- * flight.
+/* messages.c - messages between two ranks of one host. Each pair of ranks has one channel for each direction; a channel
+ * has space for two chunks.
  *
  * An empty message is sent as one empty chunk, so that it is also matched in order. A rank that moves several messages
- * sleeps until any channel of its own changes: a rank that fills or empties a chunk changes the signal `news` of the
- * other rank. */
+ * sleeps until any of its channels changes: a rank that fills or empties a chunk changes the signal `news` of the other
+ * rank. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "base/must.h"
@@ -31,7 +31,7 @@ static bool send_chunk(ce_shm *shm, ce_message *message)
     uint32_t number = shm->sent[message->peer], side = number % 2;
     size_t part = next_bytes(message);
     if (number - atomic_load_explicit(&channel->emptied, memory_order_acquire) == 2)
-        return false; /* the chunk two before this one has not been taken */
+        return false; /* both chunks of the channel are full: the receiver has not taken the older one */
     channel->call[side] = shm->comm->call;
     channel->bytes[side] = message->bytes;
     if (part)
@@ -56,7 +56,7 @@ static bool receive_chunk(ce_shm *shm, ce_message *message)
     return true;
 }
 
-/* True if an earlier message with the same peer and direction is not done. */
+/* Returns true if an earlier message with the same peer and direction is not done. */
 static bool has_earlier(const ce_message *messages, int index)
 {
     for (int i = 0; i < index; i++)
@@ -66,7 +66,8 @@ static bool has_earlier(const ce_message *messages, int index)
     return false;
 }
 
-/* Moves at most one chunk of each message. Returns the index of a message that is not done, or -1. */
+/* Moves at most one chunk of each message. Returns the index of a message that is not done, or -1 if all messages are
+ * done. */
 static int move_once(ce_shm *shm, ce_message *messages, int count, bool *moved)
 {
     int left = -1;

@@ -1,5 +1,5 @@
-/* rendezvous.c - rendezvous of the ranks of one host over a Unix socket: the part of rank 0, and the part of the other
- * ranks. */
+/* rendezvous.c - rendezvous of the ranks of one host over a Unix socket: first what rank 0 does, then what the other
+ * ranks do. */
 #include "comm/shm/rendezvous.h"
 #include "base/clock.h"
 #include "comm/shm/unix_socket.h"
@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- rank 0 ----------------------------------------------------------------------------------- */
+/* ---- rank 0 ---- */
 
 typedef struct {
-    int socket, rank; /* rank -1: not known yet */
+    int socket, rank; /* `rank` is -1 until the rank is known */
 } connection;
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     int listener, missing;
     int connection_count, connection_room;
     connection *connections;
-    struct pollfd *polls; /* the listener, then the connections in their order */
+    struct pollfd *polls; /* entries for poll: first the listener, then the connections in their order */
 } rendezvous;
 
 static void drop(rendezvous *server, int index)
@@ -44,7 +44,8 @@ static void refuse(int socket, const char *sentence)
 {
     ce_unix_message message = { .kind = CS_UNIX_REFUSAL };
     snprintf(message.text, sizeof message.text, "%s", sentence);
-    ce_unix_socket_send(socket, &message, NULL); /* a failure means that the process ended and needs no reply */
+    /* A failure is ignored: it means that the process has ended, which needs no reply. */
+    ce_unix_socket_send(socket, &message, NULL);
 }
 
 static void admit(rendezvous *server, int index)
@@ -55,7 +56,7 @@ static void admit(rendezvous *server, int index)
     ce_shm_handles received;
     char sentence[512] = "";
     if (client->rank >= 0 || !ce_unix_socket_receive(client->socket, &hello, &received)) {
-        drop(server, index); /* its process ended, and another process may take its rank */
+        drop(server, index); /* the peer's process has ended, and another process may take its rank */
         return;
     }
     if (hello.size != world->size)
@@ -117,7 +118,8 @@ static cs_status await_all(rendezvous *server, double seconds)
         for (int i = 0; i < count; i++)
             server->polls[i + 1] = (struct pollfd){ server->connections[i].socket, POLLIN, 0 };
         poll(server->polls, (nfds_t)(1 + count), left > 1 ? 1000 : (int)(left * 1000) + 1);
-        for (int i = count - 1; i >= 0; i--) /* downwards, because drop moves the last element into the gap */
+        /* The order is descending, because drop() moves the last element into the gap. */
+        for (int i = count - 1; i >= 0; i--)
             if (server->polls[i + 1].revents)
                 admit(server, i);
         if (server->polls[0].revents)
@@ -131,8 +133,8 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* The kernel limits the number of descriptors in flight. When the limit is reached, this waits until the ranks have
- * received some of them, at most until `end`. */
+/* Sends the descriptors of all ranks to one rank. The kernel limits the number of descriptors that are sent but not
+ * received. At this limit the function waits, at most until `end`, until the ranks have received some of them. */
 static cs_status send_handles(const rendezvous *server, const connection *client, double end)
 {
     for (int i = 0; i < server->world->size; i++) {
@@ -156,7 +158,8 @@ static cs_status collect_and_send(rendezvous *server, double seconds)
     if (server->listener < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "no socket for the ranks to meet");
     CS_TRY(await_all(server, seconds));
-    /* Closed before any rank continues, so that the name is free for the next rendezvous of these ranks. */
+    /* The listener is closed before any rank continues, so that its name is free for the next rendezvous of these
+     * ranks. */
     close(server->listener);
     server->listener = -1;
     for (int i = 0; i < server->connection_count; i++)
@@ -189,12 +192,12 @@ static cs_status serve(const cs_world *world, double seconds, uint64_t *bytes, c
     return status;
 }
 
-/* ---- the other ranks -------------------------------------------------------------------------- */
+/* ---- the other ranks ---- */
 
 typedef enum { DONE, AGAIN, FAILED } outcome;
 
-/* When its own deadline is over, rank 0 sends a message that names the missing ranks, so this rank waits a little
- * longer. */
+/* Receives the descriptors of all ranks. Rank 0 sends a message that names the missing ranks when its own deadline is
+ * over, so this rank waits a little longer than that. */
 static outcome receive_handles(int socket, const cs_world *world, double end, uint64_t *bytes, ce_shm_handles *handles)
 {
     for (int got = 0; got < world->size - 1;) {

@@ -1,8 +1,8 @@
 /* rendezvous.h - rendezvous of the ranks of one host, which exchange file descriptors over a Unix socket.
  *
  * Rank 0 listens on a Unix socket in the abstract name space, which has no file and disappears with the process. The
- * name contains the user, MASTER_PORT and the job id. Every rank sends two file descriptors; when all ranks have
- * connected, rank 0 sends the descriptors of all ranks to each. Only processes of the same user are accepted. */
+ * name contains the user, MASTER_PORT and the job id. Every rank sends two file descriptors. When all ranks have
+ * connected, rank 0 sends the descriptors of all ranks to each rank. Only processes of the same user are accepted. */
 #ifndef CS_COMM_SHM_RENDEZVOUS_H
 #define CS_COMM_SHM_RENDEZVOUS_H
 
@@ -10,13 +10,14 @@
 #include "cspeed/comm.h"
 
 typedef struct {
-    int memory; /* a memfd: the rank's memory, which all ranks map */
-    int life;   /* becomes readable, or is hung up, when the rank's process ends */
+    int memory; /* memfd of the rank's memory, which all ranks map */
+    int life;   /* a descriptor that becomes readable, or is hung up, when the rank's process ends */
 } ce_shm_handles;
 
-/* handles[world->size]: the caller sets this rank's element, and on success all are set. *bytes becomes the minimum of
- * the ranks' *bytes. CS_NO_PEER after `seconds`; the message names the missing ranks. After an error `handles` has the
- * descriptors that were received, and -1 for the others. */
+/* Exchanges the descriptors of all ranks. `handles` has one element for each rank: the caller sets the element of this
+ * rank, and on success the function sets all others. *bytes becomes the minimum of the ranks' *bytes. Returns
+ * CS_NO_PEER if ranks are missing after `seconds`; the message names them. After an error `handles` has the descriptors
+ * that were received, and -1 for the others. */
 cs_status ce_shm_rendezvous(const cs_world *world, double seconds, uint64_t *bytes, ce_shm_handles *handles);
 
 #endif

@@ -16,12 +16,13 @@
 
 enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
 
-/* SPINS and YIELDS: how often a waiting rank spins, and how often it then yields its core, before it sleeps. With one
- * core for each rank, most waits end before the sleep. With fewer cores, it is better to
- * give the core to the rank that the others wait for; and as a barrier costs more there, vectors of more bytes are
- * copied to save one. */
+/* SPINS and YIELDS say how often a waiting rank spins, and how often it then yields its core, before it sleeps. If each
+ * rank has a core of its own, most waits end before the sleep. If ranks share cores, a waiting rank had better give its
+ * core to the rank for which it waits. */
 enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
-enum { CROWDED = 4 }; /* ce_sizes.slots is multiplied by this if ranks share cores */
+/* If ranks share cores, a barrier costs more. ce_sizes.slots is then multiplied by this number, so that longer vectors
+ * are copied through slots, which saves a barrier. */
+enum { CROWDED = 4 };
 
 _Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
 _Static_assert(sizeof(ce_shm_signal) == CS_SHM_LINE, "a signal is one cache line");
@@ -53,14 +54,16 @@ static cs_status make_memory(ce_shm *shm)
     if (fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "shared memory could not be sealed");
     if (sched_getaffinity(0, sizeof cores, &cores) < 0)
-        return CS_OK; /* more cores than cpu_set_t can hold: the mask stays empty, so waiting ranks yield */
+        /* This host has more cores than cpu_set_t can hold: the mask stays empty, so waiting ranks yield. */
+        return CS_OK;
     if (pwrite(memory, &cores, sizeof cores, offsetof(ce_shm_header, cores)) != sizeof cores)
         return ce_fail_errno(CS_NO_MEMORY, errno, "shared memory could not be written");
     return CS_OK;
 }
 
-/* Makes handles.life of this rank: a pidfd, which shows the end of this process even if children that it has forked
- * live on. On kernels without pidfds: the read end of a pipe whose write end belongs to this process. */
+/* Sets handles.life of this rank. It is a pidfd, which shows the end of this process even if children that the process
+ * has forked still live. On kernels without pidfds it is the read end of a pipe whose write end belongs to this
+ * process. */
 static cs_status make_life(ce_shm *shm)
 {
     int pipes[2];
@@ -83,7 +86,7 @@ static cs_status map_all(ce_shm *shm)
             return ce_fail_errno(CS_NO_MEMORY, errno, "the shared memory of rank %d (%zu bytes) could not be mapped", i,
                                  shm->segment_bytes);
         madvise(at, shm->segment_bytes, MADV_DONTDUMP);
-        madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* huge pages, if the system provides them */
+        madvise(at, shm->segment_bytes, MADV_HUGEPAGE); /* asks for huge pages; an error is ignored */
         close(shm->handles[i].memory);
         shm->handles[i].memory = -1;
     }

@@ -1,10 +1,10 @@
 /* shm.c - collectives of the ranks of one host, in place in shared memory; shm.h describes its layout.
  *
- * A collective in place costs two barriers: one before, when the data of all ranks is complete, and one after, when no
- * rank reads the data any more. Between them each rank sums its part of all ranks' vectors and writes the sum to all of
- * them (all_reduce), sums its part (reduce_scatter), or copies (all_gather, broadcast). The ranks decide whether a call
- * is in place from the descriptions of the call that all of them wrote before the first barrier, so they always
- * agree. */
+ * A collective in place costs two barriers: the first when the data of all ranks is complete, the second when no rank
+ * reads the data any more. Between the barriers each rank does its share. In an all_reduce it sums its part of all
+ * ranks' vectors and writes the sum to all of them; in a reduce_scatter it sums its part; in an all_gather or a
+ * broadcast it copies. The ranks decide whether a call is in place from the descriptions of the call that all of them
+ * wrote before the first barrier, so they always agree. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/reduction.h"
@@ -16,8 +16,9 @@
 #include <string.h>
 
 enum {
-    PART_STEP = 64,   /* in elements, so that parts begin at cache lines */
-    ADD_BLOCK = 2048, /* elements; so few stay in the first-level cache between the sum over ranks and its addition */
+    PART_STEP = 64, /* a part is a multiple of this number of elements, so that parts begin at cache lines */
+    /* Number of elements of a block that stay in the first-level cache between the sum over ranks and its addition. */
+    ADD_BLOCK = 2048,
 };
 
 static bool all_have_first(const ce_shm *shm)
@@ -107,7 +108,8 @@ static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64
     ce_shm_barrier(shm, &call);
 }
 
-/* Each rank writes its part to all others, beginning with the next rank, so that no two write to one rank at a time. */
+/* Writes this rank's part to all ranks. It begins with its own rank and continues with the next ones, so that no two
+ * ranks write to the same rank at a time. */
 static void push(const ce_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
@@ -118,7 +120,7 @@ static void push(const ce_shm *shm, const void *in, size_t bytes)
     }
 }
 
-/* Each rank reads all parts. */
+/* Reads the parts of all ranks into `out`. */
 static void pull(const ce_shm *shm, void *out, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {

@@ -23,21 +23,21 @@
 enum {
     CS_SHM_LINE = 64,
     CS_SHM_PAGE = 4096,
-    CS_SHM_SLOT = 256 << 10, /* bytes of a staging slot */
-    CS_SHM_CHUNK = 64 << 10, /* bytes of a chunk of a message */
+    CS_SHM_SLOT = 256 << 10, /* size of a staging slot, in bytes */
+    CS_SHM_CHUNK = 64 << 10, /* size of a chunk of a message, in bytes */
     CS_SHM_HUGE = 2 << 20
 };
 
-/* A collective call of a rank. All ranks must have the same `is`; first and second are the offsets of the two buffers
- * in the rank's segment. */
+/* A collective call of a rank. All ranks must have the same `is`. `first` and `second` are the offsets of the call's
+ * two buffers in the rank's segment. */
 typedef struct {
     ce_call is;
-    uint64_t first, second; /* CS_SHM_NOWHERE: the buffer is not in the segment */
+    uint64_t first, second; /* offsets in bytes; CS_SHM_NOWHERE if the buffer is not in the segment */
 } ce_shm_call;
 
 #define CS_SHM_NOWHERE UINT64_MAX
 
-/* How many times in sequence another rank was seen to show the same version of its call (ce_shm_shown). */
+/* How often in sequence this rank found that another rank showed the same version of its call (ce_shm_shown). */
 typedef struct {
     uint32_t version;
     int times;
@@ -49,27 +49,28 @@ typedef struct {
     ce_shm_call call;
 } ce_shm_signal;
 
-/* What a rank shows of the call that it makes. A rank that has waited long compares it with its own call. */
+/* What a rank shows of its current call. A rank that has waited long compares it with its own call. */
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t version; /* odd while the rest is being written */
+    /* Version of this record; it is odd while the other members are being written. */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t version;
     _Atomic uint32_t number;
-    _Atomic uint64_t kind; /* from the lowest bits: what, dtype, op, 8 bits 0, root */
+    _Atomic uint64_t kind; /* the call in bit fields, from the lowest bits: what, dtype, op, 8 zero bits, root */
     _Atomic int64_t count;
 } ce_shm_shown;
 
 typedef struct {
     ce_shm_signal arrival[2];
-    ce_shm_signal news; /* changes when a channel to or from this rank changes */
+    ce_shm_signal news; /* a signal that changes when a chunk of a channel to or from this rank is filled or emptied */
     ce_shm_shown shown;
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* set by cs_comm_close: this rank has finished and is not lost */
-    _Atomic uint32_t gave_up;                      /* this rank ends because another one failed */
-    cpu_set_t cores;                               /* the cores that this rank may use */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* Set by cs_comm_close: this rank has finished and is not lost. */
+    _Atomic uint32_t gave_up;                      /* set when this rank ends because another rank failed */
+    cpu_set_t cores;                               /* set of the cores that this rank may use */
 } ce_shm_header;
 
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t filled; /* number of chunks so far */
-    ce_call call[2];                               /* the sender's call to which each chunk belongs */
-    uint64_t bytes[2];                             /* length of the whole message to which each chunk belongs */
+    _Alignas(CS_SHM_LINE) _Atomic uint32_t filled; /* number of chunks that the sender has filled so far */
+    ce_call call[2];   /* for each chunk, the call of the sender to which the chunk belongs */
+    uint64_t bytes[2]; /* for each chunk, the length of the whole message in bytes */
     _Alignas(CS_SHM_LINE) _Atomic uint32_t emptied;
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
 } ce_shm_channel;
@@ -79,15 +80,17 @@ typedef struct {
     int rank, size;
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    ce_shm_handles *handles; /* [size]; the memory descriptors are closed after mapping */
-    int life_end;            /* write end of the pipe that shows that this process lives; -1: a pidfd shows it */
-    uint32_t point;          /* number of barriers passed */
-    uint32_t slot;           /* number of slots used */
-    int spins, yields;       /* reads of a signal before a waiting rank yields its core; yields before it sleeps */
-    const void **inputs;     /* [size] the operands of the current reduction */
+    /* Descriptors of the ranks, one element for each rank; those of memory are closed after mapping. */
+    ce_shm_handles *handles;
+    int life_end;   /* write end of the pipe that shows that this process lives; -1 if a pidfd shows it */
+    uint32_t point; /* number of barriers that this rank has passed */
+    uint32_t slot;  /* number of slots that were used so far; the last bit chooses the slot */
+    /* How often a waiting rank reads a signal before it yields its core, and how often it yields before it sleeps. */
+    int spins, yields;
+    const void **inputs; /* the operands of the current reduction, one element for each rank */
     void **outputs;
-    uint32_t *sent, *received; /* [size] number of chunks to and from each rank */
-    ce_shm_look *looks;        /* [size] what this rank saw of each other rank when it last looked */
+    uint32_t *sent, *received; /* for each rank, the number of chunks that were sent to it, and received from it */
+    ce_shm_look *looks;        /* for each other rank, what this rank saw at its last check */
 } ce_shm;
 
 static inline char *ce_shm_segment(const ce_shm *shm, int rank)
@@ -95,7 +98,7 @@ static inline char *ce_shm_segment(const ce_shm *shm, int rank)
     return shm->base + (size_t)rank * shm->segment_bytes;
 }
 
-/* The offset of this rank's buffer in its segment, or CS_SHM_NOWHERE. */
+/* Returns the offset of this rank's buffer in its segment, or CS_SHM_NOWHERE if the buffer is not there. */
 static inline uint64_t ce_shm_place_of(const ce_shm *shm, const void *data)
 {
     uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
@@ -123,26 +126,28 @@ static inline size_t ce_shm_heap_at(int size)
     return (end + CS_SHM_HUGE - 1) / CS_SHM_HUGE * CS_SHM_HUGE;
 }
 
-/* segment.c: creates, exchanges, maps and unmaps the segments */
+/* The next two functions are in segment.c. They create, exchange, map and unmap the segments. */
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings);
 void ce_segment_close(cs_comm *comm);
 
 /* barrier.c */
 
-/* Changes the value and wakes the ranks that sleep. Several ranks may do this with one signal. */
+/* Changes the signal's value and wakes the ranks that sleep until then. Several ranks may call this for one signal at
+ * the same time. */
 void ce_shm_signal_change(ce_shm_signal *signal);
-/* Sleeps until the signal is no longer `seen`, but not longer than a tenth of a second. */
+/* Sleeps until the signal's value is no longer `seen`, but at most a tenth of a second. */
 void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
 void ce_shm_pause(void); /* tells the core that this thread spins */
-/* Called by a rank that has waited a tenth of a second for rank `owner`. Returns -1 if the wait may still succeed.
- * Otherwise returns the rank that makes it fail, and *how says what happened to that rank; the caller then checks its
- * signal once more and calls ce_shm_lose. Ends the process if a rank makes a different call. */
+/* This function is called by a rank that has waited a tenth of a second for rank `owner`. Returns -1 if the wait may
+ * still succeed. Otherwise returns the rank that makes the wait fail, and *how says what happened to that rank. The
+ * caller then checks once more whether the signal has come, and calls ce_shm_lose if not. The function ends the process
+ * if a rank makes a different call. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
 _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);
-/* The barrier: waits until all ranks have called it, and checks that all make the same collective call. */
+/* The barrier: waits until all ranks have called it, and checks that all ranks make the same collective call. */
 void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
 int ce_shm_missing(cs_comm *comm, bool *closed);
-/* The call of `rank` at the barrier that was passed last. */
+/* Returns the call that `rank` made at the barrier that was passed last. */
 const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
 /* The first buffer of that call, in the memory of `rank`. */
 static inline char *ce_shm_first_of(const ce_shm *shm, int rank)
@@ -150,7 +155,8 @@ static inline char *ce_shm_first_of(const ce_shm *shm, int rank)
     return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
 }
 
-/* slots.c: collectives through the slots, piece by piece, for memory that is not shared and for small vectors */
+/* The next four functions are in slots.c. They are collectives through the staging slots, piece by piece, for memory
+ * that is not shared and for small vectors. */
 void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data);
 void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart);
 void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
@@ -158,21 +164,22 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 
 /* shm.c */
 
-/* A reduce_scatter whose parts begin `apart` elements from each other; `apart` must be equal on all ranks. */
+/* Does a reduce_scatter. The parts of `in` begin at a distance of `apart` elements, which must be equal on all
+ * ranks. */
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
-/* copies.c: functions of ce_transport */
+/* The next four functions are in copies.c and implement members of ce_transport. */
 void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
 void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 
-/* messages.c: messages between two ranks, as ce_transport.move */
+/* This function is in messages.c and implements ce_transport.move: it moves messages between two ranks. */
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 
 /* watch.c */
-void ce_shm_announce(cs_comm *comm); /* this and the next: functions of ce_transport */
+void ce_shm_announce(cs_comm *comm); /* this function and the next one implement members of ce_transport */
 void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how);
 
 #endif

@@ -1,9 +1,9 @@
-/* slots.c - collectives through staging slots in shared memory, for memory that is not shared and for vectors so
- * small that a second barrier would cost more than the copy.
+/* slots.c - collectives through staging slots in shared memory, for memory that is not shared and for vectors so small
+ * that a second barrier would cost more than the copy.
  *
- * Each rank copies a piece into its slot, the ranks pass a barrier, and each reads what it needs from the slots of the
- * others. The two slots are used alternately. When a rank fills a slot again, all ranks have passed one more barrier
- * (that of the other slot) since they read this slot. Therefore no barrier is needed at the end. */
+ * Each rank copies a piece into its slot, all ranks pass a barrier, and each rank reads what it needs from the slots of
+ * the others. The two slots of a rank are used alternately. When a rank fills a slot again, all ranks have passed one
+ * more barrier (that of the other slot) since they read this slot. Therefore no barrier is needed at the end. */
 #include "comm/shm/shm.h"
 #include "comm/shm/copy.h"
 #include "comm/collective/reduction.h"
@@ -16,7 +16,8 @@ static char *slot_of(const ce_shm *shm, int rank)
     return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
 }
 
-/* Copies into this rank's slot, which the other ranks have read. */
+/* Copies into this rank's slot with ce_copy_for_others, because the other ranks have read the slot and have its lines
+ * in their caches. */
 static void fill(void *to, const void *from, size_t bytes)
 {
     if (bytes)
@@ -29,7 +30,7 @@ static void copy(void *to, const void *from, size_t bytes)
         ce_copy_cached(to, from, bytes);
 }
 
-/* Every rank sums the whole piece. */
+/* Reduces a piece with one barrier: every rank computes the sum of the whole piece. */
 static void reduce_piece_alone(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
     fill(slot_of(shm, shm->rank), data, (size_t)count * cs_dtype_bytes(call->is.dtype));
@@ -39,7 +40,8 @@ static void reduce_piece_alone(ce_shm *shm, const ce_shm_call *call, char *data,
     ce_reduce((void *[]){ data }, 1, shm->inputs, shm->size, count, call->is.dtype, call->is.op);
 }
 
-/* Every rank sums its part of the piece and copies the other parts from the other ranks. */
+/* Reduces a piece with two barriers: every rank sums its part of the piece and copies the other parts from the other
+ * ranks. */
 static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *data, int64_t count)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);

@@ -16,7 +16,8 @@ typedef union {
     char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 } control;
 
-/* The abstract name begins with a zero byte. Its end is given by the length that is returned. */
+/* Writes the abstract name of the socket, which begins with a zero byte. The returned length determines where it
+ * ends. */
 static socklen_t name_of(struct sockaddr_un *name, const cs_world *world)
 {
     *name = (struct sockaddr_un){ .sun_family = AF_UNIX };

@@ -11,23 +11,23 @@ typedef struct {
     int32_t kind;
     int32_t rank, size;
     uint64_t bytes;
-    char text[512]; /* why the rank was refused; empty if it was not */
+    char text[512]; /* why the rank was refused; empty if the rank was not refused */
 } ce_unix_message;
 
-/* Opens a listening socket, or a connected one, with the name of this world; -1 and errno on failure. */
+/* Open a listening or a connected socket with the name of this world. Return -1 and set errno on failure. */
 int ce_unix_socket_listen(const cs_world *world);
 int ce_unix_socket_connect(const cs_world *world);
 
 bool ce_unix_socket_same_user(int socket);
 
-/* Sends a message, with the descriptors of `handles` unless it is NULL. False: the connection is lost; errno says
- * why. */
+/* Sends a message, with the descriptors of `handles` unless `handles` is NULL. Returns false if the connection is lost;
+ * errno says why. */
 bool ce_unix_socket_send(int socket, const ce_unix_message *message, const ce_shm_handles *handles);
 
-/* Receives a message after poll has announced one. *handles becomes its descriptors, or -1 and -1. False: the
- * connection is lost, or the message is not of this protocol. */
+/* Receives a message after poll has announced one. *handles becomes its descriptors, or -1 and -1 if it has none.
+ * Returns false if the connection is lost, or if the message is not of this protocol. */
 bool ce_unix_socket_receive(int socket, ce_unix_message *message, ce_shm_handles *handles);
 
-void ce_unix_socket_drop(ce_shm_handles *handles); /* closes the descriptors that are open */
+void ce_unix_socket_drop(ce_shm_handles *handles); /* closes those descriptors of `handles` that are open */
 
 #endif

@@ -1,10 +1,11 @@
-/* watch.c - the checks of a waiting rank, ten times a second: whether the other ranks live, whether they make the same
- * call, and whether the time limit of the call is over.
+/* watch.c - the checks that a waiting rank makes ten times a second: whether the other ranks live, whether they make
+ * the same call, and whether the time limit of the call is over.
  *
  * Every rank shows its current call, and how many collectives it has called, in the header of its segment; after a
  * message it shows no call. Ranks that meet at a barrier or by a message compare their calls there. Ranks whose calls
- * never meet, for example a gather and an all_reduce, would wait for ever; they find here that another rank shows a
- * different call with the same number, or that it has long been waiting for a message from or to them. */
+ * never meet, for example a gather and an all_reduce, would wait for ever. These checks detect such a pair in two ways:
+ * the other rank shows a different call with the same number, or it has long been waiting for a message from or to this
+ * rank. */
 #include "comm/shm/shm.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -21,7 +22,7 @@ void ce_shm_announce(cs_comm *comm)
     const ce_call *call = &comm->call;
     uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
     uint64_t kind = call->what | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
-    /* A sequence lock: who reads one of the release stores also reads the odd version before it. */
+    /* This is a sequence lock: a rank that reads one of the release stores also reads the odd version before it. */
     atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
     atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_release);
     atomic_store_explicit(&shown->count, call->count, memory_order_release);
@@ -29,7 +30,7 @@ void ce_shm_announce(cs_comm *comm)
     atomic_store_explicit(&shown->version, version + 2, memory_order_release);
 }
 
-/* Reads the call that a rank shows. Returns false if that rank is just writing it. */
+/* Reads the call that a rank shows. Returns false if that rank is writing it at this moment. */
 static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *version)
 {
     ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
@@ -44,7 +45,8 @@ static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *ver
     return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
 }
 
-/* True if `rank` sends to this rank and the channel is full, or receives from this rank and the channel is empty. */
+/* Returns true if `rank` sends to this rank and the channel is full, or receives from this rank and the channel is
+ * empty. */
 static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
 {
     bool sends = its->what == CS_BEAT_SEND;
@@ -53,9 +55,9 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
 }
 
-/* True if the two calls can never complete. Either both are collectives with the same number, but different ones; or
- * this rank is in a collective, and `rank`, which must call this collective next, is stuck in a message to or from this
- * rank. */
+/* Returns true if the two calls can never complete. There are two cases: both are collectives with the same number, but
+ * different ones; or this rank is in a collective, and `rank`, which must call this collective next, is stuck in a
+ * message to or from this rank. */
 static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
     if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
@@ -112,7 +114,7 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
 }
 
 /* A rank that closed its comm is an error only for a rank that waits for it. If several ranks have ended, the message
- * names one that did not end because of another, if there is one. */
+ * names, if possible, a rank that did not end because of another one. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

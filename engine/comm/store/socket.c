@@ -17,12 +17,8 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024 };
-enum {
-    PROBE_IDLE_SECONDS = 15,
-    PROBE_SECONDS = 15,
-    PROBES = 3
-}; /* a host that does not answer is lost after a
-    * minute */
+/* Times and number of keepalive probes: they detect within a minute that a host does not answer. */
+enum { PROBE_IDLE_SECONDS = 15, PROBE_SECONDS = 15, PROBES = 3 };
 
 static struct sockaddr_in *four_of(const ce_address *address)
 {
@@ -147,7 +143,7 @@ void ce_socket_tune(int socket)
     setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
-/* ---- which interface -------------------------------------------------------------------------- */
+/* ---- which interface ---- */
 
 static bool is_named(const char *name, const char *list)
 {

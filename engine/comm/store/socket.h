@@ -1,4 +1,4 @@
-/* socket.h - TCP addresses and sockets: resolve, listen, connect. IPv4 and IPv6.
+/* socket.h - TCP addresses and sockets of IPv4 and IPv6: functions that resolve names, listen and connect.
  *
  * If the job has no key, sockets may be bound and connected to loopback addresses only (base/join.h). */
 #ifndef CS_COMM_SOCKET_H
@@ -15,26 +15,27 @@ typedef struct {
 
 enum { CS_SOCKET_TEXT = 64 };
 
-/* The first address of a host name, with this port. */
+/* Sets *address to the first address of a host name, with this port. */
 cs_status ce_socket_resolve(ce_address *address, const char *host, int port);
-/* Writes "127.0.0.1:29500" or "[::1]:29500" to `text` and returns it. */
-const char *ce_socket_text(const ce_address *address, char *text /* CS_SOCKET_TEXT */);
+/* Writes the address to `text`, in the form "127.0.0.1:29500" or "[::1]:29500", and returns `text`. */
+const char *ce_socket_text(const ce_address *address, char *text /* CS_SOCKET_TEXT bytes */);
 void ce_socket_set_port(ce_address *address, int port);
 int ce_socket_port(const ce_address *address);
-bool ce_socket_is_any(const ce_address *address); /* 0.0.0.0 or :: */
+bool ce_socket_is_any(const ce_address *address); /* returns true for 0.0.0.0 and :: */
 
-/* Opens a non-blocking listening socket; *address becomes the address to which it is bound. If it returns CS_IO_ERROR,
- * errno is set. */
+/* Opens a non-blocking listening socket and sets *address to the address to which the socket is bound. If it returns
+ * CS_IO_ERROR, errno is set. */
 cs_status ce_socket_listen(int *socket, ce_address *address, bool keyed);
-/* Returns a connected, non-blocking socket, or -1 and sets errno (ETIMEDOUT after `seconds`). */
+/* Returns a connected, non-blocking socket. On failure it returns -1 and sets errno, to ETIMEDOUT after `seconds`. */
 int ce_socket_connect(const ce_address *address, double seconds);
-/* Sets TCP_NODELAY, and keepalive probes that detect the loss of the peer's host within a minute. */
+/* Sets TCP_NODELAY, and keepalive probes that detect within a minute that the peer's host is lost. */
 void ce_socket_tune(int socket);
 
 /* Sets *address to the address by which other hosts reach this host, with port 0. If the variable CSPEED_SOCKET_IFNAME
  * is set, this is the address of the first network interface that it allows. The variable has the syntax of
- * NCCL_SOCKET_IFNAME: a list of prefixes of names; "=" before the list means whole names, "^" means all interfaces but
- * these. If the variable is not set, the address is the local address of `socket`, which must be connected. */
+ * NCCL_SOCKET_IFNAME: a list of prefixes of interface names. "=" before the list means whole names, "^" means all
+ * interfaces except those of the list. If the variable is not set, the address is the local address of `socket`, which
+ * must be connected. */
 cs_status ce_socket_local(ce_address *address, int socket);
 
 #endif

@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LATE_SECONDS = 3 }; /* seconds that other ranks wait longer than rank 0, which sends them the missing ranks */
+/* Seconds that other ranks wait longer than rank 0, because rank 0 sends them the list of missing ranks. */
+enum { LATE_SECONDS = 3 };
 
 struct ce_store {
     cs_world world;
@@ -23,15 +24,16 @@ struct ce_store {
     int socket;
     ce_address master;
     ce_seal seal;
-    ce_store_server *server; /* on rank 0 only */
-    int listener;            /* on rank 0: the listening socket that the caller gave, or -1 */
+    ce_store_server *server; /* the server, on rank 0 only */
+    int listener;            /* on rank 0, the listening socket that the caller gave; otherwise -1 */
     double seconds;
     char why[256]; /* why the last attempt to connect to rank 0 failed */
 };
 
-/* ---- rank 0 listens --------------------------------------------------------------------------- */
+/* ---- rank 0 listens ---- */
 
-/* The launcher's socket stays open for the next rendezvous of these ranks; the server gets a duplicate. */
+/* Uses the launcher's listening socket. It stays open for the next rendezvous of these ranks, because the server gets a
+ * duplicate. */
 static cs_status inherit_listener(int *listener, ce_address *address, const char *text)
 {
     char *end = NULL;
@@ -47,8 +49,8 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
     return CS_OK;
 }
 
-/* Listens on MASTER_ADDR or, if that is not an address of this host (but of a service, for example), on all addresses
- * of the host. */
+/* Listens on MASTER_ADDR. If this is not an address of this host, but that of a service, for example, it listens on all
+ * addresses of the host. */
 static cs_status listen_as_master(const cs_world *world, bool keyed, int *listener, ce_address *address)
 {
     CS_TRY(ce_socket_resolve(address, world->address, world->port));
@@ -71,8 +73,8 @@ cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
     return CS_OK;
 }
 
-/* Sets *listener to the caller's socket; without one, to that of the launcher (CSPEED_MASTER_FD); without both, to a
- * new one. */
+/* Sets *listener to the socket that the caller gave. If there is none, it takes the launcher's socket
+ * (CSPEED_MASTER_FD) and, if that is missing too, opens a new one. */
 static cs_status get_listener(const ce_store *store, int *listener, ce_address *address)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");
@@ -104,7 +106,7 @@ static cs_status start_server(ce_store *store)
     return ce_store_server_open(&store->server, listener, &store->world, store->keyed ? store->key : NULL);
 }
 
-/* ---- every rank calls ------------------------------------------------------------------------- */
+/* ---- every rank calls ---- */
 
 typedef enum { JOINED, AGAIN, FAILED } outcome;
 
@@ -120,7 +122,9 @@ static outcome join(ce_store *store, double end)
     while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
         poll(&(struct pollfd){ store->socket, ce_join_events(&join), 0 }, 1, 1000);
     if (state == CS_JOIN_REFUSED)
-        return join.silent ? AGAIN : FAILED; /* the server may have been that of the previous rendezvous */
+        /* The server that closed the connection may have been that of the previous rendezvous, so the rank tries
+         * again. */
+        return join.silent ? AGAIN : FAILED;
     ce_seal_open(&store->seal, join.session, true);
     return JOINED;
 }
@@ -169,7 +173,7 @@ static cs_status connect_until(ce_store *store, double end)
                    store->world.job);
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static cs_status lost(const ce_store *store)
 {
@@ -206,7 +210,8 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
 {
     double end = ce_clock_seconds() + seconds + LATE_SECONDS;
     ce_store_head head;
-    send_request(store, kind, body, *bytes, end); /* a failure is ignored, because rank 0 may have sent its reason */
+    /* A failure to send is ignored here, because rank 0 may have sent the reason before. */
+    send_request(store, kind, body, *bytes, end);
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_STORE_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);

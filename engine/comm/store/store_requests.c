@@ -88,7 +88,7 @@ static bool store_value(ce_store_server *server, const unsigned char *body, size
     memcpy(made->name, body + 1, name);
     made->bytes = bytes - 1 - name;
     memcpy(made->value, body + 1 + name, made->bytes);
-    made->next = server->entries; /* a later value is found before an earlier one */
+    made->next = server->entries; /* a search finds a later value of a name before an earlier one */
     server->entries = made;
     return true;
 }

@@ -11,16 +11,16 @@
 
 typedef struct ce_store_client {
     struct ce_store_client *next;
-    int socket, rank; /* rank -1: not authenticated yet */
+    int socket, rank; /* `rank` is -1 until the rank is authenticated */
     bool closed;
     char from[CS_SOCKET_TEXT];
     ce_join join;
     ce_seal seal;
     unsigned char in[sizeof(ce_store_head) + CS_STORE_BODY], out[sizeof(ce_store_head) + CS_STORE_BODY];
     size_t in_bytes, out_bytes, out_sent;
-    int waits; /* the request that has no reply yet: CS_STORE_GET or CS_STORE_ALL; 0: none */
+    int waits; /* The request that has no reply yet: CS_STORE_GET or CS_STORE_ALL; 0 if there is none. */
     char wants[CS_STORE_NAME + 1];
-    double seconds, deadline; /* how many seconds this rank waits for the reply; the time until which it waits */
+    double seconds, deadline; /* how many seconds this rank waits for the reply, and the time at which the wait ends */
 } ce_store_client;
 
 typedef struct ce_store_entry {
@@ -40,22 +40,24 @@ struct ce_store_server {
     ce_store_entry *entries;
     struct pollfd *polls;
     size_t poll_room;
-    double begun, reported; /* when the server started; when it last printed the missing ranks */
-    double paused_until;    /* no connection is accepted before this time: no file descriptors were free; 0: no limit */
-    _Atomic double close_by; /* the time at which the server ends at the latest; written before `wakeup` is signalled */
+    double begun, reported; /* when the server started, and when it last printed the missing ranks */
+    /* The time before which no connection is accepted, because no file descriptor was free; 0 if connections are
+     * accepted. */
+    double paused_until;
+    _Atomic double close_by; /* The latest time at which the server ends; it is written before `wakeup` is signalled. */
     pthread_t thread;
 };
 
 /* Sends the reply FAILED with the text of cs_error(). */
 void ce_store_requests_fail(ce_store_client *to);
-/* Replies to waiting requests whose value has been set or whose time is over. */
+/* Replies to the waiting requests whose value has been set or whose time is over. */
 void ce_store_requests_answer_waiting(ce_store_server *server);
-/* Writes the missing ranks as "ranks 1, 3". */
+/* Writes the list of missing ranks, for example "ranks 1, 3". */
 void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t room);
-/* Sends as much of the reply as possible without blocking. False: the connection is lost. */
+/* Sends as much of the reply as possible without blocking. Returns false if the connection is lost. */
 bool ce_store_requests_flush(ce_store_client *to);
-/* Reads what has arrived of one request and handles it when it is complete. False: the connection is lost, or the
- * request is invalid. */
+/* Reads the bytes of a request that have arrived, and handles the request when it is complete. Returns false if the
+ * connection is lost or the request is invalid. */
 bool ce_store_requests_read(ce_store_server *server, ce_store_client *from);
 
 #endif

@@ -1,8 +1,8 @@
 /* store_server.c - the server of the key-value store on rank 0: one thread that polls all connections.
  *
  * A connection is unauthenticated until the handshake is complete. An unauthenticated connection is closed when it is
- * refused, when its time is over, or when there are too many of them (then the oldest one), so it cannot block the
- * ranks. */
+ * refused, when its time is over, or when there are too many of them; then the oldest one is closed. So such
+ * connections cannot block the ranks. */
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,7 +16,7 @@
 
 enum { MAX_UNAUTHENTICATED = 256, REPORT_SECONDS = 10, PAUSE_SECONDS = 1, TICK_MILLISECONDS = 200 };
 
-/* ---- clients ---------------------------------------------------------------------------------- */
+/* ---- clients ---- */
 
 static void log_refusal(const ce_store_client *client)
 {
@@ -31,7 +31,8 @@ static void drop(ce_store_server *server, ce_store_client *client)
     if (client->rank < 0) {
         server->unauthenticated--;
     } else if (!server->complete) {
-        server->connected[client->rank] = false; /* its process ended, and another process may take its rank */
+        /* The rank's process has ended, and another process may take the rank. */
+        server->connected[client->rank] = false;
         server->missing++;
     }
 }
@@ -43,7 +44,8 @@ static void drop_unauthenticated(ce_store_server *server)
             drop(server, client);
 }
 
-/* The rank of a peer that completed the handshake, or -1 with an error message if its rank is invalid or taken. */
+/* Returns the rank of a peer that completed the handshake, or -1 with an error message if its rank is invalid or
+ * taken. */
 static int rank_of(const ce_store_server *server, const ce_join *join)
 {
     const cs_world *world = &server->world;
@@ -62,7 +64,8 @@ static int rank_of(const ce_store_server *server, const ce_join *join)
     return -1;
 }
 
-/* When all ranks are connected the listener is closed; later connections belong to another rendezvous. */
+/* Accepts a peer after its handshake. When all ranks are connected, it closes the listener, because later connections
+ * belong to another rendezvous. */
 static bool admit(ce_store_server *server, ce_store_client *client)
 {
     int rank = rank_of(server, &client->join);
@@ -100,12 +103,13 @@ static void serve_client(ce_store_server *server, ce_store_client *client)
         drop(server, client);
 }
 
-/* Closes the oldest unauthenticated connection without a hello of this job; if there is none, the oldest
- * unauthenticated one. */
+/* Closes the oldest unauthenticated connection that has sent no hello of this job. If all have sent one, it closes the
+ * oldest unauthenticated connection. */
 static void drop_oldest_unauthenticated(ce_store_server *server)
 {
     ce_store_client *oldest = NULL;
-    for (ce_store_client *client = server->clients; client; client = client->next) /* the newest come first */
+    /* The list begins with the newest connection. */
+    for (ce_store_client *client = server->clients; client; client = client->next)
         if (client->rank < 0 && !client->closed &&
             (!oldest || !ce_join_heard(&client->join) || ce_join_heard(&oldest->join)))
             oldest = client;
@@ -113,8 +117,8 @@ static void drop_oldest_unauthenticated(ce_store_server *server)
         drop(server, oldest);
 }
 
-/* A connection that could not be accepted stays pending, so poll would return at once. Therefore the listener is not
- * polled for a while. */
+/* Stops listening for a while after accept() failed. The connection that could not be accepted stays pending, so poll
+ * would return at once. */
 static void pause_listening(ce_store_server *server, int error)
 {
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
@@ -172,7 +176,7 @@ static void free_closed(ce_store_server *server)
     }
 }
 
-/* ---- the thread ------------------------------------------------------------------------------- */
+/* ---- the thread ---- */
 
 static bool reserve_polls(ce_store_server *server, size_t wanted)
 {
@@ -193,7 +197,7 @@ static short events_of(const ce_store_client *client)
     return client->out_bytes ? POLLOUT : POLLIN;
 }
 
-/* Called when rank 0 wants to close the store: from now on no request succeeds. */
+/* This function is called when rank 0 wants to close the store: from now on no request succeeds. */
 static void begin_close(ce_store_server *server)
 {
     drop_unauthenticated(server);
@@ -201,8 +205,8 @@ static void begin_close(ce_store_server *server)
         client->deadline = 0;
 }
 
-/* Waits at most one tick for events, then handles the events and the deadlines that are over. False: the server has
- * been closed. */
+/* Waits for events for at most one tick, then handles the events and the deadlines that are over. Returns false if the
+ * server has been closed. */
 static bool poll_once(ce_store_server *server)
 {
     size_t count = 2, at = 2;
@@ -253,7 +257,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Starts the thread with all signals blocked, so that the threads of the program handle them. */
+/* Starts the thread with all signals blocked, so that the other threads of the program handle signals. */
 static int start(ce_store_server *server)
 {
     sigset_t all, before;

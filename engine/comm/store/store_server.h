@@ -4,8 +4,9 @@
  * has the kind, the fields of the body with their lengths in bytes, and the reply:
  *
  *     SET      length of name 1, name, value    REPLY (empty)
- *     GET      milliseconds 4, name             REPLY, or FAILED: no rank has set the name in that time
- *     ALL      milliseconds 4                   REPLY (empty) when all ranks are connected, or FAILED: the missing
+ *     GET      milliseconds 4, name             REPLY with the value, or FAILED if no rank has set the name in time
+ *     ALL      milliseconds 4                   REPLY (empty) when all ranks are connected, or FAILED with the missing
+ *                                               ranks
  *     FAILED   an error message */
 #ifndef CS_COMM_STORE_SERVER_H
 #define CS_COMM_STORE_SERVER_H
@@ -17,7 +18,7 @@ enum { CS_STORE_SET = 1, CS_STORE_GET, CS_STORE_ALL, CS_STORE_REPLY, CS_STORE_FA
 enum { CS_STORE_BODY = 1 + CS_STORE_NAME + CS_STORE_VALUE };
 
 typedef struct {
-    uint32_t kind, bytes; /* bytes: length of the body */
+    uint32_t kind, bytes; /* `bytes` is the length of the body */
     unsigned char tag[CS_SEAL_TAG];
 } ce_store_head;
 
@@ -27,10 +28,11 @@ typedef struct {
 } ce_store_identity;
 
 typedef struct ce_store_server ce_store_server;
-/* Starts the thread of the server, which owns `listener` (the listening socket) and closes it. `key` may be NULL. */
+/* Starts the server's thread. The server owns the listening socket `listener` and closes it. `key` is NULL if the job
+ * has no key. */
 cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_world *world, const unsigned char *key);
-/* Waits until the other ranks have closed their connections, but at most `seconds`, and ends the server. Accepts
- * NULL. */
+/* Waits until the other ranks have closed their connections, but at most `seconds`, and ends the server. `server` may
+ * be NULL. */
 void ce_store_server_close(ce_store_server *server, double seconds);
 
 #endif

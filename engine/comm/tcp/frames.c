@@ -3,9 +3,9 @@
  * When a rank's process ends, its connections are closed, and every waiting rank sees this at once. When a rank's host
  * fails, nothing arrives from it any more. On idle connections the kernel's keepalive probes detect this
  * (store/socket.c). Connections with unacknowledged data are checked here, by the time since the peer's host last
- * acknowledged anything. TCP_USER_TIMEOUT is not used, because it would also close connections to a living rank that is
- * busy and whose buffers are full. A rank that ends because another was lost tells the other ranks which one was lost,
- * so that the error messages of all ranks name the same rank. */
+ * acknowledged anything. TCP_USER_TIMEOUT is not used, because it would also close the connection to a living rank that
+ * is busy and whose buffers are full. A rank that ends because another rank was lost tells the other ranks which rank
+ * was lost, so that the error messages of all ranks name the same rank. */
 #include "comm/tcp/tcp.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -36,7 +36,8 @@ static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
     int at = queue->count++;
     CS_ASSERT(at < CS_TCP_FRAMES);
     ce_tcp_head *head = &queue->heads[at];
-    memset(head, 0, sizeof *head); /* the padding between members is authenticated too */
+    /* The whole head is zeroed, because the padding between its members is authenticated too. */
+    memset(head, 0, sizeof *head);
     head->call.what = tcp->comm->call.what;
     head->call.dtype = tcp->comm->call.dtype;
     head->call.op = tcp->comm->call.op;
@@ -60,9 +61,10 @@ static void add_incoming(ce_tcp *tcp, int from, void *data, size_t bytes)
     queue->bytes[at] = bytes;
 }
 
-/* ---- lost ranks ------------------------------------------------------------------------------- */
+/* ---- lost ranks ---- */
 
-/* Sends a frame without data, unless a queued frame is not completely sent or the socket buffer is full. */
+/* Sends a notice, a frame without data. Does nothing if a queued frame is not completely sent or the socket's buffer is
+ * full. */
 static void send_notice(ce_tcp *tcp, int to, int what, int about)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -85,8 +87,8 @@ void ce_tcp_frames_leave(ce_tcp *tcp)
 
 static bool send_some(ce_tcp *tcp, int to);
 
-/* Completes the frames that other ranks are receiving, so that the notice with the reason can be sent after them. Takes
- * at most CLOSE_SECONDS. */
+/* Sends the remaining bytes of the frames in progress, so that a notice with the reason of the end can follow them.
+ * Takes at most CLOSE_SECONDS. */
 static void finish_frames(ce_tcp *tcp)
 {
     double end = ce_clock_seconds() + CLOSE_SECONDS;
@@ -119,8 +121,8 @@ void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how)
     end_because_of(comm->private_data, peer, how);
 }
 
-/* Called when rank `peer` has closed its connection. Ends the process because of that rank or, if a notice has arrived
- * that names another lost rank, because of the rank that the notice names. */
+/* This function is called when rank `peer` has closed its connection. It ends the process because of that rank or, if a
+ * notice that names another lost rank has arrived, because of the rank in the notice. */
 static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
@@ -140,7 +142,7 @@ static void check_call(const ce_tcp *tcp, int from, const ce_call *its)
         ce_call_refuse(ce_comm_name(tcp->comm, tcp->rank), &tcp->comm->call, ce_comm_name(tcp->comm, from), its);
 }
 
-/* Ends the process unless the head that arrived is that of the expected frame. */
+/* Ends the process unless the head that has arrived is the head of the expected frame. */
 static void check_head(ce_tcp *tcp, int from)
 {
     ce_tcp_link *link = &tcp->links[from];
@@ -161,9 +163,10 @@ static void check_head(ce_tcp *tcp, int from)
     CS_ASSERT(head->bytes == link->in.bytes[link->in.at]);
 }
 
-/* ---- queues ------------------------------------------------------------------------------------ */
+/* ---- queues ---- */
 
-/* The remaining bytes of the queue's frames as an iovec, two entries for each frame. */
+/* Writes the remaining bytes of the queue's frames as iovec entries, at most two for each frame, and returns their
+ * number. */
 static int remaining(ce_tcp_queue *queue, struct iovec *pieces)
 {
     int count = 0;
@@ -200,7 +203,8 @@ static bool is_complete(const ce_tcp_queue *queue)
     return queue->at == queue->count;
 }
 
-/* True if bytes were sent. An error only sets send_closed, because a notice with the reason may still be read. */
+/* Sends some bytes of a queue and returns true if any were sent. After an error it only sets send_closed, because a
+ * notice with the reason may still be read. */
 static bool send_some(ce_tcp *tcp, int to)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -231,10 +235,10 @@ static bool receive_some(ce_tcp *tcp, int from)
     return got > 0;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 /* Ends the process because of a rank that receives nothing more and from which no frame is expected. The message says
- * whether that rank has announced that it closes. */
+ * whether that rank has announced that it closes its comm. */
 static void read_notice(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
@@ -260,16 +264,17 @@ static void check_responses(ce_tcp *tcp)
             end_because_of(tcp, i, "has not answered for a minute");
 }
 
-/* Called for a rank that has closed its connection while no frame is expected from it. If there is no unread data, the
- * rank is lost. Unread data may contain the notice that it closes. */
+/* Returns true if a socket has unread data. It is called for a rank that has closed its connection while no frame is
+ * expected from it. Without unread data the rank is lost; unread data may contain the notice that it closes its
+ * comm. */
 static bool has_unread(int socket)
 {
     int waiting = 0;
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-/* Returns the notice that a rank sent before it closed its connection (CS_TCP_CLOSED or CS_TCP_LOST), or 0 if it sent
- * none. The notice may follow frames that were not read yet. */
+/* Returns the notice that a rank sent before it closed its connection, CS_TCP_CLOSED or CS_TCP_LOST, or 0 if the rank
+ * sent none. The notice may follow frames that were not read yet. */
 static int last_notice(int socket, int *about)
 {
     ce_tcp_head last;
@@ -307,8 +312,8 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed)
     return lost < 0 ? left : lost;
 }
 
-/* A rank that does not receive what this rank sends may be in a different call: compares the calls if a frame of that
- * rank has arrived. */
+/* Compares the calls of ranks that do not receive what this rank sends, because such a rank may be in a different call.
+ * It can compare them only if a frame of that rank has arrived. */
 static void check_senders(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
@@ -361,11 +366,11 @@ static void sleep_until_ready(ce_tcp *tcp)
             continue;
         if (!has_unread(link->socket))
             report_first_lost(tcp, i);
-        link->send_closed = true; /* its data is read when a frame from it is expected */
+        link->send_closed = true; /* the unread data is read when a frame from that rank is expected */
     }
 }
 
-/* Moves what can be moved without blocking. Returns false when all queues are complete. */
+/* Moves the frames of all queues as far as is possible without blocking. Returns false when all queues are complete. */
 static bool move_all(ce_tcp *tcp, bool *moved)
 {
     bool waits = false;
@@ -402,8 +407,8 @@ static void move_frames(ce_tcp *tcp)
         tcp->links[i].in.count = tcp->links[i].in.at = tcp->links[i].out.count = tcp->links[i].out.at = 0;
 }
 
-/* If ce_tcp_frames_move does not wait, each queue has one frame at a time: that of the first message that is not
- * done. */
+/* Starts a message when ce_tcp_frames_move does not wait. Each queue then has one frame at a time: that of the first
+ * message that is not done. */
 static void start_message(ce_tcp *tcp, ce_message *message)
 {
     ce_tcp_link *link = &tcp->links[message->peer];

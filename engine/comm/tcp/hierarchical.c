@@ -2,10 +2,10 @@
  *
  * They are used if the ranks of each host are consecutive and every host has the same number of ranks, which is a power
  * of two. The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and a tree
- * over the hosts' sums gives the same bits as the tree over all ranks. Each rank exchanges data with the ranks that
- * have its local rank on the other hosts, so a host sends as much as one rank would, whatever the number of its ranks.
- * Sums of 16-bit floats are rounded once, at the root of the tree; they are therefore exchanged directly between all
- * ranks. */
+ * over the hosts' sums gives the same bits as the tree over all ranks. Each rank exchanges data with those ranks of the
+ * other hosts that have the same local rank. So a host sends as much as one rank would, whatever the number of its
+ * ranks. Sums of 16-bit floats are rounded once, at the root of the tree; they are therefore exchanged directly between
+ * all ranks. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
@@ -42,7 +42,7 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
         tcp->across.ranks[i] = i * each + inside.local_rank;
-    /* the job name differs from host to host because tests simulate several hosts on one machine */
+    /* The job name contains the number of the host, because tests simulate several hosts on one machine. */
     snprintf(inside.job, sizeof inside.job, "%.40s host %d", tcp->comm->world.job, tcp->across.own_index);
     int *names = calloc((size_t)each, sizeof *names);
     if (!names)
@@ -81,7 +81,7 @@ void ce_hierarchical_announce(ce_tcp *tcp)
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
     inside->settings.call_seconds = tcp->comm->settings.call_seconds;
-    if (ce_call_is_message(&inside->call)) /* root: the other rank's number inside this host, or -1 */
+    if (ce_call_is_message(&inside->call)) /* `root` becomes the other rank's number inside this host, or -1 */
         inside->call.root = inside->call.root >= first ? inside->call.root - first : -1;
     inside->transport->announce(inside);
 }
@@ -96,8 +96,8 @@ static bool rounds(cs_dtype dtype, cs_reduce_op op)
     return (op == CS_SUM || op == CS_AVG || op == CS_PROD) && (dtype == CS_BF16 || dtype == CS_F16);
 }
 
-/* Returns the operation of the partial results, inside a host and between hosts. An average is a sum, which `finish`
- * divides. */
+/* Returns the operation for the partial results inside a host and between hosts. For an average this is a sum, which
+ * the function finish() divides. */
 static cs_reduce_op partial(cs_reduce_op op)
 {
     return op == CS_AVG ? CS_SUM : op;
@@ -132,13 +132,13 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
         finish(tcp, own_part, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
-    if (count > part * each) /* all of a short vector, or the rest of a long one */
+    if (count > part * each) /* the whole of a short vector, or the rest of a long one */
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
     tcp->comm->algorithm = "hierarchical";
 }
 
-/* Works piece by piece. For each rank that has this rank's local rank, on any host, sums the operands of this host into
- * a slot; then reduces the slots between hosts. */
+/* Works piece by piece. For each rank that has the same local rank as this rank, on any host, it sums the operands of
+ * this host into a slot. Then it reduces the slots between hosts. */
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op)
 {

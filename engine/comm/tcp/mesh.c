@@ -1,5 +1,5 @@
 /* mesh.c - connects all ranks of several hosts with each other over TCP. The ranks publish their addresses in the
- * store, each connects to the ranks with lower numbers, and both sides of a connection authenticate each other. */
+ * store. Each rank connects to the ranks with lower numbers, and both sides of a connection authenticate each other. */
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/log.h"
@@ -15,15 +15,16 @@ enum { NAME_BYTES = 32, MAX_UNKNOWN = 16 };
 
 enum { PER_PAGE = CS_STORE_VALUE / sizeof(ce_mesh_endpoint) };
 
-/* The identity that a rank sends in the handshake with another. */
+/* The identity that a rank sends in the handshake with another rank. */
 typedef struct {
     char what[4];
     int32_t rank;
 } identity;
 
 typedef struct {
-    int socket; /* -1: closed, or handed over to a link */
-    int rank;   /* the expected rank, if we connected; -1: the peer connected to us, its rank is not known yet */
+    int socket; /* the connection's socket; -1 if it is closed or if a ce_tcp_link owns it */
+    /* The expected rank if this rank opened the connection; -1 if the peer opened it and its rank is not known yet. */
+    int rank;
     ce_join join;
 } peer;
 
@@ -40,17 +41,18 @@ typedef struct {
     double seconds, end;
 } mesh_builder;
 
-/* ---- endpoints -------------------------------------------------------------------------------- */
+/* ---- endpoints ---- */
 
-/* All ranks know the address of rank 0 already, so rank 0 publishes none, unless CSPEED_SOCKET_IFNAME chooses another
- * one. */
+/* Opens this rank's listening socket and describes its address. All ranks know the address of rank 0 already, so rank 0
+ * publishes none, unless CSPEED_SOCKET_IFNAME chooses a different address. */
 static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endpoint)
 {
     const cs_world *world = &all->tcp->comm->world;
     ce_address address;
     CS_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
-    if (by_master && all->keyed) /* its store socket may use the loopback address, which other hosts cannot reach */
+    /* Rank 0's store socket may have the loopback address, which other hosts cannot reach. */
+    if (by_master && all->keyed)
         CS_TRY(ce_socket_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
     CS_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
     *own_endpoint = (ce_mesh_endpoint){ .place = { world->local_rank, world->local_size },
@@ -60,7 +62,7 @@ static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endp
     return CS_OK;
 }
 
-/* Rank 0 collects the data of all ranks and publishes it in pages. */
+/* Collects the endpoints of all ranks on rank 0, and publishes them in pages. */
 static cs_status collect(mesh_builder *all)
 {
     char name[NAME_BYTES];
@@ -100,7 +102,7 @@ static cs_status exchange_endpoints(mesh_builder *all)
     return CS_OK;
 }
 
-/* ---- connecting ------------------------------------------------------------------------------- */
+/* ---- connecting ---- */
 
 static void begin_joining(mesh_builder *all, peer *with, int socket, int rank)
 {
@@ -137,7 +139,7 @@ static cs_status connect_to(mesh_builder *all, int rank)
     return CS_OK;
 }
 
-/* ---- handshake -------------------------------------------------------------------------------- */
+/* ---- handshake ---- */
 
 static void drop(mesh_builder *all, int index)
 {
@@ -147,8 +149,8 @@ static void drop(mesh_builder *all, int index)
     all->peers[index] = all->peers[--all->peer_count];
 }
 
-/* Drops an incoming connection: one without a hello of this job or, if there is none, any other. Connections that we
- * opened are kept. */
+/* Closes an incoming connection when there are too many. It prefers one that has sent no hello of this job. Connections
+ * that this rank opened are kept. */
 static void drop_unknown(mesh_builder *all)
 {
     int chosen = -1;
@@ -192,8 +194,8 @@ static cs_status admit(mesh_builder *all, peer *with)
     return CS_OK;
 }
 
-/* If we refuse an incoming connection, this is only logged. If a rank to which we connected refuses us, opening
- * fails. */
+/* Advances the handshake of one connection. If an incoming connection is refused, this is only logged. If a rank to
+ * which this rank connected refuses it, opening the mesh fails. */
 static cs_status advance_handshake(mesh_builder *all, int index)
 {
     peer *with = &all->peers[index];
@@ -238,7 +240,8 @@ static cs_status connect_all(mesh_builder *all)
         for (int i = 0; i < count; i++)
             all->polls[i + 1] = (struct pollfd){ all->peers[i].socket, ce_join_events(&all->peers[i].join), 0 };
         poll(all->polls, (nfds_t)count + 1, 500);
-        for (int i = count - 1; i >= 0; i--) /* downwards, because drop moves the last element into the gap */
+        /* The order is descending, because drop() moves the last element into the gap. */
+        for (int i = count - 1; i >= 0; i--)
             CS_TRY(advance_handshake(all, i));
         if (all->polls[0].revents)
             CS_TRY(accept_peer(all));
@@ -246,7 +249,7 @@ static cs_status connect_all(mesh_builder *all)
     return CS_OK;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static cs_status build(mesh_builder *all, ce_mesh_place *places)
 {

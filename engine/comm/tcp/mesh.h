@@ -13,24 +13,24 @@ typedef struct {
 /* What a rank publishes about itself. */
 typedef struct {
     ce_mesh_place place;
-    int32_t port, bytes; /* bytes: length of `name`; 0: the address is the known one of rank 0 */
-    char name[28];       /* a sockaddr_in or sockaddr_in6 */
+    int32_t port, bytes; /* `bytes` is the length of `name`; 0 means the address of rank 0, which all ranks know */
+    char name[28];       /* the address, as a sockaddr_in or sockaddr_in6 */
 } ce_mesh_endpoint;
 
 struct ce_meeting {
-    ce_store *store; /* the open store of cs_comm_open_at; NULL: none */
-    /* For a group, otherwise NULL: this rank's listening socket, which ce_mesh_open takes over (and sets to -1 here),
-     * and what all ranks have published. */
+    ce_store *store; /* the open store of cs_comm_open_at, or NULL */
+    /* The following members are set for a group and NULL otherwise. *listener is this rank's listening socket;
+     * ce_mesh_open takes it over and sets *listener to -1. `endpoints` is what all ranks have published. */
     int *listener;
     const ce_mesh_endpoint *endpoints;
 };
 
 typedef struct ce_tcp ce_tcp;
 
-/* Connects all ranks with each other, and sets places[size], the local ranks of all. */
+/* Connects all ranks with each other, and sets places[], which has one element for each rank, to their local ranks. */
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds);
-/* Listens for the other ranks of a group, at the address by which rank `other` of the comm of `tcp` reaches this
- * rank. */
+/* Opens a socket that listens for the other ranks of a group. Its address is the one by which rank `other` of the comm
+ * of `tcp` reaches this rank. */
 cs_status ce_mesh_listen(const ce_tcp *tcp, int other, int *listener, ce_mesh_endpoint *own_endpoint);
 
 #endif

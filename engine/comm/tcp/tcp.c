@@ -1,4 +1,4 @@
-/* tcp.c - the transport of ranks on several hosts: collectives over messages, or hierarchical ones. */
+/* tcp.c - the transport of ranks on several hosts. Its collectives go over messages or are hierarchical. */
 #include "comm/tcp/tcp.h"
 #include "base/processors.h"
 #include "comm/collective/collective.h"
@@ -68,7 +68,7 @@ static void announce(cs_comm *comm)
         ce_hierarchical_announce(tcp);
 }
 
-/* ---- opening, closing ------------------------------------------------------------------------- */
+/* ---- opening, closing ---- */
 
 static bool fits(const cs_world *world)
 {

@@ -2,8 +2,8 @@
  *
  * Each pair of ranks has one connection. Data is sent in frames: a head, and the bytes that it announces, which go
  * directly from the sender's buffer to the receiver's. The head names the collective call and is authenticated and
- * numbered (base/seal.h), so that foreign, repeated or reordered frames and ranks that make different calls are
- * detected. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
+ * numbered (base/seal.h). So foreign, repeated and reordered frames are detected, and ranks that make different calls.
+ * The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
  * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_move sends and receives
  * until the frames of all queues are complete. All ranks must have the same byte order. */
@@ -17,28 +17,29 @@
 #include <poll.h>
 
 enum {
-    CS_TCP_FRAMES = 2,   /* maximum number of frames of a queue */
-    CS_TCP_CLOSED = 100, /* a value of ce_call.what that is not a collective: the sender closes its comm */
-    CS_TCP_LOST          /* another such value: the sender ends because the rank in ce_call.root was lost */
+    CS_TCP_FRAMES = 2, /* maximum number of frames of a queue */
+    /* A value of ce_call.what that is not a collective: it tells that the sender closes its comm. */
+    CS_TCP_CLOSED = 100,
+    CS_TCP_LOST /* A value of ce_call.what: it tells that the sender ends because the rank in ce_call.root was lost. */
 };
 
 typedef struct {
     ce_call call;
-    uint64_t bytes; /* length of the data after the head */
+    uint64_t bytes; /* length of the data after the head, in bytes */
     unsigned char tag[CS_SEAL_TAG];
 } ce_tcp_head;
 
 typedef struct {
-    int count, at; /* count: frames in the queue; at: frames that are complete */
-    size_t done;   /* bytes of frame `at` that were moved, including its head */
+    int count, at; /* number of frames in the queue, and number of complete frames */
+    size_t done;   /* number of bytes of frames[at] that were moved, including its head */
     ce_tcp_head heads[CS_TCP_FRAMES];
     char *data[CS_TCP_FRAMES];
     size_t bytes[CS_TCP_FRAMES];
 } ce_tcp_queue;
 
 typedef struct {
-    int socket;       /* -1: this rank itself */
-    bool send_closed; /* the peer receives nothing more, but data from it may still be read */
+    int socket;       /* the connected socket; -1 for this rank itself */
+    bool send_closed; /* True if the peer receives nothing more. Data from the peer may still be read. */
     ce_seal seal;
     ce_tcp_queue out, in;
 } ce_tcp_link;
@@ -48,25 +49,27 @@ struct ce_tcp {
     int rank, size;
     ce_tcp_link *links;   /* [size] */
     struct pollfd *polls; /* [size] */
-    int yields;           /* how often a waiting rank yields its core before it sleeps */
-    /* For hierarchical collectives (hierarchical.c); otherwise NULL. */
+    int yields;           /* number of times that a waiting rank yields its core before it sleeps */
+    /* The members below are set only for hierarchical collectives (hierarchical.c). `inside` is the comm of this host's
+     * ranks. */
     cs_comm *inside;
-    ce_members across; /* the ranks with this rank's local rank on their hosts */
-    char *slots;       /* CS_COMM_STAGING bytes: sums over this host */
+    ce_members across; /* the ranks with this rank's local rank, one on each host */
+    char *slots;       /* sums over this host; the buffer has CS_COMM_STAGING bytes */
 };
 
 /* frames.c */
 
-bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait); /* as ce_transport.move */
-void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the others that this rank closes and is not lost */
-void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* as ce_transport.lose */
+/* implements ce_transport.move */
+bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
+void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the other ranks that this rank closes its comm and is not lost */
+void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how); /* implements ce_transport.lose */
 int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 
 /* hierarchical.c */
 bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places);
 cs_status ce_hierarchical_open(ce_tcp *tcp, const cs_comm_settings *settings);
 void ce_hierarchical_close(ce_tcp *tcp);
-void ce_hierarchical_announce(ce_tcp *tcp); /* shows the call to the ranks of this host */
+void ce_hierarchical_announce(ce_tcp *tcp); /* shows the current call to the ranks of this host */
 void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op);

@@ -4,7 +4,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-#define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
+#define TWICE_ROOT 1.5957691216057308f /* 2 c, where c = sqrt(2 / pi) */
 #define CUBIC 0.044715f                /* a */
 
 void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
@@ -15,8 +15,8 @@ void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
     }
 }
 
-/* The derivative of x s(2u) is s + x s (1 - s) 2 u', where 1 - s is computed as e s, which is exact for large u. e
- * is kept finite, so that 0 times it is 0. */
+/* The derivative of x s(2u) is s + x s (1 - s) 2 u', where s is the logistic function. 1 - s is computed as e s with e
+ * = e^(-2u), which is exact for large u. e is kept finite, so that 0 times e is 0. */
 void ce_gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
 /* attention.c - causal self-attention, forward: one task for each query head of a sample.
  *
- * For each block of queries, a task iterates over the blocks of keys that these queries see. It keeps for each row the
- * maximum of the scores so far, the sum of their exponentials, and the sum of the values, each multiplied by its
- * exponential; when the maximum grows, both sums are rescaled (online softmax). Forward stores the log of each softmax
+ * For each block of queries, a task iterates over the blocks of keys that these queries see. For each row, it stores
+ * the maximum of the scores so far, the sum of their exponentials, and the sum of the values, each multiplied by its
+ * exponential. When the maximum grows, both sums are rescaled (online softmax). Forward stores the log of each softmax
  * denominator, from which backward computes the probabilities again. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
@@ -93,10 +93,12 @@ const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attentio
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *k, *v; /* in the layouts rows, panels and layers, respectively */
-    /* one block of queries: the weighted sums of values, and for each row the maximum and CS_LANES partial sums */
+    /* q is in the layout rows, k in the layout panels, v in the layout layers (attention_tile.h) */
+    const float *q, *k, *v;
+    /* for one block of queries: the weighted sums of values, and for each row the maximum score and CS_LANES partial
+     * sums of exponentials */
     float *values, *max, *sums;
-    float *strip, *pairs; /* the probabilities of a strip */
+    float *strip, *pairs; /* the probabilities of a strip of queries, as fp32 elements and as bf16 pairs */
 } head;
 
 static head take_head(const ce_attention_job *all, int64_t sample, int64_t which, int thread)
@@ -137,7 +139,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 #endif
 #define LOW_HALF(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
 #define HIGH_HALF(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
-/* For each lane, the larger of a and b; b if one of them is NaN. */
+/* LARGER: in each lane the larger of a and b, and b if a or b is NaN. */
 #define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
 
 static float largest_lane(ce_lanes x)
@@ -152,7 +154,8 @@ static float largest_lane(ce_lanes x)
     return first > second ? first : second;
 }
 
-/* Raises the maximum of row `at` of the block to that of these scores; the sums so far are rescaled. */
+/* Raises the maximum of the block's row `at` to the largest of these scores, if that is larger. Then the row's sums so
+ * far are rescaled. */
 static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
 {
     ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
@@ -173,7 +176,7 @@ static void raise_max(const ce_attention_job *all, const head *view, const float
         values[d] *= shrink;
 }
 
-/* Replaces scores of row `at` of the block by their exponentials, and adds these to the row's sum. */
+/* Replaces the scores of the block's row `at` by their exponentials, and adds the exponentials to the row's sum. */
 static void exp_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t at)
 {
     float scale = all->scale, max = view->max[at];
@@ -186,7 +189,7 @@ static void exp_row(const ce_attention_job *all, const head *view, float *row, c
     *(ce_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
 }
 
-/* Sets the probabilities of row i that dropout drops to 0; the others are scaled when the row is complete. */
+/* Sets to 0 the probabilities of row i that dropout drops. finish_row scales the other probabilities. */
 static void dropout_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t i,
                         int64_t key)
 {
@@ -200,8 +203,8 @@ static void dropout_row(const ce_attention_job *all, const head *view, float *ro
         row[j] = bits[j] >= threshold ? row[j] : 0.0f;
 }
 
-/* Computes the strip of queries that begins at `from` + `at` with the block of keys that begins at `key`; `from` is the
- * first query of the strip's block. */
+/* Computes the attention of a strip of queries to a block of keys. The strip begins at query `from` + `at`, where
+ * `from` is the first query of the strip's block; the block of keys begins at `key`. */
 static void forward_strip(const ce_attention_job *all, const head *view, int64_t from, int64_t at, int64_t key)
 {
     int64_t row = from + at, across = all->wide / all->each;
@@ -241,7 +244,7 @@ static void forward_strip(const ce_attention_job *all, const head *view, int64_t
     ce_tile_multiply(&values, pairs);
 }
 
-/* Writes y and lse of row i, which is row `at` of the block. */
+/* Writes y and lse of row i of the head, which is row `at` of its block. */
 static void finish_row(const ce_attention_job *all, const head *view, int64_t sample, int64_t which, int64_t i,
                        int64_t at)
 {

@@ -1,12 +1,12 @@
-/* attention.h - what attention.c (forward) and attention_grad.c (backward) share: the packed matrices of a head, the
- * masks, and the exponential.
+/* attention.h - declarations for attention.c (forward) and attention_grad.c (backward): the packed matrices of a head,
+ * the masks, and the exponential.
  *
  * Scores are computed in blocks of CS_BLOCK queries and CS_BLOCK keys, CS_TILE_ROWS queries (a strip) at a time, so
  * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). For a strip,
- * only the vectors of keys that at least one of its queries sees are computed. If this device multiplies bf16 natively,
- * all products are of bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied,
- * as in PyTorch. Otherwise products are of fp32 elements, copies of them if the tensors are 16-bit. Sums and softmax
- * are always fp32. */
+ * only the vectors of keys that at least one of its queries sees are computed. If the CPU multiplies bf16 natively, all
+ * products multiply bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied,
+ * as in PyTorch. Otherwise all products multiply fp32 elements, which are copies if the tensors are 16-bit. Sums and
+ * softmax are always fp32. */
 #ifndef CS_DEVICE_CPU_ATTENTION_H
 #define CS_DEVICE_CPU_ATTENTION_H
 
@@ -18,29 +18,31 @@ enum { CS_BLOCK = 96 }; /* a multiple of CS_TILE_ROWS and of CS_LANES */
 
 typedef struct {
     const ce_attention_args *given;
-    int64_t length, lines; /* T; T rounded up to whole strips and vectors */
-    int64_t width, wide;   /* D; D rounded up to whole vectors */
-    int64_t each;          /* elements of a word: 2 if products are of pairs */
-    int64_t depth;         /* words of a row of D elements */
-    int64_t group;         /* query heads for each key head */
-    float scale;           /* factor of the scores; 1 if they are capped */
-    float cap, into;       /* cap 0: no cap; else scores become cap * tanh(into * score) */
+    int64_t length, lines; /* length: rows T of a sample; lines: T rounded up to whole strips and vectors */
+    int64_t width, wide;   /* width: columns D of a head; wide: D rounded up to whole vectors */
+    int64_t each;          /* each: elements of a word: 2 if the products multiply bf16 pairs, else 1 */
+    int64_t depth;         /* number of words in a row of D elements */
+    int64_t group;         /* number of query heads that share a key head */
+    float scale;           /* factor of the scores; 1 if the scores are capped */
+    float cap, into;       /* if cap is 0, scores are not capped; else a score becomes cap * tanh(into * score) */
     float *scratch;        /* scratch memory of all threads */
-    int64_t stride;        /* floats of scratch for each thread */
+    int64_t stride;        /* number of floats of scratch memory for each thread */
 } ce_attention_job;
 
-/* Which keys the queries of one head of a sample see, and which probabilities dropout drops. */
+/* Says which keys the queries of one head of a sample see, and which probabilities dropout sets to 0. */
 typedef struct {
-    const int32_t *starts; /* first row that each row of the sample sees, or NULL */
-    uint64_t key, place;   /* for dropout: the sample's key, and the head's first element in the sample */
+    /* starts: for each row of the sample, the first row that it sees; NULL: the sample is one document */
+    const int32_t *starts;
+    /* key: the sample's random key for dropout; place: the index in the sample of the head's first element */
+    uint64_t key, place;
 } ce_attention_mask;
 
-/* Runs a task for each of `heads` heads of each sample; each thread has `floats` of scratch. */
+/* Runs a task for each of `heads` heads of each sample. Each thread gets `floats` floats of scratch memory. */
 void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, int64_t floats, ce_team_task *task);
 ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given);
 ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which);
 
-/* Takes room for `floats` floats from a thread's scratch. */
+/* Allocates `floats` floats from a thread's scratch memory: returns *room and moves *room behind them. */
 static inline float *ce_attention_take(float **room, int64_t floats)
 {
     float *taken = *room;
@@ -48,26 +50,30 @@ static inline float *ce_attention_take(float **room, int64_t floats)
     return taken;
 }
 
-/* Returns the words of one packed matrix of a head, enough for each of the three layouts of attention_tile.h. */
+/* Returns the number of words that one packed matrix of a head needs at most, in any of the three layouts of
+ * attention_tile.h. */
 static inline int64_t ce_attention_words(const ce_attention_job *all)
 {
     return all->lines * all->wide / all->each;
 }
 
-/* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This prefetches the row
- * that is read or written CS_AHEAD rows later. Addresses after the tensor's end do no harm. */
+/* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This macro prefetches the
+ * row that is read or written CS_AHEAD rows later. An address after the tensor's end does no harm. */
 enum { CS_AHEAD = 8, CS_LINE = 64 };
 #define CS_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
     for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
     __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
 
-/* Copies a head's part of x, T rows from (row, column) on, to the layout rows; lines from T on are 0. */
+/* Copies one head's T rows of x to the layout rows (attention_tile.h). The head's first element is at (row, column).
+ * Lines of the result after row T - 1 are 0. */
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
-/* Returns a matrix in the layout layers: in `room`, or the rows themselves if a word is one element. */
+/* Returns the matrix `rows` in the layout layers (attention_tile.h), in memory taken from *room. If a word is one
+ * element, the result is `rows` itself. */
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
 
-/* Returns the first column of a key head and of its value head in qkv. */
+/* Returns the first column of key head `which` in qkv; ce_attention_value_column returns the first column of its value
+ * head. */
 static inline int64_t ce_attention_key_column(const ce_attention_job *all, int64_t which)
 {
     return (all->given->heads.queries + which) * all->width;
@@ -78,16 +84,16 @@ static inline int64_t ce_attention_value_column(const ce_attention_job *all, int
     return ce_attention_key_column(all, which) + all->given->heads.keys * all->width;
 }
 
-/* Causal mask, sliding window and document borders: returns the first row that row i < T sees. It never decreases from
- * row to row. */
+/* Returns the first row that row i < T sees, given the causal mask, the sliding window and the document borders. The
+ * result never decreases as i grows. */
 static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i)
 {
     int64_t window = all->given->heads.window, first = mask->starts ? mask->starts[i] : 0;
     return window && i - window >= first ? i - window + 1 : first;
 }
 
-/* Returns the keys that the strip from `row` < T on sees in the block from `key` on: whole vectors, relative to `key`.
- * Both ends are 0 if the strip sees no key. */
+/* Returns the range of keys, relative to `key` and rounded to whole vectors, that a strip of queries sees in a block of
+ * keys. The strip begins at `row` < T, the block at `key`. Both ends are 0 if the strip sees no key. */
 static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
                                           int64_t key)
 {
@@ -97,7 +103,7 @@ static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_
     return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
-/* Returns the elements of `strip` that row i sees: no element if i >= T. */
+/* Returns the elements of the range `strip` that row i sees; the result is empty if i >= T. */
 static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i,
                                          int64_t key, ce_range strip)
 {
@@ -109,7 +115,7 @@ static inline ce_range ce_attention_seen(const ce_attention_job *all, const ce_a
     return first < seen ? (ce_range){ first, seen } : (ce_range){ strip.to, strip.to };
 }
 
-/* Sets the elements of `strip` that are not in `seen` to `value`. */
+/* Sets the elements of `row` that are in the range `strip`, but not in the range `seen`, to `value`. */
 static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, float value)
 {
     for (int64_t j = strip.from; j < seen.from; j++)
@@ -118,7 +124,7 @@ static inline void ce_attention_hide(float *row, ce_range strip, ce_range seen, 
         row[j] = value;
 }
 
-/* Caps the scores of `strip`. If slopes is not NULL, stores the derivatives of the cap there. */
+/* Caps the scores of `row` in the range `strip`. If `slopes` is not NULL, stores the derivatives of the cap in it. */
 static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_range strip, float *slopes)
 {
     for (int64_t j = strip.from; j < strip.to; j++) {
@@ -129,23 +135,25 @@ static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_
     }
 }
 
-/* Returns the random bits of the dropout of row i at `keys`. `scratch` has room for CS_BLOCK + 16 values. */
+/* Returns the random bits for the dropout of row i at the given range of keys. `scratch` has room for CS_BLOCK + 16
+ * values. */
 const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);
 
 /* Returns e^x for x <= 1, with an error of about 1 ulp; a result that would be subnormal is 0. */
 static inline ce_lanes ce_attention_exp(ce_lanes x)
 {
-    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits */
+    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits of the sum */
     ce_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    ce_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* the polynomial of ce_elements_exp_one */
+    ce_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* p is the polynomial of ce_elements_exp_one */
     p = p * r + 4.16694134e-2f;
     p = p * r + 1.66665182e-1f;
     p = p * r + 4.99999881e-1f;
     p = p * (r * r) + r + 1.0f;
     ce_lane_words whole = (ce_lane_words)shifted << 23, small = (ce_lane_words)(x < -87.0f);
-    return (ce_lanes)(((ce_lane_words)p + whole) & ~small); /* the sum wraps around in lanes that `small` clears */
+    /* the integer sum wraps around in lanes with small x, which `small` then sets to 0 */
+    return (ce_lanes)(((ce_lane_words)p + whole) & ~small);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* attention_grad.c - causal self-attention, backward: one task for each key head of a sample, which adds up the
  * gradients from all query heads that read this key head.
  *
- * The probabilities P are computed again from the log of their denominators. With dP = dy v^T, to which the dropout of
- * P is applied, and delta = dy . y for each row: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q.
+ * The probabilities P are computed again from the log of their denominators. With delta = dy . y for each row, and dP =
+ * dy v^T, to which dropout is applied as to P: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q.
  * For each block of keys, a task iterates over the blocks of queries, beginning with the block at the same
  * positions. */
 #include "device/cpu/attention.h"
@@ -12,14 +12,14 @@
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *q_layers, *dy, *dy_layers; /* of a query head */
+    const float *q, *q_layers, *dy, *dy_layers; /* q and dy of a query head, in two layouts */
     const float *k_panels, *k_layers, *v_panels;
-    float *dq, *dk, *dv; /* (lines, wide) fp32 */
+    float *dq, *dk, *dv; /* the three gradients are (lines, wide), fp32 */
     float *lse, *delta;  /* of each line */
-    float *p, *ds;       /* of a strip, fp32 */
-    float *across[2];    /* P and dS of a block, for products over queries */
-    float *along;        /* dS of a strip, for the product over keys */
-    float *line;         /* one row of y and one of dy, fp32 */
+    float *p, *ds;       /* P and dS of a strip of queries, fp32 */
+    float *across[2];    /* P and dS of a block, for the products whose inner dimension is the queries (dv and dk) */
+    float *along;        /* dS of a strip, for the product whose inner dimension is the keys (dq) */
+    float *line;         /* one row of y and one row of dy, fp32 */
 } head;
 
 static bool is_pairs(const ce_attention_job *all)
@@ -34,8 +34,8 @@ static int64_t scratch_floats(const ce_attention_job *all)
     return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
 }
 
-/* Packs the keys and values, and takes the scratch, that all query heads of a task share. Returns the rest of the
- * thread's scratch. */
+/* Packs the keys and values that all query heads of a task share, and allocates their scratch memory. Returns the rest
+ * of the thread's scratch memory. */
 static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
 {
     int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
@@ -93,7 +93,7 @@ static void take_queries(const ce_attention_job *all, head *view, int64_t sample
     memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
 }
 
-/* Multiplies a strip by keys or values in the layout panels. */
+/* Multiplies a strip of queries by keys or values that are in the layout panels (attention_tile.h). */
 static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
                            int64_t key, ce_range strip)
 {
@@ -106,8 +106,8 @@ static void multiply_strip(const ce_attention_job *all, float *c, const float *r
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
-/* Computes the gradient of the softmax of row i for the elements of `strip`. p holds q k^T before the call, and P
- * afterwards; ds holds dP before the call, and dS afterwards. */
+/* Computes the gradient of the softmax of row i for the elements of `strip`. Before the call, p holds q k^T and ds
+ * holds dP. After the call, p holds P and ds holds dS. */
 static void softmax_grad_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                              int64_t i)
 {
@@ -119,7 +119,7 @@ static void softmax_grad_row(const ce_attention_job *all, const head *view, floa
     }
 }
 
-/* Like softmax_grad_row, with dropout: afterwards p holds P after dropout. */
+/* Like softmax_grad_row, with dropout: after the call, p holds P after dropout. */
 static void softmax_grad_drop_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                                   int64_t i, int64_t key)
 {
@@ -137,7 +137,7 @@ static void softmax_grad_drop_row(const ce_attention_job *all, const head *view,
         p[j] *= kept[j];
 }
 
-/* Makes the words that the products read from P and dS of a strip, which is at line `at` of its block. */
+/* Converts P and dS of a strip to the bf16 pairs that the products read. The strip begins at line `at` of its block. */
 static void make_words(const head *view, ce_range strip, int64_t at)
 {
     int64_t count = ce_range_length(strip);
@@ -154,8 +154,8 @@ static void make_words(const head *view, ce_range strip, int64_t at)
         ce_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
 }
 
-/* Computes P and dS for one strip of queries (first row: `row`) and one block of keys (first key: `key`), and adds
- * their contribution to dq. `at` is the number of the strip's first row within its block of queries. */
+/* Computes P and dS for one strip of queries, which begins at query `row`, and one block of keys, which begins at
+ * `key`. Adds their contribution to dq. `at` is the index of the strip's first row within its block of queries. */
 static void backward_strip(const ce_attention_job *all, const head *view, int64_t row, int64_t at, int64_t key,
                            ce_range strip)
 {
@@ -193,8 +193,8 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
     ce_tile_multiply(&queries, pairs);
 }
 
-/* Adds the products of a block's lines [from, to) of P or dS with the same lines of dy or q to the gradient of the keys
- * or values from `key` + `column` on. */
+/* Adds to the gradient of keys (or values) the product of dS and q (or of P and dy), over the lines `lines` of a block
+ * of queries. The gradient's rows begin at `key` + `column`. */
 static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
                         int64_t row, int64_t key, int64_t column, ce_range lines)
 {
@@ -207,9 +207,9 @@ static void add_to_keys(const ce_attention_job *all, float *gradient, const floa
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
-/* Processes the block of queries from `row` on with the block of keys from `key` on. If both blocks have the same
- * positions, a key is seen by no strip that comes before it. Strips that see a key of the block come before strips that
- * see none. */
+/* Computes the gradients from the block of queries that begins at `row` and the block of keys that begins at `key`. If
+ * both blocks are at the same positions, a strip of queries sees no key after itself. Strips of queries that see a key
+ * of the block come before the strips that see none. */
 static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
 {
     int64_t lines = 0;

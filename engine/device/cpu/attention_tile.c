@@ -1,4 +1,5 @@
-/* attention_tile.c - tiles of 6 x 64 with AVX-512, of 6 x 16 with AVX2, and the layouts of their operands. */
+/* attention_tile.c - matrix products of tiles (6 x 64 with AVX-512, 6 x 16 with AVX2), and the layouts of their
+ * operands. */
 #include "device/cpu/attention_tile.h"
 
 #include <string.h>
@@ -133,7 +134,8 @@ void ce_tile_multiply(const ce_tile *tile, bool pairs)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #endif
 
-/* One of the log2(LANES) rounds that transpose LANES x LANES words. A round interleaves lines i and i + LANES / 2. */
+/* Does one of the log2(LANES) rounds that transpose a matrix of LANES x LANES words. A round interleaves lines i and i
+ * + LANES / 2. */
 INLINE void zip_round(ce_lane_bits to[LANES], const ce_lane_bits from[LANES])
 {
 #pragma GCC unroll 8
@@ -177,7 +179,7 @@ void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width
     }
 }
 
-/* ---- pairs from fp32 ---- */
+/* ---- bf16 pairs from fp32 elements ---- */
 
 #if HAS_PAIRS
 bool ce_tile_has_pairs(void)

@@ -1,4 +1,4 @@
-/* columns.c - adds a narrow matrix to some columns of a wide one, and takes such columns. */
+/* columns.c - adds a narrow matrix to some columns of a wide matrix, and copies such columns to a narrow matrix. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

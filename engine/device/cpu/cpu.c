@@ -1,4 +1,4 @@
-/* cpu.c - the CPU device: its table of functions, its threads, memory and streams. */
+/* cpu.c - the CPU device: its table of functions, its threads, its memory and its streams. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
 
@@ -43,7 +43,7 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
     if (!cpu)
         return ce_fail(CS_NO_MEMORY, "no memory for the CPU device");
     cpu_set_t allowed;
-    /* An error means that there are more cores than a cpu_set_t can hold: threads are not pinned. */
+    /* An error means that there are more cores than a cpu_set_t can hold; then threads are not pinned. */
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
         CPU_ZERO(&allowed);
         CPU_SET(0, &allowed);
@@ -55,7 +55,8 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
     if (device->isa < ce_isa_highest(ce_isa_available()))
         CS_TRY(ce_matmul_limit(device->isa));
     CS_TRY(ce_matmul_open(&cpu->matmul, device));
-    if (cores / ranks > 1) /* opened before the team, so that the worker may run on any of the cores */
+    /* the worker is opened before the team pins threads, so that it may run on any of the cores */
+    if (cores / ranks > 1)
         CS_TRY(ce_worker_open(&cpu->worker));
     bool enough = device->threads * ranks <= cores;
     ce_team_shape shape = { .threads = device->threads,
@@ -80,8 +81,8 @@ static void cpu_close(cs_device *device)
 
 /* ---- memory ---- */
 
-/* Returns memory that begins on a huge page and asks the system for huge pages, because page faults make a step much
- * slower. */
+/* Returns memory that begins on a huge page, and asks the system to use huge pages, because page faults make a step
+ * much slower. */
 static void *map_huge(size_t bytes)
 {
     size_t whole = (size_t)ce_round_up((int64_t)bytes, HUGE);
@@ -174,7 +175,8 @@ static const ce_product_choice *cpu_products(const cs_device *device)
     return &((const ce_cpu *)device->private_data)->choice;
 }
 
-/* Reads the processor's name from /proc/cpuinfo; on aarch64 that file has only a part number, which is read instead. */
+/* Reads the processor's name from /proc/cpuinfo. On aarch64 that file has no name, so the part number is read
+ * instead. */
 static void read_processor(char name[64])
 {
     char line[256];
@@ -253,7 +255,8 @@ static uint64_t cpu_record(cs_stream *stream)
     return worker_of(stream) ? ce_worker_given(worker_of(stream)) : 0;
 }
 
-/* The caller waits, whichever stream the argument is: calls in the worker never wait for the compute stream. */
+/* The calling thread waits, whichever stream the argument is, because calls in the worker never wait for the compute
+ * stream. */
 static void cpu_wait(cs_stream *stream, ce_event event)
 {
     if (stream != event.stream && worker_of(event.stream))

@@ -1,9 +1,9 @@
 /* cpu.h - the CPU device, for the files of this folder: its threads, its workspace, its interface to oneDNN, and the
  * declarations of its kernels.
  *
- * A kernel splits its work into parts that depend only on the shapes and the number of threads, so the bits of a
- * result do not depend on the order in which threads run. Workspace grows to the size that the largest call needs
- * and is kept. */
+ * A kernel splits its work into parts. The parts depend only on the shapes and the number of threads, so the bits of a
+ * result do not depend on the order in which threads run. A workspace grows to the size that the largest call needs,
+ * and does not shrink. */
 #ifndef CS_DEVICE_CPU_CPU_H
 #define CS_DEVICE_CPU_CPU_H
 
@@ -16,21 +16,22 @@
 typedef struct ce_team ce_team;
 typedef struct {
     int threads;
-    const cpu_set_t *cores; /* one core for each thread, in order; NULL: threads are not pinned */
-    bool spin;              /* threads spin before they sleep; only useful if each thread has a core */
+    const cpu_set_t *cores; /* one core for each thread, in the order of threads; NULL: threads are not pinned */
+    /* whether threads read in a loop before they sleep, which helps only if each thread has its own core */
+    bool spin;
 } ce_team_shape;
 typedef void ce_team_task(void *argument, int index, int thread);
 
 cs_status ce_team_open(ce_team **team, const ce_team_shape *shape);
 void ce_team_close(ce_team *team); /* accepts NULL */
-/* Runs each task once and returns when all are complete. Only the thread that opened the team uses the team's
- * threads; any other thread, and a task that calls this function, runs its tasks itself, as thread 0. */
+/* Runs each task once and returns when all tasks are complete. Only the thread that opened the team uses the team's
+ * threads. If another thread or a task calls this function, it runs the tasks itself, as thread 0. */
 void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument);
 
 /* ---- stream.c: the worker thread of the comm stream ---- */
 typedef struct ce_worker ce_worker;
 cs_status ce_worker_open(ce_worker **worker);
-void ce_worker_close(ce_worker *worker); /* accepts NULL; first runs the calls that were given so far */
+void ce_worker_close(ce_worker *worker); /* accepts NULL; runs the calls that were given so far before it closes */
 void ce_worker_give(ce_worker *worker, void (*call)(void *argument), void *argument);
 uint64_t ce_worker_given(ce_worker *worker);
 void ce_worker_await(ce_worker *worker, uint64_t sequence);
@@ -38,7 +39,7 @@ void ce_worker_await(ce_worker *worker, uint64_t sequence);
 /* ---- matmul.c: the only file that includes oneDNN's header ---- */
 typedef struct ce_matmul ce_matmul;
 
-/* c (m, n) = beta c + op(a) op(b); all are row-major with leading dimensions. */
+/* Describes the product c (m, n) = beta c + op(a) op(b). All matrices are row-major with leading dimensions. */
 typedef struct {
     bool transpose_a, transpose_b;
     int64_t m, n, k;
@@ -48,29 +49,28 @@ typedef struct {
 
 cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device);
 void ce_matmul_close(ce_matmul *matmul); /* accepts NULL */
-void ce_matmul_quiet(void);              /* from now on, OpenMP regions of this thread use one thread */
-/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN already uses instructions of a higher
- * set. */
+void ce_matmul_quiet(void);              /* makes OpenMP regions of the calling thread use one thread */
+/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN already uses a higher set. */
 cs_status ce_matmul_limit(ce_isa isa);
-void ce_matmul_version(char text[32]); /* "oneDNN 2.6.3" */
-/* What oneDNN has for products of this type on this CPU: nothing, reference loops, or optimized code. */
+void ce_matmul_version(char text[32]); /* writes the version, for example "oneDNN 2.6.3" */
+/* What oneDNN offers for products of a type on this CPU: nothing, reference loops, or optimized code. */
 typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } ce_matmul_grade;
 ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype);
 void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c);
 
-/* A panel and its types: the key of a oneDNN primitive. */
+/* A panel (a part of a product for one thread) and its types. oneDNN's primitives are found by this key. */
 typedef struct {
     ce_panel panel;     /* beta is 0 or 1 */
-    cs_dtype dtype, to; /* type of a, b and bias; type of c */
+    cs_dtype dtype, to; /* dtype: the type of a, b and bias; to: the type of c */
     bool bias;
 } ce_matmul_shape;
 typedef struct {
-    const void *a, *b, *bias; /* bias (n), or NULL */
-    void *c, *scratch;        /* scratch memory of this thread */
+    const void *a, *b, *bias; /* bias: n elements; NULL: no bias is added */
+    void *c, *scratch;        /* scratch: scratch memory of this thread */
 } ce_matmul_operands;
 
-/* One thread prepares all panels of a product, before the threads run the panels. Returns the bytes of scratch that
- * each thread needs for this shape. */
+/* Prepares the primitive for panels of this shape. One thread calls it for all panels of a product, before the threads
+ * run the panels. Returns the bytes of scratch memory that each thread needs for this shape. */
 size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape);
 void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread);
 
@@ -79,10 +79,11 @@ typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_
 
 typedef struct {
     ce_team *team;
-    ce_worker *worker; /* NULL: calls of the comm stream run in the caller */
+    ce_worker *worker; /* the worker of the comm stream; NULL: the caller runs the calls of the comm stream itself */
     ce_matmul *matmul;
-    ce_product_choice choice; /* all zero when the device is opened, which means FIXED */
-    char products_on[160];    /* see ce_device_products_on; "" before its first call */
+    /* the chosen methods; all members are zero when the device is opened, which means FIXED */
+    ce_product_choice choice;
+    char products_on[160]; /* the result of ce_device_products_on; "" before the first call of that function */
     void *memory[CS_CPU_WORKSPACES];
     size_t bytes[CS_CPU_WORKSPACES];
 } ce_cpu;
@@ -92,37 +93,38 @@ static inline ce_cpu *ce_cpu_of(cs_device *device)
     return device->private_data;
 }
 
-/* Returns at least `bytes` bytes, aligned to 64, with undefined content. They are valid until the next request for
- * the same use. */
+/* Returns at least `bytes` bytes of memory, aligned to 64, with undefined content. The memory is valid until the next
+ * request for the same use. */
 void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Whether some products of bf16 matrices are NATIVE; the products of attention then multiply bf16 too. */
+/* Returns whether the device's choice has NATIVE for some products of bf16 matrices; then attention multiplies bf16
+ * too. */
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
-/* product.c: the first computes a product in parts that depend only on its shape, by a method that does not depend on
- * the shape, so that the number of threads does not change its bits. */
+/* ce_cpu_steady_product computes a product in parts that depend only on its shape, by a method that does not depend on
+ * the number of threads. So the number of threads does not change the bits of the result. */
 void ce_cpu_steady_product(cs_device *device, const ce_product *product);
-ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* what FIXED means for one thread's panel */
-/* Computes one panel by a given method in the calling thread. */
+ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* the method that FIXED means for this panel */
+/* Computes one panel by the given method in the calling thread. */
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);
 
-/* Splits [0, count) into parts of at least `min` elements, at most one for each thread, and runs them in parallel.
- * If `min` is a multiple of 64, so are the borders of the parts. */
+/* Splits [0, count) into parts of at least `min` elements, at most one part for each thread. ce_cpu_walk runs the parts
+ * in parallel. If `min` is a multiple of 64, so are the borders of the parts. */
 typedef void ce_cpu_part(void *argument, ce_range range, int part);
 int ce_cpu_parts(const cs_device *device, int64_t count, int64_t min);
 void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *part, void *argument);
 
 /* ---- the kernels ---- */
 #define OPERATION(name, parameters) void ce_cpu_##name parameters;
-#define FUSED(name, parameters) /* ops.c composes these on the CPU */
+#define FUSED(name, parameters) /* the CPU has no kernels for FUSED operations: ops.c composes them */
 #include "device/ops_list.h"
 
 double ce_cpu_roof(cs_device *device, cs_dtype dtype);
-/* room.c: the number of bytes of host memory that this process can still allocate, or 0 if it is not known. `root`
- * is a prefix for the paths of /proc and /sys ("" except in tests). */
+/* room.c: returns the number of bytes of host memory that this process can still allocate, or 0 if it is not known.
+ * `root` is a prefix for the paths of /proc and /sys; it is "" except in tests. */
 size_t ce_cpu_room(const char *root);
 
 #endif

@@ -1,4 +1,4 @@
-/* dora.c - DoRA: the norms of adapted weights, and the columns of a result that are scaled by magnitude / norm. */
+/* dora.c - DoRA: the norms of adapted weights, and the scaling of columns of a result by magnitude / norm. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,7 +8,7 @@ enum { LINES = 16, RUN = 256, LEAST_OUTPUTS = 16, LEAST_ROWS = 8, LEAST_COLUMNS 
 
 /* ---- norms ---- */
 
-/* A tile of W + scale B A: up to LINES rows of W's memory and RUN columns of it. */
+/* A tile of W + scale B A: up to LINES rows and RUN columns of W as it is in memory. */
 typedef struct {
     int64_t row, column, rows, columns;
     float value[LINES][RUN];
@@ -20,7 +20,8 @@ static float element(cs_tensor x, int64_t index)
     return *ce_elements_read(x, index, 1, &wide);
 }
 
-/* Reads b's column r for the outputs of the tile's columns, or a's row r for the inputs of the tile's columns. */
+/* Returns the factors of inner index r for the tile's columns: elements of B's column r if the tile's columns are
+ * outputs, elements of A's row r if they are inputs. */
 static const float *run_of(const cs_dora *dora, const weight_tile *tile, int64_t r, float *wide)
 {
     int64_t rank = cs_rows(dora->a), inputs = cs_columns(dora->a);
@@ -63,7 +64,7 @@ typedef struct {
     float *norms;
 } norms_job;
 
-/* The outputs are rows of the weight. */
+/* Computes the norms if the outputs are rows of the weight. */
 static void norms_of_rows(const norms_job *job, ce_range range)
 {
     int64_t inputs = cs_columns(job->dora->weight);
@@ -81,7 +82,7 @@ static void norms_of_rows(const norms_job *job, ce_range range)
     }
 }
 
-/* The outputs are columns of the weight. */
+/* Computes the norms if the outputs are columns of the weight. */
 static void norms_of_columns(const norms_job *job, ce_range range)
 {
     int64_t inputs = cs_rows(job->dora->weight);
@@ -157,7 +158,7 @@ void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, c
     ce_cpu_walk(device, cs_rows(z), LEAST_ROWS, forward_rows, &job);
 }
 
-/* All rows of the columns [at, at + count). */
+/* Computes all rows of the columns [at, at + count). */
 static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
 {
     const cs_dora *dora = job->dora;
@@ -180,7 +181,7 @@ static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
         gradient[i] = (job->dmagnitude.fresh ? 0 : gradient[i]) + sum[i] / norms[i];
 }
 
-/* The work is divided by columns, so that the sums over rows have one order. */
+/* The work is divided by columns, so that every sum over rows has the same order for any number of threads. */
 static void backward_columns(void *argument, ce_range range, int part)
 {
     (void)part;

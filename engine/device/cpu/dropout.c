@@ -15,7 +15,7 @@
 #else
 #define TOGETHER 4
 #endif
-enum { LEAST = 8192, BLOCK = 8 /* elements for each counter */ };
+enum { LEAST = 8192, BLOCK = 8 /* BLOCK: number of elements whose random bits come from one counter */ };
 
 uint64_t ce_dropout_key(cs_dropout dropout, int64_t sample)
 {
@@ -29,8 +29,8 @@ uint32_t ce_dropout_threshold(cs_dropout dropout)
 
 typedef uint64_t word_lanes __attribute__((vector_size(8 * TOGETHER)));
 
-/* Multiplies words, which are the low halves of 64-bit lanes. It uses intrinsics, because compilers do not see that the
- * high halves are not needed. */
+/* Multiplies 32-bit words, which are the low halves of 64-bit lanes. Intrinsics are used because compilers do not see
+ * that the high halves are not needed. */
 static inline word_lanes product_of(word_lanes words, uint32_t factor)
 {
 #if defined __AVX512F__
@@ -42,7 +42,8 @@ static inline word_lanes product_of(word_lanes words, uint32_t factor)
 #endif
 }
 
-/* Computes cs_rng_philox for TOGETHER counters from `counter` on; the four words of a counter are consecutive. */
+/* Computes cs_rng_philox for TOGETHER consecutive counters, the first of which is `counter`. The four words of a
+ * counter are consecutive in `to`. */
 static void philox_block(uint32_t *restrict to, uint64_t key, uint64_t counter)
 {
     const uint64_t low_half = 0xffffffffu;
@@ -80,9 +81,9 @@ const uint16_t *ce_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 }
 
 typedef struct {
-    cs_tensor y, a, b; /* if a is absent, it counts as 0 */
+    cs_tensor y, a, b; /* y = a + dropout(b); if a is absent, y = dropout(b) */
     cs_dropout dropout;
-    int64_t sample; /* elements of each sample */
+    int64_t sample; /* number of elements of each sample */
 } dropout_job;
 
 static void dropout_chunk(float *restrict y, const float *restrict b, const uint16_t *restrict bits, int64_t count,

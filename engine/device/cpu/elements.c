@@ -1,4 +1,4 @@
-/* elements.c - conversions and sums of short arrays, in loops that vectorize. */
+/* elements.c - conversions and sums of short arrays, in loops that the compiler vectorizes. */
 #include "device/cpu/elements.h"
 
 #include <math.h>
@@ -54,7 +54,8 @@ void ce_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict
             half[i] = narrow_f16(from[i]);
 }
 
-/* ---- sums: SETS vectors of LANES partial sums, added in order at the end; then the remaining elements ---- */
+/* ---- sums: SETS vectors of LANES partial sums, which are added in order at the end; then the remaining elements
+ * ---- */
 
 static const lanes *at(const float *x)
 {

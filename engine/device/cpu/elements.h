@@ -1,8 +1,8 @@
 /* elements.h - functions on short arrays of elements: conversion between fp32 and 16-bit types, sums in a fixed order,
  * e^x.
  *
- * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a chunk is read (an fp32 tensor
- * without a copy), computed in a plain loop that the compiler vectorizes, and written. */
+ * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a kernel reads a chunk (without a
+ * copy if the tensor is fp32), computes it in a plain loop that the compiler vectorizes, and writes it. */
 #ifndef CS_DEVICE_CPU_ELEMENTS_H
 #define CS_DEVICE_CPU_ELEMENTS_H
 
@@ -19,8 +19,8 @@ static inline void *ce_elements_at(cs_tensor x, int64_t index)
     return (char *)x.data + (size_t)index * (x.dtype == CS_F32 ? 4 : 2);
 }
 
-/* Returns elements [from, from + count) of x as fp32: a pointer into x, or into `buffer`, to which they are
- * converted. */
+/* Returns elements [from, from + count) of x as fp32. If x is fp32, the result points into x; otherwise the elements
+ * are converted into `buffer`. */
 static inline const float *ce_elements_read(cs_tensor x, int64_t from, int64_t count, float *buffer)
 {
     if (x.dtype == CS_F32)
@@ -34,22 +34,22 @@ static inline void ce_elements_write(cs_tensor y, int64_t from, int64_t count, c
     ce_elements_narrow(ce_elements_at(y, from), y.dtype, values, count);
 }
 
-/* y += x */
+/* Computes y += x. */
 static inline void ce_elements_add(float *restrict y, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         y[i] += x[i];
 }
 
-/* y = factor x */
+/* Computes y = factor x. */
 static inline void ce_elements_scale(float *restrict y, const float *restrict x, float factor, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = factor * x[i];
 }
 
-/* Adds `more` to a gradient of one row. If the gradient is fresh and `first` is true, sets the gradient to `more`
- * instead. */
+/* Adds `more` to the gradient of one row. If the gradient is fresh (tensor.h) and `first` is true, sets the gradient to
+ * `more` instead. */
 static inline void ce_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
 {
     float *sum = gradient.data;
@@ -59,27 +59,29 @@ static inline void ce_elements_grow(cs_tensor gradient, const float *restrict mo
         sum[i] = set ? more[i] : sum[i] + more[i];
 }
 
-/* Sums in a fixed order, with partial sums that fit vector registers. */
+/* These functions add in a fixed order, with partial sums that fit vector registers. */
 float ce_elements_sum(const float *x, int64_t count);
 float ce_elements_dot(const float *x, const float *y, int64_t count);
 float ce_elements_max(const float *x, int64_t count);
-float ce_elements_spread(const float *x, int64_t count, float mean); /* sum of (x - mean)^2 */
-/* Sets x[i] to e^(x[i] scale - shift) and returns the sum of these. */
+float ce_elements_spread(const float *x, int64_t count, float mean); /* returns the sum of (x - mean)^2 */
+/* Sets each x[i] to e^(x[i] scale - shift) and returns the sum of the results. */
 float ce_elements_exp(float *x, int64_t count, float scale, float shift);
 
-/* Returns e^x with an error of about 1 ulp: 0 below -87, where results are about to be subnormal, infinity above 88.3,
- * NaN for NaN. It has no branches, so loops that call it vectorize. x = n ln 2 + r with |r| <= ln 2 / 2; e^r is a
- * polynomial; n becomes the exponent of the factor 2^n. */
+/* Returns e^x with an error of about 1 ulp. The result is 0 for x below -87, where e^x is almost subnormal, infinity
+ * for x above 88.3, and NaN for NaN. The function has no branches, so loops that call it vectorize. With x = n ln 2 + r
+ * and |r| <= ln 2 / 2, e^r is computed by a polynomial, and n becomes the exponent of the factor 2^n. */
 static inline float ce_elements_exp_one(float x)
 {
-    const float round = 0x1.8p23f + 127; /* adding it leaves the nearest integer + 127 in the low bits */
+    /* adding this constant leaves the nearest integer + 127 in the low bits of the sum */
+    const float round = 0x1.8p23f + 127;
     float inside = x < -87.0f ? -87.0f : x;
     inside = inside > 89.0f ? 89.0f : inside;
     float shifted = inside * 1.44269504f + round;
     float n = shifted - round;
     float r = inside - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
-    float p = 1.37576670e-3f; /* (e^r - 1 - r) / r^2, least squares over the range: within 4e-9 */
+    /* p approximates (e^r - 1 - r) / r^2 by least squares over the range of r, with an error below 4e-9 */
+    float p = 1.37576670e-3f;
     p = p * r + 8.36890470e-3f;
     p = p * r + 4.16694134e-2f;
     p = p * r + 1.66665182e-1f;
@@ -89,8 +91,8 @@ static inline float ce_elements_exp_one(float x)
     return x < -87.0f ? 0.0f : power;
 }
 
-/* Returns tanh x with an error of about 2 ulp, without branches: below 0.625 an odd polynomial (least squares, within
- * 1e-7), else 1 - 2 / (e^2x + 1). */
+/* Returns tanh x with an error of about 2 ulp, without branches. Below 0.625, the result is an odd polynomial (least
+ * squares, error below 1e-7); above, it is 1 - 2 / (e^2x + 1). */
 static inline float ce_elements_tanh_one(float x)
 {
     float a = x < 0 ? -x : x, z = x * x;
@@ -104,8 +106,8 @@ static inline float ce_elements_tanh_one(float x)
     return a < 0.625f ? x + x * z * p : x < 0 ? -large : large;
 }
 
-/* Returns the normal distribution function of x, where e is e^(-x^2 / 2), without branches and with an error of a few
- * ulp, in the tail too: the tail is e t q(t), t = 1 / (1 + 0.3 |x|), where q is a polynomial (least squares, within
+/* Returns the normal distribution function of x, where e is e^(-x^2 / 2). It has no branches. Its error is a few ulp,
+ * in the tail too. The tail is e t q(t) with t = 1 / (1 + 0.3 |x|), where q is a polynomial (least squares, error below
  * 5e-9). */
 static inline float ce_elements_normal_one(float x, float e)
 {

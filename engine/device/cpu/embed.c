@@ -1,13 +1,14 @@
-/* embed.c - token and position embedding. The work of the gradient is split between threads by columns, so that rows of
- * one token are added in order. */
+/* embed.c - token and position embedding. The work of the gradient is split between threads by columns, so that the
+ * rows of one token are added in order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "base/must.h"
 
 typedef struct {
-    cs_tensor table, positions, y; /* y: the output of forward, or the gradient of it in backward */
+    cs_tensor table, positions, y; /* y is the output of forward, and in backward the gradient of that output */
     cs_tensor tokens, starts;
-    int64_t padding; /* backward: this token's rows are not added to the table; -1: all are */
+    /* in backward, the rows of the token `padding` are not added to the table; -1: rows of all tokens are added */
+    int64_t padding;
 } embed_job;
 
 enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
@@ -19,7 +20,7 @@ static int64_t token_at(const embed_job *all, int64_t row)
     return token;
 }
 
-/* Returns the row's position in its document, if `starts` is given, and otherwise in its sample. */
+/* Returns the row's position in its document if `starts` is present, otherwise its position in its sample. */
 static int64_t position_of(const embed_job *all, int64_t row)
 {
     int64_t position = row % cs_columns(all->tokens);

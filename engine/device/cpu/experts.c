@@ -1,5 +1,5 @@
-/* experts.c - mixtures of experts: the rows of slots, the products of the experts, factors of rows, and the
- * load-balancing loss. */
+/* experts.c - mixtures of experts: copies of rows to slots and sums of slots, the products of the experts, the scaling
+ * of rows by factors, and the load-balancing loss. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"
@@ -7,13 +7,14 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* for which gemv.c copies a */ };
+enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* FEW_ROWS: the greatest number of slots for which gemv.c copies a */ };
 
 /* ---- slots ---- */
 
 typedef struct {
     cs_tensor y, x;
-    const int32_t *index; /* take: the row of each slot; add: the `chosen` slots of each row */
+    /* for copies of rows: the row of each slot; for sums of slots: the `chosen` slots of each row */
+    const int32_t *index;
     int64_t chosen;
 } slot_job;
 
@@ -62,8 +63,8 @@ void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_rout
 
 /* ---- products ---- */
 
-/* Requests the workspace of ce_cpu_steady_product for all slots, because an expert may get them all: the number of its
- * slots must not lead to an allocation in a later step. */
+/* Requests the workspace of ce_cpu_steady_product for the case that one expert gets all slots. Otherwise the workspace
+ * might grow in a later step, in which an expert gets more slots than before. */
 static void reserve(cs_device *device, const ce_product *whole)
 {
     bool widens = whole->a.dtype != CS_F32 && !ce_gemm_fits();
@@ -73,7 +74,7 @@ static void reserve(cs_device *device, const ce_product *whole)
         ce_cpu_workspace(device, CS_CPU_RIGHT, (size_t)cs_count(whole->b) * sizeof(float));
 }
 
-/* One expert after the other; each product is divided among the threads. */
+/* Computes the products of one expert after the other. Each product is divided among the threads. */
 void ce_cpu_experts(cs_device *device, const ce_experts *job)
 {
     const int32_t *bounds = job->bounds.data;
@@ -145,7 +146,8 @@ static void scale_grad_part(void *argument, ce_range range, int part)
     const scale_job *all = argument;
     for (int64_t row = range.from; row < range.to; row++) {
         float factor = factor_at(all, row), slope = all->logistic ? factor * (1 - factor) : 1;
-        float dfactor = slope * dot_of(all, row); /* before dx, which may be dy, is written */
+        /* this is computed before dx is written, because dx and dy may be the same memory */
+        float dfactor = slope * dot_of(all, row);
         ce_elements_write(all->dfactors, row, 1, &dfactor);
         scale_one(all, all->y, all->dy, row);
     }
@@ -160,8 +162,9 @@ void ce_cpu_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tensor dfactors,
 
 /* ---- the load-balancing loss ---- */
 
-/* With R rows in all L layers, the loss is E sum_e (n_e / R) (p_e / R), where n_e and p_e are sums over the layers; its
- * derivative with respect to a probability is E n_e / R^2. */
+/* The loss is E sum_e (n_e / R) (p_e / R). E is the number of experts, and R the number of rows of all layers together;
+ * n_e counts the slots of expert e and p_e adds up its probabilities, over all layers. The derivative with respect to a
+ * probability is E n_e / R^2. */
 void ce_cpu_balance(cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
 {
     (void)device;

@@ -1,11 +1,11 @@
-/* extend.c - attention of new positions with a key-value cache, for text generation. There is one task for each key
- * head.
+/* extend.c - attention of new positions to the positions of a key-value cache, for text generation. There is one task
+ * for each key head.
  *
  * A task first copies the new positions' keys and values to its part of the cache, which no other task reads. Then it
  * computes the query heads that read this key head. With one new position, as in a step of generation, the task reads
  * the cache once, without converted copies. With more new positions, BLOCK rows at a time are computed by matrix
- * products, of fp32 copies if the tensors are 16-bit. The first positions of a text, when the cache is empty, are
- * computed by the attention of training. */
+ * products; if the tensors are 16-bit, the products read fp32 copies. If the cache is empty, the first positions of a
+ * text are computed by the attention of training. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/lanes.h"
@@ -16,19 +16,19 @@ enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
-    int64_t rows, start;  /* new positions; positions that are already cached */
-    int64_t width, group; /* D; query heads for each key head             */
-    float scale, cap;     /* of the scores; cap 0: they are not capped */
+    int64_t rows, start;  /* rows: number of new positions; start: number of positions that are already cached */
+    int64_t width, group; /* width: columns D of a head; group: query heads that share a key head */
+    float scale, cap;     /* scale: factor of the scores; cap: their soft cap, 0 if the scores are not capped */
     bool narrow;
     float *scratch;
-    int64_t stride; /* floats of scratch for each thread */
+    int64_t stride; /* number of floats of scratch memory for each thread */
 } job;
 
 /* The matrices of one task, in fp32. */
 typedef struct {
     const float *q, *k, *v;
     float *y, *score;
-    int64_t wide, deep, slim; /* leading dimensions: of q, of k and v, of y */
+    int64_t wide, deep, slim; /* leading dimensions: `wide` of q, `deep` of k and v, `slim` of y */
 } head;
 
 static int64_t scratch_floats(const job *all)
@@ -40,7 +40,7 @@ static int64_t scratch_floats(const job *all)
     return ce_round_up(BLOCK * seen + copies, 16);
 }
 
-/* Copies the new rows of one head's keys or values from their columns of qkv to the cache. */
+/* Copies the keys or values of one head in the new rows from columns of qkv to columns of the cache. */
 static void store_in_cache(const job *all, cs_tensor cache, int64_t column, int64_t from)
 {
     cs_tensor qkv = all->given->qkv;
@@ -84,7 +84,7 @@ static head view_of(const job *all, int64_t column, int thread)
     return view;
 }
 
-/* Selects the query head at this column: sets the view's q and y. */
+/* Selects a query head by its first column in q: sets the view's q and y. */
 static void select_queries(const job *all, head *view, int64_t column)
 {
     const ce_extension *given = all->given;
@@ -98,7 +98,8 @@ static void select_queries(const job *all, head *view, int64_t column)
     view->slim = cs_columns(given->y);
 }
 
-/* Softmax of one row of `whole` scores, of which only those in `sees` are not masked; the masked ones become 0. */
+/* Computes the softmax of one row of `whole` scores. Only the scores in the range `sees` are visible; the probabilities
+ * of the others become 0. */
 static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole)
 {
     int64_t count = ce_range_length(sees);
@@ -106,7 +107,7 @@ static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole
     for (int64_t j = sees.from; all->cap > 0 && j < sees.to; j++)
         row[j] = all->cap * ce_elements_tanh_one(row[j] * (all->scale / all->cap));
     float max = ce_elements_max(row + sees.from, count) * scale;
-    max = isfinite(max) ? max : 0; /* the sum shows values that are not finite */
+    max = isfinite(max) ? max : 0; /* if there are values that are not finite, the sum of exponentials is not finite */
     float part = 1 / ce_elements_exp(row + sees.from, count, scale, max);
     for (int64_t j = sees.from; j < sees.to; j++)
         row[j] *= part;
@@ -114,7 +115,7 @@ static void softmax_row(const job *all, float *row, ce_range sees, int64_t whole
     memset(row + sees.to, 0, (size_t)(whole - sees.to) * sizeof *row);
 }
 
-/* Attention of new rows [from, to) with all positions up to them. */
+/* Computes the attention of the new rows [from, to) to all positions up to each row's own position. */
 static void attend_block(const job *all, const head *view, int64_t from, int64_t to)
 {
     int64_t rows = to - from, seen = all->start + to;
@@ -133,16 +134,16 @@ static void attend_block(const job *all, const head *view, int64_t from, int64_t
 
 /* ---- one new position ---- */
 
-/* Prefetches a head's columns of the row that is read AHEAD rows after this row: the CPU's prefetcher does not follow
- * such short pieces of rows. */
+/* Prefetches a head's columns of the row that is read AHEAD rows later, because the CPU's prefetcher does not follow
+ * rows of which only a short range is read. */
 static inline void fetch_ahead(const char *line, size_t row, size_t bytes)
 {
     for (size_t at = 0; at < bytes; at += CACHE_LINE)
         __builtin_prefetch(line + AHEAD * row + at);
 }
 
-/* Sets score[j] to the dot product of q and row j of k, whose rows are `deep` elements apart. Callers pass a constant
- * dtype, here and below. */
+/* Sets score[j] to the dot product of q and row j of k; rows of k are `deep` elements apart. Callers of this function
+ * and of the next functions pass a constant dtype. */
 static inline void score_keys(float *restrict score, const float *restrict q, const void *k, int64_t deep,
                               ce_range rows, int64_t width, cs_dtype dtype)
 {
@@ -164,7 +165,7 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     }
 }
 
-/* Adds the rows of v, each times its probability, to columns [at, at + sets * CS_LANES) of y. */
+/* Multiplies each row of v by its probability, and adds the products to columns [at, at + sets * CS_LANES) of y. */
 static inline void add_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                               ce_range rows, int64_t at, int sets, cs_dtype dtype)
 {
@@ -209,7 +210,7 @@ static inline void attend_one(const job *all, int64_t column, int64_t query, flo
     ce_elements_write(given->y, query, all->width, y);
 }
 
-/* Attention of the new row for the query head at column `query`. */
+/* Computes the attention of the new row for the query head whose first column is `query`. */
 static void extend_one(const job *all, int64_t column, int64_t query, int thread)
 {
     float *room = all->scratch + thread * all->stride;
@@ -259,7 +260,7 @@ static void store_rows(void *argument, ce_range rows, int part)
     }
 }
 
-/* Nothing is in the cache yet, so this is the attention of training. */
+/* The cache is still empty, so this is the attention of training. */
 static void begin_text(cs_device *device, const ce_extension *given)
 {
     int64_t rows = cs_rows(given->y);

@@ -5,7 +5,7 @@
 
 enum { LEAST = 8192, LEAST_ROWS = 4 };
 
-/* ---- the functions, and dx = dy f'(x), of a chunk ---- */
+/* ---- for a chunk of elements: the functions f, and the gradients dx = dy f'(x) ---- */
 
 static void gelu(float *restrict y, const float *restrict x, int64_t count)
 {
@@ -22,8 +22,8 @@ static void gelu_grad(float *restrict dx, const float *restrict dy, const float 
     }
 }
 
-/* x s(a x), where s is the logistic function; and its derivative s + a x s (1 - s), where 1 - s is e^(-a x) s. The
- * exponential is kept finite, so that 0 times it is 0. */
+/* The function is x s(a x), where s is the logistic function. Its derivative is s + a x s (1 - s), where 1 - s is e^(-a
+ * x) s. The exponential is kept finite, so that 0 times it is 0. */
 static inline float decay_of(float x)
 {
     return ce_elements_exp_one(x < -88 ? 88 : -x);
@@ -65,7 +65,7 @@ static void silu_grad(float *restrict dx, const float *restrict dy, const float 
     logistic_grad(dx, dy, x, count, 1);
 }
 
-/* NaN stays NaN. */
+/* the comparison is false for NaN, so NaN stays NaN */
 static void relu(float *restrict y, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -102,7 +102,7 @@ static const struct {
     [CS_RELU2] = { relu2, relu2_grad },
 };
 
-/* ---- alone ---- */
+/* ---- activation functions of a whole tensor ---- */
 
 typedef struct {
     cs_tensor y, x, dy;
@@ -146,7 +146,7 @@ void ce_cpu_activation_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_te
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
-/* ---- as gates: a row of x is gate | up ---- */
+/* ---- activation functions as gates; a row of x is gate | up ---- */
 
 static void gated_rows(void *argument, ce_range range, int part)
 {
@@ -201,7 +201,7 @@ void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor 
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
-/* ---- the soft cap: dy absent in forward ---- */
+/* ---- the soft cap; dy is absent in forward ---- */
 
 static void softcap_part(void *argument, ce_range range, int part)
 {

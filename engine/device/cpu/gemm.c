@@ -1,10 +1,10 @@
 /* gemm.c - matrix products for CPUs with AVX2: packed blocks and a tile of 6 x 16 in registers (Goto & van de Geijn
  * 2008).
  *
- * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. An element of c is the same
- * sum in the same order, however c is divided. A block of b takes a part of the third-level cache, a block of a takes
- * the second-level cache, and a strip of b (DEPTH x COLUMNS) takes the first-level cache. bench_ops prints the share of
- * the roof. */
+ * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. The terms of an element of c
+ * are added in one order, however c is divided among threads. A block of b takes a part of the third-level cache, a
+ * block of a takes the second-level cache, and a strip of b (DEPTH x COLUMNS) takes the first-level cache. bench_ops
+ * prints the share of the CPU's peak rate. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 
@@ -13,8 +13,8 @@ enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
-/* One operand. If `along`, the elements of a line in memory run along the inner dimension; otherwise each line in
- * memory has one inner index. */
+/* One operand of a product. `along` is true if the elements of a line in memory run along the inner dimension. If it is
+ * false, all elements of a line in memory have the same inner index. */
 typedef struct {
     const void *data;
     cs_dtype dtype;
@@ -44,13 +44,14 @@ static const float *line_of(const operand *from, int64_t line, int64_t at, int64
     return ce_elements_read(flat, line * from->leading + at, count, room);
 }
 
-/* Transposes the next eight elements of eight lines. */
+/* Transposes elements [at, at + 8) of eight lines. */
 static inline void transpose(float *restrict to, int64_t stride, const float *const *from, int64_t at)
 {
     lanes a[8], b[8];
     for (int i = 0; i < 8; i++)
         a[i] = *(const lanes *)(from[i] + at);
-    for (int i = 0; i < 4; i++) { /* exchanges between pairs of lines, then pairs of pairs, then halves */
+    /* in three steps, elements change places between pairs of lines, between pairs of pairs, and between halves */
+    for (int i = 0; i < 4; i++) {
         b[2 * i] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
         b[2 * i + 1] = __builtin_shufflevector(a[2 * i], a[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
@@ -86,7 +87,7 @@ static inline void pack_along(float *restrict to, int width, const operand *from
     }
 }
 
-/* Packs lines that each have one inner index: each line becomes one row of the strip. */
+/* Packs lines whose elements all have the same inner index: each line becomes one row of the strip. */
 static inline void pack_across(float *restrict to, int width, const operand *from, ce_range lines, int64_t at,
                                int64_t depth)
 {
@@ -144,7 +145,8 @@ static void multiply_tile(float *restrict c, int64_t ldc, const float *restrict 
     }
 }
 
-/* Computes a tile that extends beyond the edge of c: in a buffer, from which the elements inside c are copied. */
+/* Computes a tile that extends beyond the edge of c. The result goes to a buffer, from which the elements inside c are
+ * copied. */
 static void multiply_edge(float *c, int64_t ldc, const float *a, const float *b, int64_t depth, bool add, int64_t rows,
                           int64_t columns)
 {

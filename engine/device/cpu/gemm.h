@@ -4,16 +4,16 @@
 
 #include "device/cpu/cpu.h"
 
-/* Where the block of `block` elements that begins at `from` ends in [0, whole). */
+/* Returns where the block of `block` elements that begins at `from` ends in [0, whole). */
 static inline int64_t ce_gemm_end(int64_t from, int64_t block, int64_t whole)
 {
     return from + block < whole ? from + block : whole;
 }
 
-/* Whether gemm.c is compiled here for AVX2, the set of instructions for which the product is written. */
+/* Returns whether gemm.c is compiled for AVX2, the set of instructions for which this product is written. */
 bool ce_gemm_fits(void);
-size_t ce_gemm_scratch(void); /* bytes for each thread */
-/* c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */
+size_t ce_gemm_scratch(void); /* returns the bytes of scratch memory for each thread */
+/* Computes a panel. c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */
 void ce_gemm_run(const ce_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch);
 
 /* gemv.c: products in which c has few rows and a is not transposed. */

@@ -5,9 +5,9 @@
  * consecutive lines, as long as possible, because the CPU's prefetcher starts anew where a stream ends. If b is (inner,
  * columns), the threads divide the inner dimension, and their sums are added at the end, in order.
  *
- * Weights are converted to fp32 in registers, or, on CPUs with AVX512_BF16, multiplied as pairs of bf16 elements. An
- * element of c is the same sum in the same order whatever the number of rows is, so a text is the same alone and in a
- * batch of texts. */
+ * Weights are converted to fp32 in registers, or, on CPUs with AVX512_BF16, multiplied as pairs of bf16 elements. The
+ * terms of an element of c are added in one order, whatever the number of rows is. So a generated text is the same
+ * alone and in a batch of texts. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/lanes.h"
@@ -19,16 +19,17 @@ enum { LINES = 2 };
 #endif
 enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
-/* What a word of 32 bits of a and a lane of b hold: an fp32 element, to which b's type is converted, or two bf16
- * elements. */
+/* What a 32-bit word of a and a lane of b contain: one fp32 element (elements of b of the named type are converted to
+ * fp32), or a pair of bf16 elements. */
 typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS } word_form;
 
 typedef struct {
     const ce_product *product;
     word_form form;
-    const uint32_t *a;           /* (rows, stride), the elements in words, padded with zeros */
-    int64_t rows, inner, stride; /* stride: words of a row of a */
-    float *sums;                 /* (parts, rows, columns), where the inner dimension is divided */
+    const uint32_t *a;           /* a (rows, stride): its elements in words, each row padded with zeros */
+    int64_t rows, inner, stride; /* stride: number of words in a row of a */
+    /* sums (parts, rows, columns): partial sums, used if the inner dimension is divided into parts */
+    float *sums;
     int parts;
 } job;
 
@@ -37,12 +38,13 @@ bool ce_gemv_fits(const ce_product *product)
     return !product->transpose_a && cs_rows(product->c) <= MAX_ROWS;
 }
 
-/* Returns sum + x b: of fp32 lanes, or of pairs of bf16 elements. */
+/* Returns sum + x b, where x and b have fp32 elements or pairs of bf16 elements. */
 static inline ce_lanes multiply_add(ce_lanes sum, ce_lanes x, ce_lanes b, word_form form)
 {
 #ifdef __AVX512F__
     if (form == PAIRS) {
-        /* Inline assembly, because only this instruction belongs to a higher set than the rest of this file. */
+        /* This is inline assembly, because only this instruction belongs to a higher set of instructions than the rest
+         * of this file. */
         __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b), "v"(x));
         return sum;
     }
@@ -53,14 +55,15 @@ static inline ce_lanes multiply_add(ce_lanes sum, ce_lanes x, ce_lanes b, word_f
 
 /* ---- b (inner, columns): the lines of b are added up, each multiplied by its element of a ---- */
 
-/* One line of each stream, and the words that multiply them. */
+/* One line of b for each stream, and the words of a that multiply these lines. */
 typedef struct {
     const void *line[STREAMS];
     uint32_t x[MAX_ROWS][STREAMS];
     int64_t rows;
 } slab;
 
-/* Returns CS_LANES columns, from column `at` on, of the line of word w, or of its two lines if words are pairs. */
+/* Returns CS_LANES columns, from column `at` on, of line w. If words are pairs, returns pairs of these columns of lines
+ * 2 w and 2 w + 1. */
 static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form form)
 {
     if (form != PAIRS)
@@ -70,7 +73,8 @@ static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form
     return (ce_lanes)(low >> 16 | high);
 }
 
-/* Adds to columns [from, to) of the rows of `sum`, whose leading dimension is `leading`. */
+/* Adds the products of a slab (one line of each stream) to columns [from, to) of `sum`. `leading` is the leading
+ * dimension of `sum`. */
 static inline void add_slab(float *restrict sum, int64_t leading, const slab *all, int64_t from, int64_t to,
                             word_form form)
 {
@@ -100,7 +104,7 @@ static void add_slab_of(float *sum, int64_t leading, const slab *all, int64_t fr
         add_slab(sum, leading, all, from, to, PAIRS);
 }
 
-/* Adds the last columns, fewer than CS_LANES, from padded copies. */
+/* Adds the products for the last columns, which are fewer than CS_LANES, by means of padded copies. */
 static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from, int64_t count, const job *of)
 {
     slab edge = *all;
@@ -117,7 +121,8 @@ static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from,
         memcpy(sum + i * leading + from, part[i], (size_t)count * sizeof(float));
 }
 
-/* Selects stream k's line; if the stream has ended, some line, which is multiplied by 0. */
+/* Selects line number `line` of b for stream k. If the stream has ended, the line may be any line, because it is
+ * multiplied by 0. */
 static void select_line(const job *all, slab *next, int k, int64_t line, bool ended)
 {
     next->line[k] = ce_elements_at(all->product->b, line * cs_columns(all->product->b));
@@ -130,7 +135,7 @@ static void select_line(const job *all, slab *next, int k, int64_t line, bool en
     }
 }
 
-/* Adds up a range of lines. */
+/* Adds up a range of lines of b, each multiplied by its element of a. */
 static void across(void *argument, ce_range lines, int part)
 {
     const job *all = argument;
@@ -158,14 +163,15 @@ static inline ce_lanes load_along(const void *line, int64_t word, word_form form
                          : ce_lanes_load(line, word, (cs_dtype)form);
 }
 
-/* One line of each stream, and copies of the last words of these lines, padded with zeros. */
+/* One line of b for each stream, and copies of the last words of these lines, padded with zeros. */
 typedef struct {
     const void *line[LINES];
     uint32_t tail[LINES][CS_LANES];
-    int64_t whole; /* words of a line before the copied ones */
+    int64_t whole; /* number of words of a line that come before the copied words */
 } bundle;
 
-/* Computes the products of rows [first, first + rows) of a and of all lines. Callers pass a constant number of rows. */
+/* Computes the products of rows [first, first + rows) of a and of all lines of b. Callers pass a constant number of
+ * rows. */
 static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, int64_t first, int rows,
                             word_form form)
 {
@@ -201,7 +207,7 @@ static inline void dot_all_rows(float sum[MAX_ROWS][LINES], const job *all, cons
 static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t columns[LINES])
 {
     cs_tensor b = all->product->b;
-    int64_t each = all->form == PAIRS ? 2 : 1; /* elements in a word */
+    int64_t each = all->form == PAIRS ? 2 : 1; /* number of elements in a word */
     bundle some = { .whole = all->inner / each / CS_LANES * CS_LANES };
     int64_t rest = all->inner - some.whole * each;
     for (int t = 0; t < LINES; t++) {
@@ -221,8 +227,8 @@ static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t
 
 /* ---- c ---- */
 
-/* Writes `count` elements of each row of c, from `column` on: the sum plus the bias, and plus the old c if the product
- * is added to c. */
+/* Writes `count` elements of each row of c, from `column` on: the sum plus the bias. If the product is added to c, the
+ * old value of c is added too. */
 static void write_rows(const job *all, int64_t column, int64_t count, float sum[MAX_ROWS][COLUMNS])
 {
     const ce_product *product = all->product;
@@ -243,7 +249,7 @@ static void write_rows(const job *all, int64_t column, int64_t count, float sum[
     }
 }
 
-/* Computes a range of columns. A stream that has ended repeats its last column. */
+/* Computes a range of columns of c. A stream that has ended computes its last column again. */
 static void along(void *argument, ce_range range, int part)
 {
     (void)part;
@@ -271,7 +277,7 @@ static void along(void *argument, ce_range range, int part)
     }
 }
 
-/* Adds the sums of all parts, in order. */
+/* Adds the partial sums of all parts in order, and writes the totals to c. */
 static void add_parts(void *argument, ce_range range, int part)
 {
     (void)part;

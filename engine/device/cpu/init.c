@@ -1,5 +1,5 @@
-/* init.c - initial values of parameters from (key, element). Normal values are computed four at a time, as
- * one Philox counter gives them, by the Box-Muller transform. */
+/* init.c - initial values of parameters, which depend only on the parameter's random key and the element. Normal values
+ * are computed four at a time, because one Philox counter gives four, by the Box-Muller transform. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 
@@ -14,7 +14,7 @@ typedef struct {
     int64_t from;
 } init_job;
 
-/* Computes elements 4 counter to 4 counter + 3. */
+/* Computes the normal values of the elements 4 * counter to 4 * counter + 3. */
 static void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
     ce_rng_block block = cs_rng_philox(key, counter);

@@ -1,4 +1,4 @@
-/* judge.c - the verdict on a step, and the gradient from which backward starts. */
+/* judge.c - the decision whether a step counts (the verdict), and the gradient from which backward starts. */
 #include "device/cpu/cpu.h"
 
 void ce_cpu_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms)

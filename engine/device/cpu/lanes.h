@@ -1,5 +1,5 @@
-/* lanes.h - vectors of CS_LANES fp32 elements, as wide as the registers of the set of instructions, and what kernels do
- * with them: loads that convert 16-bit elements, and sums. */
+/* lanes.h - vectors of CS_LANES fp32 elements, as wide as the registers of the set of instructions, with the functions
+ * that kernels need: loads that convert 16-bit elements, and sums. */
 #ifndef CS_DEVICE_CPU_LANES_H
 #define CS_DEVICE_CPU_LANES_H
 
@@ -19,21 +19,22 @@ typedef uint16_t ce_lane_halves __attribute__((vector_size(2 * CS_LANES), aligne
 typedef float ce_eight_lanes __attribute__((vector_size(32)));
 typedef float ce_four_lanes __attribute__((vector_size(16)));
 
-/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype. */
+/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype, so that the branches
+ * disappear. */
 static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtype)
 {
     if (dtype == CS_F32)
         return *(const ce_lanes *)((const float *)line + at);
     const uint16_t *from = (const uint16_t *)line + at;
-#ifdef __AVX512F__ /* an intrinsic, because gcc 12 makes several instructions of the conversion below */
+#ifdef __AVX512F__ /* an intrinsic is used, because gcc 12 compiles the conversion below to several instructions */
     ce_lane_words half = (ce_lane_words)_mm512_cvtepu16_epi32(*(const __m256i_u *)from);
 #else
     ce_lane_words half = __builtin_convertvector(*(const ce_lane_halves *)from, ce_lane_words);
 #endif
     if (dtype == CS_BF16)
         return (ce_lanes)(half << 16);
-    ce_lane_words rest =
-        (half & 0x7fff) << 13; /* fp16: exponents are too small by 112, those of infinity and NaN too */
+    /* the exponents of fp16 numbers are now too small by 112, also those of infinity and NaN */
+    ce_lane_words rest = (half & 0x7fff) << 13;
     ce_lane_words finite = (ce_lane_words)((ce_lanes)rest * 0x1p112f), large = (ce_lane_words)(rest >= 0x0f800000);
     return (ce_lanes)((large & (rest | 0x7f800000)) | (~large & finite) | (half & 0x8000) << 16);
 }

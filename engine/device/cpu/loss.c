@@ -6,9 +6,9 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor out, loss, x; /* out: the gradient of the squared or absolute error */
+    cs_tensor out, loss, x;
     cs_tensor targets, dloss;
-    int64_t classes; /* columns of x that are logits; the columns after them are padding */
+    int64_t classes; /* number of columns of x that are logits; the columns after them are padding */
 } loss_job;
 
 static int64_t chunk_at(int64_t from, int64_t end)
@@ -129,16 +129,17 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 
 /* ---- squared and absolute error ---- */
 
-/* One of the two losses, as functions of the differences y - target. */
+/* The functions of the squared error or of the absolute error; `apart` has the differences y - target. */
 typedef struct {
-    double (*add)(double sum, const float *apart, int64_t count); /* returns sum + the losses of the elements */
-    void (*slope)(float *apart, int64_t count, float scale);      /* replaces differences by the gradient of y */
-    float factor;                                                 /* of the scale that `slope` gets */
+    double (*add)(double sum, const float *apart, int64_t count); /* returns `sum` plus the losses of the elements */
+    void (*slope)(float *apart, int64_t count, float scale);      /* replaces the differences by the gradient of y */
+    /* the scale that `slope` gets is multiplied by this factor */
+    float factor;
 } error_kind;
 
 typedef struct {
     const error_kind *kind;
-    cs_tensor y, target, dy, loss; /* loss: the output of forward, or the gradient of it in backward */
+    cs_tensor y, target, dy, loss; /* in forward, `loss` is the output; in backward, it is the gradient of the loss */
 } error_job;
 
 static double add_squares(double sum, const float *apart, int64_t count)

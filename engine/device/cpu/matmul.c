@@ -20,9 +20,9 @@ enum { SHAPES = 512 };
 typedef struct {
     ce_matmul_shape shape;
     dnnl_primitive_t primitive;
-    size_t scratch;        /* bytes of scratch for each thread */
-    dnnl_memory_t *memory; /* ARGUMENTS for each thread */
-    uint64_t used;         /* matmul->uses when the entry was last prepared */
+    size_t scratch;        /* bytes of scratch memory for each thread */
+    dnnl_memory_t *memory; /* ARGUMENTS memory objects for each thread */
+    uint64_t used;         /* the value of matmul->uses when the entry was last prepared */
 } entry;
 
 static const int argument_names[] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD,
@@ -32,10 +32,10 @@ enum { SOURCE, WEIGHTS, TARGET, SCRATCH, BIAS, ARGUMENTS };
 struct ce_matmul {
     cs_device *device;
     dnnl_engine_t engine;
-    dnnl_stream_t *streams; /* one for each thread */
-    int count;              /* number of entries */
+    dnnl_stream_t *streams; /* one stream for each thread */
+    int count;              /* number of entries in use */
     uint64_t uses;
-    uint64_t hashes[SHAPES]; /* hashes of the entries' shapes: a search reads only these */
+    uint64_t hashes[SHAPES]; /* hashes of the entries' shapes: a search reads only these hashes */
     entry entries[SHAPES];
 };
 
@@ -46,7 +46,7 @@ static void must(dnnl_status_t status, const char *what)
                  (int)status);
 }
 
-/* ---- descriptors: structs in oneDNN 2, pointers in oneDNN 3 ---- */
+/* ---- descriptors, which are structs in oneDNN 2 and pointers in oneDNN 3 ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t owned_desc;
@@ -232,7 +232,7 @@ static bool same(const ce_matmul_shape *one, const ce_matmul_shape *other)
            one->dtype == other->dtype && one->to == other->to && one->bias == other->bias;
 }
 
-/* Returns NULL if there is no primitive of this shape. */
+/* Returns the entry of this shape, or NULL if the table has no such entry. */
 static entry *find(ce_matmul *matmul, const ce_matmul_shape *shape, uint64_t hash)
 {
     for (int i = 0; i < matmul->count; i++)
@@ -241,8 +241,8 @@ static entry *find(ce_matmul *matmul, const ce_matmul_shape *shape, uint64_t has
     return NULL;
 }
 
-/* Returns an entry to fill, the least recently used one if the table is full. The entries of the current product
- * were prepared last, so they are never replaced. */
+/* Returns an entry to fill. If the table is full, this is the least recently used entry. The entries of the current
+ * product were prepared last, so they are never replaced. */
 static entry *take_place(ce_matmul *matmul)
 {
     if (matmul->count < SHAPES)
@@ -351,7 +351,7 @@ size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape)
     return place->scratch;
 }
 
-/* Removes const: oneDNN reads through pointers that are not const. */
+/* Removes const, because oneDNN takes pointers without const even where it only reads. */
 static void *unlocked(const void *pointer)
 {
     union {

@@ -1,4 +1,4 @@
-/* narrow.c - conversion of flat state between float types, times a factor. */
+/* narrow.c - conversion of flat state between float types, with multiplication by a factor. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 

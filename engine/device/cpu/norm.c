@@ -1,5 +1,5 @@
-/* norm.c - LayerNorm, row by row. Each part of the rows adds its gradients of weight and bias to its own partial sums,
- * which are added in order at the end. */
+/* norm.c - LayerNorm, row by row. The rows are divided into parts. Each part has its own partial sums for the gradients
+ * of weight and bias, which are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,14 +8,15 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight, *bias; /* (C) fp32 */
-    float *rows; /* for each part: n, g; in backward also the sums for weight and bias, and x and dy as fp32 */
+    /* for each part: the rows n and g; in backward also the sums for weight and bias, and x and dy as fp32 */
+    float *rows;
     float epsilon;
     int64_t columns;
 } norm_job;
 
 enum { LEAST_ROWS = 8, ROWS = 6 };
 
-/* Allocates weight, bias and ROWS rows for each part, each of `columns` floats. */
+/* Allocates memory for weight and bias in fp32, and for ROWS rows for each part; each of them has `columns` floats. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
     int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
@@ -67,8 +68,8 @@ void ce_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
     ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
 }
 
-/* First half of backward. With n = (x - mean) rstd and g = dy weight: dweight += dy n, dbias += dy; writes g to
- * `out` and n to `normal`. */
+/* First half of backward. With n = (x - mean) rstd and g = dy weight, adds dy n to dweight and dy to dbias, and writes
+ * g to `out` and n to `normal`. */
 static void first_half(float *restrict normal, float *restrict out, float *restrict dweight, float *restrict dbias,
                        const float *restrict x, const float *restrict dy, const float *restrict weight, int64_t columns,
                        float mean, float rstd)
@@ -82,7 +83,7 @@ static void first_half(float *restrict normal, float *restrict out, float *restr
     }
 }
 
-/* Second half of backward: dx = rstd (g - mean of g - n mean of g n). */
+/* Second half of backward: computes dx = rstd (g - mean of g - n mean of g n). */
 static void second_half(float *restrict out, const float *restrict normal, int64_t columns, float mean_g, float mean_gn,
                         float rstd)
 {

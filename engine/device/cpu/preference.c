@@ -1,7 +1,8 @@
-/* preference.c - the losses of pairs of answers, and the weights of their rows. Pairs are independent. */
+/* preference.c - the losses of pairs of answers in preference training, and the weights of the answers' rows. Pairs are
+ * independent. */
 #include "device/cpu/cpu.h"
 
-/* Sums the rows of one answer in order. */
+/* Adds up the losses of the rows of one answer in order, and counts the answer's tokens. */
 static void read_answer(const ce_preference_rows *all, int64_t sequence, float *logp, int64_t *tokens)
 {
     int64_t length = cs_columns(all->targets), first = sequence * length;
@@ -20,8 +21,9 @@ static void weigh_answer(const ce_preference_rows *all, int64_t sequence, double
 {
     int64_t length = cs_columns(all->targets);
     float *weight = (float *)all->weights.data + sequence * length;
+    /* the sign changes, because a row's loss is the negative of its log-probability */
     for (int64_t t = 0; t < length; t++)
-        weight[t] = (float)((double)weight[t] * -slope); /* a row's loss is the negative of its log-probability */
+        weight[t] = (float)((double)weight[t] * -slope);
 }
 
 static void judge_pair(const ce_preference_rows *all, int64_t b)

@@ -24,9 +24,10 @@ typedef struct {
     int parts;
     bool by_columns;
     ce_method how;
-    cs_tensor a, b; /* the operands of the product, or fp32 copies of them */
-    float *strips;  /* one for each thread, if c is 16-bit */
-    char *scratch;  /* not used by SGEMM; thread t has `stride` bytes from t * stride on */
+    cs_tensor a, b; /* the product's operands, or fp32 copies of them */
+    float *strips;  /* strips of results in fp32, one for each thread, if c is 16-bit */
+    /* scratch memory for methods other than SGEMM: thread t has the `stride` bytes that begin at t * stride */
+    char *scratch;
     size_t stride;
 } job;
 
@@ -45,7 +46,7 @@ static ce_panel whole_of(const ce_product *product)
     };
 }
 
-/* A panel, and its first element in each matrix. */
+/* A panel, the index of its first element in each of the matrices a, b and c, and its first column. */
 typedef struct {
     ce_panel panel;
     int64_t a, b, c, column;
@@ -65,7 +66,7 @@ static piece cut(piece from, ce_range rows, ce_range columns)
 
 static piece piece_of(const job *all, int index)
 {
-    /* Panels are cut at borders of tiles. */
+    /* A product is cut into panels at borders of tiles. */
     int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6;
     int64_t width = all->by_columns ? n : m;
     ce_range part = ce_range_part((width + step - 1) / step, index, all->parts);
@@ -84,7 +85,7 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
         ce_matmul_sgemm(&part->panel, a, b, c);
 }
 
-/* c = result + bias, rounded once. result has its own leading dimension and may be c itself. */
+/* Sets c to result + bias, rounded once. `result` has its own leading dimension, and may be the same memory as c. */
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const ce_product *product = all->product;
@@ -186,7 +187,8 @@ ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype)
     return ce_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
 }
 
-/* Choices are measured with many tokens, so products of few fp32 rows, as in text generation, use FIXED. */
+/* The choice of methods is measured with many tokens. So products of few fp32 rows, as in text generation, use FIXED
+ * and not the chosen method. */
 static ce_method choose(const job *all)
 {
     const ce_product_choice *choice = &ce_cpu_of(all->device)->choice;
@@ -198,8 +200,8 @@ static ce_method choose(const job *all)
     return how == CS_METHOD_FIXED ? ce_cpu_fixed_method(&panel, dtype) : how;
 }
 
-/* Panels of one product differ in size, so their primitives need scratch of different sizes: each thread gets the
- * largest size. */
+/* Panels of one product differ in size, so their primitives need scratch memory of different sizes. Each thread gets
+ * the largest of these sizes. */
 static size_t prepare_native(const job *all)
 {
     size_t max = 0;
@@ -231,7 +233,7 @@ static void prepare(job *all)
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
-/* `how` is a method, or CS_METHODS, which means the method of the device's choice. */
+/* `how` is a method. The value CS_METHODS stands for the method that the device's choice has for this product. */
 static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
     if (ce_gemv_fits(product)) {
@@ -281,7 +283,7 @@ typedef struct {
 
 enum { STRIP = 64, BLOCK_ROWS = 64 };
 
-/* Rows are added in order, one block at a time, so that long sums stay accurate. */
+/* Rows are added in order, one block of rows at a time, so that long sums stay accurate. */
 static void sum_strip(const column_job *all, int64_t column, int64_t width)
 {
     float *sums = (float *)all->sums.data + column;
@@ -313,12 +315,13 @@ void ce_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
     ce_cpu_walk(device, cs_columns(x), STRIP, sum_columns, &(column_job){ sums, x });
 }
 
-/* ---- the roof ---- */
+/* ---- the peak rate of products (the roof) ---- */
 
-enum { SIDE = 1056 }; /* not a power of two: rows of a power of two of bytes would compete for the same cache sets */
+/* SIDE is not a power of two, because rows whose bytes are a power of two would compete for the same cache sets */
+enum { SIDE = 1056 };
 
-/* Returns the seconds of a square product in the fastest round, after at least `rounds` rounds and at least
- * `seconds`. */
+/* Multiplies square matrices, at least `rounds` times and for at least `seconds` seconds. Returns the seconds of the
+ * fastest round. */
 static double time_square(cs_device *device, const cs_tensor *matrix, ce_method how, int rounds, double seconds)
 {
     double best = INFINITY, begin = ce_clock_seconds();

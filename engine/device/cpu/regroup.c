@@ -1,5 +1,6 @@
-/* regroup.c - the order of the heads in a row: either groups, one for each key head, which consist of its query heads,
- * its key and its value; or all queries, then all keys, then all values. */
+/* regroup.c - converts between two orders of the heads in a row. In the order by groups, each key head has a group of
+ * its query heads, its key and its value. In the other order, all queries come first, then all keys, then all
+ * values. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,11 +9,12 @@ enum { LEAST_ROWS = 16 };
 typedef struct {
     cs_tensor y, x;
     int64_t group, keys;
-    size_t head; /* bytes of a head */
+    size_t head; /* number of bytes in each head of a row */
     bool back;
 } regroup_job;
 
-/* Copies `heads` heads between place `at` of the row in groups and place `whole` of the other row. */
+/* Copies `heads` heads between the two orders of a row: in the order by groups they begin at head `at`, in the other
+ * order at head `whole`. */
 static void copy_heads(const regroup_job *all, int64_t row, int64_t at, int64_t whole, int64_t heads)
 {
     int64_t place = row * cs_columns(all->x);

@@ -1,5 +1,5 @@
-/* rms.c - RMSNorm of rows, or of heads within rows. Each part of the rows adds its gradient of the weight to its own
- * partial sums, which are added in order at the end. */
+/* rms.c - RMSNorm of rows, or of heads within rows. The rows are divided into parts. Each part has its own partial sums
+ * for the gradient of the weight, which are added in order at the end. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,7 +8,8 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight; /* (D) fp32 */
-    float *rows;         /* for each part: a result, x and dy as fp32; in backward also the sum for the weight */
+    /* for each part: a result, and x and dy as fp32; in backward also the sum for the weight's gradient */
+    float *rows;
     float epsilon;
     int64_t width, first, heads;
 } rms_job;
@@ -70,7 +71,7 @@ void ce_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs
     ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
 }
 
-/* First half of backward. With n = x rstd and g = dy weight: dweight += dy n; writes g to `out`. */
+/* First half of backward. With n = x rstd and g = dy weight, adds dy n to dweight and writes g to `out`. */
 static void first_half(float *restrict out, float *restrict dweight, const float *restrict x, const float *restrict dy,
                        const float *restrict weight, int64_t width, float rstd)
 {
@@ -80,7 +81,7 @@ static void first_half(float *restrict out, float *restrict dweight, const float
     }
 }
 
-/* Second half of backward: dx = rstd (g - n mean of g n); `slope` is rstd times that mean. */
+/* Second half of backward: computes dx = rstd (g - n mean of g n); `slope` is rstd times that mean. */
 static void second_half(float *restrict out, const float *restrict x, int64_t width, float rstd, float slope)
 {
     for (int64_t i = 0; i < width; i++)

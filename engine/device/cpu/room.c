@@ -1,9 +1,9 @@
 /* room.c - how much host memory this process can still allocate.
  *
- * The result is the smallest of these numbers: the kernel's estimate (MemAvailable: free memory and memory that the
- * kernel can reclaim) plus free swap; and, for each control group (cgroup version 2) of this process, the group's limit
- * minus the group's use. Cached file pages count as free in a group too, because the kernel reclaims them before it
- * refuses memory. */
+ * The result is the smallest of several numbers. One is the kernel's estimate (MemAvailable: free memory and memory
+ * that the kernel can reclaim) plus free swap. The others are, for each control group (cgroup version 2) of this
+ * process, the group's limit minus the memory that the group uses. Cached file pages count as free in a group too,
+ * because the kernel reclaims them before it refuses memory. */
 #include "device/cpu/cpu.h"
 
 #include <limits.h>
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the number after `name` in a file of lines "NAME NUMBER"; if `name` is "", the first number of the file.
- * Returns false if there is none. */
+/* Reads the number after `name` in a file of lines "NAME NUMBER". If `name` is "", reads the number at the beginning of
+ * a line. Returns false if there is no such number. */
 static bool read_number(const char *root, const char *folder, const char *file, const char *name, size_t *number)
 {
     char path[2 * PATH_MAX], line[256];
@@ -27,7 +27,7 @@ static bool read_number(const char *root, const char *folder, const char *file, 
     return found;
 }
 
-/* Reads the path of this process's control group; "" for the root group. */
+/* Reads the path of this process's control group. The path of the root group is "". */
 static void read_group(const char *root, char group[PATH_MAX])
 {
     char path[PATH_MAX], line[PATH_MAX];
@@ -43,7 +43,7 @@ static void read_group(const char *root, char group[PATH_MAX])
         group[0] = 0;
 }
 
-/* Returns how much memory one group leaves; SIZE_MAX if it has no limit. */
+/* Returns how many bytes a control group leaves to its processes; SIZE_MAX if the group has no limit. */
 static size_t left_in(const char *root, const char *group)
 {
     char folder[PATH_MAX + 32];

@@ -1,4 +1,4 @@
-/* rope.c - rotary positions. The cosines and sines of a position are computed once, and used for all samples and
+/* rope.c - rotary positions. The cosines and sines of a position are computed once and are used for all samples and
  * heads. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"

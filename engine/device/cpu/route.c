@@ -1,4 +1,5 @@
-/* route.c - mixtures of experts: which experts compute which row, and the gradient of that. */
+/* route.c - routing in mixtures of experts: the choice of the experts for each row, and the gradient of the router's
+ * logits. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -25,7 +26,8 @@ static void read_probabilities(const route_job *all, int64_t row, float probabil
         probability[e] /= sum;
 }
 
-/* Chooses the experts of each row. `slots` holds their numbers until number_slots replaces them by slots. */
+/* Chooses the experts of each row. `slots` holds the numbers of the chosen experts until number_slots replaces these
+ * numbers by slots. */
 static void choose_rows(void *argument, ce_range range, int part)
 {
     (void)part;
@@ -44,7 +46,7 @@ static void choose_rows(void *argument, ce_range range, int part)
     }
 }
 
-/* Numbers the slots by expert, and for one expert by row. */
+/* Numbers the slots in the order of experts, and the slots of one expert in the order of rows. */
 static void number_slots(const route_job *all)
 {
     int32_t next[CS_MOST_EXPERTS] = { 0 }, *bounds = all->routing->bounds.data, *rows = all->routing->rows.data;
@@ -65,7 +67,7 @@ static void number_slots(const route_job *all)
     }
 }
 
-/* The expert of a slot: the last one whose slots do not begin behind it. */
+/* Returns the expert of a slot: the last expert whose first slot does not come after this slot. */
 static int64_t expert_of(const route_job *all, int32_t slot)
 {
     const int32_t *bounds = all->routing->bounds.data;
@@ -80,7 +82,7 @@ static int64_t expert_of(const route_job *all, int32_t slot)
     return low;
 }
 
-/* Returns what the chosen probabilities of a row are divided by. */
+/* Returns the divisor of the chosen probabilities of a row: their sum if they are normalized, otherwise 1. */
 static float divisor_of(const route_job *all, const int32_t *slots, const float *probability)
 {
     float sum = 0;
@@ -105,7 +107,7 @@ static void weigh_rows(void *argument, ce_range range, int part)
     }
 }
 
-/* Adds up the probabilities in the order of the rows. */
+/* Adds up the probabilities of each expert in the order of the rows. */
 static void add_probabilities(const route_job *all)
 {
     double sum[CS_MOST_EXPERTS] = { 0 };
@@ -131,8 +133,9 @@ void ce_cpu_route(cs_device *device, const cs_routing *routing, cs_tensor factor
         add_probabilities(&all);
 }
 
-/* The gradient of the softmax: dlogit = p (dp - sum of p dp). The factor of expert e is p_e / s, where s is the sum of
- * the chosen probabilities, so dp_e is (df_e - sum of f df) / s; without normalization it is df_e. */
+/* Computes the gradient of the logits, through the softmax: dlogit = p (dp - sum of p dp). The factor of expert e is
+ * f_e = p_e / s, where s is the sum of the chosen probabilities. So dp_e is (df_e - sum of f df) / s; without
+ * normalization, dp_e is df_e. */
 static void route_grad_rows(void *argument, ce_range range, int part)
 {
     (void)part;

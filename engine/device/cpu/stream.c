@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { WAITING = 64 }; /* the greatest number of calls that may wait */
+enum { WAITING = 64 }; /* WAITING: the greatest number of calls in the queue */
 
 typedef struct {
     void (*call)(void *argument);

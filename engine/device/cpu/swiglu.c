@@ -5,11 +5,11 @@
 enum { LEAST_ROWS = 4 };
 
 typedef struct {
-    cs_tensor y, x, dy; /* y: the output of forward, or dx in backward */
-    int64_t columns;    /* columns of gate */
+    cs_tensor y, x, dy; /* y: the output in forward, and dx in backward */
+    int64_t columns;    /* number of columns of gate */
 } swiglu_job;
 
-/* Returns e^-x, kept finite so that 0 times it is 0. */
+/* Returns e^-x, limited so that it stays finite and 0 times it is 0. */
 static inline float decay_of(float x)
 {
     return ce_elements_exp_one(x < -88 ? 88 : -x);
@@ -21,7 +21,8 @@ static void swiglu_chunk(float *restrict y, const float *restrict gate, const fl
         y[i] = gate[i] / (1 + decay_of(gate[i])) * up[i];
 }
 
-/* Backward. With s the logistic function, silu = x s, and its derivative is s + x s (1 - s), where 1 - s is e^-x s. */
+/* Computes the gradients. With the logistic function s, silu = x s, and its derivative is s + x s (1 - s), where 1 - s
+ * is e^-x s. */
 static void swiglu_grad_chunk(float *restrict dgate, float *restrict dup, const float *restrict dy,
                               const float *restrict gate, const float *restrict up, int64_t count)
 {

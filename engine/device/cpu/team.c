@@ -1,8 +1,8 @@
 /* team.c - a thread pool: threads pinned to cores, woken for each kernel and asleep between kernels.
  *
- * In a round, the caller writes the work and increments `round`; then all threads, the caller too, take task numbers
- * until no task is left. A thread that waits for a word to change reads the word in a loop for some microseconds, and
- * then sleeps until the word is changed (futex). */
+ * In a round, the caller writes the work and increments `round`; then all threads, the caller too, run tasks until no
+ * task is left; a counter gives each thread the number of its next task. A thread that waits for a word to change reads
+ * the word in a loop for some microseconds, and then sleeps until the word is changed (futex). */
 #include "device/cpu/cpu.h"
 
 #include <linux/futex.h>
@@ -11,7 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LOOKS = 60000 }; /* spins before a thread sleeps: longer than the caller needs between two kernels */
+/* LOOKS: how often a thread reads a word before it sleeps; these reads take longer than the caller needs between two
+ * kernels */
+enum { LOOKS = 60000 };
 
 typedef struct {
     ce_team *team;
@@ -22,21 +24,22 @@ typedef struct {
 struct ce_team {
     int threads, looks;
     bool pinned;
-    cpu_set_t before; /* the cores that the caller could use before it was pinned */
+    cpu_set_t before; /* the cores that the caller could use before this team pinned it */
 
     ce_team_task *task;
     void *argument;
     int tasks;
     bool closing;
-    _Atomic int next; /* the next task to take */
+    _Atomic int next; /* number of the next task */
 
     _Alignas(64) _Atomic uint32_t round;
-    _Atomic uint32_t sleepers; /* number of members that sleep on `round` */
+    _Atomic uint32_t sleepers; /* number of the team's threads that sleep until `round` changes */
     _Alignas(64) _Atomic uint32_t busy;
-    _Atomic uint32_t caller_sleeps; /* the caller sleeps on `busy` */
-    pthread_t owner;                /* the only thread that may start rounds */
-    bool running;                   /* a round is running; a task that starts other tasks runs them itself */
-    int started;                    /* number of threads that were started */
+    _Atomic uint32_t caller_sleeps; /* true while the caller sleeps until `busy` changes */
+    pthread_t owner;                /* the thread that opened the team; only this thread may start rounds */
+    /* whether a round is running; a task that starts other tasks then runs them itself */
+    bool running;
+    int started; /* number of threads that were started */
     member members[];
 };
 
@@ -50,7 +53,7 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Waits until *word differs from value. */
+/* Waits until *word differs from `value`: reads it up to `looks` times, and then sleeps. */
 static void await_change(_Atomic uint32_t *word, uint32_t value, int looks, _Atomic uint32_t *sleepers)
 {
     for (int look = 0; look < looks; look++)
@@ -121,7 +124,7 @@ void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument)
     team->running = false;
 }
 
-/* Pins the thread to core number `index` of the set. */
+/* Pins the thread to core number `index` of the set `cores`. */
 static void pin(pthread_t thread, const cpu_set_t *cores, int index)
 {
     size_t core = 0;
@@ -131,7 +134,7 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(core, &one);
-    /* An error is ignored: threads that are not pinned compute the same. */
+    /* An error is ignored, because threads that are not pinned compute the same results. */
     pthread_setaffinity_np(thread, sizeof one, &one);
 }
 

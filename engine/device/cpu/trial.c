@@ -2,15 +2,17 @@
  *
  * For each class, one thread takes a part of the panel that a thread would have in a step, and multiplies it by every
  * method in turn. The time of a method is the thread's CPU time in the fastest round: other work on the machine, or
- * more ranks than cores, hardly changes that time. Leading dimensions are those of the product, less a multiple of a
- * page if they are long, because they decide which rows compete for the same cache sets. */
+ * more ranks than cores, hardly changes that time. The measured parts have the leading dimensions of the product,
+ * because these decide which rows compete for the same cache sets; long leading dimensions are reduced by a multiple of
+ * a page. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-/* MOST_*: the greatest sizes of a part of a product. SQUARE: the size of the square product for the roof. */
+/* MOST_M, MOST_N, MOST_K: the greatest sizes of a measured part of a product. SQUARE: the size of the square product
+ * that measures the peak rate. */
 enum {
     MOST_M = 256,
     MOST_N = 256,
@@ -22,16 +24,16 @@ enum {
     FILLING = 0x3c
 };
 
-static const double close_to = 1.1, far_behind = 0.6; /* ratios of speeds */
+static const double close_to = 1.1, far_behind = 0.6; /* ratios of the speeds of two methods */
 
 typedef struct {
     cs_device *device;
     ce_product_trial *trial;
-    int order[CS_PRODUCTS]; /* the classes, those with most work first */
-    cs_tensor a, b, c;      /* memory for the greatest operands; shapes are set for each product */
+    int order[CS_PRODUCTS]; /* indices of the classes; classes with the most work come first */
+    cs_tensor a, b, c;      /* matrices with room for the greatest operands; their shapes are set for each product */
 } measurement;
 
-/* The CPU time that this thread has used since it was started. */
+/* Returns the CPU time in seconds that this thread has used since it was started. */
 static double cpu_seconds(void)
 {
     struct timespec used;
@@ -49,7 +51,7 @@ static int64_t leading(int64_t columns)
     return columns <= 2 * WRAP ? columns : 2 * WRAP + columns % WRAP;
 }
 
-/* The panel that one thread has of a product. */
+/* Returns the panel of a product that one thread computes. */
 static ce_panel share_of(const cs_device *device, const ce_product_use *use)
 {
     ce_product_size size = ce_product_size_of(&use->of, use->tokens);
@@ -86,8 +88,8 @@ static int64_t rows_of_b(const ce_panel *panel)
     return panel->transpose_b ? panel->n : panel->k;
 }
 
-/* Multiplies once; returns the seconds. SGEMM copies whole 16-bit tensors, so the tensors that it gets have no columns
- * outside the part. */
+/* Multiplies a panel once and returns the CPU time in seconds. SGEMM copies whole 16-bit tensors, so the tensors that
+ * it gets have no columns outside the panel. */
 static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
     if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
@@ -117,9 +119,10 @@ static bool unsure(double fixed, double best)
     return fixed < best / close_to && fixed > far_behind * best;
 }
 
-/* Measures one class until `end`: one round that warms up and is not counted, and at least two more. If another method
- * seems somewhat faster than FIXED's, rounds are added, because other work on the machine may be the reason. A method
- * that is far slower than the best after two counted rounds is not measured further. */
+/* Measures one class of products until the CPU time `end`: one round that warms up and is not counted, and at least two
+ * counted rounds. If another method seems somewhat faster than the method of FIXED, rounds are added, because other
+ * work on the machine may be the reason. A method that is far slower than the best after two counted rounds is not
+ * measured further. */
 static void measure_class(measurement *all, int index, double end)
 {
     ce_product_trial *trial = all->trial;
@@ -137,7 +140,7 @@ static void measure_class(measurement *all, int index, double end)
     trial->roof = fmax(trial->roof, best);
 }
 
-/* Multiplies square matrices `rounds` times; returns the best FLOP/s. */
+/* Multiplies square matrices `rounds` times and returns the best rate in FLOP/s. */
 static double square(const measurement *all, ce_method method, int rounds)
 {
     cs_dtype dtype = all->trial->list->use[0].dtype;
@@ -149,8 +152,8 @@ static double square(const measurement *all, ce_method method, int rounds)
     return best;
 }
 
-/* Multiplies without measuring: oneDNN compiles its kernels at the first product, and the first milliseconds of wide
- * arithmetic are slow. */
+/* Multiplies without measuring, because oneDNN compiles its kernels at the first product, and because the first
+ * milliseconds of wide arithmetic are slow. */
 static void warm_up(const measurement *all)
 {
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
@@ -213,9 +216,10 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Runs in a separate thread, so that the device's other threads take no part. At least half of trial->seconds is for
- * the classes; each class gets a share of the remaining time, in proportion to its work. When less time remains than
- * the previous class took, a class is measured only if no class with the same transposes has been measured. */
+/* This function runs in a separate thread, so that the device's threads take no part in the products. At least half of
+ * trial->seconds is for the classes; each class gets a share of the remaining time, in proportion to its work. When
+ * less time remains than the previous class took, a class is measured only if no class with the same transposes has
+ * been measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;

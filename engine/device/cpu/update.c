@@ -26,16 +26,17 @@ static rule_chunk *const walks[] = {
 #include "optim/rules.h"
 };
 
-/* The update of one range. */
+/* The arguments of the update of one range. */
 typedef struct {
     rule_chunk *walk;
-    cs_tensor rows[ROWS]; /* master, gradient, slots; slots that the optimizer does not have are absent */
-    int64_t first[ROWS];  /* the range's first element in each row */
+    cs_tensor rows[ROWS]; /* master, gradient and slots; a slot that the optimizer does not have is absent */
+    int64_t first[ROWS];  /* for each row, the index of the range's first element */
     cs_tensor publish;
     ce_hyper hyper;
 } update_job;
 
-/* Returns the elements of a row: the row's own memory if it is fp32, else an fp32 copy; zeros if the row is absent. */
+/* Returns `count` elements of a row of state: the row's own memory if the row is fp32, otherwise an fp32 copy. If the
+ * row is absent, returns zeros. */
 static float *open_row(float *copy, const update_job *all, int row, int64_t at, int64_t count)
 {
     cs_tensor x = all->rows[row];

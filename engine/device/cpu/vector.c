@@ -77,12 +77,12 @@ void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
     ce_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
-/* ---- exact sums: one for each part, then merged in any order, because integer additions are exact ---- */
+/* ---- exact sums: each part has one sum; the sums are merged in any order, because integer additions are exact ---- */
 
 typedef struct {
     ce_exact *sum;
-    cs_tensor of; /* tensor whose squares are added */
-    int64_t lead; /* number of elements of the first block that come before the tensor */
+    cs_tensor of; /* the tensor whose squares are added */
+    int64_t lead; /* lead: number of elements of the first block of 64 that come before the tensor */
     const float *values;
     double unscale;
     pthread_mutex_t lock;
@@ -103,7 +103,7 @@ static int64_t count_nonfinite(const float *values, int64_t count)
     return found;
 }
 
-/* Returns eight sums of eight squares each, added in order. */
+/* Returns the sum of a block's 64 squares: eight sums of eight squares each, which are added in a fixed order. */
 static double sum_block(const float *g)
 {
     double lane[8] = { 0 };
@@ -113,7 +113,7 @@ static double sum_block(const float *g)
     return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-/* Returns elements [at, at + BLOCK), with zeros where `of` has none. */
+/* Returns elements [at, at + BLOCK) of the tensor `of`; elements outside of the tensor are 0. */
 static const float *read_block(const sum_job *all, int64_t at, float *block)
 {
     int64_t from = at < 0 ? 0 : at, count = cs_count(all->of), to = at + BLOCK < count ? at + BLOCK : count;

@@ -1,10 +1,10 @@
 /* activation.cu - GELU (tanh approximation) forward and backward.
  *
  * The tanh form equals x times a logistic function: x / (1 + e^(-2 u)), u = c (x + a x^3). The kernels are bound by
- * memory: about 20 instructions for each element of at least 4 bytes read and written. */
+ * memory: they execute about 20 instructions for each element, for which at least 4 bytes are read and written. */
 #include "device/cuda/run.cuh"
 
-#define TWICE_ROOT 1.5957691216057308f /* 2 c, c = sqrt(2 / pi) */
+#define TWICE_ROOT 1.5957691216057308f /* 2 c, where c = sqrt(2 / pi) */
 #define CUBIC 0.044715f                /* a */
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_runs(ce_view y, ce_view x, ce_flat flat)
@@ -27,8 +27,8 @@ extern "C" void ce_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
     ce_launch(ce_cuda_compute(device), ce_run_shape(flat), gelu_runs, ce_run_view(y), ce_run_view(x), flat);
 }
 
-/* d/dx x s(2u) = s + x s (1 - s) 2 u', with e = e^(-2u). 1 - s is computed as e s, which is exact for large u. The
- * exponent is limited so that e stays finite and 0 times e is 0. */
+/* Computes the derivative of x s(2u), where s is the logistic function: s + x s (1 - s) 2 u'. With e = e^(-2u), 1 - s
+ * is computed as e s, which is exact for large u. The exponent is limited so that e stays finite and 0 times e is 0. */
 static __device__ float gelu_derivative(float x)
 {
     float square = x * x;

@@ -1,14 +1,14 @@
 /* attention.cu - FlashAttention forward (Dao et al. 2022, 2023) on tensor cores.
  *
- * A block of four warps computes 128 query rows of one head; each warp has whole rows. Tiles of keys and values are
- * copied to shared memory asynchronously: the next pair of tiles while the current pair is used. Tiles that the causal
- * mask, the window or the document starts hide from all rows are never read. Scores stay in registers, with the row's
- * running maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online softmax).
- * The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where two products share one
- * load.
+ * A block of four warps computes 128 query rows of one head; each row belongs to one warp. Tiles of keys and values are
+ * copied to shared memory asynchronously: while one pair of tiles is used, the next pair is copied. Tiles that the
+ * causal mask, the window or the document starts hide from all rows are never read. Scores stay in registers, with the
+ * row's running maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online
+ * softmax). The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where each load serves
+ * two products.
  *
- * A tile's rows may be the query heads of one position (job.pack), and the keys may be split between blocks; then
- * each block writes its own part of y and lse: see extend.cu. */
+ * For text generation (extend.cu), the rows of a tile may be the query heads of one position (job.pack). The keys may
+ * also be split between blocks; then each block writes its own part of y and lse. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
@@ -17,19 +17,21 @@ namespace
 
 enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 
-/* Tile sizes of the kernel for heads of at most D columns. shared: bytes of dynamic shared memory. */
+/* The tile sizes of the kernel for heads of at most D columns. `shared` is the number of bytes of dynamic shared
+ * memory. */
 template <int width> struct form {
     static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
     static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (rows + 4 * keys);
 };
 
-/* State of a lane's rows: rows lane / 4 and lane / 4 + 8 of each tile. */
+/* The state of the rows of a lane. In each tile, these are the rows lane / 4 and lane / 4 + 8. */
 template <int tiles> struct row_facts {
-    int position[tiles][2], first[tiles][2]; /* the row sees keys [first, position] */
-    float max[tiles][2], sum[tiles][2]; /* running maximum of scores in base 2; this lane's sum of 2^(score - max) */
+    int position[tiles][2], first[tiles][2]; /* the row sees the keys `first` to `position`, inclusive */
+    /* max: the running maximum of the row's scores in base 2; sum: this lane's sum of 2^(score - max) */
+    float max[tiles][2], sum[tiles][2];
 };
 
-/* Initializes the state. Rows after the last one are computed like the last one and are not stored. */
+/* Initializes the state. Rows after the last row are computed like the last row, but are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int from)
 {
@@ -42,7 +44,7 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job 
     }
 }
 
-/* Sets scores to -inf where the row does not see the key. key: first key of the tile. */
+/* Sets scores to -inf where the row does not see the key. `key` is the first key of the tile. */
 template <int tiles, int keys>
 __device__ inline void apply_causal_mask(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
 {
@@ -73,7 +75,7 @@ __device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float
         for (int n = 0; n < keys / 8; n++)
             max = fmaxf(max, fmaxf(scores[tile][n][low], scores[tile][n][low + 1]));
         max = fmaxf(rows.max[tile][row % 2], ce_tile_max(max) * scale);
-        float above = max == -INFINITY ? 0 : max; /* the row has seen no key yet */
+        float above = max == -INFINITY ? 0 : max; /* the maximum is -inf if the row has seen no key yet */
         float down = ce_tensor_exp2(rows.max[tile][row % 2] - above);
 #pragma unroll
         for (int n = 0; n < keys / 8; n++)
@@ -90,7 +92,8 @@ __device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float
     }
 }
 
-/* Sets dropped probabilities to 0. kept: the mask of the block's rows, from ce_attention_dropout_mask. */
+/* Sets dropped probabilities to 0. `kept` is the dropout mask of the block's rows, made by
+ * ce_attention_dropout_mask. */
 template <int tiles, int keys>
 __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const uint8_t *kept)
 {
@@ -107,7 +110,8 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
         }
 }
 
-/* Tiles of keys [begin, end): this split's part of all tiles that rows [from, to) see. */
+/* The tiles of keys [begin, end). keys_of divides the tiles of keys that query rows [from, to) see between the splits,
+ * and returns the range of one split. */
 struct span {
     int begin, end;
 };
@@ -147,7 +151,8 @@ __device__ inline void write_rows(const ce_attention_job &job, const ce_attentio
     }
 }
 
-/* The query rows of a job; `pack` adjacent heads of a row are `pack` rows of the view. */
+/* Returns the addresses of the query rows of a job. `pack` adjacent heads of a row of q are `pack` rows of this
+ * view. */
 template <typename T> struct query_view {
     const T *head;
     int64_t stride;
@@ -188,8 +193,9 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
     find_rows(rows, job, work.sample, from);
-    int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack); /* all rows of the tile see the keys */
-    int all_to = job.seen - job.length + from / job.pack;                     /* [all_from, all_to]: no mask   */
+    /* [all_from, all_to] are the keys that all rows of the tile see; tiles of keys inside this range need no mask */
+    int all_from = ce_attention_first(job, work.sample, (to - 1) / job.pack);
+    int all_to = job.seen - job.length + from / job.pack;
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();
         __syncthreads();

@@ -1,8 +1,8 @@
 /* attention.cuh - declarations that the attention kernels share: their parameters, the causal mask, the dropout mask.
  *
- * Legend: B samples, each of T query rows and S >= T keys; the last T keys belong to the query rows. H query heads of
- * D = width columns each; `group` query heads share one key head. A block computes a tile of rows of one head of one
- * sample. */
+ * Letters in the comments: there are B samples, each with T query rows and S >= T keys; the last T keys belong to the
+ * query rows. There are H query heads of D = width columns each, and `group` query heads share one key head. A block
+ * computes a tile of rows of one head of one sample. */
 #ifndef CS_DEVICE_ATTENTION_CUH
 #define CS_DEVICE_ATTENTION_CUH
 
@@ -10,34 +10,38 @@
 #include "device/cuda/kernel.cuh"
 
 struct ce_attention_job {
-    const void *q, *k, *v; /* q: (B, T, H D); k, v: (B, S, (H / group) D); each is a part of wider rows */
-    const void *dy;        /* (B, T, H D), with the row stride of y */
-    void *y;               /* (B, T, H D) */
-    void *dq, *dk, *dv;    /* with the layout of q, k, v */
-    float *lse;            /* (splits, B, H, T): log of the softmax's denominator; NULL: not stored */
-    float *delta;          /* (B, H, T): sum of dy * y over the row of a head */
-    float *parts;          /* (splits, B, H, T, D): y of each split of the keys; NULL: one split, stored in y */
-    const int32_t *starts; /* (B, T): first position of the row's document; NULL: 0 */
-    const uint64_t *keys;  /* (B): random keys of dropout */
-    uint64_t place;        /* number of this dropout within the model */
-    uint32_t threshold;    /* dropout keeps an element if its 16 random bits are not below this; 0: no dropout */
-    float keep_scale;      /* factor of the elements that dropout keeps */
-    int64_t q_stride, k_stride, y_stride; /* elements from one row to the next */
+    /* q is (B, T, H D); k and v are (B, S, (H / group) D); each of them is a range of columns of wider rows */
+    const void *q, *k, *v;
+    const void *dy;     /* dy: (B, T, H D), with the row stride of y */
+    void *y;            /* (B, T, H D) */
+    void *dq, *dk, *dv; /* the gradients have the layouts of q, k and v */
+    /* lse (splits, B, H, T): log of the softmax's denominator; if lse is NULL, it is not stored */
+    float *lse;
+    float *delta; /* delta (B, H, T): for each row of each head, the sum of dy * y */
+    /* parts (splits, B, H, T, D): y of each split of the keys; NULL: there is one split, whose result is in `y` */
+    float *parts;
+    const int32_t *starts; /* starts (B, T): first position of the row's document; NULL: each sample is one document */
+    const uint64_t *keys;  /* keys (B): the random keys of dropout, one for each sample */
+    uint64_t place;        /* number that identifies this dropout within the model */
+    uint32_t threshold;    /* dropout keeps an element if its 16 random bits are at least this number; 0: no dropout */
+    float keep_scale;      /* dropout multiplies the elements that it keeps by this factor */
+    int64_t q_stride, k_stride, y_stride; /* number of elements from one row to the next */
     int samples, length, seen, width, queries, group;
-    int pack;   /* 1 or group: number of query heads of one position that the kernel treats as rows */
-    int window; /* number of keys that a row sees; 0: no limit */
+    int pack;   /* 1 or group: how many query heads of one position the kernel treats as rows of one tile */
+    int window; /* number of keys that a query row sees; 0: no limit */
     int splits;
-    float scale; /* of the scores */
+    float scale; /* factor of the scores */
 };
 
 constexpr float ce_attention_log2e = 1.44269504088896341f, ce_attention_ln2 = 0.693147180559945309f;
 
-/* The tile that a block computes. */
+/* The tile that a block computes, and the split of the keys. */
 struct ce_attention_work {
-    int tile, sample, head, split; /* head counts groups of job.pack query heads */
+    int tile, sample, head, split; /* head: index of a group of job.pack query heads */
 };
 
-/* The tile of block `index`. The last tiles of a sample see the most keys; they come first, for load balance. */
+/* Returns the tile of block `index`. The last tiles of a sample see the most keys; they come first, so that the load of
+ * multiprocessors is balanced. */
 __device__ inline ce_attention_work ce_attention_work_of(int64_t index, int tiles, int heads, int samples)
 {
     int64_t each = (int64_t)heads * samples, whole = each * tiles;
@@ -45,7 +49,7 @@ __device__ inline ce_attention_work ce_attention_work_of(int64_t index, int tile
     return { tiles - 1 - (int)(index % whole / each), rest / heads, rest % heads, (int)(index / whole) };
 }
 
-/* The first key that query row t sees. */
+/* Returns the first key that query row t sees. */
 __device__ inline int ce_attention_first(const ce_attention_job &job, int sample, int t)
 {
     int position = job.seen - job.length + t;
@@ -53,11 +57,11 @@ __device__ inline int ce_attention_first(const ce_attention_job &job, int sample
     return job.window && position - job.window >= first ? position - job.window + 1 : first;
 }
 
-/* The end (exclusive) of the query rows that see a key of the tile that ends at `to`. These rows are consecutive and
- * begin at the tile's own rows. */
+/* Returns the end (exclusive) of the query rows that see a key of the tile of keys that ends at `to`. These rows are
+ * consecutive, and begin with the tile's own rows. */
 __device__ inline int ce_attention_end(const ce_attention_job &job, int sample, int to)
 {
-    int low = to, high = job.length; /* rows before `low` see the tile, rows from `high` on do not */
+    int low = to, high = job.length; /* rows before `low` see the tile; rows from `high` on do not see it */
     if (!job.starts)
         return job.window ? (int)min((int64_t)high, (int64_t)to + job.window - 1) : high;
     while (low < high) {
@@ -70,14 +74,14 @@ __device__ inline int ce_attention_end(const ce_attention_job &job, int sample, 
     return low;
 }
 
-/* The index of a row of a head in lse and delta. */
+/* Returns the index in lse and delta of row t of a head. */
 __device__ inline int64_t ce_attention_row(const ce_attention_job &job, int sample, int head, int t)
 {
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
-/* Calls body(W), where the integral constant W is the width of the narrowest tile that holds heads of `width` <=
- * 128. */
+/* Calls body(W), where the integral constant W is the width of the narrowest tile for heads of `width` columns; `width`
+ * is at most 128. */
 template <typename Body> void ce_attention_by_width(int width, Body body)
 {
     if (width <= 64)
@@ -90,9 +94,9 @@ template <typename Body> void ce_attention_by_width(int width, Body body)
         body(std::integral_constant<int, 128>{});
 }
 
-/* ---- dropout ---- */
+/* ---- dropout of probabilities ---- */
 
-/* Bit n of the result is set if dropout keeps element 8 * counter + n. */
+/* Returns bits: bit n is set if dropout keeps element 8 * counter + n. */
 __device__ inline uint32_t ce_attention_keep_bits(uint64_t key, uint64_t counter, uint32_t threshold)
 {
     ce_rng_block block = cs_rng_philox(key, counter);
@@ -105,8 +109,8 @@ __device__ inline uint32_t ce_attention_keep_bits(uint64_t key, uint64_t counter
     return kept;
 }
 
-/* Writes the dropout mask of query rows [t, t + rows) and keys [j, j + columns) to shared memory: bit column % 8 of
- * byte [row][column / 8] is set if the probability is kept. All threads of the block must call it. */
+/* Writes the dropout mask of query rows [t, t + rows) and keys [j, j + columns) to shared memory. Bit column % 8 of
+ * byte [row][column / 8] is set if dropout keeps the probability. All threads of the block must call this function. */
 template <int columns>
 __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attention_job &job, int sample, int head,
                                                  int t, int j, int rows)
@@ -122,13 +126,13 @@ __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attenti
     }
 }
 
-/* ---- host functions that launch the kernels ---- */
+/* ---- host functions that launch the attention kernels ---- */
 
-/* Returns true if cuDNN has run the attention, false if cuDNN cannot run it. */
+/* Computes the attention by cuDNN and returns true; returns false if cuDNN cannot compute it. */
 bool ce_attention_by_cudnn(cs_device *device, const ce_attention_args *given);
 ce_attention_job ce_attention_make(const ce_attention_args *given);
-/* Whether the tensor-core kernels can run the job: 16-bit types, D a multiple of 8 and at most 128, rows aligned to 16
- * bytes. */
+/* Returns whether the tensor-core kernels can compute the job: 16-bit types, D a multiple of 8 and at most 128, rows
+ * aligned to 16 bytes. */
 bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype);
 void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);
 void ce_attention_plain(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);

@@ -1,14 +1,15 @@
 /* attention_grad.cu - FlashAttention backward on tensor cores, deterministic: three kernels without atomics.
  *
  * The first kernel computes delta, the sum of dy * y of each row; it is bound by memory. The second, over tiles of
- * keys, computes dk and dv; it adds the query heads that share a key head in their order. The third, over tiles of
- * queries, computes dq. Both recompute the probabilities P from lse: dP = dy v^T with the dropout of P, dS = P (dP -
- * delta), dv = P^T dy, dk = dS^T q / sqrt(D), dq = dS k / sqrt(D). That is seven matrix products per tile; a single
- * kernel that adds dq by atomics needs five, and an fp32 copy of dq. With seven, results do not depend on timing.
+ * keys, computes dk and dv; it adds the query heads that share a key head in their order. The third kernel, over tiles
+ * of queries, computes dq. The second and the third kernel recompute the probabilities P from lse: dP = dy v^T with the
+ * dropout of P, dS = P (dP - delta), dv = P^T dy, dk = dS^T q / sqrt(D), dq = dS k / sqrt(D). These two kernels compute
+ * seven matrix products per tile. A single kernel that adds dq by atomics would need five products and an fp32 copy of
+ * dq, but its results would depend on timing.
  *
- * In both kernels a warp has whole rows of the result. The kernel over keys computes P and dS transposed, so that
- * the registers with the result of one product are the operand of the next one. Both are bound by the rate of
- * mma.sync and by shared memory. */
+ * In these two kernels, each row of the result belongs to one warp. The kernel over keys computes P and dS transposed,
+ * so that the registers with the result of one product are the operand of the next product. Both kernels are bound by
+ * the rate of mma.sync and by shared memory. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
@@ -17,8 +18,8 @@ namespace
 
 enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes that compute one delta */, DELTA_THREADS = 256 };
 
-/* Tile sizes. A block keeps two matrices of `rows` rows in shared memory and streams tiles of `streamed` rows of two
- * others through double buffers. */
+/* The tile sizes. A block keeps `rows` rows of two matrices in shared memory. It reads the two other matrices through
+ * double buffers, in tiles of `streamed` rows. */
 template <int width> struct form {
     static constexpr int D = width, tiles = width <= 64 ? 2 : 1, rows = 16 * tiles * WARPS;
     static constexpr int streamed = width == 64 || width == 128 ? 32 : 64;
@@ -27,7 +28,7 @@ template <int width> struct form {
 
 /* ---- delta ---- */
 
-/* delta[row] = sum of dy * y. count: elements of one load. */
+/* Computes delta[row] = sum of dy * y. `count` is the number of elements that one load reads. */
 template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS) row_deltas(ce_attention_job job)
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
@@ -53,11 +54,11 @@ template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS
 /* ---- dq ---- */
 
 template <int tiles> struct row_facts {
-    int position[tiles][2], first[tiles][2]; /* the row sees keys [first, position] */
-    float lse[tiles][2], delta[tiles][2];    /* lse in base 2 */
+    int position[tiles][2], first[tiles][2]; /* the row sees the keys `first` to `position`, inclusive */
+    float lse[tiles][2], delta[tiles][2];    /* lse is in base 2 */
 };
 
-/* Rows after the last one are computed like the last one and are not stored. */
+/* Rows after the last row are computed like the last row, but are not stored. */
 template <int tiles>
 __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job &job, int sample, int head, int from)
 {
@@ -71,8 +72,8 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job 
     }
 }
 
-/* Gradient of the scores: replaces dP in dscores by dS. key: first key of the tile. kept: the dropout mask of the
- * block's rows, or NULL. */
+/* Computes the gradient of the scores: replaces dP in dscores by dS. `key` is the first key of the tile. `kept` is the
+ * dropout mask of the block's rows, or NULL. */
 template <typename F>
 __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::streamed / 8][4],
                                             const float (&scores)[F::tiles][F::streamed / 8][4],
@@ -154,9 +155,9 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
 /* ---- dk and dv ---- */
 
-/* lse, delta and masks of a streamed tile of queries, in shared memory. */
+/* For each row of a streamed tile of queries, in shared memory: lse, delta, and the first key that the row sees. */
 template <int count> struct streamed_rows {
-    float lse[count], delta[count]; /* lse in base 2; infinite after the last row, so that P is 0 there */
+    float lse[count], delta[count]; /* lse is in base 2; after the last row it is infinite, so that P is 0 there */
     int first[count];
 };
 
@@ -174,8 +175,9 @@ __device__ inline void load_streamed_rows(streamed_rows<count> &rows, const ce_a
     rows.first[i] = ce_attention_first(job, sample, t);
 }
 
-/* Like score_grads_by_query, but transposed: rows are keys. Replaces scores by P after dropout, and dscores by dS. key,
- * query: the first key and the first query of the tile. kept: the dropout mask with queries as rows, or NULL. */
+/* Like score_grads_by_query, but transposed: the rows of a tile are keys. Replaces scores by P after dropout, and
+ * dscores by dS. `key` and `query` are the first key and the first query of the tile. `kept` is the dropout mask with
+ * queries as rows, or NULL. */
 template <typename F>
 __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed / 8][4],
                                           float (&scores)[F::tiles][F::streamed / 8][4],
@@ -202,7 +204,7 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
         }
 }
 
-/* A tile of queries: one of the query heads that share the keys, and the tile's first row. */
+/* A tile of queries: the index of a query head among those that share the keys, and the tile's first row. */
 struct visit {
     int head, t;
 };
@@ -217,7 +219,8 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     int tiles = (job.length + F::rows - 1) / F::rows;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    work.tile = tiles - 1 - work.tile; /* the first keys are seen by most queries; their blocks come first */
+    /* most queries see the first keys, so the blocks with the first keys come first */
+    work.tile = tiles - 1 - work.tile;
     int from = work.tile * F::rows, to = min(from + F::rows, job.length);
     int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;
     ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };

@@ -1,10 +1,11 @@
 /* attention_plain.cu - attention forward and backward without tensor cores: for fp32, and for heads of any width.
  *
- * The method is that of attention.cu and attention_grad.cu: a block has a tile of rows of one head and iterates over
- * tiles of keys (or of queries); no block adds to the output of another, so results are deterministic. Tiles are 64 x
- * 64; each thread computes 4 x 4 elements of a tile. Operands are copied to shared memory 16 columns at a time. Heads
- * wider than 128 columns are computed 128 columns of the result at a time, and the scores are recomputed for each. The
- * kernels are bound by the rate of fp32 multiply-adds and by shared memory. */
+ * The method is that of attention.cu and attention_grad.cu: a block computes a tile of rows of one head, and iterates
+ * over tiles of keys (or of queries). No block adds to the output of another block, so results are deterministic. Tiles
+ * are 64 x 64; each thread computes 4 x 4 elements of a tile. Operands are copied to shared memory 16 columns at a
+ * time. If heads have more than 128 columns, the kernel computes 128 columns of the result at a time, and recomputes
+ * the scores for each of these ranges of columns. The kernels are bound by the rate of fp32 multiply-adds and by shared
+ * memory. */
 #include "device/cuda/attention.cuh"
 
 namespace
@@ -12,7 +13,7 @@ namespace
 
 enum { THREADS = 256, TILE = 64, SLAB = 16, ACROSS = 16, SIDE = 4, SPANS = 2, CHUNK = SPANS * TILE };
 
-/* A thread's elements of a tile: rows 4 * (thread / 16) + r, columns thread % 16 + 16 * c. */
+/* The elements of a tile that a thread computes: rows 4 * (thread / 16) + r, columns thread % 16 + 16 * c. */
 using part = float[SIDE][SIDE];
 
 struct slabs {
@@ -33,7 +34,8 @@ __device__ inline int column_of(int c)
     return (int)threadIdx.x % ACROSS + ACROSS * c;
 }
 
-/* The rows of one head of one sample; with pack > 1, `pack` adjacent heads of a row are `pack` rows of the view. */
+/* The rows of one head of one sample. If pack > 1, `pack` adjacent heads of a row of the matrix are `pack` rows of the
+ * view. */
 template <typename T> struct rows_view {
     const T *head;
     int64_t stride;
@@ -55,7 +57,7 @@ __device__ inline rows_view<T> view_rows(const ce_attention_job &job, const void
     return { first, stride, rows * pack, job.width, pack };
 }
 
-/* sum = a b^T, for the tile of rows i .. of a and rows j .. of b. */
+/* Computes sum = a b^T for a tile: the rows of a from row i on, and the rows of b from row j on. */
 template <typename A, typename B>
 __device__ inline void multiply_rows(part &sum, slabs &shared, const A &a, int i, const B &b, int j)
 {
@@ -74,8 +76,7 @@ __device__ inline void multiply_rows(part &sum, slabs &shared, const A &a, int i
     }
 }
 
-/* sums += p b, for the rows j .. of b and columns [from, from + CHUNK). p is in shared memory; the caller may
- * overwrite it afterwards. */
+/* Computes sums += p b for a tile: the rows of b from row j on, and columns [from, from + CHUNK). */
 template <typename B>
 __device__ inline void multiply_add_rows(part (&sums)[SPANS], slabs &shared, const tile &p, const B &b, int j, int from)
 {
@@ -93,7 +94,7 @@ __device__ inline void multiply_add_rows(part (&sums)[SPANS], slabs &shared, con
     __syncthreads();
 }
 
-/* The sum over the 16 threads that share a row; the function below: their maximum. */
+/* Returns the sum over the 16 threads that share a row. max_across returns the maximum over these threads. */
 __device__ inline float sum_across(float value)
 {
     for (int apart = ACROSS / 2; apart > 0; apart /= 2)
@@ -113,7 +114,7 @@ __device__ inline bool is_kept(const uint8_t *bits, int row, int column)
     return bits[row * (TILE / 8) + column / 8] >> column % 8 & 1;
 }
 
-/* Writes the dropout mask of a tile to `bits`, if the job has dropout; t and j are its first query row and key. */
+/* Writes the dropout mask of a tile to `bits`, if the job has dropout. The tile begins at query row t and key j. */
 __device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &job, int sample, int head, int t, int j)
 {
     if (!job.threshold)
@@ -126,7 +127,7 @@ __device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &
 
 struct softmax_rows {
     int position[SIDE], first[SIDE];
-    float max[SIDE], sum[SIDE]; /* running maximum of scaled scores, and sum of e^(score - max) */
+    float max[SIDE], sum[SIDE]; /* max: the running maximum of scaled scores; sum: the sum of e^(score - max) */
 };
 
 /* Online softmax: applies the causal mask, updates the rows' maxima, replaces scores by e^(score - max), and rescales
@@ -235,8 +236,8 @@ __device__ inline void write_grad(void *matrix, int64_t stride, int64_t row, int
         }
 }
 
-/* The gradient of a score: returns P of query t and key j after dropout, and replaces *dp (dP) by dS = P (dP - delta).
- * Both are 0 if the mask hides key j from query t. */
+/* Computes the gradient of one score. Returns P of query t and key j after dropout, and replaces *dp, which holds dP,
+ * by dS = P (dP - delta). P and dS are 0 if the mask hides key j from query t. */
 __device__ inline float score_grad(float score, float *dp, const ce_attention_job &job, int sample, int head, int t,
                                    int j, bool kept)
 {
@@ -283,7 +284,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
                   job.scale);
 }
 
-/* Tiles of scores are transposed: their rows are keys. */
+/* Computes dk and dv. Tiles of scores are transposed: their rows are keys. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce_attention_job job)
 {
     CS_SHARED slabs shared;
@@ -292,7 +293,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    work.tile = tiles - 1 - work.tile; /* the first keys are seen by most queries; their blocks come first */
+    /* most queries see the first keys, so the blocks with the first keys come first */
+    work.tile = tiles - 1 - work.tile;
     int from = work.tile * TILE, to = min(from + TILE, job.length);
     int end = ce_attention_end(job, work.sample, to);
     int64_t row = (int64_t)work.sample * job.length;
@@ -322,7 +324,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
     write_grad<T>(job.dv, job.k_stride, row, begin, from, job.length, column, job.width, dv, 1);
 }
 
-/* The launch configuration for `heads` heads of `rows` rows each. */
+/* Returns the launch configuration for `heads` heads of `rows` rows each. */
 ce_shape shape_of(const ce_attention_job *job, int64_t rows, int64_t heads)
 {
     int64_t blocks = (rows + TILE - 1) / TILE * heads * job->samples * job->splits;

@@ -1,14 +1,14 @@
 /* columns.cu - column sums (sums over rows), for gradients of biases, and the final addition of partial sums.
  *
- * The first kernel adds parts of the rows to partial sums. It is bound by reading x: a warp reads 256 columns of four
- * rows at a time. The second kernel adds the partial sums in a fixed order. There are few parts compared with rows, so
- * the partial sums are still in the L2 cache. */
+ * The first kernel adds parts of the rows to partial sums. This kernel is bound by reading x: a warp reads 256 columns
+ * of four rows at a time. The second kernel adds the partial sums in a fixed order. There are few parts compared with
+ * rows, so the partial sums are still in the L2 cache. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/run.cuh"
 
 enum { WARPS = 8, TILE = CS_WARP * CS_RUN, TOGETHER = 4, MIN_ROWS = 64 };
 
-/* Adds eight columns, from `at` on, of rows row, row + step, ... to sum. */
+/* Adds eight columns, from column `at` on, of the rows `row`, `row` + `step` and so on to `sum`. */
 static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, int64_t step, int64_t rows,
                                 int64_t columns)
 {
@@ -29,7 +29,8 @@ static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, 
     }
 }
 
-/* A block adds 256 columns of the rows of its part (blockIdx.y); the sums of its warps are added in order. */
+/* Computes the sums of 256 columns over the rows of one part (blockIdx.y). Each warp adds some of the rows; then the
+ * sums of the warps are added in order. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
     column_sum_tiles(float *partial, ce_view x, int64_t rows, int64_t columns)
 {
@@ -65,8 +66,8 @@ extern "C" void ce_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor
     ce_columns_reduce(device, sums, partial, parts);
 }
 
-/* A block adds 32 columns of all parts. Each warp adds every eighth part; then the sums of the eight warps are added in
- * order. set: the old values of `into` are ignored. */
+/* Adds the partial sums of all parts, for 32 columns in each block. Each warp adds every eighth part; then the sums of
+ * the eight warps are added in order. If `set` is true, the old values of `into` are ignored. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
     reduce_partials(float *into, const float *partial, int64_t parts, int64_t columns, int set)
 {

@@ -57,8 +57,8 @@ static int attribute(int number, enum cudaDeviceAttr which)
     return value;
 }
 
-/* Makes the GPU current and reads its properties. Kernels need compute capability 8.0: bf16 tensor cores, asynchronous
- * copies. */
+/* Makes the GPU the current device and reads its properties. The kernels need compute capability 8.0, because they use
+ * bf16 tensor cores and asynchronous copies. */
 static cs_status select_gpu(ce_cuda *cuda, struct cudaDeviceProp *properties)
 {
     cudaError_t error = cudaGetDeviceProperties(properties, cuda->number);
@@ -112,7 +112,7 @@ static void cuda_close(cs_device *device)
 {
     if (!device->private_data)
         return;
-    ce_cuda_graphs_close(device); /* before the libraries whose kernels they contain */
+    ce_cuda_graphs_close(device); /* graphs are closed before the libraries whose kernels they contain */
     if (ce_cudnn_close)
         ce_cudnn_close(device);
     ce_cuda_products_close(device);
@@ -150,7 +150,7 @@ static const ce_device_table ce_device_cuda = {
 #include "device/ops_list.h"
 };
 
-/* A weak symbol: its address is NULL if the module was built without NCCL. */
+/* This symbol is weak: its address is NULL if the module was built without NCCL. */
 extern const struct ce_transport ce_comm_nccl __attribute__((weak));
 extern const ce_module ce_module_cuda;
 

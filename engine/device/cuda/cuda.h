@@ -1,10 +1,10 @@
-/* cuda.h - internal header of the CUDA device: streams, workspace, and the host functions that launch kernels.
- * Included by this folder and by comm/nccl.c.
+/* cuda.h - the internal header of the CUDA device: streams, workspace, and the host functions that launch kernels. This
+ * folder and comm/nccl.c include it.
  *
- * Operations are asynchronous: each is put into a stream and returns at once. A training step allocates nothing and
- * does not wait, except where the host needs a number (ce_stream_sync). ce_stream_call on the comm stream calls the
- * function at once in the caller's thread; the function itself puts its work into the comm stream. CUDA errors are
- * fatal and are reported with file and line. */
+ * Operations are asynchronous: a call puts the operation into a stream and returns at once. A training step allocates
+ * nothing and does not wait, except where the host needs a number (ce_stream_sync). ce_stream_call on the comm stream
+ * calls the given function at once in the caller's thread; that function puts its work into the comm stream. CUDA
+ * errors are fatal and are reported with file and line. */
 #ifndef CS_DEVICE_CUDA_H
 #define CS_DEVICE_CUDA_H
 
@@ -17,41 +17,42 @@ extern "C" {
 #include "base/must.h"
 #include "device/table.h"
 
-/* Calls the CUDA runtime; an error is fatal. */
+/* Checks a call of the CUDA runtime; an error is fatal. */
 #define CS_CUDA(call) ce_cuda_check((call), #call, __FILE__, __LINE__)
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line);
 
-/* Workspaces: device memory that kernels need besides their tensors. Uses that may be alive at the same time have
- * separate workspaces. After the first step the sizes do not change. */
+/* The uses of workspaces. A workspace is device memory that kernels need besides their tensors. Uses that may be needed
+ * at the same time have separate workspaces. After the first step the sizes do not change. */
 typedef enum {
     CS_CUDA_PRODUCT,   /* cuBLASLt's workspace */
     CS_CUDA_REDUCTION, /* partial sums of weight gradients */
-    CS_CUDA_SORT,      /* sorted tokens of an embedding's backward */
-    CS_CUDA_ATTENTION, /* row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
+    CS_CUDA_SORT,      /* the sorted tokens of the backward of an embedding */
+    CS_CUDA_ATTENTION, /* the row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
     CS_CUDA_WORKSPACES
 } ce_cuda_use;
-/* At least `bytes` of device memory. It is valid until the next request for the same use, in stream order. */
+/* Returns at least `bytes` bytes of device memory, which is valid until the next request for the same use, in stream
+ * order. */
 void *ce_cuda_workspace(cs_device *device, ce_cuda_use use, size_t bytes);
 
 typedef struct {
-    int major, minor; /* compute capability */
-    int processors;   /* streaming multiprocessors */
+    int major, minor; /* the GPU's compute capability */
+    int processors;   /* number of streaming multiprocessors */
     int shared;       /* bytes of shared memory that a block may request */
 } ce_cuda_facts;
 
 cudaStream_t ce_cuda_stream(const cs_stream *stream);
-cudaStream_t ce_cuda_compute(cs_device *device); /* the compute stream, which runs the operations of models */
+cudaStream_t ce_cuda_compute(cs_device *device); /* returns the compute stream, which runs the operations of models */
 const ce_cuda_facts *ce_cuda_facts_of(const cs_device *device);
 
-/* Must be called before anything is put into a stream; ce_launch and ce_stream_copy call it themselves. If it returns
- * true, the caller must skip the operation, because a CUDA graph that contains it is being replayed. `what` is a hash
- * that identifies the operation. */
+/* Must be called before an operation is put into a stream; ce_launch and ce_stream_copy call this function themselves.
+ * If it returns true, the caller must skip the operation, because a CUDA graph that contains the operation is being
+ * replayed. `what` is a hash that identifies the operation. */
 bool ce_cuda_replays(uint64_t what);
-/* Destroys all captured CUDA graphs. To be called before memory or a communicator that they use is freed. */
+/* Destroys all captured CUDA graphs. To be called before memory or a communicator that the graphs use is freed. */
 void ce_cuda_graphs_drop(cs_device *device);
-/* Sets bytes to zero in the compute stream. */
+/* Sets `bytes` bytes to zero in the compute stream. */
 void ce_cuda_clear(cs_device *device, void *memory, size_t bytes);
-/* Whether the stream has unfinished work. May be called from any thread. */
+/* Returns whether the stream has unfinished work. Any thread may call it. */
 bool ce_cuda_is_busy(const cs_stream *stream);
 
 /* ---- operations: the functions of the device table; device/table.h documents them ---- */
@@ -59,8 +60,9 @@ bool ce_cuda_is_busy(const cs_stream *stream);
 #include "device/ops_list.h"
 
 double ce_cuda_roof(cs_device *device, cs_dtype dtype);
-/* Attention by cuDNN: backward if dqkv is present, else forward. Returns false, and does nothing, if cuDNN cannot
- * run it. Both symbols are weak: they are NULL if the module was built without cuDNN's header. */
+/* Computes attention by cuDNN: backward if dqkv is present, otherwise forward. Returns false, and does nothing, if
+ * cuDNN cannot compute it. Both functions are weak symbols: they are NULL if the module was built without cuDNN's
+ * header. */
 bool ce_cudnn_attention(cs_device *device, const ce_attention_args *attention) __attribute__((weak));
 void ce_cudnn_close(cs_device *device) __attribute__((weak));
 

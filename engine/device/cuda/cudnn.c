@@ -1,7 +1,8 @@
-/* cudnn.c - attention by cuDNN, for shapes that one of cuDNN's engines supports; other shapes use cspeed's kernels.
+/* cudnn.c - attention by cuDNN, for shapes that one of cuDNN's engines supports; cspeed's kernels compute the other
+ * shapes.
  *
- * The library is loaded at the first attention that it may run. A plan is created at the first use of a shape: for the
- * whole attention, or for a piece of it; a plan for a piece runs on all pieces, one after the other. A run needs a
+ * The library is loaded at the first attention that cuDNN may run. A plan is created at the first use of a shape: for
+ * the whole attention, or for a piece of it; a plan for a piece runs on all pieces, one after the other. A run needs a
  * variant pack, cuDNN's list of addresses, which is created for each run: some hundred bytes of host memory. */
 #include "base/log.h"
 #include "base/range.h"
@@ -17,13 +18,13 @@
 typedef struct {
     ce_cudnn_shape shape;
     ce_cudnn_plan plan;
-    int64_t pieces; /* number of runs of the plan; 0: cuDNN does not run the shape */
+    int64_t pieces; /* number of runs of the plan that one attention needs; 0: cuDNN does not run this shape */
 } choice;
 
 struct ce_cudnn {
     ce_cudnn_library library;
     ce_cudnn_target target;
-    cudaStream_t stream; /* stream of the handle */
+    cudaStream_t stream; /* the stream that was set in cuDNN's handle */
     choice *choices;
     int count, room;
 };
@@ -49,7 +50,8 @@ static cs_status open_handle(struct ce_cudnn *cudnn)
     return ce_fail(CS_UNSUPPORTED, "cuDNN: no handle can be created: %s", cudnn->library.describe(status));
 }
 
-/* The device's cuDNN state, created at the first call. If there is no cuDNN, the handle in it is NULL. */
+/* Returns the device's cuDNN state, which the first call creates. If there is no cuDNN, the handle in the state is
+ * NULL. */
 static struct ce_cudnn *cudnn_of(cs_device *device)
 {
     ce_cuda *cuda = ce_cuda_of(device);
@@ -80,11 +82,11 @@ void ce_cudnn_close(cs_device *device)
 
 /* ---- choosing ---- */
 
-/* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. 2 GiB hold enough
- * heads to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of shorter samples.
- * Products and reductions need workspace in the same step, so a piece leaves three quarters of the free memory to them.
- * Only the smallest piece, one key head of one sample, may exceed both limits, up to 7/8 of the free memory; if that is
- * too little, cspeed's own kernels run. */
+/* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. A limit of 2 GiB
+ * allows enough heads to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of
+ * shorter samples. Products and reductions need workspace in the same step, so a piece may use at most a quarter of the
+ * free memory. Only the smallest piece, one key head of one sample, may exceed both limits and use up to 7/8 of the
+ * free memory. If that is not enough, cspeed's own kernels compute the attention. */
 static ce_cudnn_bound bound_of(cs_device *device)
 {
     const int64_t max = (int64_t)2 << 30, room = (int64_t)ce_cuda_room(device);
@@ -126,15 +128,15 @@ static choice *choice_for(cs_device *device, struct ce_cudnn *cudnn, const ce_cu
     return made;
 }
 
-enum { WIDEST = 256 }; /* the most columns of a head that cuDNN supports on any GPU */
+enum { WIDEST = 256 }; /* the greatest number of columns of a head that cuDNN supports on any GPU */
 
 static bool is_aligned(const void *memory)
 {
     return (uintptr_t)memory % 16 == 0;
 }
 
-/* Whether the attention has only the causal mask (no window, no document starts) and no dropout, and is 16-bit and
- * aligned. */
+/* Returns whether the attention has only the causal mask (no window, no document starts) and no dropout, and its
+ * tensors are 16-bit and aligned. */
 static bool is_plain(const ce_attention_args *given)
 {
     bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
@@ -159,10 +161,10 @@ static ce_cudnn_shape shape_of(const ce_attention_args *given)
 
 /* ---- running ---- */
 
-/* Addresses of the inputs and outputs of the whole attention or of a piece, indexed by ce_cudnn_number. */
+/* The addresses of the inputs and outputs of the whole attention, or of a piece. The index is a ce_cudnn_number. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
-/* A hash that identifies a run: the plan and the addresses of its tensors. */
+/* Returns a hash that identifies a run: it depends on the plan and on the addresses of its tensors. */
 static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };
@@ -201,7 +203,7 @@ static void run(struct ce_cudnn *cudnn, const choice *made, addresses whole, voi
     }
 }
 
-/* The addresses of q, k and v in rows of q | k | v. */
+/* Stores the addresses of q, k and v, which are columns of rows q | k | v. */
 static void split(void *rows, const ce_cudnn_shape *shape, void **q, void **k, void **v)
 {
     char *first = rows;
@@ -210,7 +212,7 @@ static void split(void *rows, const ce_cudnn_shape *shape, void **q, void **k, v
     *v = first + (size_t)((shape->queries + shape->keys) * shape->width) * sizeof(uint16_t);
 }
 
-/* Runs the attention. The device's workspace holds delta, then the plan's workspace. */
+/* Runs the attention. The device's workspace holds delta, and behind it the plan's workspace. */
 static void attend(cs_device *device, struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const ce_cudnn_shape *shape = &made->shape;

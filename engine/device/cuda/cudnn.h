@@ -2,8 +2,8 @@
  *
  * An attention is described to cuDNN as a graph of small operations on tensors. Tensors between two operations are
  * virtual: they are never stored. cuDNN's heuristic returns engines that run the whole graph as one fused kernel; an
- * engine with its configuration becomes an execution plan. Code that builds a graph need not check each call: after the
- * first failure the other calls do nothing, and graph->status and graph->what describe that failure. */
+ * execution plan is made of an engine and its configuration. Code that builds a graph need not check each call: after
+ * the first failure all later calls do nothing, and graph->status and graph->what describe that failure. */
 #ifndef CS_DEVICE_CUDA_CUDNN_H
 #define CS_DEVICE_CUDA_CUDNN_H
 
@@ -34,21 +34,21 @@ typedef struct {
  * unloaded. Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
 cs_status ce_cudnn_library_open(ce_cudnn_library *library);
 
-/* ---- cudnn_graph.c: operations ---- */
+/* ---- cudnn_graph.c: building a graph of operations ---- */
 
 enum { CS_CUDNN_PARTS = 160, CS_CUDNN_OPERATIONS = 40 };
 
 typedef struct {
     const ce_cudnn_library *library;
-    cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all descriptors, in the order of creation */
+    cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all descriptors of the graph, in the order of creation */
     cudnnBackendDescriptor_t operations[CS_CUDNN_OPERATIONS];
     int part_count, operation_count;
     int64_t next; /* identifier of the next virtual tensor */
     cudnnStatus_t status;
-    const char *what; /* the call that cuDNN refused first */
+    const char *what; /* the first call that cuDNN refused */
 } ce_cudnn_graph;
 
-/* A tensor (samples, heads, rows, columns), in memory or virtual. */
+/* A tensor (samples, heads, rows, columns), which is in memory or virtual. */
 typedef struct {
     cudnnBackendDescriptor_t descriptor;
     int64_t size[4], stride[4];
@@ -58,47 +58,49 @@ void ce_cudnn_graph_open(ce_cudnn_graph *graph, const ce_cudnn_library *library)
 void ce_cudnn_graph_close(ce_cudnn_graph *graph);
 bool ce_cudnn_graph_check(ce_cudnn_graph *graph, cudnnStatus_t status,
                           const char *what); /* returns false if the graph has failed */
-/* Creates a descriptor, which the graph owns; the caller sets its attributes, then finishes it. Returns NULL if the
- * graph has failed. */
+/* Creates a descriptor, which the graph owns. The caller sets the descriptor's attributes and then finishes it. Returns
+ * NULL if the graph has failed. */
 cudnnBackendDescriptor_t ce_cudnn_graph_make(ce_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
 void ce_cudnn_graph_set(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnnBackendAttributeName_t name,
                         cudnnBackendAttributeType_t type, int64_t count, const void *values);
 void ce_cudnn_graph_finish(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
 
-/* Inputs and outputs of a plan, identified by `number`, whose addresses are given at each run: a tensor in device
- * memory, or, from ce_cudnn_graph_number, one float in host memory. */
+/* Declare the inputs and outputs of a plan, whose addresses are given at each run. `number` identifies them.
+ * ce_cudnn_graph_memory declares a tensor in device memory, ce_cudnn_graph_number one float in host memory. */
 ce_cudnn_tensor ce_cudnn_graph_memory(ce_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
                                       const int64_t size[4], const int64_t stride[4]);
 ce_cudnn_tensor ce_cudnn_graph_number(ce_cudnn_graph *graph, int64_t number);
-/* A virtual tensor with contiguous rows. */
+/* Creates a virtual tensor with contiguous rows. */
 ce_cudnn_tensor ce_cudnn_graph_virtual(ce_cudnn_graph *graph, cudnnDataType_t type, const int64_t size[4]);
-/* The transpose of x, without a copy: rows and columns exchanged; `type` may differ if x is virtual. */
+/* Returns the transpose of x, with rows and columns exchanged but no copy. `type` may differ from the type of x if x is
+ * virtual. */
 ce_cudnn_tensor ce_cudnn_graph_transposed(ce_cudnn_graph *graph, ce_cudnn_tensor x, cudnnDataType_t type);
 
-/* Pointwise operations y = mode(x, b). Operands are broadcast along sizes of 1. _one and _two return a virtual fp32
- * tensor of x's size; _one has no b. */
+/* Add a pointwise operation y = mode(x, b). Operands are broadcast along dimensions of size 1. ce_cudnn_graph_one and
+ * ce_cudnn_graph_two return y as a virtual fp32 tensor of x's size; ce_cudnn_graph_one has no b. */
 void ce_cudnn_graph_map(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor y, ce_cudnn_tensor x,
                         ce_cudnn_tensor b);
 ce_cudnn_tensor ce_cudnn_graph_one(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x);
 ce_cudnn_tensor ce_cudnn_graph_two(ce_cudnn_graph *graph, cudnnPointwiseMode_t mode, ce_cudnn_tensor x,
                                    ce_cudnn_tensor b);
-/* The causal mask: returns `scores` for keys up to the row's own position, and `hidden` for later keys. */
+/* Adds the causal mask. The result has `scores` for keys up to the row's own position, and `hidden` for later keys. */
 ce_cudnn_tensor ce_cudnn_graph_causal(ce_cudnn_graph *graph, ce_cudnn_tensor scores, ce_cudnn_tensor hidden);
-/* c = a b, accumulated in fp32. b may have fewer heads than a. */
+/* Adds the product c = a b, accumulated in fp32. b may have fewer heads than a. */
 void ce_cudnn_graph_product(ce_cudnn_graph *graph, ce_cudnn_tensor c, ce_cudnn_tensor a, ce_cudnn_tensor b);
-/* Reduces x over the dimensions in which y is smaller. */
+/* Adds the reduction of x over the dimensions in which y is smaller than x. */
 void ce_cudnn_graph_reduce(ce_cudnn_graph *graph, cudnnReduceTensorOp_t how, ce_cudnn_tensor y, ce_cudnn_tensor x);
 
-/* ---- cudnn_attention.c: attention's graphs ---- */
+/* ---- cudnn_attention.c: the graphs of attention ---- */
 
 typedef struct {
     int64_t samples, length, queries, keys, width;
-    int64_t dtype;                 /* cs_dtype */
-    int64_t grad;                  /* 1: backward */
-    int64_t row_queries, row_keys; /* heads in a row of memory; the attention uses `queries` and `keys` of them */
+    int64_t dtype; /* cs_dtype */
+    int64_t grad;  /* 1: backward */
+    /* row_queries, row_keys: heads in a row of memory, of which the attention uses `queries` and `keys` heads */
+    int64_t row_queries, row_keys;
 } ce_cudnn_shape;
 
-/* Identifiers of a plan's inputs and outputs. */
+/* The numbers that identify a plan's inputs and outputs. */
 typedef enum {
     CS_CUDNN_Q = 1,
     CS_CUDNN_K,
@@ -122,40 +124,42 @@ void ce_cudnn_attention_graph(ce_cudnn_graph *graph, const ce_cudnn_shape *shape
 
 /* ---- cudnn_plan.c: choosing an engine ---- */
 
-/* The GPU that plans are made for: an open handle, or a description of a GPU that need not be present. */
+/* The GPU for which plans are made: an open handle, or the description of a GPU that need not be present. */
 typedef struct {
     cudnnHandle_t handle;
-    cudnnBackendDescriptor_t device; /* NULL: the GPU of the handle */
+    cudnnBackendDescriptor_t device; /* the description; NULL: plans are made for the GPU of the handle */
 } ce_cudnn_target;
 
 typedef struct {
-    ce_cudnn_graph graph; /* owns the descriptors, which must live as long as the plan */
+    ce_cudnn_graph graph; /* the graph owns the descriptors, which must live as long as the plan */
     cudnnBackendDescriptor_t plan;
-    ce_cudnn_shape shape; /* the attention that one run computes */
-    int64_t
-        workspace; /* bytes; after a failed open: the smallest number that an engine needs, or 0 if no engine fits */
+    ce_cudnn_shape shape; /* the shape of the attention that one run computes */
+    /* bytes of workspace; after a failed open, the smallest number of bytes that an engine needs, or 0 if no engine can
+     * run the graph */
+    int64_t workspace;
 } ce_cudnn_plan;
 
-/* Opens a plan with the heuristic's first engine that is deterministic and needs at most `max` bytes of workspace.
- * Fails with CS_UNSUPPORTED if there is no such engine. */
+/* Opens a plan: takes the first engine of the heuristic's list that is deterministic and needs at most `max` bytes of
+ * workspace. Fails with CS_UNSUPPORTED if there is no such engine. */
 cs_status ce_cudnn_plan_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
                              const ce_cudnn_shape *shape, int64_t max);
-void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* also after a failed open */
+void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* must also be called after a failed open */
 
 /* ---- cudnn_pieces.c: one plan, run on several parts (pieces) of an attention ---- */
 
-/* Limits on a plan's workspace. */
+/* Limits on the workspace of a plan. */
 typedef struct {
-    int64_t max;  /* bytes, for a piece that can still be divided */
-    int64_t room; /* bytes for the smallest piece, one key head of one sample */
+    int64_t max;  /* limit in bytes for a piece that can still be divided */
+    int64_t room; /* limit in bytes for the smallest piece, one key head of one sample */
 } ce_cudnn_bound;
 
-/* Opens a plan for the whole attention, or else for the largest piece within the bound. Pieces are equal: some of the
- * samples, or some key heads of one sample with the query heads that share them. */
+/* Opens a plan for the whole attention if its workspace is within the bound, otherwise for the largest piece within the
+ * bound. All pieces have the same size: some of the samples, or some key heads of one sample with the query heads that
+ * share them. */
 cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
                                const ce_cudnn_shape *whole, ce_cudnn_bound bound);
-int64_t ce_cudnn_pieces(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole); /* number of pieces */
-/* The address to pass to the plan for piece `index`; `first` is the address for the whole attention. */
+int64_t ce_cudnn_pieces(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole); /* returns the number of pieces */
+/* Returns the address to pass to the plan for piece `index`; `first` is the address for the whole attention. */
 void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole, int64_t index,
                              ce_cudnn_number number, void *first);
 

@@ -1,13 +1,13 @@
-/* cudnn_attention.c - cuDNN graphs of attention forward and backward, for cuDNN's fused engines (FlashAttention, Dao
- * et al. 2022, 2023).
+/* cudnn_attention.c - cuDNN graphs of attention forward and backward, for cuDNN's fused engines (FlashAttention, Dao et
+ * al. 2022, 2023).
  *
  * The engines require this order of operations and these types: scores in fp32; the probabilities and the gradients of
- * the scores in 16 bits where they are operands of a product. dq is the direct result of a product, not a sum in memory
- * to which many blocks add: this form selects the deterministic engine. */
+ * the scores in 16 bits where they are operands of a product. dq must be the direct result of a product, not a sum in
+ * memory to which many blocks add. With a graph of this form, cuDNN offers the deterministic engine. */
 #include "device/cuda/cudnn.h"
 
-/* Sizes and strides of the heads in rows of q | k | v, or of y. In a piece, the stride between rows is that of all
- * heads. */
+/* Stores sizes and strides of the heads in rows of q | k | v, or in rows of y. For a piece, the stride between rows is
+ * that of rows with all heads. */
 typedef struct {
     int64_t size[4], stride[4];
 } layout;
@@ -34,7 +34,7 @@ static ce_cudnn_tensor memory(ce_cudnn_graph *graph, int64_t number, const ce_cu
     return ce_cudnn_graph_memory(graph, number, narrow_of(shape), lies.size, lies.stride);
 }
 
-/* A tensor with one number for each row of each head: lse, delta. */
+/* Declares a tensor with one number for each row of each head, such as lse or delta. */
 static ce_cudnn_tensor of_rows(ce_cudnn_graph *graph, int64_t number, const ce_cudnn_shape *shape)
 {
     int64_t size[4] = { shape->samples, shape->queries, shape->length, 1 };
@@ -42,7 +42,7 @@ static ce_cudnn_tensor of_rows(ce_cudnn_graph *graph, int64_t number, const ce_c
     return ce_cudnn_graph_memory(graph, number, CUDNN_DATA_FLOAT, size, stride);
 }
 
-/* The scores: scale * q k, where k is transposed. */
+/* Adds the computation of the scores: scale * q k, where k is transposed. */
 static ce_cudnn_tensor scores(ce_cudnn_graph *graph, const ce_cudnn_shape *shape, ce_cudnn_tensor q, ce_cudnn_tensor k,
                               ce_cudnn_tensor scale)
 {
@@ -76,7 +76,7 @@ static void forward(ce_cudnn_graph *graph, const ce_cudnn_shape *shape)
     ce_cudnn_graph_product(graph, y, p, v);
 }
 
-/* to = the sum of a b over the query heads that share a key head. */
+/* Adds the sum to = a b over the query heads that share a key head. */
 static void product_over_shared_heads(ce_cudnn_graph *graph, const ce_cudnn_shape *shape, ce_cudnn_tensor to,
                                       ce_cudnn_tensor a, ce_cudnn_tensor b)
 {

@@ -131,7 +131,8 @@ ce_cudnn_tensor ce_cudnn_graph_transposed(ce_cudnn_graph *graph, ce_cudnn_tensor
 
 /* ---- operations ---- */
 
-/* b and t are NULL, and axis is 0, if the operation does not have them. */
+/* The arguments of a pointwise operation. If the operation does not have b, t or axis, b and t are NULL, and axis is
+ * 0. */
 typedef struct {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t math;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Older versions compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier versions because of the
- * number that they use as minus infinity. */
+/* Versions older than OLDEST compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier versions
+ * because of the number that they use as minus infinity. */
 enum { OLDEST = 91002 };
 
-/* Stores the address of a function; sets *missing to its name if the library does not have it. POSIX guarantees that
- * dlsym's result can be converted to a function pointer. */
+/* Stores the address of the function `name` of the library. If the library does not have the function, sets *missing to
+ * its name. POSIX guarantees that dlsym's result can be converted to a function pointer. */
 static void find(void *library, const char *name, void *function, const char **missing)
 {
     void *symbol = dlsym(library, name);

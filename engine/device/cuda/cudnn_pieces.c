@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "device/cuda/cudnn.h"
 
-/* The smallest divisor of `count` that is at least `min`; `count` if there is none. */
+/* Returns the smallest divisor of `count` that is at least `min`, or `count` if there is no such divisor. */
 static int64_t divisor(int64_t count, int64_t min)
 {
     int64_t parts = min;
@@ -21,7 +21,8 @@ static bool is_smallest(const ce_cudnn_shape *piece)
     return piece->samples == 1 && piece->keys == 1;
 }
 
-/* Divides a piece into at least `min` smaller ones: first by samples, whose rows are contiguous. */
+/* Divides a piece into at least `min` smaller pieces: by samples, whose rows are contiguous, and by heads too if there
+ * are too few samples. */
 static void cut(ce_cudnn_shape *piece, int64_t min)
 {
     int64_t by_samples = divisor(piece->samples, min);
@@ -57,7 +58,7 @@ void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *wh
     int64_t wide = (whole->queries + 2 * whole->keys) * whole->width, narrow = whole->queries * whole->width;
     char *at = first;
     if (!first)
-        return NULL; /* not used in this direction */
+        return NULL; /* this direction does not use the address */
     switch (number) {
     case CS_CUDNN_Q:
     case CS_CUDNN_DQ:
@@ -74,6 +75,6 @@ void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *wh
     case CS_CUDNN_DELTA:
         return at + (sample * whole->queries + part * queries) * whole->length * (int64_t)sizeof(float);
     default:
-        return first; /* a number in host memory, the same for all pieces */
+        return first; /* the address is of a number in host memory, which is the same for all pieces */
     }
 }

@@ -4,7 +4,7 @@
 
 enum { ENGINES = 16 };
 
-/* Makes cuDNN's operation graph from all operations. */
+/* Makes cuDNN's operation graph from all operations of `graph`. */
 static cudnnBackendDescriptor_t close_graph(ce_cudnn_graph *graph, const ce_cudnn_target *target)
 {
     cudnnBackendDescriptor_t whole = ce_cudnn_graph_make(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -16,7 +16,7 @@ static cudnnBackendDescriptor_t close_graph(ce_cudnn_graph *graph, const ce_cudn
     return whole;
 }
 
-/* Asks the heuristic for engine configurations, best first; returns their number. */
+/* Asks the heuristic for engine configurations, the best first. Returns their number. */
 static int64_t ask(ce_cudnn_graph *graph, const ce_cudnn_target *target, cudnnBackendDescriptor_t whole,
                    cudnnBackendDescriptor_t configs[ENGINES])
 {
@@ -39,7 +39,7 @@ static int64_t ask(ce_cudnn_graph *graph, const ce_cudnn_target *target, cudnnBa
     return count < ENGINES ? count : ENGINES;
 }
 
-/* Whether an engine is deterministic. */
+/* Returns whether an engine is deterministic. */
 static bool is_deterministic(ce_cudnn_graph *graph, cudnnBackendDescriptor_t config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -57,7 +57,7 @@ static bool is_deterministic(ce_cudnn_graph *graph, cudnnBackendDescriptor_t con
     return true;
 }
 
-/* Creates a plan with this engine. Returns false if the engine does not run the graph. */
+/* Creates a plan with this engine configuration. Returns false if the engine cannot run the graph. */
 static bool make_plan(ce_cudnn_plan *plan, const ce_cudnn_target *target, cudnnBackendDescriptor_t config)
 {
     const ce_cudnn_library *library = plan->graph.library;
@@ -77,13 +77,14 @@ static bool make_plan(ce_cudnn_plan *plan, const ce_cudnn_target *target, cudnnB
                         &plan->workspace) == CUDNN_STATUS_SUCCESS;
 }
 
-/* Up to version 9.15, backward is wrong if the keys do not fill whole tiles. */
+/* up to version 9.15, backward is wrong if the keys do not fill whole tiles */
 static bool is_known_wrong(const ce_cudnn_library *library, const ce_cudnn_shape *shape)
 {
     return shape->grad && shape->length % 128 != 0 && library->version() <= 91500;
 }
 
-/* Creates a plan with the first of `count` engines that runs the graph within `max` bytes of workspace. */
+/* Creates a plan with the first of `count` engine configurations that can run the graph within `max` bytes of
+ * workspace. */
 static bool choose(ce_cudnn_plan *plan, const ce_cudnn_target *target, const cudnnBackendDescriptor_t *configs,
                    int64_t count, int64_t max)
 {

@@ -1,7 +1,7 @@
 /* dropout.cu - y = a + dropout(b), or y = dropout(b) if a is absent.
  *
- * The kernel is bound by memory: one Philox counter, about 80 instructions, gives the random bits of eight elements.
- * blockIdx.y is the sample, so that each run of eight elements is one counter. */
+ * The kernel is bound by memory: computing one Philox counter, which takes about 80 instructions, gives the random bits
+ * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. */
 #include "device/cuda/draw.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS)

@@ -4,21 +4,21 @@
  * tokens, so that results are deterministic. The rows are sorted by token, rows of one token by position, and the
  * sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to the
  * table. If a sequence crosses a border between pieces, its partial sum is stored separately; a second kernel adds the
- * partial sums of each such sequence in order. Therefore, if one token fills the batch, its rows are still divided
- * between many warps. Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens,
- * by launching the sort. */
+ * partial sums of each such sequence in order. Therefore many warps share the work even if one token fills the batch.
+ * Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens, by launching the
+ * sort. */
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
-    ce_view y, table, positions;    /* positions absent: no position embedding */
-    const int32_t *tokens, *starts; /* starts NULL: 0 */
+    ce_view y, table, positions;    /* if `positions` is absent, there is no position embedding */
+    const int32_t *tokens, *starts; /* starts: for each row, the position at which its document begins; NULL: 0 */
     int64_t rows, columns, length, vocabulary;
 };
 
-/* The token of a row. A token outside the vocabulary is a fatal error, as on the CPU. */
+/* Returns the token of a row. A token outside the vocabulary is a fatal error, as on the CPU. */
 static __device__ int64_t token_at(const embed_job &job, int64_t row)
 {
     int64_t token = job.tokens[row];
@@ -26,7 +26,7 @@ static __device__ int64_t token_at(const embed_job &job, int64_t row)
     return token;
 }
 
-/* The position of a row in its sample, or in its document if starts are given. */
+/* Returns the position of a row in its document if `starts` is given, otherwise in its sample. */
 static __device__ int64_t position_of(const embed_job &job, int64_t row)
 {
     int64_t position = row % job.length;
@@ -73,15 +73,17 @@ extern "C" void ce_cuda_embed(cs_device *device, cs_tensor y, cs_tensor tokens, 
     ce_launch(ce_cuda_compute(device), ce_run_rows_shape(job.rows, job.columns), embed_rows, job);
 }
 
-/* ---- backward ---- */
+/* ---- backward of the embedding ---- */
 
-/* Backward: adds rows of dy to rows of the table `into`. */
+/* The arguments of the kernels that add rows of dy to rows of the table `into`. */
 struct add_job {
     ce_view into, dy;
-    float *edges; /* (pieces, 2, columns): partial sums of a piece's first and last sequences that cross its borders */
-    const uint32_t *keys, *rows; /* sorted by key */
+    /* edges (pieces, 2, columns): for each piece, the partial sums of its first and of its last sequence, if the
+     * sequence crosses a border of the piece */
+    float *edges;
+    const uint32_t *keys, *rows; /* keys and row numbers of dy, sorted by key */
     int64_t count, columns, tiles;
-    int64_t left_out; /* the sequence of this key is not added; -1: all are */
+    int64_t left_out; /* left_out: the key whose sums are not added to the table; -1: sums of all keys are added */
 };
 
 static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
@@ -102,10 +104,10 @@ static __global__ void __launch_bounds__(KEY_THREADS) position_keys(uint32_t *ke
     rows[row] = (uint32_t)row;
 }
 
-/* The piece and the columns that a warp processes. */
+/* The work of one warp: a piece and some columns. */
 struct warp_work {
-    int64_t piece, at;      /* at: this lane's first column */
-    ce_range span, columns; /* the piece's sorted rows; all columns of a row */
+    int64_t piece, at;      /* at: the first column of this lane */
+    ce_range span, columns; /* span: the piece's range of sorted rows; columns: all columns of a row */
 };
 
 static __device__ warp_work find_work(const add_job &job)
@@ -133,8 +135,8 @@ static __device__ ce_view edge_of(const add_job &job, int64_t piece, int which)
     return ce_run_from(ce_view{ (unsigned char *)job.edges, CS_F32 }, (2 * piece + which) * job.columns);
 }
 
-/* Stores the sum of a sequence of equal keys, which is rows `run` of a piece: in the table, or in edges if the sequence
- * crosses a border of the piece. */
+/* Stores the sum of a sequence of equal keys, which are the rows `run` of a piece. The sum is added to the table, or
+ * stored in `edges` if the sequence crosses a border of the piece. */
 static __device__ void write_run(const add_job &job, const warp_work &work, uint32_t key, ce_range run,
                                  const float *sum)
 {
@@ -182,13 +184,14 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_j
     write_run(job, work, key, run, sum);
 }
 
-/* Whether a sequence of equal keys crosses `border`, an index into the sorted rows. */
+/* Returns whether a sequence of equal keys crosses `border`, an index into the sorted rows. */
 static __device__ bool crosses(const add_job &job, int64_t border)
 {
     return border > 0 && border < job.count && job.keys[border - 1] == job.keys[border];
 }
 
-/* Adds the partial sums of a sequence that begins in this warp's piece and continues in later ones, in order. */
+/* Adds the partial sums of a sequence that begins in this warp's piece and continues in later pieces, in the order of
+ * pieces. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_job job)
 {
     warp_work work = find_work(job);
@@ -209,7 +212,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_jo
     add_to_table(job, work, key, sum);
 }
 
-/* The number of bits that keys less than `values` have. */
+/* Returns the number of bits that keys less than `values` need. */
 static int bits_of(int64_t values)
 {
     int bits = 1;
@@ -218,8 +221,8 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds the rows of dy to rows of `into`; the kernel `name` writes the key (row of `into`) of each row of dy. Rows
- * whose key is `left_out` are not added. */
+/* Adds the rows of dy to rows of `into`. The kernel `name` writes for each row of dy its key, which is the index of a
+ * row of `into`. Rows of dy whose key is `left_out` are not added. */
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, int64_t left_out,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {

@@ -1,7 +1,7 @@
 /* extend.cu - attention of new positions to a cache of keys and values (KV cache), for generation.
  *
  * The new keys and values are appended to the cache first. Then attention forward runs, with the query heads that share
- * a key head as rows of one tile, so that the cache is read once. If these rows make few blocks, as with one new
+ * a key head as rows of one tile, so that the cache is read once. If there are few such tiles, as with one new
  * position, the keys are split between several blocks (as in Flash-Decoding). Each block computes its part of y and the
  * log of its softmax denominator; a second kernel combines the parts in order. The kernel is bound by reading the
  * cache. */
@@ -12,13 +12,13 @@ namespace
 
 enum {
     THREADS = 256,
-    ROWS = 64 /* least query rows of a block */,
-    KEYS = 256 /* least keys of a split */,
+    ROWS = 64 /* least number of query rows that a block computes */,
+    KEYS = 256 /* least number of keys in a split */,
     SPLITS = 64 /* maximum */
 };
 
-/* Copies the keys and values of new rows from qkv to the end of the caches. shared: columns of a row of keys; first:
- * the column of qkv where the keys begin; stride: columns of qkv. */
+/* Copies the keys and values of new rows from qkv to the end of the caches. `shared` is the number of columns in a row
+ * of keys, `first` the column of qkv at which the keys begin, and `stride` the number of columns of qkv. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     append_keys_values(T *keys, T *values, const T *qkv, int64_t rows, int64_t shared, int64_t stride, int64_t first)
@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Combines splits: y = the sum of the parts, each times its share of the softmax's denominator. One warp for each
- * row of a head. */
+/* Combines the splits: y is the sum of the splits' results, each multiplied by its share of the softmax's denominator.
+ * One warp computes one row of a head. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
@@ -41,7 +41,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
         float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
             max = fmaxf(max, job.lse[split * rows + row]);
-        max = isfinite(max) ? max : 0; /* the sum is not finite either */
+        max = isfinite(max) ? max : 0; /* if max is not finite, the sum is not finite either */
         for (int split = 0; split < job.splits; split++)
             whole += expf(job.lse[split * rows + row] - max);
         T *out = y + row % job.length * job.y_stride + row / job.length * job.width;
@@ -77,7 +77,8 @@ ce_attention_job make(const ce_extension *given)
     return job;
 }
 
-/* The number of splits: enough for two blocks on each multiprocessor, but each split has at least KEYS keys. */
+/* Returns the number of splits: enough for two blocks on each multiprocessor, unless a split would have fewer than KEYS
+ * keys. */
 int splits_of(const ce_attention_job *job, int processors)
 {
     int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);

@@ -1,11 +1,11 @@
-/* graph.c - CUDA graphs: the work that the compute and comm streams get between begin and end, captured and
- * replayed.
+/* graph.c - CUDA graphs: the work that is put into the compute and comm streams between begin and end is captured and
+ * later replayed.
  *
- * A key identifies a graph. Its first use runs normally: kernels allocate workspace and products are tuned. The second
- * use is captured, which executes nothing, and the graph is launched. In later uses the caller's code still runs, for
- * the state of the host, but skips everything that it would put into a stream; at the end the graph is launched. A hash
- * over all operations, in order, shows whether they are the captured ones; if the hash differs, nothing is launched and
- * the run ends with an error.
+ * A key identifies a graph. At the first use of a key, the work runs normally: kernels allocate workspace and products
+ * are tuned. At the second use, the work is captured without being executed, and the graph is launched. At later uses
+ * the caller's code still runs, to update the state of the host, but its operations are not put into the streams; at
+ * the end the graph is launched. A hash over all operations, in order, shows whether the operations are equal to the
+ * captured operations. If the hash differs, nothing is launched and the run ends with an error.
  *
  * The streams are joined before and after a graph. So events recorded before a graph are complete when the graph
  * begins, and no operation inside the graph waits for them. A later wait for an event that was recorded inside a graph
@@ -17,29 +17,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of graphs kept: forward and backward, for the first micro-batch of a step and for later ones, at some
- * lengths of a curriculum. The least recently used graph is replaced. If more than GRAPHS keys alternate, each key's
- * graph is replaced before the key is used again, and all run without graphs. */
+/* The number of graphs that are stored: forward and backward, for the first micro-batch of a step and for later
+ * micro-batches, at some lengths of a curriculum. The least recently used graph is replaced. If more than GRAPHS keys
+ * alternate, each key's graph is replaced before the key is used again, so all of the work runs without graphs. */
 enum { GRAPHS = 32 };
 
 typedef struct {
-    uint64_t key, hash;    /* hash: over the captured operations, in order */
-    cudaGraphExec_t ready; /* NULL: not captured yet */
-    uint64_t used;         /* number of its last use; 0: the entry is free */
+    uint64_t key, hash;    /* hash: a hash over the captured operations, in order */
+    cudaGraphExec_t ready; /* the graph, ready to be launched; NULL: it is not captured yet */
+    uint64_t used;         /* number of the graph's last use; 0: the entry is free */
 } graph;
 
 struct ce_cuda_graphs {
     graph known[GRAPHS];
-    graph *open; /* the graph being captured or replayed; NULL: none */
+    graph *open; /* the graph that is being captured or replayed; NULL: there is none */
     bool capturing;
     uint64_t turn, hash;
-    uint64_t first[2];      /* by role: number of the first event recorded inside the graph */
-    cudaEvent_t *events[2]; /* by role: events recorded during the capture, from `first` on */
+    /* for each role of a stream: number of the first event that was recorded inside the graph */
+    uint64_t first[2];
+    /* for each role of a stream: the events that the capture recorded, from number `first` on */
+    cudaEvent_t *events[2];
     int count[2], room[2];
-    pthread_mutex_t lock; /* held during a capture, so that no other thread queries a stream */
+    pthread_mutex_t lock; /* locked during a capture, so that no other thread queries a stream */
 };
 
-/* The graphs of the device whose graph this thread captures or replays; NULL: none. */
+/* The graphs of the device for which this thread captures or replays a graph; NULL: this thread does neither. */
 static _Thread_local ce_cuda_graphs *active;
 
 cs_status ce_cuda_graphs_open(cs_device *device)
@@ -51,8 +53,8 @@ cs_status ce_cuda_graphs_open(cs_device *device)
     return CS_OK;
 }
 
-/* Destroys the captured graphs, but keeps their keys marked as used once: each graph is captured again at its next
- * use. */
+/* Destroys the captured graphs, but keeps their keys marked as used once. So each graph is captured again at the next
+ * use of its key. */
 void ce_cuda_graphs_drop(cs_device *device)
 {
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
@@ -78,7 +80,7 @@ void ce_cuda_graphs_close(cs_device *device)
     free(graphs);
 }
 
-/* ---- while one is open ---- */
+/* ---- while a graph is open (captured or replayed) ---- */
 
 bool ce_cuda_replays(uint64_t what)
 {
@@ -117,7 +119,7 @@ bool ce_cuda_graph_records(const cs_stream *stream)
     return true;
 }
 
-/* Events recorded before the graph are complete. */
+/* Events that were recorded before the graph are complete, so nothing waits for them. */
 bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event)
 {
     if (!active)
@@ -143,9 +145,9 @@ bool ce_cuda_is_busy(const cs_stream *stream)
     return busy;
 }
 
-/* ---- begin ---- */
+/* ---- beginning a graph ---- */
 
-/* The entry of a key, or, if the key is not known, the entry to replace. */
+/* Returns the entry of a key and sets *known to true. If the key is not known, returns the entry to replace. */
 static graph *find(ce_cuda_graphs *graphs, uint64_t key, bool *known)
 {
     graph *oldest = graphs->known;
@@ -160,14 +162,14 @@ static graph *find(ce_cuda_graphs *graphs, uint64_t key, bool *known)
     return oldest;
 }
 
-/* Makes later work of stream `later` wait for all work of stream `earlier` so far. */
+/* Makes later work of the stream `later` wait for all work that the stream `earlier` has so far. */
 static void follow(cs_device *device, ce_stream_role later, ce_stream_role earlier)
 {
     ce_stream_follow(&device->streams[later], &device->streams[earlier]);
 }
 
-/* Begins a capture or a replay. When the comm stream waits for the compute stream, which is captured, CUDA adds the
- * comm stream to the capture. */
+/* Begins a capture or a replay. The compute stream is captured. When the comm stream waits for the compute stream, CUDA
+ * adds the comm stream to the capture. */
 static void enter(cs_device *device, graph *it)
 {
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
@@ -203,7 +205,7 @@ void ce_cuda_graph_begin(cs_device *device, uint64_t key)
     it->used = ++graphs->turn;
 }
 
-/* ---- end ---- */
+/* ---- ending a graph ---- */
 
 static void finish_capture(cs_device *device)
 {
@@ -225,7 +227,8 @@ static void finish_capture(cs_device *device)
     graphs->open->hash = graphs->hash;
 }
 
-/* Redirects events recorded inside the graph to an event at its end. */
+/* Replaces the events that were recorded inside the graph: a later wait for one of them waits for an event at the
+ * graph's end. */
 static void redirect_events(cs_device *device, ce_stream_role role)
 {
     ce_cuda_lane *lane = &ce_cuda_of(device)->lanes[role];

@@ -1,17 +1,18 @@
-/* init.cu - initial values of parameters: random numbers from (key, element), as device/cpu/init.c draws them.
+/* init.cu - initial values of parameters: random numbers that depend on the parameter's key and the element, as in
+ * device/cpu/init.c.
  *
  * Each thread computes the four values of a Philox counter. Zeros, ones and uniform values equal the CPU's bit for bit,
  * because they need only integer arithmetic and products with powers of two. Normal values are computed in double, as
  * on the CPU, and rounded to float. CUDA's log, sine and cosine are within 2 units in the last place of a double, but
  * may differ from the CPU's. So about one value in 2^27, whose double is close to the middle of two floats, differs
- * from the CPU's by one unit in the last place of a float. The kernel is bound by arithmetic in double; it runs
- * once. */
+ * from the CPU's by one unit in the last place of a float. The kernel is bound by arithmetic in double; it runs only
+ * when a training begins. */
 #include "base/rng.h"
 #include "device/cuda/kernel.cuh"
 
 enum { TOGETHER = 4, THREADS = 256 };
 
-/* Four normal numbers by the Box-Muller transform. */
+/* Computes four normal numbers by the Box-Muller transform. */
 static __device__ void draw_normals(float *four, uint64_t key, uint64_t counter)
 {
     ce_rng_block block = cs_rng_philox(key, counter);
@@ -44,7 +45,7 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
     }
 }
 
-/* Writes elements [from, from + count) to out. A group is the four elements of one counter. */
+/* Writes elements [from, from + count) to `out`. A group consists of the four elements of one counter. */
 static __global__ void __launch_bounds__(THREADS)
     init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {

@@ -1,6 +1,6 @@
 /* judge.cu - the verdict on a step (overflow, gradient norm, loss scale), and the initial gradient of backward.
  *
- * One thread computes the verdict: some hundred integer additions. Both kernels are bound by latency. This file is
+ * One thread computes the verdict by some hundred integer additions. Both kernels are bound by latency. This file is
  * compiled without fused multiply-adds, so that results have the same bits as on the CPU. */
 #include "device/cuda/run.cuh"
 
@@ -16,7 +16,7 @@ extern "C" void ce_cuda_judge(cs_stream *stream, ce_verdict *verdict, const ce_s
     ce_launch(ce_cuda_stream(stream), ce_shape{ dim3(1), dim3(1) }, judge_step, verdict, words, *terms);
 }
 
-/* dy = scale / divisor in all elements: the gradient that backward starts from. */
+/* Sets all elements of dy to scale / divisor: the gradient from which backward starts. */
 static __global__ void __launch_bounds__(CS_RUN_THREADS)
     seed_gradient_runs(ce_view dy, const double *scale, double divisor, ce_flat flat)
 {

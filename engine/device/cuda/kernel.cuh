@@ -1,9 +1,9 @@
 /* kernel.cuh - helpers for CUDA kernels: launch, vector loads, 16-bit types, reductions over a warp and over a block.
  *
  * Kernels are C++17 templates over the storage type (float, bf16, half); arithmetic is fp32. Both nvcc and the emulator
- * (tests/emulator) compile them, so they follow these rules: kernels are launched by ce_launch; static shared memory is
- * declared with CS_SHARED; dynamic shared memory comes from ce_shared_memory(); every lane of a warp takes part in
- * every warp-wide call, and every thread of a block in every __syncthreads; only tensor.cuh contains assembly. */
+ * (tests/emulator) compile them, so kernels follow these rules: they are launched by ce_launch; they declare static
+ * shared memory with CS_SHARED and get dynamic shared memory from ce_shared_memory(); every lane of a warp takes part
+ * in every warp-wide call, and every thread of a block in every __syncthreads; only tensor.cuh contains assembly. */
 #ifndef CS_DEVICE_KERNEL_CUH
 #define CS_DEVICE_KERNEL_CUH
 
@@ -31,8 +31,8 @@ __device__ inline unsigned char *ce_shared_memory()
 
 enum { CS_WARP = 32 };
 
-/* An assertion inside kernels, active in release builds too: the driver prints the condition with file and line, and
- * the next CUDA call of the host fails. */
+/* An assertion inside kernels, which is active in release builds too. If it fails, the driver prints the condition with
+ * file and line, and the next CUDA call of the host fails. */
 extern "C" __device__ void __assertfail(const char *condition, const char *file, unsigned line, const char *function,
                                         size_t character);
 #define CS_KERNEL_ASSERT(condition)                                                                                    \
@@ -41,14 +41,14 @@ extern "C" __device__ void __assertfail(const char *condition, const char *file,
             __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char));                                      \
     } while (0)
 
-/* The launch configuration of a kernel. */
+/* The launch configuration of a kernel: grid, block and dynamic shared memory. */
 struct ce_shape {
     dim3 grid, block;
     size_t shared = 0; /* bytes of dynamic shared memory */
 };
 
 /* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes of
- * the argument are used, except if it is a structure with padding: then only its first member, a pointer, is used. */
+ * the argument are added. If the argument is a structure with padding, only its first member, a pointer, is added. */
 template <typename T> uint64_t ce_launch_hash(uint64_t hash, const T &argument)
 {
     constexpr bool whole = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
@@ -61,8 +61,8 @@ template <typename T> uint64_t ce_launch_hash(uint64_t hash, const T &argument)
     return hash;
 }
 
-/* Launches a kernel; does nothing if the grid is empty, or if a CUDA graph that contains the launch is replayed. Errors
- * are fatal, with the caller's file and line. */
+/* Launches a kernel. Does nothing if the grid is empty, or if a CUDA graph that contains the launch is being replayed.
+ * Errors are fatal and are reported with the caller's file and line. */
 template <typename... Wanted, typename... Given>
 void ce_launch_at(const char *file, int line, cudaStream_t stream, ce_shape shape, void (*kernel)(Wanted...),
                   Given... given)
@@ -73,7 +73,7 @@ void ce_launch_at(const char *file, int line, cudaStream_t stream, ce_shape shap
     ((hash = ce_launch_hash(hash, static_cast<Wanted>(given))), ...);
     if (ce_cuda_replays(hash))
         return;
-    /* More than 48 KiB of shared memory, static and dynamic together, must be requested. */
+    /* CUDA requires an explicit request for more than 48 KiB of shared memory, static and dynamic together */
     if (shape.shared > 0)
         ce_cuda_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shape.shared),
@@ -87,7 +87,7 @@ void ce_launch_at(const char *file, int line, cudaStream_t stream, ce_shape shap
 }
 #define ce_launch(stream, shape, ...) ce_launch_at(__FILE__, __LINE__, stream, shape, __VA_ARGS__)
 
-/* ---- elements ---- */
+/* ---- elements and their types ---- */
 
 __device__ inline float ce_wide(float value)
 {
@@ -104,7 +104,7 @@ __device__ inline float ce_wide(half_t value)
     return __half2float(value);
 }
 
-/* Rounds to nearest, ties to even. */
+/* Converts `value` to T; rounds to nearest, ties to even. */
 template <typename T> __device__ inline T ce_narrow(float value)
 {
     if constexpr (std::is_same_v<T, bf16>)
@@ -115,8 +115,8 @@ template <typename T> __device__ inline T ce_narrow(float value)
         return value;
 }
 
-/* `count` consecutive elements, which are loaded or stored in one access; the address must be a multiple of the size of
- * all of them. */
+/* `count` consecutive elements, which are loaded or stored in one access. The address must be a multiple of the bytes
+ * of `count` elements. */
 template <typename T, int count> struct alignas(sizeof(T) * count) ce_pack {
     T element[count];
 };
@@ -124,7 +124,7 @@ template <typename T, int count> struct alignas(sizeof(T) * count) ce_pack {
 /* The number of elements of T in 16 bytes. */
 template <typename T> constexpr int ce_pack_of = 16 / (int)sizeof(T);
 
-/* Calls body(T{}), where T is the storage type of dtype. */
+/* Calls body(T{}), where T is the storage type that belongs to dtype. */
 template <typename Body> void ce_by_type(cs_dtype dtype, Body body)
 {
     if (dtype == CS_BF16)
@@ -137,7 +137,7 @@ template <typename Body> void ce_by_type(cs_dtype dtype, Body body)
 
 /* ---- reductions: in a fixed order, so that results are bitwise equal from run to run ---- */
 
-/* The sum over a warp; every lane gets it. */
+/* Returns the sum over a warp to every lane of the warp. */
 
 template <typename T> __device__ inline T ce_warp_sum(T value)
 {
@@ -153,8 +153,8 @@ __device__ inline float ce_warp_max(float value)
     return value;
 }
 
-/* The sum over all threads of a block; every thread gets it. scratch: shared memory, one element for each warp. The
- * function may be called again at once with the same scratch. */
+/* Returns the sum over all threads of a block to every thread of the block. `scratch` is shared memory with one element
+ * for each warp. The function may be called again at once with the same scratch. */
 template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;

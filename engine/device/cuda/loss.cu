@@ -1,7 +1,7 @@
 /* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error.
  *
  * One block computes one row. In training the cross entropy reads a row of logits once and overwrites it with its
- * gradient; in between the row stays in shared memory as far as it fits, and the rest is read a second time. Runs
+ * gradient; in between, the row stays in shared memory; the elements that do not fit there are read a second time. Runs
  * (run.cuh) are aligned with the tensor and not with the row, so that rows are read in accesses of 16 bytes even if the
  * vocabulary is odd; elements of a run that belong to the neighbouring row are not changed. Columns after the classes
  * are padding: they are not read, and their gradient is zero. The kernels are bound by memory bandwidth, but the
@@ -14,7 +14,7 @@
 
 enum { THREADS = 512, WARPS = THREADS / CS_WARP };
 
-/* A matrix whose rows are `stride` elements apart; the first `columns` elements of a row are used. */
+/* A matrix whose rows are `stride` elements apart. Only the first `columns` elements of a row are used. */
 struct extent {
     int64_t rows, columns, stride;
 };
@@ -24,7 +24,8 @@ static inline extent extent_of(cs_tensor x, int64_t columns)
     return extent{ cs_rows(x), columns, cs_columns(x) };
 }
 
-/* The elements of one row, as indices into the tensor. Runs begin at multiples of 8 of the tensor. */
+/* Returns the range of the elements of one row, as indices into the tensor. Runs (run.cuh) begin at multiples of 8
+ * elements of the tensor. */
 static __device__ ce_range row_of(int64_t row, extent all)
 {
     return ce_range{ row * all.stride, row * all.stride + all.columns };
@@ -47,8 +48,8 @@ static __device__ float element_of(ce_view x, int64_t at)
     return run[0];
 }
 
-/* The index of the target's logit in the tensor, -1 if the target is masked. A target outside the vocabulary is a fatal
- * error, as on the CPU. */
+/* Returns the index in the tensor of the target's logit, or -1 if the target is masked. A target outside the vocabulary
+ * is a fatal error, as on the CPU. */
 static __device__ int64_t target_index(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
@@ -67,9 +68,9 @@ static inline ce_shape rows_shape(extent all)
 
 enum { TOGETHER = 4 };
 
-/* Shared memory keeps the first `held` elements of a row's runs. */
+/* The arguments of the cross-entropy kernel. Shared memory holds the first `held` elements of a row's runs. */
 struct loss_job {
-    ce_view x; /* logits; if dloss is not NULL, they are replaced by their gradient */
+    ce_view x; /* the logits; if dloss is not NULL, the kernel replaces them by their gradient */
     float *loss;
     const float *dloss;
     const int32_t *targets;
@@ -77,24 +78,25 @@ struct loss_job {
     int64_t held;
 };
 
-/* Online softmax: the maximum so far, and the sum of e^(x - max). */
+/* The state of online softmax: the maximum so far, and the sum of e^(x - max). */
 struct softmax_sum {
     float max, sum;
 };
 
-/* Returns a maximum that can be subtracted: 0 if max is infinite or NaN; the sum then becomes 0, infinite or NaN. */
+/* Returns a number that can be subtracted: max, or 0 if max is infinite or NaN. With 0, the sum of exponentials becomes
+ * 0, infinite or NaN. */
 static __device__ float finite(float max)
 {
     return isfinite(max) ? max : 0;
 }
 
-/* Rescales a sum from maximum `from` to maximum `to` >= from. */
+/* Rescales a sum from the maximum `from` to the maximum `to`, which is at least `from`. */
 static __device__ float rescale(float sum, float from, float to)
 {
     return from == to ? sum : sum * exp2f((from - to) * LOG2_E);
 }
 
-/* Adds the elements of a run that belong to the row. */
+/* Adds to the softmax state those elements of a run that belong to the row. */
 static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dtype, int64_t at, ce_range row)
 {
     float run[CS_RUN], max = partial->max;
@@ -109,7 +111,8 @@ static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dty
         partial->sum += exp2f((run[i] - finite(max)) * LOG2_E);
 }
 
-/* The index in shared memory of the row's run `at`; if it is not less than job.held, the run is not kept there. */
+/* Returns the index in shared memory of the row's run that begins at `at`. If the index is not less than job.held, the
+ * run is not in shared memory. */
 static __device__ int64_t held_index(int64_t at, ce_range row)
 {
     return at - row.from / CS_RUN * CS_RUN;
@@ -120,7 +123,7 @@ static __device__ ce_view held_of(const loss_job &job)
     return ce_view{ ce_shared_memory(), job.x.dtype };
 }
 
-/* This thread's part of a row; also copies runs to shared memory. */
+/* Computes the softmax state over this thread's runs of a row, and copies these runs to shared memory. */
 static __device__ softmax_sum row_softmax_sum(const loss_job &job, ce_range row)
 {
     softmax_sum partial = { -INFINITY, 0 };
@@ -142,8 +145,8 @@ static __device__ softmax_sum row_softmax_sum(const loss_job &job, ce_range row)
     return partial;
 }
 
-/* Replaces the row's logits by their gradient, (softmax - one-hot target) * dloss; zeros if target is -1. A thread
- * reads only the runs that it copied to shared memory itself, so no barrier is needed. */
+/* Replaces the row's logits by their gradient, (softmax - one-hot target) * dloss, or by zeros if the target is masked.
+ * A thread reads only the runs that it copied to shared memory itself, so no barrier is needed. */
 static __device__ void write_grad(const loss_job &job, int64_t row, int64_t target, float lse)
 {
     ce_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
@@ -170,8 +173,8 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
         int64_t target = target_index(job.targets, row, job.all);
-        float target_logit =
-            target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target); /* before it is overwritten */
+        /* this is read before the logit is overwritten */
+        float target_logit = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target);
         softmax_sum partial = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
         float max = ce_block_max(partial.max, scratch);
         float sum = ce_block_sum(rescale(partial.sum, partial.max, max), scratch);
@@ -183,10 +186,11 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     }
 }
 
-/* The number of elements of a row that shared memory keeps: all of its runs, or as many as fit. */
+/* Returns the number of elements of a row that shared memory holds: those of all runs of the row, or of as many runs as
+ * fit. */
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
-    enum { OTHER = 2048 }; /* bytes of the kernel's static shared memory, rounded up */
+    enum { OTHER = 2048 }; /* OTHER: bytes of the kernel's static shared memory, rounded up */
     int64_t runs = job.all.columns / CS_RUN + 2, room = ce_cuda_facts_of(device)->shared - OTHER;
     int64_t max = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
     return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
@@ -211,7 +215,8 @@ struct best {
     int unknown;
 };
 
-/* This thread's part of a row: its maximum, where it is first, and the number of NaNs. */
+/* Searches this thread's runs of a row. Returns their maximum, the index of the first element that equals the maximum,
+ * and the number of NaNs. */
 static __device__ best find_max(ce_view x, ce_range row)
 {
     best thread_best = { -INFINITY, -1, 0 };
@@ -231,7 +236,7 @@ static __device__ best find_max(ce_view x, ce_range row)
     return thread_best;
 }
 
-/* The target is a hit if its logit equals the maximum and no equal logit comes before it. */
+/* The target is a hit if its logit equals the row's maximum and no logit before it equals the maximum. */
 static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view x, const int32_t *targets, extent all)
 {
     CS_SHARED float scratch[WARPS];

@@ -1,9 +1,9 @@
 /* matmul.c - matrix products by cuBLASLt, with fused bias, bias gradient, GELU and GELU's gradient (epilogues).
  *
- * cuBLASLt is column-major: it sees the row-major product c = a b as c' = b' a'. So the factors change places, and a
- * bias, which cuBLASLt adds along the rows of c', is added to every row of c. Products accumulate in fp32. Factors
- * of type fp32 are used unchanged, or rounded to TF32 if the settings allow it. The algorithm of a problem is chosen
- * at its first use (tune.c) and kept. */
+ * cuBLASLt is column-major: to cuBLASLt, the row-major product c = a b is c' = b' a'. So the factors change places. A
+ * bias, which cuBLASLt adds along the rows of c', is added to every row of c. Products accumulate in fp32. Factors of
+ * type fp32 are used unchanged, or rounded to TF32 if the settings allow it. The algorithm for a problem is chosen at
+ * the problem's first use (tune.c), and is then used again. */
 #include "device/cuda/product.h"
 #include "base/rng.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE = 128 }; /* rows and columns of a result that one block of cuBLASLt usually computes */
+enum { TILE = 128 }; /* TILE: rows and columns of the tile that one block of cuBLASLt usually computes */
 
 static void check(cublasStatus_t status, const char *what)
 {
@@ -66,10 +66,10 @@ static cudaDataType_t type_of(cs_dtype dtype)
     return dtype == CS_F32 ? CUDA_R_32F : dtype == CS_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* The alignment of an address, at most 16 bytes, which is the widest access of a thread and the alignment that copies
- * of tiles need. Addresses of equal alignment get the same algorithm and so the same bits. Larger alignments are not
- * distinguished, because ZeRO's stage and recomputation move operands by multiples of 64 bytes and must not change the
- * bits. */
+/* Returns the alignment of an address, at most 16 bytes: this is the widest access of a thread, and the alignment that
+ * copies of tiles need. Addresses of equal alignment get the same algorithm, and so the same bits. Larger alignments
+ * are not distinguished, because ZeRO's stage and recomputation move operands by multiples of 64 bytes, and must not
+ * change the bits. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -78,7 +78,8 @@ static uint32_t alignment(const void *address)
 static ce_cuda_problem problem_of(const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
     ce_cuda_problem problem;
-    memset(&problem, 0, sizeof problem); /* padding too: problems are compared by their bytes */
+    /* this sets the padding to zero too, because problems are compared by their bytes */
+    memset(&problem, 0, sizeof problem);
     problem.m = cs_rows(product->c);
     problem.n = cs_columns(product->c);
     problem.k = product->transpose_a ? cs_rows(product->a) : cs_columns(product->a);
@@ -101,7 +102,8 @@ static void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t a
     check(cublasLtMatmulDescSetAttribute(operation, attribute, value, bytes), "an attribute of a product");
 }
 
-/* The layout of a row-major matrix. cuBLASLt reads the same memory as the transposed matrix in column-major order. */
+/* Creates the layout of a row-major matrix. cuBLASLt reads the same memory as the transposed matrix in column-major
+ * order. */
 static cublasLtMatrixLayout_t layout(cs_tensor x)
 {
     cublasLtMatrixLayout_t made;
@@ -111,8 +113,8 @@ static cublasLtMatrixLayout_t layout(cs_tensor x)
     return made;
 }
 
-/* Stores the addresses of pre, and of the bias or its gradient, in the description; the addresses of the factors are
- * arguments of the call. */
+/* Stores two addresses in the plan's description: that of `pre`, and that of the bias or the bias's gradient. The
+ * addresses of the factors are arguments of the call. */
 static void point(const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *vector = on->sums ? on->sums : on->bias;
@@ -174,7 +176,8 @@ cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, con
                           ce_cuda_compute(device));
 }
 
-/* A hash that identifies a run of a plan. It uses the plan's index, as the list may be reallocated. */
+/* Returns a hash that identifies a run of a plan. The hash uses the plan's index and not its address, because the list
+ * of plans may be reallocated. */
 static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre, on->sums };
@@ -184,7 +187,7 @@ static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *p
     return hash;
 }
 
-/* Returns false if cuBLASLt has no algorithm for the problem. */
+/* Runs a product. Returns false if cuBLASLt has no algorithm for the problem. */
 static bool run(cs_device *device, const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
     const ce_cuda_plan *plan = plan_for(device, product, epilogue, on);
@@ -195,14 +198,15 @@ static bool run(cs_device *device, const ce_product *product, cublasLtEpilogue_t
     return true;
 }
 
-/* A vector in fp32 in the workspace, behind cuBLASLt's part of it. */
+/* Returns an fp32 vector in the workspace, behind the part that cuBLASLt uses. */
 static cs_tensor vector_in_workspace(cs_device *device, int64_t count)
 {
     char *memory = ce_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE + (size_t)count * sizeof(float));
     return cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, count);
 }
 
-/* The bias in the result's type, which cuBLASLt requires; converted into workspace if necessary. */
+/* Returns the bias in the result's type, which cuBLASLt requires. If the bias has another type, it is converted into
+ * the workspace. */
 static cs_tensor bias_of(cs_device *device, const ce_product *product)
 {
     cs_tensor bias = product->bias;
@@ -226,21 +230,23 @@ void ce_cuda_product(cs_device *device, const ce_product *product)
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 
-/* Whether cuBLASLt is asked for the sums of a factor's columns. It is not if the result has fewer tiles than the GPU
- * has processors: such a product is fast only if its inner dimension is divided between several blocks (split-K), which
- * cuBLASLt may not offer together with sums. It is not for fp32 factors either, because cuBLASLt may round them to TF32
- * before it adds them. */
+/* Returns whether cuBLASLt is asked for the sums of a factor's columns. It is not asked if the result has fewer tiles
+ * than the GPU has processors: such a product is fast only if its inner dimension is divided between several blocks
+ * (split-K), which cuBLASLt may not offer together with sums. It is not asked for fp32 factors either, because cuBLASLt
+ * may round them to TF32 before it adds them. */
 static bool is_summed(cs_device *device, const ce_product *product)
 {
     int64_t tiles = cs_rows(product->c) / TILE * (cs_columns(product->c) / TILE);
     return product->a.dtype != CS_F32 && tiles >= ce_cuda_facts_of(device)->processors;
 }
 
-/* cuBLASLt can only overwrite sums, so it writes them to the workspace; then they are stored in `sums` or added to it.
- * This is done in every micro-batch, so that all sums are rounded alike. Returns false if cuBLASLt has no algorithm. */
+/* Computes a product and the sums of a factor's columns. cuBLASLt can only overwrite sums, so it writes them to the
+ * workspace; from there they are stored in `sums` or added to it. This is done in every micro-batch, so that all sums
+ * are rounded alike. Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
-    cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA; /* its b is our a */
+    /* cuBLASLt's factor b is our factor a */
+    cublasLtEpilogue_t epilogue = of_a ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BGRADA;
     cs_tensor made = vector_in_workspace(device, cs_count(sums));
     ce_cuda_operands on = {
         .a = product->a.data, .b = product->b.data, .c = product->c.data, .sums = made.data, .add = product->add
@@ -262,8 +268,8 @@ void ce_cuda_product_sums(cs_device *device, const ce_product *product, cs_tenso
     ce_cuda_column_sums(device, sums, of_a ? product->a : product->b);
 }
 
-/* Whether cuBLASLt can fuse GELU: GELU's input must have the result's type, and rows whose size is a multiple of 16
- * bytes. */
+/* Returns whether cuBLASLt can fuse GELU with the product. For this, GELU's input must have the result's type and rows
+ * whose size is a multiple of 16 bytes. */
 static bool is_fused(const ce_product *product, cs_tensor other)
 {
     return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&
@@ -293,12 +299,12 @@ void ce_cuda_product_gelu_grad(cs_device *device, const ce_product *product, cs_
     ce_cuda_gelu_grad(device, product->c, product->c, pre);
 }
 
-/* ---- peak rate, for the roofline ---- */
+/* ---- the peak rate of products, for the roofline ---- */
 
-/* Measures the peak rate of products, in operations per second: a product of some waves of large tiles over all
- * multiprocessors, the best round of about a tenth of a second. Returns 0 (unknown) if there is no memory for the
- * product. The factors are random: a product of equal numbers draws less power and runs faster than products of real
- * data. */
+/* Measures the peak rate of products, in FLOP/s. Square matrices, which are large enough to give each multiprocessor
+ * many tiles, are multiplied for about a tenth of a second, and the fastest round counts. Returns 0 (unknown) if there
+ * is no memory for the product. The factors are random, because a product of equal numbers draws less power and runs
+ * faster than products of real data. */
 double ce_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     ce_cuda_products *products = ce_cuda_of(device)->products;
@@ -314,7 +320,7 @@ double ce_cuda_roof(cs_device *device, cs_dtype dtype)
         ce_cuda_noise(ce_cuda_compute(device), matrix[i].data, dtype, side * side, (uint64_t)i + 1);
     }
     ce_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
-    ce_cuda_product(device, &product); /* tunes the product and warms up */
+    ce_cuda_product(device, &product); /* this run tunes the product and warms up the GPU */
     for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
         CS_CUDA(cudaEventRecord(products->begin, ce_cuda_compute(device)));
         ce_cuda_product(device, &product);

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Advice for an error message. An error inside a kernel is reported by a later call. */
+/* Returns advice for an error message. An error inside a kernel is reported by a later call, so an earlier operation
+ * may be the cause. */
 static const char *advice(cudaError_t error)
 {
     if (error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureWrongThread)
@@ -20,7 +21,7 @@ void ce_cuda_check(cudaError_t error, const char *call, const char *file, int li
                  basename(file), line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
-/* Returns false if the error says that there is no memory; other errors are fatal. */
+/* Returns true for success, and false if the error says that there is no memory. Other errors are fatal. */
 static bool is_given(cudaError_t error, const char *call, int line)
 {
     if (error == cudaErrorMemoryAllocation) {
@@ -32,12 +33,13 @@ static bool is_given(cudaError_t error, const char *call, int line)
 }
 
 /* Returns zeroed device memory, or NULL if no memory is left. For 0 bytes it allocates 1 byte, so that each block has
- * its own address. The memory is zeroed in the compute stream; the function waits until it is zeroed, because any
- * stream may use it next. */
+ * its own address. The memory is zeroed in the compute stream. The function waits for this, because the next user of
+ * the memory may be any stream. */
 void *ce_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number)); /* the current device is a setting of the thread */
+    /* the current device must be set here, because it is a setting of the thread */
+    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
         return NULL;
     if (bytes) {
@@ -78,7 +80,7 @@ size_t ce_cuda_room(cs_device *device)
     return unused;
 }
 
-/* Before a workspace grows, the streams are synchronized, because running kernels may use the old one. */
+/* Before a workspace grows, the host waits for the streams, because running kernels may use the old workspace. */
 void *ce_cuda_workspace(cs_device *device, ce_cuda_use use, size_t bytes)
 {
     ce_cuda *cuda = ce_cuda_of(device);

@@ -1,4 +1,5 @@
-/* narrow.cu - conversion of flat state between float types, times a factor. The kernel is bound by memory. */
+/* narrow.cu - conversion of flat state between float types, with multiplication by a factor. The kernel is bound by
+ * memory. */
 #include "device/cuda/run.cuh"
 
 struct convert_job {

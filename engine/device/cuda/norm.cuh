@@ -2,7 +2,7 @@
  *
  * A group of threads normalizes one row: 8, 16 or 32 lanes of a warp, or a whole block. Each thread keeps CS_NORM_HELD
  * runs (run.cuh) of the row in registers, so that a row is read once and written once. If a row does not fit in the
- * registers of a block, the rest of the row is read again, from the cache, for each pass. */
+ * registers of a block, the remaining runs are read from the cache again in each pass over the row. */
 #ifndef CS_DEVICE_NORM_CUH
 #define CS_DEVICE_NORM_CUH
 
@@ -11,20 +11,22 @@
 enum { CS_NORM_HELD = 2, CS_NORM_THREADS = 128, CS_NORM_MAX_THREADS = 384 };
 
 struct ce_norm_job {
-    ce_view y, x, weight, bias; /* bias absent: none */
-    ce_view more, sum; /* forward; more present: sum = x + dropout(more) is stored and normalized in place of x */
+    ce_view y, x, weight, bias; /* bias: absent if the layer has no bias */
+    /* forward: if `more` is present, sum = x + dropout(more) is stored, and is normalized in place of x */
+    ce_view more, sum;
     ce_draw draw;
-    ce_view dx, dy, beside; /* backward; beside present: it is added to dx */
-    float *stats, *partial; /* partial: (parts, width); with a bias, twice that size */
+    ce_view dx, dy, beside; /* backward: if `beside` is present, it is added to dx */
+    float *stats, *partial; /* partial: (parts, width), or twice that size if there is a bias */
     float epsilon;
-    int64_t items, heads, width; /* items: rows times heads */
-    int64_t stride, first;       /* elements from one row to the next; column of the first head */
+    int64_t items, heads, width; /* items: the number of rows times the number of heads */
+    /* stride: number of elements from one row to the next; first: column of the first head */
+    int64_t stride, first;
     int64_t parts;
-    int group;   /* threads that share an item */
-    bool biased; /* backward: the gradient of a bias is wanted too */
+    int group;   /* number of threads that normalize one item together */
+    bool biased; /* backward: true if the gradient of a bias is computed too */
 };
 
-/* The number of threads that share an item of this width. */
+/* Returns the number of threads that normalize one item of this width together. */
 inline int ce_norm_group(int64_t width)
 {
     int64_t threads = (width + CS_RUN * CS_NORM_HELD - 1) / (CS_RUN * CS_NORM_HELD);
@@ -36,7 +38,7 @@ inline int ce_norm_group(int64_t width)
     return group;
 }
 
-/* Makes the job compute x->sum = x->a + dropout(x->b) and normalize it. */
+/* Sets the job to compute x->sum = x->a + dropout(x->b), and to normalize the sum. */
 inline void ce_norm_set_addition(ce_norm_job *job, const cs_addition *x)
 {
     job->more = ce_run_view(x->b);
@@ -44,20 +46,22 @@ inline void ce_norm_set_addition(ce_norm_job *job, const cs_addition *x)
     job->draw = ce_draw_of(x->dropout, cs_count(x->sum));
 }
 
-/* Threads of a block: at least CS_NORM_THREADS if a group is at most a warp. */
+/* Returns the number of threads of a block: the size of a group if that is more than a warp, otherwise
+ * CS_NORM_THREADS. */
 inline int ce_norm_threads(int group)
 {
     return group > CS_WARP ? group : (int)CS_NORM_THREADS;
 }
 
-/* ---- inside a kernel ---- */
+/* ---- functions for kernels ---- */
 
-/* The item that this thread works on, and the thread's place in its group. */
+/* The item that this thread works on, and the thread's position in its group. */
 struct ce_norm_work {
     int lane;            /* index of the thread in its group */
     int group;           /* index of the group in its block */
-    int64_t item, place; /* place: index of the item's first element */
-    ce_range within;     /* empty if the group has no item; the group still takes part in reductions */
+    int64_t item, place; /* place: index in the tensor of the item's first element */
+    /* range of the item's elements; empty if the group has no item, but even then the group takes part in reductions */
+    ce_range within;
 };
 
 __device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t first_item)
@@ -67,7 +71,7 @@ __device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t f
     work.group = (int)threadIdx.x / job.group;
     work.item = first_item + work.group;
     int64_t row = work.item, head = 0;
-    if (job.heads > 1) { /* the test avoids two 64-bit divisions, about a hundred instructions each */
+    if (job.heads > 1) { /* this condition avoids two 64-bit divisions, which take about a hundred instructions each */
         row = work.item / job.heads;
         head = work.item % job.heads;
     }
@@ -76,13 +80,13 @@ __device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t f
     return work;
 }
 
-/* The first element of run number `held` of this thread, relative to the item. */
+/* Returns the index, relative to the item, of the first element of this thread's run number `held`. */
 __device__ inline int64_t ce_norm_at(const ce_norm_job &job, const ce_norm_work &work, int held)
 {
     return (int64_t)(held * job.group + work.lane) * CS_RUN;
 }
 
-/* The sum over a group; each of its threads gets it. */
+/* Returns the sum over a group to each thread of the group. */
 __device__ inline float ce_norm_sum(float value, int group, float *scratch)
 {
     if (group > CS_WARP)
@@ -92,7 +96,7 @@ __device__ inline float ce_norm_sum(float value, int group, float *scratch)
     return value;
 }
 
-/* The normalized input in memory: x, or the stored sum. */
+/* Returns the normalized input in memory: x, or the sum that was stored. */
 __device__ inline ce_view ce_norm_source(const ce_norm_job &job, const ce_norm_work &work)
 {
     return ce_run_from(job.more.data ? job.sum : job.x, work.place);
@@ -116,8 +120,8 @@ __device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_no
     ce_run_widen(x, ce_run_narrow(x, job.sum.dtype), job.sum.dtype);
 }
 
-/* Loads this thread's runs into x. For rows wider than the registers hold, also computes and stores the rest of the
- * sum. */
+/* Loads this thread's runs of the item into x. If a row does not fit in the registers, also computes and stores the sum
+ * for the rest of the row. */
 __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work)
 {
     ce_view from = ce_run_from(job.x, work.place), from_more = job.more;
@@ -142,7 +146,8 @@ __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
     }
 }
 
-/* Calls body(eight values, index of the first in the item) for each run of this thread. */
+/* Calls body(values, index) for each run of this thread. `values` are the eight elements of the run; `index` is the
+ * first element's index in the item. */
 template <typename Body>
 __device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work,
                                     Body body)
@@ -158,7 +163,7 @@ __device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
     }
 }
 
-/* y = (x - mean) rstd weight + bias; RMSNorm: mean is 0. */
+/* Computes y = (x - mean) rstd weight + bias; for RMSNorm, mean is 0. */
 __device__ inline void ce_norm_write(const ce_norm_job &job, const ce_norm_work &work, const float *x, int64_t at,
                                      float mean, float rstd)
 {
@@ -171,7 +176,7 @@ __device__ inline void ce_norm_write(const ce_norm_job &job, const ce_norm_work 
     ce_run_store(ce_run_from(job.y, work.place), at, work.within, y);
 }
 
-/* centered: LayerNorm, which subtracts the mean; otherwise RMSNorm. */
+/* If `centered` is true, computes LayerNorm, which subtracts the mean; otherwise computes RMSNorm. */
 template <bool centered> static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_rows(ce_norm_job job)
 {
     CS_SHARED float scratch[CS_WARP];

@@ -11,12 +11,13 @@
 #include "device/cuda/columns.cuh"
 #include "device/cuda/norm.cuh"
 
-/* Partial sums of dweight and dbias for eight columns of one thread. */
+/* Partial sums of dweight and dbias, which one thread adds up for eight columns. */
 struct ce_norm_sums {
     float weight[CS_RUN], bias[CS_RUN];
 };
 
-/* Processes one run: replaces x by n and dy by g, and adds dy n and dy to the sums. */
+/* Processes one run: replaces x by n and dy by g, and adds dy n to the sums of the weight and dy to the sums of the
+ * bias. */
 __device__ inline void ce_norm_accumulate(float *x, float *dy, const ce_norm_job &job, const ce_norm_work &work,
                                           int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
@@ -30,7 +31,7 @@ __device__ inline void ce_norm_accumulate(float *x, float *dy, const ce_norm_job
     }
 }
 
-/* Like ce_norm_accumulate, for a run that is not in registers: reads x and dy first. */
+/* Like ce_norm_accumulate, but for a run that is not in registers: first reads x and dy of the run. */
 __device__ inline void ce_norm_read_accumulate(float *n, float *g, const ce_norm_job &job, const ce_norm_work &work,
                                                int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
@@ -50,7 +51,7 @@ __device__ inline void ce_norm_write_grad(const ce_norm_job &job, const ce_norm_
     ce_run_store(ce_run_from(job.dx, work.place), at, work.within, dx);
 }
 
-/* Adds `sums` to the part's partial sums in memory, at this thread's columns. */
+/* Adds `sums` to the partial sums of the part in memory, at this thread's columns. */
 __device__ inline void ce_norm_add_sums(const ce_norm_job &job, int64_t part, int64_t at, const ce_norm_sums &sums)
 {
     ce_range all = { 0, job.width };
@@ -69,7 +70,7 @@ __device__ inline void ce_norm_add_sums(const ce_norm_job &job, int64_t part, in
     ce_run_store(of_bias, at, all, sum);
 }
 
-/* Adds the sums of the warp's lanes that hold the same columns; the lanes of the first group get the result. */
+/* Adds the sums of those lanes of the warp that have the same columns. The lanes of the first group get the result. */
 __device__ inline void ce_norm_reduce_groups(ce_norm_sums *sums, int group)
 {
     for (int apart = group; apart < CS_WARP; apart *= 2)
@@ -79,7 +80,7 @@ __device__ inline void ce_norm_reduce_groups(ce_norm_sums *sums, int group)
         }
 }
 
-/* Computes dx of one item and adds the item's share to the sums. */
+/* Computes dx of one item, and adds the item's contribution to the sums. */
 template <bool centered>
 __device__ inline void ce_norm_grad_item(const ce_norm_job &job, const ce_norm_work &work, int64_t part,
                                          ce_norm_sums (&sums)[CS_NORM_HELD], float *scratch)
@@ -131,7 +132,7 @@ __device__ inline void ce_norm_grad_item(const ce_norm_job &job, const ce_norm_w
     }
 }
 
-/* The partial sums in memory must be zero at the start. */
+/* The partial sums in memory must be zero when the kernel starts. */
 template <bool centered>
 static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(ce_norm_job job)
 {
@@ -150,8 +151,8 @@ static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(
     }
 }
 
-/* Launches as many parts as fill the GPU, but few compared with the rows. If dbias is absent, the gradient of the bias
- * is not computed. */
+/* Launches as many parts as fill the GPU, but few compared with the number of rows. If dbias is absent, the gradient of
+ * the bias is not computed. */
 template <bool centered> void cs_norm_backward(cs_device *device, ce_norm_job job, cs_tensor dweight, cs_tensor dbias)
 {
     enum { MIN_ITEMS = 4 };

@@ -4,29 +4,31 @@
 
 #include "device/cuda/cuda.h"
 
-/* The number of events in a stream's ring: more than a step with many units records. A wait for an event that was
- * overwritten waits for a later event of the same stream, which is correct but later than necessary. */
+/* The number of events in a stream's ring, which is more than a step with many units records. If an event was
+ * overwritten, a wait for it waits for a later event of the same stream, which is correct but takes longer than
+ * necessary. */
 enum { CS_CUDA_EVENTS = 4096 };
 
 /* A CUDA stream with a ring of events. */
 typedef struct {
     cudaStream_t stream;
     cudaEvent_t events[CS_CUDA_EVENTS];
-    uint32_t places[CS_CUDA_EVENTS]; /* index in events of event number i (from 1), stored at i % CS_CUDA_EVENTS */
-    uint64_t recorded;               /* number of events recorded so far */
+    /* places[i % CS_CUDA_EVENTS] is the index in `events` of event number i, counted from 1 */
+    uint32_t places[CS_CUDA_EVENTS];
+    uint64_t recorded; /* number of events recorded so far */
 } ce_cuda_lane;
 
 typedef struct ce_cuda_products ce_cuda_products; /* matmul.c */
 typedef struct ce_cuda_graphs ce_cuda_graphs;     /* graph.c  */
 
 typedef struct {
-    int number; /* index of the GPU among those visible to this process */
+    int number; /* index of the GPU among the GPUs visible to this process */
     ce_cuda_facts facts;
     ce_cuda_lane lanes[CS_STREAM_ROLES]; /* by role */
     ce_cuda_products *products;
-    struct ce_cudnn *cudnn; /* cudnn.c; NULL before the first attention that cuDNN may run */
+    struct ce_cudnn *cudnn; /* the state of cudnn.c; NULL before the first attention that cuDNN may run */
     ce_cuda_graphs *graphs;
-    void *memory[CS_CUDA_WORKSPACES]; /* workspaces by use */
+    void *memory[CS_CUDA_WORKSPACES]; /* the workspaces; the index is a ce_cuda_use */
     size_t bytes[CS_CUDA_WORKSPACES];
 } ce_cuda;
 
@@ -37,7 +39,7 @@ static inline ce_cuda *ce_cuda_of(const cs_device *device)
 
 /* ---- stream.c ---- */
 cs_status ce_cuda_streams_open(cs_device *device);
-void ce_cuda_streams_close(cs_device *device); /* also after a failed open */
+void ce_cuda_streams_close(cs_device *device); /* must also be called after a failed open */
 uint64_t ce_cuda_record(cs_stream *stream);
 void ce_cuda_wait(cs_stream *stream, ce_event event);
 void ce_cuda_sync(cs_stream *stream);
@@ -46,12 +48,13 @@ void ce_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argumen
 
 /* ---- graph.c ---- */
 cs_status ce_cuda_graphs_open(cs_device *device);
-void ce_cuda_graphs_close(cs_device *device); /* also after a failed open */
+void ce_cuda_graphs_close(cs_device *device); /* must also be called after a failed open */
 void ce_cuda_graph_begin(cs_device *device, uint64_t key);
 void ce_cuda_graph_end(cs_device *device);
-void ce_cuda_graph_forbid(void); /* fatal if a graph is open; to be called before the host waits for the device */
-/* Record or wait inside an open graph. They return false if no graph is open; the caller must then record or wait
- * itself. */
+/* Ends the process with an error if a graph is open; to be called before the host waits for the device. */
+void ce_cuda_graph_forbid(void);
+/* Record an event or wait for an event inside an open graph. If no graph is open, they return false, and the caller
+ * must record or wait itself. */
 bool ce_cuda_graph_records(const cs_stream *stream);
 bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event);
 
@@ -64,15 +67,15 @@ size_t ce_cuda_room(cs_device *device);
 
 /* ---- matmul.c: matrix products by cuBLASLt ---- */
 cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings);
-void ce_cuda_products_close(cs_device *device); /* also after a failed open */
+void ce_cuda_products_close(cs_device *device); /* must also be called after a failed open */
 
 /* ---- trial.cu: test data and checksums for tuning matrix products ---- */
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Adds a checksum of `count` 16-bit words to *digest, in device memory. */
+/* Adds a checksum of `count` 16-bit words to *digest, which is in device memory. */
 void ce_cuda_digest(cudaStream_t stream, uint64_t *digest, const void *data, int64_t count);
-/* Fills data with uniform random numbers between -1/2 and 1/2. */
+/* Fills `data` with uniform random numbers between -1/2 and 1/2. */
 void ce_cuda_noise(cudaStream_t stream, void *data, cs_dtype dtype, int64_t count, uint64_t seed);
 #ifdef __cplusplus
 }
@@ -83,12 +86,13 @@ void ce_cuda_enter(cs_device *device, const char *name);
 void ce_cuda_leave(cs_device *device);
 
 /* ---- report.c ---- */
-cs_status
-ce_cuda_count(int *count); /* number of GPUs visible to this process; an error with a message if there is none */
+/* Sets *count to the number of GPUs visible to this process; fails with a message if there is no GPU. */
+cs_status ce_cuda_count(int *count);
 const char *ce_cuda_driver(
     char *text,
-    size_t room); /* writes "driver 580.65.06", or a phrase if the version is unknown, to text and returns it */
-/* Returns a text about GPUs, driver and libraries, one fact per line; the caller frees the text. NULL: no memory. */
+    size_t room); /* writes "driver 580.65.06" to `text`, or a phrase if the version is unknown, and returns `text` */
+/* Returns a text about GPUs, driver and libraries, with one fact in each line, or NULL if there is no memory. The
+ * caller frees the text. */
 char *ce_cuda_report(void);
 
 #endif

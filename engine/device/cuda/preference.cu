@@ -1,13 +1,13 @@
-/* preference.cu - the losses of pairs of answers, and the weights of their rows.
+/* preference.cu - the losses of pairs of answers in preference training, and the weights of the answers' rows.
  *
- * A thread block works on one pair. Each thread adds the losses of every THREADS-th row, for both answers, in double;
- * then a tree adds the sums of all threads. One thread computes the pair's loss; all threads write the weights. The
- * kernel reads and writes each row once: it is bound by memory. */
+ * A thread block works on one pair. For each of the two answers, each thread adds the losses of every THREADS-th row in
+ * double; then a tree adds the sums of all threads. One thread computes the pair's loss; all threads write the weights.
+ * The kernel reads and writes each row once: it is bound by memory. */
 #include "device/cuda/kernel.cuh"
 
 enum { THREADS = 256 };
 
-/* Adds `value` of all threads; every thread gets the sum. `room` has THREADS elements. */
+/* Returns the sum of `value` over all threads to every thread. `room` is shared memory with THREADS elements. */
 template <typename T> static __device__ T sum_threads(T *room, T value)
 {
     room[threadIdx.x] = value;
@@ -42,7 +42,7 @@ static __global__ void __launch_bounds__(THREADS)
     CS_SHARED int64_t counts[THREADS];
     ce_preference_pair pair;
     int64_t b = blockIdx.x;
-#pragma unroll /* so that `pair` stays in registers */
+#pragma unroll /* the loop is unrolled, so that `pair` stays in registers */
     for (int i = 0; i < CS_ANSWERS; i++) {
         int64_t first = (CS_ANSWERS * b + i) * length, tokens = 0;
         double sum = 0;

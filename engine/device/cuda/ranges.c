@@ -1,4 +1,4 @@
-/* ranges.c - NVTX ranges: named spans of host time, which Nsight shows next to the GPU's. */
+/* ranges.c - NVTX ranges: named spans of the host's time, which Nsight shows beside the GPU's kernels. */
 #include "device/cuda/open.h"
 
 #include <nvtx3/nvToolsExt.h>

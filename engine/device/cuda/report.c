@@ -32,8 +32,8 @@ const char *ce_cuda_driver(char *text, size_t room)
 
 typedef void (*any_function)(void);
 
-/* The address of a function of a library, which is loaded if necessary; NULL if there is no such library or function.
- * POSIX guarantees that dlsym's result can be converted to a function pointer. */
+/* Returns the address of a function of a library, which is loaded if necessary. Returns NULL if the library or the
+ * function does not exist. POSIX guarantees that dlsym's result can be converted to a function pointer. */
 static any_function find(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
@@ -76,7 +76,7 @@ static void print_libraries(FILE *out)
 
 /* ---- GPUs ---- */
 
-/* An attribute of a GPU; -1 if it is not available. */
+/* Returns an attribute of a GPU, or -1 if it is not available. */
 static int attribute(int number, enum cudaDeviceAttr which)
 {
     int value = -1;
@@ -123,7 +123,8 @@ static int between(int from, int to, enum cudaDeviceP2PAttr which)
     return cudaDeviceGetP2PAttribute(&value, which, from, to) == cudaSuccess ? value : 0;
 }
 
-/* If GPUs support native atomics between each other, their link is NVLink; PCIe offers only loads and stores. */
+/* If a GPU supports native atomic operations on another GPU's memory, their link is NVLink: PCIe offers only loads and
+ * stores. */
 static void print_peers(FILE *out, int from, int count)
 {
     fprintf(out, "device %d to others\t", from);

@@ -11,11 +11,11 @@ struct rope_job {
     int64_t rows, columns;
     cs_rope_rows at;
     float sign;
-    int64_t head; /* columns from one head to the next */
+    int64_t head; /* number of columns from one head to the next */
 };
 
-/* Rotates the pairs of elements (i, i + middle) of a head, for a run of i. middle is half of the columns that are
- * rotated. */
+/* Rotates the pairs of elements (i, i + middle) of a head, for a run of indices i. `middle` is half the number of
+ * rotated columns. */
 static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const float *cosine, const float *sine)
 {
     ce_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job,
     }
 }
 
-/* If there are too few positions to fill the GPU, the samples are divided between blocks too. */
+/* If there are too few positions to fill the GPU, the samples are also divided between blocks. */
 extern "C" void ce_cuda_rope(cs_device *device, const ce_turn *turn)
 {
     rope_job job = { ce_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x),

@@ -1,10 +1,11 @@
 /* run.cuh - vectorized access to runs: eight consecutive elements of a tensor of any float type.
  *
- * A kernel loads one run of each tensor, converts them to fp32, computes, and stores a run; so several loads are in
- * flight at a time. A run whose address is aligned to 16 bytes is accessed 16 bytes at a time. Types are known only at
- * run time: all lanes of a warp take the same branch, which costs a few instructions for eight elements, and a kernel
- * is compiled once instead of once for each combination of types. Elements outside the requested range are 0 when a run
- * is loaded, and are not stored, so that each element is computed by the same instructions whatever its position. */
+ * A kernel loads one run of each tensor, converts these runs to fp32, computes, and stores a run. So several loads are
+ * in flight at the same time. A run whose address is aligned to 16 bytes is accessed 16 bytes at a time. Types are
+ * known only at run time, so a kernel is compiled once and not once for each combination of types. All lanes of a warp
+ * take the same branch on the type, which costs a few instructions for eight elements. Elements outside the requested
+ * range are loaded as 0 and are not stored. So each element is computed by the same instructions whatever its position
+ * is. */
 #ifndef CS_DEVICE_RUN_CUH
 #define CS_DEVICE_RUN_CUH
 
@@ -15,13 +16,13 @@
 
 enum { CS_RUN = 8, CS_RUN_THREADS = 256 };
 
-/* The elements of a tensor. data NULL: the tensor is absent. */
+/* The elements of a tensor. If `data` is NULL, the tensor is absent. */
 struct ce_view {
     unsigned char *data;
     cs_dtype dtype;
 };
 
-/* Eight elements in their storage type; 16-bit elements fill the first half. */
+/* Eight elements in their storage type. Elements of 16 bits fill the first half of the words. */
 struct ce_run {
     uint32_t word[CS_RUN];
 };
@@ -40,13 +41,13 @@ __device__ inline int ce_run_size(cs_dtype dtype)
     return dtype == CS_F32 ? 4 : 2;
 }
 
-/* The view that begins at an element of x. */
+/* Returns the view that begins at element number `element` of x. */
 __device__ inline ce_view ce_run_from(ce_view x, int64_t element)
 {
     return ce_view{ x.data + element * ce_run_size(x.dtype), x.dtype };
 }
 
-/* Whether the run can be accessed 16 bytes at a time: it must be inside the range and aligned. */
+/* Returns whether the run can be accessed 16 bytes at a time: the run must be inside the range and aligned. */
 __device__ inline bool ce_run_is_wide(const unsigned char *place, int64_t at, ce_range within)
 {
     return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(ce_run_quad) == 0;
@@ -57,7 +58,7 @@ __device__ inline bool ce_run_has(int64_t element, ce_range within)
     return element >= within.from && element < within.to;
 }
 
-/* Loads elements at .. at + 7 of x; those outside of `within` are 0. */
+/* Loads the elements `at` to `at` + 7 of x. Elements outside of the range `within` are 0. */
 __device__ inline ce_run ce_run_load(ce_view x, int64_t at, ce_range within)
 {
     ce_run run = {};
@@ -107,7 +108,7 @@ __device__ inline void ce_run_widen(float *to, ce_run run, cs_dtype dtype)
     }
 }
 
-/* Rounds to nearest, ties to even. */
+/* Converts fp32 values to a run of type dtype; rounds to nearest, ties to even. */
 __device__ inline ce_run ce_run_narrow(const float *from, cs_dtype dtype)
 {
     ce_run run = {};
@@ -124,7 +125,7 @@ __device__ inline ce_run ce_run_narrow(const float *from, cs_dtype dtype)
     return run;
 }
 
-/* Stores a run without conversion. */
+/* Stores the elements of a run that are inside the range `within`, without conversion. */
 __device__ inline void ce_run_put(ce_view y, int64_t at, ce_range within, ce_run run)
 {
     int size = ce_run_size(y.dtype);
@@ -150,7 +151,7 @@ __device__ inline void ce_run_put(ce_view y, int64_t at, ce_range within, ce_run
     }
 }
 
-/* Rounds eight values to y's type and stores those inside the range. */
+/* Rounds eight values to y's type and stores the values that are inside the range `within`. */
 __device__ inline void ce_run_store(ce_view y, int64_t at, ce_range within, const float *from)
 {
     ce_run_put(y, at, within, ce_run_narrow(from, y.dtype));
@@ -162,7 +163,7 @@ __device__ inline void ce_run_read(float *to, ce_view x, int64_t at, ce_range wi
     ce_run_widen(to, ce_run_load(x, at, within), x.dtype);
 }
 
-/* ---- flat tensors: runs begin at element -lead, so that they are aligned even if element 0 is not ---- */
+/* ---- flat tensors: the first run begins at element -lead, so that runs are aligned even if element 0 is not ---- */
 
 struct ce_flat {
     int64_t lead, count;
@@ -173,7 +174,7 @@ inline ce_flat ce_run_flat(cs_tensor x)
     return ce_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CS_RUN), cs_count(x) };
 }
 
-/* One thread for each run. */
+/* Returns a launch configuration with one thread for each run. */
 inline ce_shape ce_run_shape(ce_flat flat)
 {
     int64_t runs = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;

@@ -1,9 +1,10 @@
 /* sort.cu - stable radix sort, by digits of 4 bits from the lowest.
  *
  * Two kernels run for each digit. In the first, every block counts its 2048 keys by digit. In the second, every key
- * moves to its destination: after all keys of lower digits, those of its digit in earlier blocks, and those of its
- * digit that precede it in its own block. A thread has 16 consecutive keys, so the order of keys in a block is by
- * thread, and within a thread by index. The sort is bound by the cost of launches, because a step has few tokens. */
+ * moves to its destination: after all keys with lower digits, after the keys with the same digit in earlier blocks, and
+ * after the preceding keys with the same digit in its own block. A thread has 16 consecutive keys, so the order of keys
+ * in a block is by thread, and within a thread by index. The sort is bound by the cost of launches, because a step has
+ * few tokens. */
 #include "device/cuda/sort.cuh"
 
 enum { BITS = 4, DIGITS = 1 << BITS, THREADS = 128, EACH = 16, TILE = THREADS * EACH };
@@ -24,13 +25,13 @@ ce_sort ce_sort_layout(void *memory, int64_t count)
     return ce_sort{ { first, first + count }, { first + 2 * count, first + 3 * count }, first + 4 * count };
 }
 
-/* The index of this thread's first key. */
+/* Returns the index of this thread's first key. */
 static __device__ int64_t first_of(int64_t block)
 {
     return block * TILE + (int64_t)threadIdx.x * EACH;
 }
 
-/* counts[digit][thread] = number of the thread's keys with that digit. */
+/* Sets counts[digit][thread] to the number of the thread's keys that have this digit. */
 static __device__ void count_by_thread(uint32_t (*counts)[THREADS], const uint32_t *keys, int64_t count, int shift)
 {
     for (int digit = 0; digit < DIGITS; digit++)
@@ -40,7 +41,8 @@ static __device__ void count_by_thread(uint32_t (*counts)[THREADS], const uint32
     __syncthreads();
 }
 
-/* table[digit][block] = number of the block's keys with that digit. A warp adds one digit at a time. */
+/* Sets table[digit][block] to the number of the block's keys that have this digit. A warp adds the counts of one digit
+ * at a time. */
 static __global__ void __launch_bounds__(THREADS)
     count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
@@ -57,7 +59,7 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Exclusive scan: replaces counts by the destination of the first key of each digit and thread. */
+/* Exclusive scan: replaces each count by the destination of the thread's first key that has this digit. */
 static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *table)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;

@@ -4,17 +4,18 @@
 
 #include "device/cuda/kernel.cuh"
 
-/* Double buffers of `count` keys and `count` row numbers, and the table of digit counts; all in device memory. */
+/* Two buffers of `count` keys, two buffers of `count` row numbers, and the table of digit counts. All of them are in
+ * device memory. */
 struct ce_sort {
     uint32_t *keys[2], *rows[2], *table;
 };
 
-/* The bytes of workspace that sorting `count` keys needs. */
+/* Returns the bytes of workspace that are needed to sort `count` keys. */
 size_t ce_sort_bytes(int64_t count);
-/* Divides a workspace of that size into buffers. */
+/* Divides a workspace of ce_sort_bytes(count) bytes into buffers. */
 ce_sort ce_sort_layout(void *memory, int64_t count);
 /* Sorts keys[0] and rows[0] by the low `bits` bits of the keys. The sorted arrays are keys[0] and rows[0] of the
- * result. Rows of equal keys keep their order. */
+ * returned struct. Rows with equal keys keep their order. */
 ce_sort ce_sort_run(cudaStream_t stream, ce_sort sort, int64_t count, int bits);
 
 #endif

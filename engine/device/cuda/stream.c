@@ -21,8 +21,8 @@ cudaStream_t ce_cuda_compute(cs_device *device)
 
 /* ---- opening ---- */
 
-/* The comm stream gets the highest priority: a rank needs the result of communication before it needs the result of the
- * kernels that run at the same time. */
+/* The comm stream gets the highest priority, because a rank waits for the result of communication earlier than for the
+ * results of the kernels that run at the same time. */
 static cs_status open_lane(ce_cuda_lane *lane, ce_stream_role role)
 {
     int min = 0, greatest = 0;
@@ -60,7 +60,7 @@ void ce_cuda_streams_close(cs_device *device)
     }
 }
 
-/* ---- order ---- */
+/* ---- events and waits ---- */
 
 uint64_t ce_cuda_record(cs_stream *stream)
 {
@@ -73,8 +73,8 @@ uint64_t ce_cuda_record(cs_stream *stream)
     return lane->recorded;
 }
 
-/* If the ring has overwritten the event, this waits for a later event of the same stream, which includes the wanted
- * one. stream NULL: the calling thread waits. */
+/* If the ring has overwritten the event, this waits for a later event of the same stream, which completes after the
+ * wanted event. If `stream` is NULL, the calling thread waits. */
 void ce_cuda_wait(cs_stream *stream, ce_event event)
 {
     if (event.sequence == 0 || ce_cuda_graph_waits(stream, event))

@@ -1,10 +1,10 @@
 /* sums.cu - exact sums and sums of squares (gradient norms), with the CPU's bits (exact.h, device/cpu/vector.c).
  *
- * The squares of a block of 64 elements are added in double: eight by each lane, then over eight lanes by a tree. The
- * result is split into digits of 32 bits by integer arithmetic. Each group of eight lanes has its own digits in shared
- * memory; a thread block adds them up and then adds them to the result in device memory by integer atomics, whose order
- * does not matter. The kernel is bound by reading: every lane has eight loads in flight, and digits are added once for
- * 64 elements. */
+ * The squares of a block of 64 elements are added in double: each lane adds eight squares, and a tree adds the sums of
+ * eight lanes. The result is split into digits of 32 bits by integer arithmetic. Each group of eight lanes has its own
+ * digits in shared memory; a thread block adds up the digits of its groups, and adds them to the result in device
+ * memory by integer atomics, whose order does not matter. The kernel is bound by reading: every lane has eight loads in
+ * flight, and the additions to digits are done once for 64 elements. */
 #include "device/cuda/kernel.cuh"
 #include "base/exact.h"
 #include "base/range.h"
@@ -15,12 +15,13 @@ enum { BLOCK = 64, LANES = 8, THREADS = 256, GROUPS = THREADS / LANES, WORDS = C
 
 typedef unsigned long long word;
 
-/* The digits of an exact sum; the last word counts values that were not finite. */
+/* The digits of an exact sum. The last word counts values that were not finite. */
 struct digits {
     word of[WORDS];
 };
 
-/* ce_exact_add for a kernel, on the bits of the double: value = mantissa * 2^(exponent - 1075). */
+/* Does in a kernel what ce_exact_add does on the CPU, with the bits of the double: value = mantissa * 2^(exponent -
+ * 1075). */
 static __device__ void add_exactly(digits *sum, double value)
 {
     uint64_t bits;
@@ -49,7 +50,7 @@ static __device__ void clear_digits(digits *partial, int groups)
     __syncthreads();
 }
 
-/* Adds the digits of all groups of the thread block to *sum. */
+/* Adds the digits of all groups of the thread block to *sum, which is in device memory. */
 static __device__ void add_to_device_sum(ce_exact *sum, const digits *partial, int groups)
 {
     static_assert(sizeof(ce_exact) == WORDS * sizeof(word), "an exact sum is its digits and a count");
@@ -63,7 +64,8 @@ static __device__ void add_to_device_sum(ce_exact *sum, const digits *partial, i
         atomicAdd((word *)sum + threadIdx.x, all);
 }
 
-/* Reads a lane's eight elements of a block: at, at + 8, ...; those outside of g are 0. */
+/* Reads the eight elements of a block that belong to a lane: elements at, at + 8, at + 16 and so on. Elements outside
+ * of g are 0. */
 template <typename T> static __device__ void read_lane(float *values, const T *g, int64_t at, int64_t count)
 {
 #pragma unroll
@@ -73,7 +75,7 @@ template <typename T> static __device__ void read_lane(float *values, const T *g
     }
 }
 
-/* The sum of a block's 64 squares; all lanes of the group get it. */
+/* Returns the sum of a block's 64 squares to all lanes of the group. */
 static __device__ double sum_block_squares(const float *values)
 {
     double sum = 0;
@@ -121,7 +123,7 @@ extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor 
     });
 }
 
-/* Adds values exactly. Each lane of the warp has its own digits. */
+/* Adds values exactly. Each lane of the warp has its own digits in shared memory. */
 static __global__ void __launch_bounds__(CS_WARP) sum_values(ce_exact *sum, const float *values, int64_t count)
 {
     CS_SHARED digits partial[CS_WARP];

@@ -2,7 +2,7 @@
  * memory. */
 #include "device/cuda/run.cuh"
 
-/* e^-x, limited so that it stays finite and 0 times it is 0. */
+/* Returns e^-x, limited so that it stays finite and 0 times it is 0. */
 static __device__ float exp_minus(float x)
 {
     return expf(x < -88 ? 88 : -x);

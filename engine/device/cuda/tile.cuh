@@ -25,7 +25,7 @@ __device__ inline int ce_tile_warp()
 /* The rows of one head of one sample in global memory. */
 template <typename T> struct ce_tile_view {
     const T *head;
-    int64_t stride; /* elements from one row to the next */
+    int64_t stride; /* number of elements from one row to the next */
     int count;
 
     __device__ const T *operator()(int row) const
@@ -34,9 +34,9 @@ template <typename T> struct ce_tile_view {
     }
 };
 
-/* Starts asynchronous copies of rows [from, from + rows) of `width` elements, a multiple of 8. view(row) is the address
- * of a row, or NULL for a row of zeros; the first row exists. Columns from width to D are zeros. All threads of the
- * block must call it. */
+/* Starts asynchronous copies of rows [from, from + rows) of `width` elements, a multiple of 8. view(row) returns the
+ * address of a row, or NULL for a row of zeros; the first row always exists. Columns from `width` to D become zero. All
+ * threads of the block must call this function. */
 template <int D, int rows, typename T, typename View>
 __device__ inline void ce_tile_copy(T *tile, const View &view, int from, int width)
 {
@@ -48,7 +48,8 @@ __device__ inline void ce_tile_copy(T *tile, const View &view, int from, int wid
     }
 }
 
-/* c = a b^T, where a is the warp's rows and b has `columns` rows; both have D columns. */
+/* Computes c = a b^T. a points to the rows of this warp in a tile, and b points to `columns` rows of another tile; both
+ * have D columns. */
 template <typename T, int D, int tiles, int columns>
 __device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
 {
@@ -77,7 +78,7 @@ __device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T
     }
 }
 
-/* c += p b, where p is in registers and is rounded to T, and b has `depth` rows of D columns. */
+/* Computes c += p b, where p is in registers and is rounded to T, and b has `depth` rows of D columns. */
 template <typename T, int D, int tiles, int depth>
 __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const float (&p)[tiles][depth / 8][4],
                                             const T *b)
@@ -107,7 +108,7 @@ __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const f
     }
 }
 
-/* The sum over the four lanes that hold a row; the function below: their maximum. */
+/* Returns the sum over the four lanes that hold a row. ce_tile_max returns the maximum over these lanes. */
 __device__ inline float ce_tile_sum(float value)
 {
     value += __shfl_xor_sync(0xffffffffu, value, 1);
@@ -120,13 +121,14 @@ __device__ inline float ce_tile_max(float value)
     return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
-/* The block's row that this lane holds in registers 2 * lower and 2 * lower + 1 of tile `tile`. */
+/* Returns the row of the block that this lane holds in registers 2 * lower and 2 * lower + 1 of tile `tile`. */
 template <int tiles> __device__ inline int ce_tile_row(int tile, int lower)
 {
     return (ce_tile_warp() * tiles + tile) * 16 + lower * 8 + ce_tile_lane() / 4;
 }
 
-/* Stores the row that ce_tile_row names, times `factor`, from the registers of the four lanes that hold it. */
+/* Stores the row that ce_tile_row returns, multiplied by `factor`, from the registers of the four lanes that hold
+ * it. */
 template <typename T, int D>
 __device__ inline void ce_tile_store(T *row, const float (&c)[D / 8][4], int lower, int width, float factor)
 {

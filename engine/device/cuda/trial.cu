@@ -1,13 +1,13 @@
-/* trial.cu - random test matrices and checksums, with which tune.c compares results of matrix products bit by bit.
+/* trial.cu - random test matrices and checksums, by which tune.c compares results of matrix products bit by bit.
  *
- * Both kernels are bound by memory and run a few times for each new shape. */
+ * Both kernels are bound by memory. They run a few times for each new shape. */
 #include "device/cuda/kernel.cuh"
 #include "device/cuda/open.h"
 
 enum { THREADS = 256 };
 static const int64_t max_blocks = 1024;
 
-/* A hash of a word and its index: the finalizer of MurmurHash3. */
+/* Returns a hash of a word and its index: the finalizer of MurmurHash3. */
 __device__ static inline unsigned long long hashed(unsigned long long place, unsigned long long word)
 {
     unsigned long long bits = place * 0x9e3779b97f4a7c15ull + word;
@@ -18,7 +18,7 @@ __device__ static inline unsigned long long hashed(unsigned long long place, uns
     return bits ^ bits >> 33;
 }
 
-/* Adds the hashes of the words, so that the order of additions does not matter. */
+/* Adds the hashes of the words to the digest, so that the order of the additions does not matter. */
 static __global__ void __launch_bounds__(THREADS)
     digest_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {
@@ -32,7 +32,7 @@ static __global__ void __launch_bounds__(THREADS)
         atomicAdd(digest, sum);
 }
 
-/* Uniform random numbers between -1/2 and 1/2. */
+/* Fills `data` with uniform random numbers between -1/2 and 1/2. */
 template <typename T>
 static __global__ void __launch_bounds__(THREADS) fill_noise(T *data, int64_t count, unsigned long long seed)
 {

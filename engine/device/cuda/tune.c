@@ -1,13 +1,14 @@
 /* tune.c - choosing cuBLASLt's algorithm for a matrix product by measurement, at the product's first use.
  *
  * The candidates are the first few algorithms of cuBLASLt's heuristic. Only candidates whose result is bitwise equal to
- * the first candidate's take part, so that the measurement decides the speed but never the result: every rank and every
- * run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory: real operands
- * may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed if a separate
- * step adds the parts in fp32, in a fixed order; they are not allowed if they add to the result by atomics.
+ * the result of the first candidate take part, so that the measurement changes the speed but never the result: every
+ * rank and every run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory:
+ * real operands may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed
+ * if a separate step adds the parts in fp32, in a fixed order; they are not allowed if they add to the result by
+ * atomics.
  *
- * Ranks may choose different algorithms: the operands of a product belong to one rank, and what ranks share comes
- * from reductions over ranks. */
+ * Ranks may choose different algorithms, because a product belongs to one rank, and ranks share only the results of
+ * reductions. */
 #include "base/log.h"
 #include "base/range.h"
 #include "device/cuda/product.h"
@@ -23,7 +24,7 @@ static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferen
         ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses preference %d of %u", (int)attribute, value);
 }
 
-/* Keeps the algorithms that the heuristic found valid, in its order, and returns their number. */
+/* Moves the algorithms that the heuristic found valid to the front, in the same order, and returns their number. */
 static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
 {
     int kept = 0;
@@ -33,8 +34,8 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* Asks the heuristic; returns the number of algorithms. cuBLASLt's a is b of the device table; its c is both the addend
- * and the result. */
+/* Asks the heuristic for algorithms and returns their number. cuBLASLt's a is b of the device table; its c is both the
+ * addend and the result. */
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
     const ce_cuda_problem *problem = &plan->problem;
@@ -58,14 +59,14 @@ static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmu
     return keep_valid(found, count);
 }
 
-/* ---- a trial ---- */
+/* ---- trial runs of a product ---- */
 
 static int64_t room_of(cs_dtype dtype, int64_t count)
 {
     return ce_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
 }
 
-/* Takes the next `count` elements of a block of memory and fills them with noise. */
+/* Allocates `count` elements at *memory, moves *memory behind them, and fills them with random numbers. */
 static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t count)
 {
     void *from = *memory;
@@ -74,7 +75,7 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
     return from;
 }
 
-/* The number of sums over the inner dimension that the epilogue makes. cuBLASLt's a is b of the device table. */
+/* Returns how many sums over the inner dimension the epilogue computes. cuBLASLt's a is b of the device table. */
 static int64_t sums_of(const ce_cuda_problem *problem)
 {
     return problem->epilogue == CUBLASLT_EPILOGUE_BGRADA   ? problem->n
@@ -82,7 +83,8 @@ static int64_t sums_of(const ce_cuda_problem *problem)
                                                            : 0;
 }
 
-/* Allocates operands in one block, which begins with c. Returns false if there is no memory for them. */
+/* Allocates operands in one block of memory, which begins with c. Returns false if there is no memory for the
+ * operands. */
 static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cuda_operands *trial, size_t *bytes)
 {
     int64_t m = problem->m, n = problem->n, k = problem->k;
@@ -104,8 +106,8 @@ static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cud
     return true;
 }
 
-/* Runs the product and adds its result, its sums, and GELU's input if it is an output, to the device's digest. Returns
- * false if the algorithm does not run. */
+/* Runs the product and adds the results to the device's digest: c, the sums, and GELU's input if it is an output.
+ * Returns false if the algorithm cannot run the product. */
 static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                           const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -124,8 +126,8 @@ static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_
     return true;
 }
 
-/* Computes the digest of a product's result. For fp32 results, which accumulate sums, it covers both setting and
- * adding. */
+/* Computes the digest of a product's result. Products with fp32 results may be added to c, so for them the digest
+ * covers a run that sets c and a run that adds to c. */
 static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
@@ -143,7 +145,7 @@ static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_op
     return true;
 }
 
-/* The time of the fastest round in milliseconds. */
+/* Returns the time of the fastest round in milliseconds. */
 static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                      const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -162,7 +164,7 @@ static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_
     return best;
 }
 
-/* ---- choosing ---- */
+/* ---- choosing the algorithm ---- */
 
 static void log_choice(const ce_cuda_problem *problem, int chosen, int count, float best, float first)
 {
@@ -174,8 +176,8 @@ static void log_choice(const ce_cuda_problem *problem, int chosen, int count, fl
            (int)problem->epilogue, chosen, count, (double)best, (double)first);
 }
 
-/* The index of the fastest algorithm whose result has the same bits as that of the first algorithm that runs; -1 if no
- * algorithm runs. */
+/* Returns the index of the fastest algorithm whose result has the same bits as the result of the first algorithm that
+ * runs. Returns -1 if no algorithm runs. */
 static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                   const cublasLtMatmulHeuristicResult_t *found, int count)
 {
@@ -199,15 +201,15 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
     return chosen;
 }
 
-/* The number of equal elements that proves that two algorithms add in the same order. If the order differs, at least a
- * fifth of fp32 results differ. Of results rounded to bf16, only one in 5,000 to 50,000 differs (measured at inner
- * dimensions of 768 and 32). */
+/* Returns the number of equal elements that proves that two algorithms add in the same order. If the order differs, at
+ * least a fifth of fp32 results differ, but only one in 5,000 to 50,000 of the results that are rounded to bf16
+ * (measured at inner dimensions of 768 and 32). */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;
 }
 
-/* The heuristic's first algorithm is taken without measurement if there is no memory for trials, or if the result is so
+/* Chooses the heuristic's first algorithm without measurement if there is no memory for trials, or if the result is so
  * small that equal bits would prove little. */
 void ce_cuda_tune(cs_device *device, ce_cuda_plan *plan)
 {

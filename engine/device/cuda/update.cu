@@ -1,14 +1,14 @@
 /* update.cu - the optimizer's update: one kernel for each rule in the list of rules (optim/rules.h).
  *
  * A launch covers many ranges of the state; a block updates one tile of one range, which it finds in a table by binary
- * search. Unscaling, clipping, the update and the cast of published values are one pass, which is bound by memory:
- * AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots, reads the gradient), and 2 or 4
- * more bytes if values are published. */
+ * search. Unscaling, clipping, the update and the conversion of the new values to the compute type (publish) are one
+ * pass, which is bound by memory: AdamW in fp32 moves 28 bytes for each element (reads and writes master and two slots,
+ * reads the gradient), and writes 2 or 4 more bytes if it publishes new values. */
 #include "device/cuda/run.cuh"
 
 #include "optim/rules.h"
 
-/* Makes a type of each rule. directs: whether the rule returns, instead of the new parameter, a direction, which
+/* Defines a type for each rule. `directs` is true if the rule returns not the new parameter, but a direction, which
  * replaces the gradient. */
 #define NAME(rule, is_direction)                                                                                       \
     struct rule_##rule {                                                                                               \
@@ -22,17 +22,18 @@
 #define DIRECTION(rule, ...) NAME(rule, true)
 #include "optim/rules.h"
 
-/* publish, and slots that the optimizer does not have, may be absent. */
+/* The arguments of an update. `publish` may be absent, and so are slots that the optimizer does not have. */
 struct update_job {
     ce_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
     ce_state_ranges ranges;
     ce_hyper hyper;
-    const ce_gate *gate; /* decides whether the step is applied, and with which factor; NULL: applied with factor 1 */
+    /* decides whether the step is applied, and with which factor; NULL: the step is applied with factor 1 */
+    const ce_gate *gate;
 };
 
 static_assert(CS_RUN * CS_RUN_THREADS == CS_STATE_TILE, "each thread of a block updates one run of a tile");
 
-/* The range that contains a tile: the last one whose first tile is not after it. */
+/* Returns the range that contains a tile: the last range whose first tile is not after this tile. */
 static __device__ ce_state_range find_range(ce_state_ranges ranges, int64_t tile)
 {
     int64_t low = 0, high = ranges.count - 1;

@@ -1,4 +1,5 @@
-/* vector.cu - elementwise operations: add, cast, fill, and those on columns. They are bound by memory. */
+/* vector.cu - elementwise operations: add, cast, fill, and the operations on columns of a matrix. The kernels are bound
+ * by memory. */
 #include "device/cuda/run.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) add_runs(ce_view y, ce_view a, ce_view b, ce_flat flat)
@@ -74,8 +75,8 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
     }
 }
 
-/* If job->takes is set, the old values of `narrow` are not needed, but the kernel reads them all the same: a separate
- * kernel for this case would save only that read. */
+/* If job->takes is set, the old values of `narrow` are not needed, but the kernel reads them nevertheless: a separate
+ * kernel for this case would save only the reading. */
 extern "C" void ce_cuda_columns(cs_device *device, const ce_columns *job)
 {
     ce_view wide = ce_run_view(job->wide);

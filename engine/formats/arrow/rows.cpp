@@ -197,7 +197,7 @@ void put_value(std::string &line, const arrow::Array &array, int64_t row)
 
 /* What a file's reader needs: the columns that are wanted, and where the text goes. */
 struct Writer {
-    const char *const *wanted; /* NULL: all columns */
+    const char *const *wanted; /* the wanted columns; NULL means all columns */
     ce_rows_put *put;
     void *to;
     std::vector<std::string> columns; /* the columns of the file that are wanted */
