@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/say.h"
 #include "checkpoint/collective_status.h"
 
@@ -137,8 +138,8 @@ static void report(cs_engine *engine)
         snprintf(where, sizeof where, "the first parameter whose %s is not finite is %s", value ? "value" : "gradient",
                  value ? value : gradient);
     if (patience > 0)
-        snprintf(limit, sizeof limit, "; %lld such steps in a row end the run (cspeed.nan_patience)",
-                 (long long)patience);
+        snprintf(limit, sizeof limit, "; the run ends after %lld such step%s in a row (cspeed.nan_patience)",
+                 (long long)patience, ce_plural(patience));
     ce_log(CS_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s; %s; %s%s",
            (long long)finite->step, ce_say_number(finite->loss).text, ce_say_number(finite->norm).text, where,
            advice(engine), limit);
@@ -181,9 +182,10 @@ void ce_finite_report(cs_engine *engine)
     if (patience == 0 || engine->metrics.not_finite < patience)
         return;
     snprintf(why, sizeof why,
-             "the loss or the gradients were not finite in %lld steps in a row, the first of them step %lld "
+             "the loss or the gradients were not finite in %lld step%s in a row, the first of them step %lld "
              "(cspeed.nan_patience): %s",
-             (long long)engine->metrics.not_finite, (long long)finite->step, advice(engine));
+             (long long)engine->metrics.not_finite, ce_plural(engine->metrics.not_finite), (long long)finite->step,
+             advice(engine));
     engine->metrics.not_finite = 0;
     end_run(engine, why);
 }

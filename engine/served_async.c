@@ -8,6 +8,7 @@
  * depend on time too. */
 #include "engine.h"
 #include "base/must.h"
+#include "base/plural.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -185,9 +186,9 @@ static void check_end(const ce_served_async *async, int worker)
 {
     if (async->steps[worker] < async->rounds)
         ce_fatal(CS_MISUSE,
-                 "rank %d has ended after %lld steps, and other ranks do more: all ranks of a parameter server do the "
+                 "rank %d has ended after %lld step%s, and other ranks do more: all ranks of a parameter server do the "
                  "same number of steps",
-                 worker, (long long)async->steps[worker]);
+                 worker, (long long)async->steps[worker], ce_plural(async->steps[worker]));
 }
 
 void ce_served_async_serve(cs_engine *engine)

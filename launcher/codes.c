@@ -1,4 +1,4 @@
-/* codes.c - Exit codes and signals, and their names. */
+/* codes.c - exit codes and the names of signals. */
 #include "codes.h"
 
 #include "base/status.h"

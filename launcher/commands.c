@@ -1,4 +1,5 @@
-/* commands.c - The table of commands, in the order in which help lists them. */
+/* commands.c - the table of commands, in the order in which the help lists them. */
+#include "codes.h"
 #include "command.h"
 #include "command/programs.h"
 
@@ -6,6 +7,7 @@
 #include "show/wrap.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { HELP_COLUMNS = 80 };
@@ -50,6 +52,17 @@ const cl_command *const cl_commands[] = {
     &cl_command_version,
     NULL,
 };
+
+int cl_command_check_svg(const char *name)
+{
+    size_t length = name ? strlen(name) : 0;
+    if (!name || (length > 4 && strcmp(name + length - 4, ".svg") == 0))
+        return 0;
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "not supported: --plot %s, because only SVG is written here: give the file a name that ends "
+                         "in .svg",
+                         name);
+}
 
 static void print_text(const char *text)
 {

@@ -1,4 +1,4 @@
-/* descriptors.c - Raises the limit of open files of this process (RLIMIT_NOFILE). */
+/* descriptors.c - raises the limit of open files (RLIMIT_NOFILE) of this process. */
 #include "descriptors.h"
 
 #include <stdbool.h>

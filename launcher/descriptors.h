@@ -1,15 +1,15 @@
-/* descriptors.h - The limit of open files of this process (RLIMIT_NOFILE): a front needs one or more open files for
- * each node.
+/* descriptors.h - the limit of open files (RLIMIT_NOFILE) of this process. A front process needs one or more open files
+ * for each node.
  *
- * Only the launcher and its agents raise the soft limit to the hard one. The processes that they start get the
- * original limit back, because a program that uses select() must not get descriptors above 1023 unexpectedly. */
+ * Only the launcher and its agents raise the soft limit to the hard limit. The processes that they start get the
+ * original limit back, because a program that uses select() must not get descriptors above 1023. */
 #ifndef CL_DESCRIPTORS_H
 #define CL_DESCRIPTORS_H
 
 #include <sys/resource.h>
 
-void cl_descriptors_raise(void);           /* call once, at the start of the process */
-void cl_descriptors_restore(void);         /* call in a child before exec */
-struct rlimit cl_descriptors_before(void); /* the limits with which this process was started */
+void cl_descriptors_raise(void);           /* raises the soft limit; call it once, at the start of the process */
+void cl_descriptors_restore(void);         /* restores the original limits; call it in a child before exec */
+struct rlimit cl_descriptors_before(void); /* Returns the limits with which this process was started. */
 
 #endif

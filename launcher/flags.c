@@ -1,4 +1,4 @@
-/* flags.c - The table of launch flags. */
+/* flags.c - the table of launch flags. */
 #include "options.h"
 
 #include "spellings.h"

@@ -1,4 +1,4 @@
-/* main.c - The cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
+/* main.c - the cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
 #include "node/agent.h"
 #include "node/program.h"
 #include "codes.h"
@@ -17,9 +17,14 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-static bool wants_help(char **arguments)
+/* Returns true if --help or -h is the first argument, or any one of a command whose arguments are all its own. */
+static bool wants_help(const cl_command *command, char **arguments)
 {
-    return arguments[0] && (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0);
+    bool any = !command->is_program && !command->hands_on;
+    for (int i = 0; arguments[i] && (i == 0 || any); i++)
+        if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0)
+            return true;
+    return false;
 }
 
 static const cl_command *find(const char *name)
@@ -30,7 +35,7 @@ static const cl_command *find(const char *name)
     return NULL;
 }
 
-/* Main function of `cspeed __agent`, which a front started on this host: the link is stdin and stdout. */
+/* Main function of `cspeed __agent`, which a front process started on this host; the link is stdin and stdout. */
 static int serve(void *argument, const cl_guard *guard)
 {
     (void)argument;
@@ -70,7 +75,7 @@ static int obey(char **argv)
         code = cl_program_may_be(options.program[0]);
         return code ? code : cl_run(&options);
     }
-    if (!wants_help(options.program + 1))
+    if (!wants_help(command, options.program + 1))
         return command->run(&options, options.program + 1);
     return cl_command_help(command);
 }
@@ -78,12 +83,13 @@ static int obey(char **argv)
 int main(int argument_count, char **argv)
 {
     (void)argument_count;
-    for (int fd = 0; fd < 3; fd++) /* opens a closed standard descriptor, so that no later file gets its number */
+    /* opens a closed standard descriptor, so that no file that is opened later gets its number */
+    for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CL_CODE_SYSTEM;
     cl_descriptors_raise();
     int code = obey(argv);
-    fflush(stdout); /* keeps the order of lines if both streams go to one file */
+    fflush(stdout); /* keeps the order of lines if stdout and stderr are the same file */
     if (code && *cs_error())
         fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;

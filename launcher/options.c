@@ -1,4 +1,5 @@
-/* options.c - Reads the launch flags: PET_ variables, CSPEED_ variables, command line; a later source overrides. */
+/* options.c - reads the launch flags from PET_ variables, CSPEED_ variables and the command line; a later source
+ * overrides. */
 #include "options.h"
 
 #include "codes.h"
@@ -11,10 +12,11 @@
 
 enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 
-static char origins[MOST_FLAGS][ORIGIN_BYTES]; /* one for each row of the table; "": default */
-static const char *values[MOST_FLAGS];         /* as given by the user */
+/* the source of each flag's value, for each row of the table; "": default */
+static char origins[MOST_FLAGS][ORIGIN_BYTES];
+static const char *values[MOST_FLAGS]; /* the value of each flag as the user wrote it */
 
-/* The flags of torchrun. As torchrun does, cspeed reads a value of such a flag from PET_NAME. */
+/* The flags of torchrun. A flag in this list can also be set by the environment variable PET_NAME, as with torchrun. */
 static const char torchrun[] =
     "nnodes nproc_per_node standalone master_addr master_port rdzv_id node_rank max_restarts "
     "shutdown_timeout log_dir rdzv_endpoint rdzv_conf numa_binding redirects tee rdzv_backend role "
@@ -22,7 +24,7 @@ static const char torchrun[] =
     "duplicate_stdout_filters duplicate_stderr_filters event_log_handler logs_specs virtual_local_rank "
     "local_addr";
 
-/* Flags that no environment variable sets. Flags that may be repeated have no variable either. */
+/* Flags that no environment variable can set. Neither can one set a flag that may be repeated. */
 static const char bare[] = "dry_run help version";
 
 static bool is_listed(const char *list, const char *name)
@@ -35,7 +37,7 @@ static const cs_option *find(const char *name)
     return cs_options_find(cl_flags, cl_flags_count, name);
 }
 
-/* Records the origin and value of a flag, and the origin of the flags that it sets. */
+/* Records the source and the value of a flag. The flags that this flag also sets get the same source. */
 static int note_given(void *options, const cs_option *flag, const char *origin, const char *value)
 {
     char name[CS_OPTION_BYTES];
@@ -77,7 +79,7 @@ void cl_options_each(void (*each)(const char *name, const cs_option *flag, void 
 
 /* ---- the environment ---- */
 
-/* Returns 1 for yes, 0 for no, -1 for anything else. */
+/* Returns 1 if the text means yes, 0 if it means no, otherwise -1. */
 static int parse_bool(const char *value)
 {
     if (cs_options_choice("1|true|yes|on", value) >= 0)
@@ -99,8 +101,8 @@ static int store_variable(cl_options *options, const cs_option *flag, const char
     return cs_options_store(flag, options, variable, value);
 }
 
-/* Returns the variable PREFIX + NAME if it is set and not empty. A rank's job id does not apply to a job that the
- * rank starts. */
+/* Returns the environment variable PREFIX + NAME, or NULL if it is not set or empty. If a rank starts a job, the rank's
+ * own job id does not apply to that job. */
 static const char *look_up(const char *prefix, const char *name, char variable[ORIGIN_BYTES])
 {
     snprintf(variable, ORIGIN_BYTES, "%s%s", prefix, name);
@@ -135,7 +137,7 @@ static int read_environment(cl_options *options, const char *prefix)
 
 /* ---- the command line ---- */
 
-/* Turns --devices into the flag that it stands for. */
+/* Turns --devices into --num_gpus or --include. */
 static int take_devices(cl_options *options)
 {
     static char include[4096];
@@ -155,7 +157,7 @@ static int take_devices(cl_options *options)
     return 0;
 }
 
-/* Checks combinations of flags. */
+/* Refuses invalid combinations of flags. */
 static int check_combinations(cl_options *options)
 {
     if (options->hostfile && options->hosts)
@@ -213,7 +215,8 @@ int cl_options_read(cl_options *options, char **argv)
         .forward = "USR1,USR2",
         .color = "auto",
     };
-    int code = read_environment(options, "PET_"); /* the sources that are read later override it */
+    /* PET_ variables are the first source; sources that are read later override them */
+    int code = read_environment(options, "PET_");
     if (code == 0)
         code = read_environment(options, "CSPEED_");
     options->program = argv + 1;

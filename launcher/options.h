@@ -1,11 +1,12 @@
-/* options.h - The launch flags: arguments before the command or program on the command line.
+/* options.h - the launch flags: arguments before the command or program on the command line.
  *
  * One table in flags.c, which cspeed/options.h reads, contains every flag: its names (also those of DeepSpeed and
- * torchrun), its type, its help, or why it is refused. There are no abbreviations, so a flag added later never changes
- * the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the rest
- * belongs to the program and is passed on unchanged.
+ * torchrun), its type, and its help or why it is refused. Flags cannot be abbreviated, so a flag added later never
+ * changes the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the
+ * rest belongs to the program and is passed on unchanged.
  *
- * A flag that is absent is looked up in the environment as CSPEED_<NAME>, then as PET_<NAME> if torchrun has it. */
+ * The value of a flag that is not on the command line is taken from the environment variable CSPEED_<NAME>, or else
+ * from PET_<NAME> if torchrun has the flag. */
 #ifndef CL_OPTIONS_H
 #define CL_OPTIONS_H
 
@@ -17,35 +18,37 @@ typedef enum { CL_HOST_KEY_ACCEPT_NEW, CL_HOST_KEY_STRICT, CL_HOST_KEY_OFF } cl_
 typedef enum { CL_STALL_WARN, CL_STALL_DUMP, CL_STALL_KILL } cl_stall_action;
 typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_preflight;
 
-/* All pointers point into argv or the environment. NULL and 0 mean "not given" unless a comment says otherwise. */
+/* All pointers point into argv or the environment. NULL and 0 mean that the flag was not given, unless a comment says
+ * otherwise. */
 typedef struct {
-    /* hosts and slots */
+    /* ---- hosts and slots ---- */
     const char *hostfile, *hosts, *include, *exclude;
-    const char *nodes;   /* --num_nodes, --nnodes: "N" or "MIN:MAX"                    */
-    const char *ranks;   /* --num_gpus, --nproc_per_node: "N", "gpu", "cpu" or "auto"  */
-    const char *devices; /* --devices: "N", "0,1" or "auto"; cl_options_read sets `ranks` or `include` from it */
+    const char *nodes; /* value of --num_nodes or --nnodes: "N" or "MIN:MAX" */
+    const char *ranks; /* value of --num_gpus or --nproc_per_node: "N", "gpu", "cpu" or "auto" */
+    /* value of --devices: "N", "0,1" or "auto"; cl_options_read stores it in `ranks` or `include` */
+    const char *devices;
     bool oversubscribe, standalone;
     int min_elastic_nodes, max_elastic_nodes;
     bool elastic_training;
 
-    /* master address (rendezvous) */
+    /* ---- master address and port ---- */
     const char *master_addr, *master_if;
-    int master_port; /* -1: not given; 0: any free port */
-    bool endpoint;   /* --rdzv_endpoint gave both */
+    int master_port; /* the port; -1: the flag was not given; 0: any free port */
+    bool endpoint;   /* true: --rdzv_endpoint gave the address and the port */
     const char *job_id;
-    /* seconds; the defaults are 600, 30, 5 and 15, respectively */
+    /* four times in seconds; the defaults are 600, 30, 5 and 15, in this order */
     double rdzv_timeout, last_call, heartbeat, dead_after;
 
-    /* start of the agents */
-    int launcher; /* a cl_launch_by */
+    /* ---- how agents are started ---- */
+    int launcher; /* a value of cl_launch_by */
     const char *launcher_args;
     bool no_ssh, no_ssh_check, force_multi, insecure_join;
-    const char *node_rank; /* "N" or "auto" */
+    const char *node_rank; /* number of the node "N", or "auto" */
     const char *secret_file;
     int ssh_port; /* 0: not given */
     const char *ssh_user, *ssh_key, *ssh_config, *ssh_cmd, *agent_path;
-    int host_key;  /* a cl_host_key  */
-    int preflight; /* a cl_preflight */
+    int host_key;  /* a value of cl_host_key */
+    int preflight; /* a value of cl_preflight */
     const char *workdir, *venv_script;
     cs_option_list stage;
 
@@ -58,50 +61,56 @@ typedef struct {
     bool bind_cores_to_rank;
     const char *bind_core_list;
 
-    /* restarts, stop, time-outs */
+    /* ---- restarts, end, time limits ---- */
     int max_restarts;
-    double restart_delay;                  /* seconds; default 5 */
-    const char *restart_on;                /* "any", or exit codes separated by commas */
-    double grace_seconds;                  /* seconds; default 30 */
-    int stop_signal;                       /* default SIGTERM */
-    const char *forward;                   /* signals that are passed on to ranks: "USR1,USR2" */
-    double timeout_seconds, stall_timeout; /* in seconds; timeout_seconds 0: none; stall_timeout: default 600 */
-    int stall_action;                      /* a cl_stall_action */
-    const char *save_pid;                  /* path of a file; "": /tmp/PID.cspeed */
+    double restart_delay; /* in seconds; the default is 5 */
+    /* the exit codes that lead to a restart: "any", or codes separated by commas */
+    const char *restart_on;
+    double grace_seconds; /* in seconds; the default is 30 */
+    int stop_signal;      /* the default is SIGTERM */
+    const char *forward;  /* the signals that are passed on to ranks, for example "USR1,USR2" */
+    /* time limits in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
+    double timeout_seconds, stall_timeout;
+    int stall_action;     /* a value of cl_stall_action */
+    const char *save_pid; /* path of the file with the process id; "": /tmp/PID.cspeed */
 
-    /* output and logs */
-    const char *log_dir; /* NULL: cspeed_runs/<date>_<job> */
-    const char *log_max; /* size in bytes at which a rank's log file is rotated: "100M" */
-    const char *console; /* all, dedup, first, none, or ranks: "0,4-7" */
+    /* ---- output and logs ---- */
+    const char *log_dir; /* folder of the log files; NULL: cspeed_runs/<date>_<job> */
+    const char *log_max; /* the size in bytes at which a rank's log file is rotated, for example "100M" */
+    const char *console; /* the output to show: "all", "dedup", "first" or "none", or ranks such as "0,4-7" */
     const char *prefix;
     bool no_prefix, timestamps, log_json;
-    const char *color; /* auto, always, never */
+    const char *color; /* "auto", "always" or "never" */
     bool quiet, verbose, dry_run, help, version;
 
-    /* flags of `run`, and the program */
+    /* ---- flags of `run`, and the program ---- */
     bool local_rank_arg;
-    const char *local_rank_flag; /* FLAG=N is added to the program's arguments; NULL: nothing is added */
+    /* FLAG=N is added to the program's arguments, N being the local rank; NULL: no flag is added */
+    const char *local_rank_flag;
 
-    char **argv;    /* the whole command line */
-    char **program; /* part of argv: the command or program, and its arguments; program[0] is NULL if there is none */
+    char **argv; /* the whole command line, NULL-terminated */
+    /* the part of argv that begins with the command or program; program[0] is NULL if there is no such part */
+    char **program;
 } cl_options;
 
-/* The rows are in the order of the help. The field `sets` of a row names the other flags that this flag also sets,
- * separated by spaces. */
+/* The table of launch flags, in the order of the help. The member `sets` of a row has the names of other flags that
+ * this flag also sets, separated by spaces. */
 extern const cs_option cl_flags[];
 extern const int cl_flags_count;
 
-/* Sets `options` from argv and the environment. Returns 0, or CL_CODE_USAGE with a message in cs_error(). */
+/* Reads the flags from argv and the environment. Returns 0, or CL_CODE_USAGE with a message in cs_error(). */
 int cl_options_read(cl_options *options, char **argv);
 
-/* Returns the source of a flag's value: "--name", "CSPEED_NAME", "PET_NAME" or "default". */
+/* Returns the source from which the value of the flag `name` comes: "--name", "CSPEED_NAME", "PET_NAME" or "default".
+ */
 const char *cl_options_origin(const char *name);
 
-/* Calls each(name, value, origin, argument) for every given flag, in the table's order; value is NULL for a switch. */
+/* Calls each(name, value, origin, argument) for every flag that was given, in the table's order. `value` is NULL for a
+ * flag without a value. */
 void cl_options_given(void (*each)(const char *name, const char *value, const char *origin, void *argument),
                       void *argument);
 
-/* Calls each(name, flag, argument) for every name of every flag; for completion and the man page. */
+/* Calls each(name, flag, argument) for every name of every flag. Used for completion and for the manual page. */
 void cl_options_each(void (*each)(const char *name, const cs_option *flag, void *argument), void *argument);
 
 #endif

@@ -1,4 +1,4 @@
-/* programs.c - Finds the folder of cspeed's own programs. */
+/* programs.c - finds the folder of cspeed's own programs. */
 #include "programs.h"
 
 #include <stdio.h>

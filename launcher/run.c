@@ -1,4 +1,5 @@
-/* run.c - Runs a program on its ranks: makes the plan, then becomes the front of the job, or one of its nodes. */
+/* run.c - runs a program on its ranks: makes the plan, then becomes the front process of the job, or one of its nodes.
+ */
 #include "run.h"
 
 #include "node/agent.h"
@@ -17,7 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Implements DeepSpeed's --save_pid: a file with the launcher's process id, which exists while it runs. */
+/* Implements DeepSpeed's --save_pid: creates a file with the process id of the launcher. The file exists while the
+ * launcher runs. */
 static int save_pid(const char *wanted, char path[PATH_MAX])
 {
     if (!wanted)
@@ -33,7 +35,7 @@ static int save_pid(const char *wanted, char path[PATH_MAX])
     return cl_codes_fail(CL_CODE_LOG, "--save_pid: %s: %s", *wanted ? wanted : "/tmp", strerror(errno));
 }
 
-/* True if mpirun must start the ranks themselves, and not agents. */
+/* Returns true if mpirun must start the ranks directly, without agents. */
 static bool is_of_mpi(const cl_options *options)
 {
     return (options->launcher == CL_BY_OPENMPI || options->launcher == CL_BY_MPICH) &&

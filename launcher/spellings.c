@@ -1,7 +1,7 @@
-/* spellings.c - Checks and converts values of flags that need more than one step, or that set several fields.
+/* spellings.c - checks and converts values of flags that need more than one step, or that set several members.
  *
- * If a flag of another launcher sets two fields at once, the parts of its value are kept in static buffers: flags
- * are read once and are valid as long as the process runs. */
+ * Some flags of other launchers set two members by one value. The parts of such a value are kept in static buffers,
+ * because flags are read once and their values are needed as long as the process runs. */
 #include "spellings.h"
 
 #include "codes.h"
@@ -17,14 +17,14 @@
 
 enum { MOST_RANKS = 65536, WORD_BYTES = 256 };
 
-/* Stores a checked text. */
+/* Stores a text that was checked. */
 static int keep(void *field, const char *value)
 {
     *(const char **)field = value;
     return 0;
 }
 
-/* Stores a whole number in an int. */
+/* Stores a whole number in a member of the type int. */
 static int keep_int(int *field, const char *flag, const char *value, int min, int max)
 {
     int64_t number;
@@ -126,7 +126,8 @@ int cl_spellings_node(void *field, const char *flag, const char *value)
     return code ? code : keep(field, value);
 }
 
-/* Calls check(word) for each word of a list. Returns false at the first invalid word, which is then in `word`. */
+/* Calls check(word) for each word of a list. Returns false at the first word that is not valid; `word` then contains
+ * it. */
 static bool each_word(const char *list, char word[WORD_BYTES], bool (*check)(const char *word))
 {
     for (const char *place = list;; place++) {
@@ -152,7 +153,7 @@ static bool is_code(const char *word)
     return isdigit((unsigned char)*word) && !*end && code >= 1 && code <= 255;
 }
 
-/* Accepts "3" and "4-7". */
+/* Accepts a range such as "3" or "4-7". */
 static bool is_span(const char *word)
 {
     long from, to;
@@ -202,7 +203,7 @@ int cl_spellings_color(void *field, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is one of auto|always|never, not \"%s\"", flag, value);
 }
 
-/* A job id becomes part of file names, and of a word that is searched in /proc/PID/environ. */
+/* A job id becomes part of file names, and of a text that is searched for in /proc/PID/environ. */
 int cl_spellings_job(void *field, const char *flag, const char *value)
 {
     size_t length = strlen(value);
@@ -225,7 +226,8 @@ int cl_spellings_range(void *field, const char *flag, const char *value)
 int cl_spellings_launcher(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    static const char choices[] = "auto|local|ssh|openmpi|mpich|slurm"; /* in the order of cl_launch_by */
+    /* the names in the order of the values of cl_launch_by */
+    static const char choices[] = "auto|local|ssh|openmpi|mpich|slurm";
     char name[WORD_BYTES];
     snprintf(name, sizeof name, "%s", value);
     for (char *c = name; *c; c++)
@@ -247,7 +249,7 @@ int cl_spellings_launcher(void *field, const char *flag, const char *value)
 int cl_spellings_bind(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    static const char choices[] = "auto|none|core|numa|socket|l3"; /* in the order of cl_bind */
+    static const char choices[] = "auto|none|core|numa|socket|l3"; /* the names in the order of the values of cl_bind */
     if (strncmp(value, "list:", 5) == 0) {
         options->bind = CL_BIND_CORE;
         return cl_spellings_range(&options->bind_core_list, flag, value + 5);
@@ -296,7 +298,7 @@ int cl_spellings_rank_log(void *field, const char *flag, const char *value)
     cl_options *options = field;
     if (!*value)
         return cl_codes_fail(CL_CODE_USAGE, "%s needs a folder", flag);
-    if (strcmp(value, "None") == 0) /* DeepSpeed's default */
+    if (strcmp(value, "None") == 0) /* "None" is DeepSpeed's default and changes nothing */
         return 0;
     options->log_dir = value;
     options->console = "none";
@@ -325,7 +327,7 @@ int cl_spellings_endpoint(void *field, const char *flag, const char *value)
     bool bracket = *value == '[';
     size_t length = strcspn(value + bracket, bracket ? "]" : ":");
     const char *rest = value + bracket + length;
-    if (!*value) /* torchrun's default */
+    if (!*value) /* an empty value is torchrun's default and changes nothing */
         return 0;
     if (bracket && *rest == ']')
         rest++;
@@ -334,7 +336,7 @@ int cl_spellings_endpoint(void *field, const char *flag, const char *value)
     snprintf(host, sizeof host, "%.*s", (int)length, value + bracket);
     options->master_addr = host;
     options->endpoint = true;
-    options->master_port = 29400; /* torchrun's default for an endpoint without a port */
+    options->master_port = 29400; /* torchrun uses this port if the endpoint names none */
     return *rest ? cl_spellings_port(&options->master_port, flag, rest + 1) : 0;
 }
 

@@ -1,13 +1,12 @@
-/* spellings.h - Checks and converts values of flags that need more than one step, among them those of other
- * launchers. */
+/* spellings.h - checks and converts values of flags that need more than one step; some are flags of other launchers. */
 #ifndef CL_SPELLINGS_H
 #define CL_SPELLINGS_H
 
 #include "options.h"
 
-/* Each function stores the checked value in `field` and returns 0, or CL_CODE_USAGE with a message that begins with
- * `flag`. Where -1 is accepted, it is DeepSpeed's default, and the field keeps its value. The fields of this group are
- * const char *. */
+/* Each of these functions checks a value, stores it in `field`, and returns 0, or CL_CODE_USAGE with a message that
+ * begins with `flag`. If -1 is accepted, it is DeepSpeed's default, and the field keeps its value. Fields of this group
+ * are const char *. The comments show accepted values. */
 int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N, MIN:MAX, -1          */
 int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
 int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto, -1        */
@@ -21,15 +20,16 @@ int cl_spellings_job(void *field, const char *flag, const char *value);   /* cha
 int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4: ascending */
 int cl_spellings_maybe(void *field, const char *flag, const char *value); /* "" is NULL, as in DeepSpeed and torchrun */
 
-/* The following functions do the same for fields of the named types. */
-int cl_spellings_count(void *field, const char *flag, const char *value);   /* int: 0 or more, -1 */
-int cl_spellings_port(void *field, const char *flag, const char *value);    /* int */
-int cl_spellings_signal(void *field, const char *flag, const char *value);  /* int */
-int cl_spellings_seconds(void *field, const char *flag, const char *value); /* double: 90, 15m, 2h, 1d */
+/* The following functions do the same for fields of other types, which the comments name. */
+int cl_spellings_count(void *field, const char *flag, const char *value);  /* int; 0 or more, or -1 */
+int cl_spellings_port(void *field, const char *flag, const char *value);   /* int */
+int cl_spellings_signal(void *field, const char *flag, const char *value); /* int */
+/* double, in seconds; accepts 90, 15m, 2h, 1d */
+int cl_spellings_seconds(void *field, const char *flag, const char *value);
 
-/* The following functions check a value, and set those fields of the cl_options for which the value stands. They are
- * for the flags --launcher, --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects,
- * --rdzv_endpoint and --rdzv_conf. */
+/* The following functions check a value and set several members of a cl_options. They are for the flags --launcher,
+ * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint and
+ * --rdzv_conf. */
 int cl_spellings_launcher(void *options, const char *flag, const char *value);
 int cl_spellings_bind(void *options, const char *flag, const char *value);
 int cl_spellings_numa(void *options, const char *flag, const char *value);

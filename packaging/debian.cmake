@@ -5,14 +5,14 @@ set(CPACK_PACKAGE_NAME cspeed)
 # A Maintainer field needs an address. The domain .invalid is reserved for addresses without a mailbox (RFC 2606).
 set(CPACK_PACKAGE_CONTACT "the cspeed authors <authors@cspeed.invalid>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "sharded training of language models on CPUs and GPUs")
-set(CPACK_PACKAGE_DESCRIPTION "cspeed trains GPT-2 and models of the Llama family on one machine or on
-many, without Python. It shards parameters, gradients and optimizer state
-over the ranks (ZeRO stages 0 to 3, FSDP), reads the JSON configuration of
-DeepSpeed, and has its own launcher.
+set(CPACK_PACKAGE_DESCRIPTION "cspeed trains language models (GPT-2, Llama, Qwen, Gemma, Phi,
+Mixtral and others) on one machine or on many, without Python. It shards
+parameters, gradients and optimizer state over the ranks (ZeRO stages 0 to 3,
+FSDP), reads the JSON configuration of DeepSpeed, and has its own launcher.
 
 This package contains the command cspeed, the library libcspeed with its
 headers, the manual pages, and example configurations. It does not contain
-the module for CUDA devices.")
+the modules for CUDA devices, for MPI, and for Parquet and Arrow files.")
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

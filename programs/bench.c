@@ -174,12 +174,26 @@ static void tune(const options *given)
         fail(cs_launched_rank(), cs_exit_code(status));
 }
 
+/* Collectives are between ranks: of a single one there is nothing to measure. */
+static void check_world(void)
+{
+    cs_world world;
+    cs_status status = cs_world_read(&world);
+    if (status != CS_OK)
+        fail(cs_launched_rank(), cs_exit_code(status));
+    if (world.size > 1)
+        return;
+    fprintf(stderr, "bench: a single rank has no other one to communicate with; start at least two: "
+                    "cspeed --num_gpus 2 bench comm\n");
+    exit(CS_OPTIONS_WRONG);
+}
+
 int main(int argc, char **argv)
 {
     options given = { .comm = "auto", .max_bytes = 64 << 20 };
     cs_options_form form = { .usage = usage,
                              .what = "flag",
-                             .hint = "--help lists those of bench",
+                             .hint = "see cspeed bench comm --help",
                              CS_OPTIONS_TABLE(table),
                              .min = 1,
                              .max = 1,
@@ -190,6 +204,7 @@ int main(int argc, char **argv)
         refuse("nothing to measure is called", words[0]);
     if (given.plot && !ends_with(given.plot, ".svg") && !ends_with(given.plot, ".html"))
         refuse("--plot needs a file .svg or .html, not", given.plot);
+    check_world();
     if (given.tune)
         tune(&given);
     else

@@ -5,6 +5,7 @@
 #include "generate/prompts.h"
 #include "generate/stop.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "chat/chat.h"
 #include "text/encoder.h"
 #include "text/unicode.h"
@@ -379,7 +380,8 @@ static void answer_one(const model *m)
         double seconds = ce_clock_seconds() - started;
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
         fflush(stdout);
-        fprintf(stderr, "%" PRId64 " tokens, %.1f a second (%s)\n", a.tokens, (double)a.tokens / seconds, a.finish);
+        fprintf(stderr, "%" PRId64 " token%s, %.1f a second (%s)\n", a.tokens, ce_plural(a.tokens),
+                (double)a.tokens / seconds, a.finish);
         report_positions(m, &a);
     }
     ce_unicode_free(&a.text);

@@ -3,6 +3,7 @@
  * The validation split consists of whole documents, drawn at random with a fixed seed. If there are too few documents
  * for this, the validation split consists of the end of each document. The same texts and options give the same files,
  * byte for byte. */
+#include "base/plural.h"
 #include "base/status.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
@@ -102,19 +103,14 @@ static cs_status read_options(ce_packing_settings *settings, char ***names, char
     return CS_OK;
 }
 
-static const char *plural(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void tell(const ce_packing_settings *settings, const ce_packing_counts *counts)
 {
     int64_t tokens = counts->train_tokens + counts->valid_tokens;
     printf("packed %" PRId64 " bytes in %" PRId64 " document%s of %d file%s into %s: %" PRId64
            " tokens to train on in %" PRId64 " shard%s, %" PRId64 " to validate with; %.1f MB/s\n",
-           counts->bytes, counts->documents, plural(counts->documents), settings->path_count,
-           plural(settings->path_count), settings->output, counts->train_tokens, counts->train_shards,
-           plural(counts->train_shards), counts->valid_tokens, 1e-6 * (double)counts->bytes / counts->seconds);
+           counts->bytes, counts->documents, ce_plural(counts->documents), settings->path_count,
+           ce_plural(settings->path_count), settings->output, counts->train_tokens, counts->train_shards,
+           ce_plural(counts->train_shards), counts->valid_tokens, 1e-6 * (double)counts->bytes / counts->seconds);
     if (counts->learnt < tokens)
         printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
                counts->learnt, tokens);

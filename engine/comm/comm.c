@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/beat.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/range.h"
 #include "base/rng.h"
 
@@ -34,8 +35,8 @@ static cs_status choose(const ce_transport **chosen, const cs_world *world, cons
         *chosen = transports[i];
         if (fits)
             return CS_OK;
-        return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d ranks with %d on this host",
-                       kind, world->size, world->local_size);
+        return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d rank%s with %d on this host",
+                       kind, world->size, ce_plural(world->size), world->local_size);
     }
     return ce_fail(CS_BAD_CONFIG,
                    "communication: \"auto\", \"self\", \"shm\", \"tcp\", \"mpi\" or \"nccl\", not \"%s\"", kind);

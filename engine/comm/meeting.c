@@ -1,6 +1,7 @@
 /* meeting.c - cs_comm_open_at: rendezvous of ranks by an address, like PyTorch's init_method. The ranks connect to the
  * key-value store, tell each other there on which hosts they run, and then open the comm. */
 #include "base/clock.h"
+#include "base/plural.h"
 #include "comm/tcp/mesh.h"
 
 #include <errno.h>
@@ -178,8 +179,8 @@ cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int
     if (strcmp(init_method, "env://") == 0)
         return open_by_environment(comm, rank, size, settings);
     if (size < 1 || rank < 0 || rank >= size)
-        return ce_fail(CS_BAD_CONFIG, "\"%s\": rank %d of %d ranks: a rank is from 0 to the number of ranks - 1",
-                       init_method, rank, size);
+        return ce_fail(CS_BAD_CONFIG, "\"%s\": rank %d of %d rank%s: a rank is from 0 to the number of ranks - 1",
+                       init_method, rank, size, ce_plural(size));
     if (strncmp(init_method, "tcp://", 6) == 0) {
         CS_TRY(read_address(&world, init_method));
         if (rank == 0)

@@ -1,5 +1,6 @@
 /* modes.c - the key tables of the classic modes of data parallelism, cspeed.ps (parameter servers) and cspeed.dp
  * (DataParallel), and their resolution. */
+#include "base/plural.h"
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -46,8 +47,9 @@ static void check_servers(cs_config *config)
     const ce_settings *s = &config->settings;
     if (s->ps.servers >= config->world.size)
         ce_json_fault(config->doc, "cspeed.ps.servers",
-                      "%lld of %d ranks are servers, so no rank is a worker: start at least %lld ranks",
-                      (long long)s->ps.servers, config->world.size, (long long)s->ps.servers + 1);
+                      "with %lld server%s, a world of %d has no rank left for a worker: start at least %lld ranks",
+                      (long long)s->ps.servers, ce_plural(s->ps.servers), config->world.size,
+                      (long long)s->ps.servers + 1);
 }
 
 void ce_modes_count_lanes(cs_config *config)

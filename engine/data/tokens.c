@@ -148,8 +148,8 @@ static cs_status read_raw(ce_tokens *tokens, const char *path)
     const char *suffix = strrchr(path, '.');
     if (!suffix || strcmp(suffix, ".bin") != 0)
         return ce_fail(CS_BAD_FILE,
-                       "%s: not a token shard: it begins with no known magic, and its name does not end in .bin; make "
-                       "shards of a text with `pack`",
+                       "%s: not a token shard: it begins with no known magic, and its name does not end in .bin; give "
+                       "a text a name that ends in .txt, or make shards of it with `pack`",
                        path);
     if (tokens->mapping_bytes % 2)
         return ce_fail(

@@ -28,20 +28,22 @@ const cl_command cl_command_bench = {
             "--min_bytes (1024) to --max_bytes (64 MB), each length twice the one before:\n"
             "the time of the slowest rank, size divided by time (algbw), that multiplied by\n"
             "the share of the vector that every rank must move (busbw), and the time of a\n"
-            "copy in memory as a share of it. --collectives chooses among all_reduce,\n"
-            "reduce_scatter, all_gather (these three otherwise), broadcast, reduce, scatter,\n"
-            "gather and all_to_all; --comm the transport, --algorithms how they are made, as\n"
-            "cspeed.comm_algorithms of a configuration; --ordinary memory that the ranks do\n"
-            "not share. --plot draws the bus bandwidths into FILE.svg or FILE.html. --tune\n"
-            "measures at which sizes the algorithms of the transport should change, and\n"
-            "prints the key for it.\n"
+            "copy in memory as a share of it. It needs two ranks or more: --num_gpus N.\n"
+            "--collectives chooses among all_reduce, reduce_scatter, all_gather (these three\n"
+            "otherwise), broadcast, reduce, scatter, gather and all_to_all; --comm the\n"
+            "transport: auto, shm, tcp or mpi (auto otherwise); --algorithms how they are\n"
+            "made, as cspeed.comm_algorithms of a configuration; --ordinary memory that the\n"
+            "ranks do not share. --plot draws the bus bandwidths into FILE.svg or FILE.html.\n"
+            "--tune measures at which sizes the algorithms of the transport should change,\n"
+            "and prints the key for it.\n"
             "\n"
             "modes trains two small models with each mode (dp, ddp, ZeRO 1 to 3, parameter\n"
             "servers) on this machine, with N replicas and one core for each (--workers; 2\n"
-            "otherwise), for N steps (--steps; 30 otherwise). It prints how long a training\n"
-            "takes to start and how many samples it reads in a second, and from which number\n"
-            "of samples on one pass is faster with ddp than with dp. --plot draws the\n"
-            "seconds of one pass.\n",
+            "otherwise), for N steps (--steps; 30 otherwise, and at least 6, because the\n"
+            "first 5 are not counted). It prints how long a training takes to start and how\n"
+            "many samples it reads in a second, and with which of dp and ddp one pass over\n"
+            "how many samples takes less time. --plot draws the seconds of one pass.\n",
     .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
     .run = run,
+    .hands_on = true,
 };

@@ -1,8 +1,8 @@
-/* bench_modes.c - `cspeed bench modes`: samples in a second of each mode of training on this machine.
+/* bench_modes.c - `cspeed bench modes`: measures the samples per second of each training mode on this machine.
  *
- * Each measurement is a training of its own, which this command starts as a user does, in a temporary folder. The
- * time of a step is the mean over the steps behind the warm-up, from the metrics of the training. What remains of
- * the training's duration is its start and end. */
+ * Each measurement is a separate training, which this command starts in a temporary folder, as a user would. The time
+ * of a step is the mean over the steps after the warm-up, and comes from the metrics of the training. The rest of the
+ * training's duration is the time that its start and its end take. */
 #include "command/bench_modes.h"
 
 #include "base/clock.h"
@@ -24,7 +24,8 @@
 extern char **environ;
 
 enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, ROOM = 256 };
-enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 }; /* powers of 10 of the samples in the diagram */
+/* The diagram's axis shows the number of samples, from 10^LEAST to 10^MOST. */
+enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 };
 
 static const struct {
     const char *name, *text;
@@ -56,10 +57,6 @@ typedef struct {
     const char *plot;
     char folder[PATH_MAX / 2];
 } request;
-
-typedef struct {
-    double start, rate; /* seconds beside the steps; samples in a second */
-} result;
 
 /* ---- one training ---- */
 
@@ -101,7 +98,7 @@ static int write_config(const request *r, int model, int mode)
     return write_file(r, "modes.json", text);
 }
 
-/* Starts the training in the temporary folder; its output is in the file log there. Returns its exit code. */
+/* Starts the training in the temporary folder, with its output in the file "log" there. Returns its exit code. */
 static int start(const request *r, int mode)
 {
     char ranks[16], self[PATH_MAX] = "";
@@ -127,7 +124,7 @@ static int start(const request *r, int mode)
                 : 0;
 }
 
-static int read_metrics(const request *r, double duration, result *measured)
+static int read_metrics(const request *r, double duration, cl_bench_mode *measured)
 {
     static const char *const keys[] = { "step_ms", "samples" };
     cs_plot_curve curves[2] = { { .name = keys[0] }, { .name = keys[1] } };
@@ -143,12 +140,12 @@ static int read_metrics(const request *r, double duration, result *measured)
         counted += i < WARM_UP ? 0 : 1e-3 * curves[0].points[i].y;
     }
     double samples = curves[1].points[count - 1].y - curves[1].points[WARM_UP - 1].y;
-    *measured = (result){ duration > all ? duration - all : 0, samples / counted };
+    *measured = (cl_bench_mode){ duration > all ? duration - all : 0, samples / counted };
     cs_plot_free(curves, 2);
     return 0;
 }
 
-static int measure(const request *r, int model, int mode, result *measured)
+static int measure(const request *r, int model, int mode, cl_bench_mode *measured)
 {
     double begun = ce_clock_seconds();
     int code = write_config(r, model, mode);
@@ -159,7 +156,7 @@ static int measure(const request *r, int model, int mode, result *measured)
 
 /* ---- the results ---- */
 
-static void print_row(const request *r, int model, int mode, const result *measured)
+static void print_row(const request *r, int model, int mode, const cl_bench_mode *measured)
 {
     int ranks = modes[mode].one_process ? 1 : (int)r->workers + modes[mode].server;
     double batch = (double)(MICRO * r->workers);
@@ -168,22 +165,27 @@ static void print_row(const request *r, int model, int mode, const result *measu
     fflush(stdout);
 }
 
-/* A pass over D samples takes start + D / rate seconds. The mode with the higher rate wins from some D on, and at once if
- * it also starts sooner. */
-static void print_crossover(int model, const result *dp, const result *ddp)
+/* Training on D samples takes start + D / rate seconds. For a large D, the mode with the higher rate takes less time.
+ * If that mode also has the shorter start, it takes less time for every D. If the rates are equal, the mode with the
+ * shorter start takes less time for every D. */
+void cl_bench_modes_compare(char *text, size_t size, cl_bench_mode dp, cl_bench_mode ddp)
 {
-    bool ddp_wins = ddp->rate > dp->rate;
-    const result *winner = ddp_wins ? ddp : dp, *other = ddp_wins ? dp : ddp;
-    const char *name = ddp_wins ? modes[DDP].name : modes[DP].name;
-    double samples = (winner->start - other->start) / (1 / other->rate - 1 / winner->rate);
-    if (samples > 0)
-        printf("%s: one pass is faster with %s than with %s from %.0f samples on\n", models[model].name, name,
-               ddp_wins ? modes[DP].name : modes[DDP].name, samples);
-    else
-        printf("%s: one pass is faster with %s for any number of samples\n", models[model].name, name);
+    bool ddp_wins = ddp.rate > dp.rate || (ddp.rate == dp.rate && ddp.start < dp.start);
+    cl_bench_mode winner = ddp_wins ? ddp : dp, other = ddp_wins ? dp : ddp;
+    const char *name = modes[ddp_wins ? DDP : DP].name, *slower = modes[ddp_wins ? DP : DDP].name;
+    double later = winner.start - other.start;
+    if (later > 0 && winner.rate > other.rate) {
+        double first = floor(later * winner.rate * other.rate / (winner.rate - other.rate)) + 1;
+        snprintf(text, size, "one pass is faster with %s than with %s from %.0f sample%s on", name, slower, first,
+                 first > 1 ? "s" : "");
+    } else if (later == 0 && winner.rate == other.rate) {
+        snprintf(text, size, "one pass takes as long with %s as with %s", name, slower);
+    } else {
+        snprintf(text, size, "one pass is faster with %s than with %s for any number of samples", name, slower);
+    }
 }
 
-static int draw(const request *r, result results[MODELS][MODES])
+static int draw(const request *r, cl_bench_mode results[MODELS][MODES])
 {
     static cs_plot_point points[MODELS][MODES][POINTS];
     static cs_plot_curve curves[MODELS][MODES];
@@ -191,7 +193,7 @@ static int draw(const request *r, result results[MODELS][MODES])
     cs_plot plots[MODELS];
     for (int model = 0; model < MODELS; model++) {
         for (int mode = 0; mode < MODES; mode++) {
-            const result *one = &results[model][mode];
+            const cl_bench_mode *one = &results[model][mode];
             for (int i = 0; i < POINTS; i++)
                 points[model][mode][i] =
                     (cs_plot_point){ LEAST + i, log10(one->start + pow(10, LEAST + i) / one->rate) };
@@ -209,7 +211,7 @@ static int draw(const request *r, result results[MODELS][MODES])
 
 static int measure_all(const request *r)
 {
-    result results[MODELS][MODES];
+    cl_bench_mode results[MODELS][MODES];
     int code = write_text(r);
     printf("%lld replicas, %d samples each in a step, %lld steps\n%-8s  %-9s  %9s  %7s  %11s  %9s\n",
            (long long)r->workers, MICRO, (long long)r->steps, "model", "mode", "processes", "start s", "samples/s",
@@ -222,8 +224,11 @@ static int measure_all(const request *r)
         }
     if (code)
         return code;
-    for (int model = 0; model < MODELS; model++)
-        print_crossover(model, &results[model][DP], &results[model][DDP]);
+    for (int model = 0; model < MODELS; model++) {
+        char text[ROOM];
+        cl_bench_modes_compare(text, sizeof text, results[model][DP], results[model][DDP]);
+        printf("%s: %s\n", models[model].name, text);
+    }
     return r->plot ? draw(r, results) : 0;
 }
 
@@ -240,19 +245,27 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 int cl_bench_modes(char **arguments)
 {
     static const cs_option table[] = {
-        { CL_COMMAND_OPTION(WHOLE, "workers", workers, "N"), .min = 2, .max = 64 },
-        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = WARM_UP + 1, .max = 1e6 },
-        { CL_COMMAND_OPTION(TEXT, "plot", plot, "FILE.svg") },
+        { CS_OPTION(WHOLE, "workers", request, workers, "N", "replicas, from 2 to 64 (2)"), .min = 2, .max = 64 },
+        { CS_OPTION(WHOLE, "steps", request, steps, "N",
+                    "steps of each training, at least 6, because the first 5 are not counted (30)"),
+          .min = WARM_UP + 1, .max = 1e6 },
+        { CS_OPTION(TEXT, "plot", request, plot, "FILE.svg", "draw the seconds of one pass by its number of samples") },
+        { .names = "help h", .kind = CS_OPTION_HELP, .text = "these options" },
     };
-    static const cs_options_form form = { CL_COMMAND_FORM("bench", 0, 0, ""), CS_OPTIONS_TABLE(table) };
+    static const cs_options_form form = { .usage =
+                                              "usage: cspeed bench modes [options]\n\n"
+                                              "Trains two small models with each mode, and says which mode pays.\n",
+                                          .name = "bench modes",
+                                          .what = "flag",
+                                          .hint = "see cspeed bench modes --help",
+                                          CS_OPTIONS_TABLE(table) };
     const char *above = getenv("TMPDIR");
     request r = { .workers = 2, .steps = 30 };
     int code = cs_options_read(&form, &r, &arguments);
+    if (code == 0)
+        code = cl_command_check_svg(r.plot);
     if (code)
         return code;
-    const char *ending = r.plot ? strrchr(r.plot, '.') : ".svg";
-    if (!ending || strcmp(ending, ".svg") != 0)
-        return cl_codes_fail(CL_CODE_USAGE, "bench modes: --plot needs a file .svg, not %s", r.plot);
     snprintf(r.folder, sizeof r.folder, "%s/cspeed-modes-XXXXXX", above ? above : "/tmp");
     if (!mkdtemp(r.folder))
         return cl_codes_fail(CL_CODE_LOG, "bench modes: no folder in %s can be made", above ? above : "/tmp");

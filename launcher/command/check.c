@@ -1,4 +1,4 @@
-/* check.c - `cspeed check`: asks every host of a job for what a run would need there. */
+/* check.c - `cspeed check`: asks every host of a job whether it has what the job needs. */
 #include "command/check.h"
 
 #include "codes.h"
@@ -18,9 +18,9 @@
 
 enum { REPLY_BYTES = 2048, WHY_BYTES = 1024, REPLY_LINES = 5 };
 
-/* The script prints five lines: the time, the version of cspeed, the checksum of the file of cspeed, whether the
- * working directory exists, and the checksum of the configuration. $1 is the path of cspeed on this machine, $2 the
- * working directory, $3 the configuration. */
+/* The script that runs on each host. It prints five lines: the time, the version of cspeed, the checksum of cspeed's
+ * executable file, whether the working directory exists, and the checksum of the configuration. $1 is the path of
+ * cspeed on this machine, $2 the working directory, $3 the configuration. */
 static const char script[] = "date +%s.%N; c=$1; test -x \"$c\" || c=$(command -v cspeed); "
                              "{ test -n \"$c\" && \"$c\" version 2>&1 || echo none; } | head -n 1; "
                              "{ sha256sum < \"${c:-/dev/null}\" || echo none; } 2>/dev/null; "
@@ -33,15 +33,15 @@ typedef struct {
     char text[REPLY_BYTES], why[WHY_BYTES];
     char *lines[REPLY_LINES];
     size_t count;
-    /* seconds by which the host's clock is ahead of ours, measured when the first byte of its reply arrives */
+    /* how many seconds the host's clock is ahead of this machine's clock, when the first byte of the reply arrives */
     double clock;
-    int code; /* 0: no problem found so far */
+    int code; /* 0: no problem of this host was found yet */
     bool ended;
 } reply;
 
 typedef struct {
     const cl_plan *plan;
-    /* [node_count + 1]; the last reply is that of this machine; the other replies are compared with it */
+    /* [node_count + 1]; the last reply is that of this machine, and the other replies are compared with it */
     reply *replies;
     const char *config;
     cl_check_print print;
@@ -79,7 +79,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* ---- checking the replies ----------------------------------------------------------------------- */
+/* ---- checking the replies ---- */
 
 static void __attribute__((format(printf, 3, 4))) blame(reply *r, int code, const char *format, ...)
 {
@@ -134,7 +134,7 @@ static void judge(const inquiry *all, reply *r, const char *host)
               fabs(r->clock), r->clock > 0 ? "ahead" : "behind");
 }
 
-/* ---- printing ----------------------------------------------------------------------------------- */
+/* ---- printing ---- */
 
 static void print_row(const inquiry *all, const reply *r, const char *host)
 {
@@ -169,9 +169,9 @@ static int print_all(const inquiry *all)
     return code;
 }
 
-/* ---- asking the hosts --------------------------------------------------------------------------- */
+/* ---- asking the hosts ---- */
 
-/* `path`: where cspeed is expected on the machine that is asked */
+/* Writes the command that runs the script. `path` is where cspeed is expected on the host. */
 static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
 {
     char words[4][PATH_MAX + 64];
@@ -181,7 +181,7 @@ static bool write_command(const inquiry *all, const char *path, char *command, s
            snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
 }
 
-/* This machine answers first, since the others are compared with it. */
+/* Asks this machine first, because the replies of the other hosts are compared with its reply. */
 static int ask(inquiry *all, const cl_host **hosts)
 {
     static char command[6 * PATH_MAX], own_name[] = "localhost";
@@ -249,4 +249,5 @@ const cl_command cl_command_check = {
             "with what to do. The exit code is 0 when all are fit; else 68, 127, 76 or 66, of the first that is not.\n",
     .example = "cspeed --hostfile hosts check train --config ds_config.json",
     .run = run,
+    .hands_on = true,
 };

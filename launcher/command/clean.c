@@ -1,4 +1,4 @@
-/* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes it. */
+/* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes these remains. */
 #include "codes.h"
 #include "command.h"
 #include "front/registry_read.h"
@@ -21,7 +21,7 @@ static int end_all(const cl_leftover *list, int count)
     return alive ? cl_codes_fail(CL_CODE_SYSTEM, "%d of them do not end, though SIGKILL was sent", alive) : 0;
 }
 
-/* Listing the registry also removes the entries of jobs that no longer exist. */
+/* Listing the registry of jobs also removes the entries of jobs that no longer exist. */
 static int clean_registry(void)
 {
     cl_registry_job *jobs;

@@ -1,8 +1,9 @@
-/* comm.c - `cspeed comm`: traces the ring all-reduce step by step, and computes what an all-reduce costs.
+/* comm.c - `cspeed comm`: traces the ring all-reduce step by step, and computes the cost of an all-reduce.
  *
- * The trace is a simulation: each rank keeps, for each chunk, the list of ranks whose values it has added. */
+ * The trace is a simulation: for each rank and each chunk, it keeps the list of ranks whose values have been added. */
 #include "codes.h"
 #include "command.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,11 +14,11 @@ enum { MOST_TRACED = 16, SUM_BYTES = 64, MOST_WORLDS = 32, FP32_BYTES = 4 };
 
 /* ---- trace ---- */
 
-/* sums[rank][chunk] names the ranks whose values have been added, in the order of the additions: "3+4+0". */
+/* sums[rank][chunk] names the ranks whose values have been added to that chunk, in the order of addition: "3+4+0". */
 typedef char sums[MOST_TRACED][MOST_TRACED][SUM_BYTES];
 
 typedef struct {
-    int ranks, column; /* column: the width of a chunk in the table */
+    int ranks, column; /* column: the width of one chunk's column in the table */
     sums *now, *before;
 } ring;
 
@@ -51,9 +52,9 @@ static void print_rank(const ring *r, int rank, int sent, int received)
     putchar('\n');
 }
 
-/* All ranks send at the same time: a rank receives the chunk that its neighbour had before the step. In the
- * scatter-reduce, the received chunk is added to the receiver's own chunk; in the all-gather, the received chunk
- * replaces the receiver's own chunk. */
+/* All ranks send at the same time. A rank receives the chunk as its neighbour had it before the step. In the
+ * scatter-reduce phase, the received chunk is added to the rank's own copy of the chunk; in the all-gather phase, the
+ * received chunk replaces that copy. */
 static void step(ring *r, int number, bool reduces)
 {
     memcpy(r->before, r->now, sizeof *r->now);
@@ -83,8 +84,8 @@ static void trace(ring *r)
         for (int chunk = 0; chunk < r->ranks; chunk++)
             snprintf((*r->now)[rank][chunk], SUM_BYTES, "%d", rank);
     printf("ring all-reduce over %d ranks: the data is %d chunks, a step sends one chunk from each rank to the next;\n"
-           "%d steps of scatter-reduce and %d of all-gather make %d. A chunk shows the ranks that were added.\n",
-           r->ranks, r->ranks, r->ranks - 1, r->ranks - 1, 2 * (r->ranks - 1));
+           "%d step%s of scatter-reduce and %d of all-gather make %d. A chunk shows the ranks that were added.\n",
+           r->ranks, r->ranks, r->ranks - 1, ce_plural(r->ranks - 1), r->ranks - 1, 2 * (r->ranks - 1));
     for (int reduces = 1; reduces >= 0; reduces--)
         for (int number = 0; number < r->ranks - 1; number++) {
             step(r, number, reduces);

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns true if the flag's value is one of a few fixed words. */
+/* Returns true if the values of the flag are a small set of fixed words. */
 static bool is_choice(const char *value)
 {
     return value && strchr(value, '|') && !strpbrk(value, "[:*") && !strstr(value, "N|") && !strstr(value, "RANKS") &&
            !strstr(value, "R|");
 }
 
-/* Flags that cspeed refuses are not offered. */
+/* Returns true if completion offers the flag. Flags that cspeed refuses are not offered. */
 static bool is_offered(const cs_option *flag)
 {
     return flag->kind != CS_OPTION_REFUSED;
@@ -24,7 +24,7 @@ static const char *dashes(const char *name)
     return name[1] ? "--" : "-";
 }
 
-/* Prints text for use inside the single quotes of a shell. The characters in `special` get a backslash. */
+/* Prints text for use inside single quotes of a shell. A backslash is printed before each character of `special`. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++)

@@ -1,5 +1,5 @@
-/* config.c - `cspeed config`: prints every effective value with its origin, and all errors and warnings, before a
- * run. */
+/* config.c - `cspeed config`: prints the value and the origin of every key, and all errors and warnings, before a run.
+ */
 #include "codes.h"
 #include "command.h"
 #include "config/differences.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An upper limit of this value or more only keeps computations in range, and is not printed. */
+/* An upper limit of a key that is at least this value only keeps computations in range, and is not printed. */
 #define AS_GOOD_AS_OPEN 1e15
 
 enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
@@ -18,7 +18,7 @@ enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
 typedef struct {
     const char *file, *explain;
     cs_option_list sets;
-    int64_t world; /* the world size; 0: taken from the environment */
+    int64_t world; /* the world size; 0: it is taken from the environment */
     bool json, lenient, all;
 } request;
 
@@ -59,7 +59,8 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
     const ce_difference *other = ce_differences_find(r->explain);
-    bool bare = *heading && !strstr(r->explain, heading); /* true: only one optimizer or one schedule has this key */
+    /* true: the path given by the user does not name the optimizer or schedule of this key */
+    bool bare = *heading && !strstr(r->explain, heading);
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);
     print_limits(key);
@@ -85,10 +86,11 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
-/* One pass over the values. It prints either the values that are set or the values that have their default. */
+/* The state while the values are printed: either only the values that the user set, or (`defaults`) only the values
+ * that have their default. */
 typedef struct {
     bool defaults;
-    int count, path, value; /* count: number of values; path, value: widths of the two columns */
+    int count, path, value; /* count: the number of these values; path, value: the widths of the two columns */
 } pass;
 
 static bool is_of(const pass *p, const ce_listing *item)
@@ -117,7 +119,8 @@ static void print_value(void *to, const ce_listing *item)
                item->origin, item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
 }
 
-/* Prints the values of one kind (`defaults` or not) if `wanted` is true. Returns their number. */
+/* Returns the number of values that the user set, or, if `defaults` is true, did not set. Prints these values if
+ * `wanted` is true. */
 static int print_values(cs_config *config, bool defaults, bool wanted)
 {
     pass p = { .defaults = defaults };

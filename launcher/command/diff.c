@@ -14,7 +14,7 @@
 typedef struct {
     const char *path[2], *glob;
     bool json;
-    json_t *rows; /* one object for each tensor that differs */
+    json_t *rows; /* a JSON array with one object for each tensor that differs */
     int64_t tensors, same;
 } request;
 
@@ -37,7 +37,7 @@ static void add(request *r, json_t *row)
     json_array_append_new(r->rows, row);
 }
 
-/* Returns the indices of an element, one for each dimension. */
+/* Returns the position of an element in a tensor: one index for each dimension. */
 static json_t *place_of(const ce_manifest_tensor *tensor, int64_t element)
 {
     json_t *place = json_array();
@@ -51,7 +51,7 @@ static bool same_shape(const ce_manifest_tensor *a, const ce_manifest_tensor *b)
     return a->dims == b->dims && memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) == 0;
 }
 
-/* A value that JSON cannot represent (NaN, infinity) becomes a string. */
+/* Returns a number as JSON. A value that JSON cannot represent (NaN, infinity) becomes a string. */
 static json_t *number(double value)
 {
     char text[32];

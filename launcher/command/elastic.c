@@ -1,5 +1,5 @@
-/* elastic.c - `cspeed elastic`: the batch size that an "elasticity" section yields, and the world sizes that can use
- * it. */
+/* elastic.c - `cspeed elastic`: prints the batch size that an "elasticity" section yields, and the world sizes that can
+ * use this batch size. */
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
@@ -12,7 +12,7 @@ static const char rule[] = "------------------------------------------\n";
 
 typedef struct {
     const char *file;
-    int64_t world; /* the world size; 0: not given */
+    int64_t world; /* the world size; 0: the user gave none */
 } request;
 
 static int read_arguments(request *r, char **at)

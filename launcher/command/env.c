@@ -1,4 +1,4 @@
-/* env.c - `cspeed env`: the environment variables that a job would send to the ranks, with their origins. */
+/* env.c - `cspeed env`: lists the environment variables that a job would send to its ranks, and their origins. */
 #include "codes.h"
 #include "command.h"
 #include "plan/env.h"

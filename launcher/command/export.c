@@ -26,8 +26,8 @@ static bool is_whole(const char *dir, const char *name)
     return audit.faults == 0;
 }
 
-/* Finds the tag of the newest checkpoint whose checksums all match; the checkpoint that `latest` names, and those that
- * it continues, are tried first. Returns false if there is none. */
+/* Finds the tag of the newest checkpoint whose checksums all match. The checkpoint that the file `latest` names is
+ * tried first, then the earlier checkpoints of the same training. Returns false if no checkpoint is whole. */
 static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
 {
     char latest[CS_TAG_BYTES];
@@ -46,9 +46,9 @@ static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
     return found;
 }
 
-/* Called if the checkpoint is damaged. An older checkpoint is not exported in its place, since the exported folder
- * would not show which checkpoint it contains. Instead, the sentence in cs_error() gets an addition: the command that
- * exports the older checkpoint. */
+/* Handles a damaged checkpoint. An older checkpoint is not exported in its place, because the exported folder would not
+ * show which checkpoint it contains. Instead, the message in cs_error() also names the command that exports the older
+ * checkpoint. */
 static cs_status name_another(const cl_weights_request *request)
 {
     char why[4096], tag[CS_TAG_BYTES];

@@ -33,7 +33,7 @@ static const char examples[] = "\n"
                                "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags prints\n"
                                "the launch flags; man cspeed is the manual.\n";
 
-/* Prints the next name of a group. The group's first line begins with the group's heading. */
+/* Prints one name of a group; the heading of the group stands before its first name. */
 static void print_name(const char *group, const char *name, int *column)
 {
     if (*column == 0)
@@ -43,7 +43,7 @@ static void print_name(const char *group, const char *name, int *column)
     *column += printf(" %s", name);
 }
 
-/* Prints the commands of one group, in the order of the table. */
+/* Prints the names of the commands of one group, in the order of the table. */
 static void print_group(const char *group)
 {
     int column = 0;
@@ -86,7 +86,7 @@ static void print_flags(void)
 
 static void print_page(const cl_options *options, const char *text)
 {
-    enum { WIDEST = 100 }; /* longer lines are hard to read */
+    enum { WIDEST = 100 }; /* the widest page, in columns; longer lines are hard to read */
     const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM"), *color = options->color;
     int columns = cs_plot_screen_of(stdout).columns;
     bool fits = isatty(STDOUT_FILENO) && !(none && *none) && terminal && strcmp(terminal, "dumb") != 0;
@@ -99,7 +99,7 @@ static void print_page(const cl_options *options, const char *text)
                       text);
 }
 
-/* Reports that there is no command or page of this name, and lists the names that exist. Returns the exit code. */
+/* Reports that no command and no page has this name, and lists the names that exist. Returns the exit code. */
 static int fail_unknown(const char *name, const char *const *names)
 {
     char pages[1024] = "";
@@ -120,7 +120,7 @@ static int print_topic(const cl_options *options, const char *name)
     enum { NAMES = 127 };
     const char *names[NAMES + 1];
     int count = 0;
-    name = strcmp(name, "oom") == 0 ? "memory" : name; /* the word that people search for */
+    name = strcmp(name, "oom") == 0 ? "memory" : name; /* users search for "oom"; the page about it is "memory" */
     for (const cl_command *const *each = cl_commands; *each && count < NAMES; each++) {
         names[count++] = (*each)->name;
         if (strcmp((*each)->name, name) == 0)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Returns the data type of all tensors, or CS_F32 if their types differ, so that no precision is lost. */
+/* Returns the data type that all tensors have. Returns CS_F32 if their types differ, so that no precision is lost. */
 static cs_dtype widest(const ce_source *source)
 {
     cs_dtype dtype = source->count > 0 ? source->tensors[0].dtype : CS_F32;

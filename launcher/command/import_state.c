@@ -1,4 +1,4 @@
-/* import_state.c - `cspeed import` of the state of a training that began in another program: a checkpoint with weights,
+/* import_state.c - `cspeed import` of a training state that another program saved. It writes a checkpoint with weights,
  * optimizer state and counters, from which `train` continues with the given configuration. */
 #include "command/import_state.h"
 #include "base/log.h"
@@ -22,7 +22,7 @@ typedef struct {
     const ce_settings *settings; /* of config */
     cs_model *model;
     ce_model_facts facts;
-    json_t *model_json; /* what config.json says, for the checkpoint's provenance */
+    json_t *model_json; /* the contents of config.json, which the checkpoint stores as its origin */
 } import;
 
 bool cl_import_state_is(const cl_weights_request *request)
@@ -32,7 +32,7 @@ bool cl_import_state_is(const cl_weights_request *request)
 
 /* ---- the configuration ---- */
 
-/* The configuration is read for the world size with which the other program ran, because the batch sizes in it are
+/* Reads the configuration for the world size with which the other program ran, because the batch sizes in the file are
  * those of the other program. */
 static cs_status open_config(import *all)
 {
@@ -75,7 +75,7 @@ static bool has_slots(const ce_optimizer *optimizer, const ce_training_state *st
     return same;
 }
 
-/* Checks that the optimizer of every group of parameters has the slots (state tensors) that the other program saved. */
+/* Checks that, for every parameter group, the optimizer has the slots (state tensors) that the other program saved. */
 static cs_status check_optimizer(const import *all)
 {
     const ce_training_state *state = &all->state;
@@ -94,12 +94,12 @@ static cs_status check_optimizer(const import *all)
     return CS_OK;
 }
 
-/* One hyper-parameter of the update, and the number of parameters for which its value differs from that of the other
- * program. */
+/* A hyper-parameter of the optimizer's update, and the number of model parameters for which its value differs between
+ * the other program and cspeed. */
 typedef struct {
     const char *name;
     int64_t count;
-    const char *first; /* name of the first of these parameters */
+    const char *first; /* name of the first model parameter for which the value differs */
     double theirs, ours;
 } change;
 
@@ -131,14 +131,14 @@ static void compare_parameter(const import *all, change changes[CHANGES], const 
     name = weights->tensors[at].name;
     compare(&changes[DECAY], json_object_get(group, "weight_decay"), decay, name);
     compare(&changes[EPSILON], json_object_get(group, "eps"), values->epsilon, name);
-    if (all->settings->schedule.cycle_momentum) /* in this case the schedule sets the betas */
+    if (all->settings->schedule.cycle_momentum) /* the schedule sets the betas, so they are not compared */
         return;
     compare(&changes[BETA1], json_array_get(betas, 0), values->betas[0], name);
     compare(&changes[BETA2], json_array_get(betas, 1), values->betas[1], name);
 }
 
-/* Warns if a hyper-parameter of the update differs from that of the other program. A common cause is weight decay,
- * which DeepSpeed applies to vectors too. */
+/* Warns if a hyper-parameter of the optimizer's update differs from that of the other program. A common cause is weight
+ * decay, which DeepSpeed also applies to vectors. */
 static void warn_of_changes(const import *all)
 {
     change changes[CHANGES] = { [DECAY] = { .name = "weight_decay" },

@@ -6,6 +6,7 @@
 #include "codes.h"
 #include "command.h"
 #include "saved/contents.h"
+#include "base/plural.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -53,7 +54,7 @@ static void describe_manifest(json_t *row, const ce_manifest *manifest)
     json_object_set(row, "train_dtype", json_object_get(saver, "train_dtype"));
 }
 
-/* Describes dir/name as one row of the list; returns NULL if it is not related to a checkpoint. */
+/* Describes the file or folder `name` of `dir` as a row of the list; returns NULL if it belongs to no checkpoint. */
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     ce_manifest manifest;
@@ -101,7 +102,7 @@ static bool stands_before(const json_t *one, const json_t *other)
     return step_of(one) != step_of(other) ? step_of(one) > step_of(other) : strcmp(a, b) < 0;
 }
 
-/* Keeps the rows sorted by step, the highest first. */
+/* Inserts a row into the rows, which are sorted by step, the highest step first. */
 static void insert(json_t *rows, json_t *row)
 {
     size_t at = 0;
@@ -130,7 +131,8 @@ static cs_status list(json_t **rows, const char *dir)
     return CS_OK;
 }
 
-/* With tags of 13 characters, such as global_step40, a row of a whole checkpoint has at most 80 columns. */
+/* Prints the table. With tags of 13 characters (global_step40), the row of a whole checkpoint has at most 80 columns.
+ */
 static void print_rows(const json_t *rows)
 {
     size_t i;
@@ -146,7 +148,7 @@ static void print_rows(const json_t *rows)
         const char *status = json_string_value(json_object_get(row, "status"));
         const char *date = json_string_value(json_object_get(row, "created"));
         char saver[64] = "-", step[32] = "-", minute[32] = "-";
-        if (date && strlen(date) > 16) /* 2026-11-23T08:34:25Z */
+        if (date && strlen(date) > 16) /* the date has the form 2026-11-23T08:34:25Z */
             snprintf(minute, sizeof minute, "%.10s %.5sZ", date, date + 11);
         if (step_of(row) >= 0)
             snprintf(step, sizeof step, "%lld", (long long)step_of(row));
@@ -191,9 +193,11 @@ static void show_head(const ce_checkpoint_reader *reader)
 {
     char *engine = json_dumps(json_object_get(reader->manifest.root, "engine"), JSON_INDENT(1)),
          *saver = json_dumps(json_object_get(reader->manifest.root, "provenance"), 0);
-    printf("%s\ntag %s, step %lld, %lld tensors in %lld files\nsaved by %s\nengine %s\nclient state %s\n", reader->path,
-           reader->manifest.tag, (long long)reader->manifest.step, (long long)reader->manifest.tensor_count,
-           (long long)reader->manifest.file_count, saver, engine, reader->client_state ? reader->client_state : "none");
+    printf("%s\ntag %s, step %lld, %lld tensor%s in %lld file%s\nsaved by %s\nengine %s\nclient state %s\n",
+           reader->path, reader->manifest.tag, (long long)reader->manifest.step,
+           (long long)reader->manifest.tensor_count, ce_plural(reader->manifest.tensor_count),
+           (long long)reader->manifest.file_count, ce_plural(reader->manifest.file_count), saver, engine,
+           reader->client_state ? reader->client_state : "none");
     free(engine);
     free(saver);
 }

@@ -4,6 +4,7 @@
 #include "front/registry_read.h"
 
 #include "base/json.h"
+#include "base/plural.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +20,8 @@ enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
 
 #define ONE_JOB(command) CL_COMMAND_FORM(command, 1, 1, "which JOB? `cspeed ps` lists those that run")
 
-/* Returns the state of a job as parsed JSON, or NULL, with a sentence in cs_error(), if its front does not answer. */
+/* Returns the state of a job as parsed JSON; or NULL, with a sentence in cs_error(), if the job's front process does
+ * not answer. */
 static json_t *ask(const cl_registry_job *job, char **text)
 {
     *text = cl_registry_read_ask(job);
@@ -35,7 +37,7 @@ static const char *word(const json_t *object, const char *key)
     return text ? text : "?";
 }
 
-/* Returns a number as text, "-" for null. */
+/* Returns a JSON number as text; JSON null becomes "-". */
 static const char *number(const json_t *object, const char *key, char text[MOMENT_BYTES])
 {
     json_t *value = json_object_get(object, key);
@@ -55,7 +57,8 @@ static void print_since(int64_t since, char text[MOMENT_BYTES])
 
 enum { HOSTS_WIDTH = 16 };
 
-/* Writes the hosts as "a,b,c" if that fits; else the first host and the number of the others: "worker-0 +63". */
+/* Writes the hosts as "a,b,c" if this text fits; otherwise writes the first host and the number of the other hosts:
+ * "worker-0 +63". */
 static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
 {
     int count = 0, first = (int)strcspn(hosts, ",");
@@ -107,7 +110,8 @@ static int run_ps(const cl_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    cl_codes_fail(0, "%s", ""); /* clears the message of a front that does not answer: its row shows "?" */
+    /* clears the error of a front process that does not answer; the row of its job shows "?" */
+    cl_codes_fail(0, "%s", "");
     return 0;
 }
 
@@ -129,8 +133,8 @@ static void print_table(const cl_registry_job *job, const json_t *state)
     char numbers[5][MOMENT_BYTES];
     size_t index;
     json_t *rank;
-    printf("job %s (pid %d): %s, attempt %s, %d ranks, step %s\n", job->job, job->pid, word(state, "state"),
-           number(state, "attempt", numbers[0]), job->ranks, number(state, "step", numbers[1]));
+    printf("job %s (pid %d): %s, attempt %s, %d rank%s, step %s\n", job->job, job->pid, word(state, "state"),
+           number(state, "attempt", numbers[0]), job->ranks, ce_plural(job->ranks), number(state, "step", numbers[1]));
     printf("command  %s\n", job->command);
     if (*job->run_dir)
         printf("logs     %s\n", job->run_dir);
@@ -183,7 +187,8 @@ const cl_command cl_command_status = {
 
 /* ---- stop ---- */
 
-/* Signals through a pid file descriptor, so that the signal cannot reach another process that reuses the pid. */
+/* Sends a signal to the front process through a pid file descriptor, so that the signal cannot reach another process
+ * that reuses the process id. */
 static int stop(const cl_registry_job *job, bool now)
 {
     int fd = pidfd_open(job->pid, 0);
@@ -191,12 +196,13 @@ static int stop(const cl_registry_job *job, bool now)
     if (fd < 0 || !cl_registry_read_is_running(job)) {
         if (fd >= 0)
             close(fd);
-        return 0; /* the process has ended in the meantime */
+        return 0; /* the front process has ended in the meantime */
     }
     int failed = pidfd_send_signal(fd, now ? SIGINT : SIGTERM, NULL, 0) < 0 ? errno : 0;
     bool again = now;
     if (!failed)
-        pidfd_send_signal(fd, SIGCONT, NULL, 0); /* a suspended process must continue in order to handle the signal */
+        /* a suspended process must be continued before it can handle the signal */
+        pidfd_send_signal(fd, SIGCONT, NULL, 0);
     while (!failed && poll(&gone, 1, again ? AGAIN_MILLISECONDS : -1) <= 0) {
         if (again)
             pidfd_send_signal(fd, SIGINT, NULL, 0);

@@ -1,5 +1,5 @@
-/* launch.c - `cspeed run` and `cspeed launch`: run a program under the launcher; launch flags may also follow the
- * word. */
+/* launch.c - `cspeed run` and `cspeed launch`: run a program under the launcher. Launch flags may also follow the words
+ * "run" and "launch". */
 #include "command/launch.h"
 
 #include "command.h"
@@ -18,8 +18,8 @@ static int count_of(char **list)
     return count;
 }
 
-/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 2; torch 1 wrote --local_rank),
- * unless --use_env says that the script reads the environment. */
+/* torch.distributed.launch appends --local-rank=N to the script's arguments (torch 1 wrote --local_rank). It appends
+ * nothing if --use_env says that the script reads the environment instead. */
 int cl_launch_read(cl_options *both, const cl_options *options, char **words)
 {
     int before = (int)(options->program - options->argv) - 1, behind = count_of(words + 1);
@@ -61,6 +61,7 @@ const cl_command cl_command_run = {
             "of a command of cspeed. What it is told is in ds_env.example.\n",
     .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
     .run = run,
+    .hands_on = true,
 };
 
 const cl_command cl_command_launch = {
@@ -72,4 +73,5 @@ const cl_command cl_command_launch = {
             "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
     .run = run,
+    .hands_on = true,
 };

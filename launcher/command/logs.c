@@ -14,17 +14,17 @@
 
 enum { PAUSE_NANOSECONDS = 100000000, OLDEST = 2, LINE_BYTES = 64 << 10, PATH_BYTES = PATH_MAX + 512 };
 
-/* One log file of an attempt, and how far it has been shown. */
+/* One log file of an attempt, and its last line if that line is incomplete. */
 typedef struct {
     int rank, which, fd;
-    char line[LINE_BYTES]; /* the beginning of a line that has not ended yet */
+    char line[LINE_BYTES]; /* the beginning of a line whose end has not been written yet */
     size_t length;
 } shown;
 
 typedef struct {
-    const cl_registry_job *job; /* NULL: the job no longer runs */
+    const cl_registry_job *job; /* the running job; NULL: the job no longer runs */
     char folder[PATH_MAX], attempt_folder[PATH_MAX + 32];
-    int attempt, rank; /* rank -1: all ranks */
+    int attempt, rank; /* rank: the rank whose log is shown; -1: all ranks */
     shown **files;
     int count;
 } reader;
@@ -89,7 +89,7 @@ static void forget_files(reader *all)
     all->count = 0;
 }
 
-/* Switches to the newest attempt; returns true if it is a different one than before. */
+/* Switches to the newest attempt. Returns true if the attempt has changed since the previous call. */
 static bool find_attempt(reader *all)
 {
     char next[PATH_MAX + 32];
@@ -147,7 +147,8 @@ static void path_of(const reader *all, const shown *file, int age, char path[PAT
         snprintf(path + used, (size_t)(PATH_BYTES - used), ".%d", age);
 }
 
-/* Returns true if the log file was rotated: the open file is now called NAME.1, and a new file is called NAME. */
+/* Returns true if the log file was rotated: the file that is open here is now called NAME.1, and a new file is called
+ * NAME. */
 static bool has_moved(const reader *all, const shown *file)
 {
     char path[PATH_BYTES];
@@ -193,7 +194,7 @@ static void end_lines(const reader *all)
 static void follow(reader *all)
 {
     for (bool runs = true; runs;) {
-        /* The state of the job is read before the files; otherwise the last lines could be missed. */
+        /* The state of the job is read before the files; otherwise the last lines of the job could be missed. */
         runs = cl_registry_read_is_running(all->job);
         if (find_attempt(all)) {
             end_lines(all);

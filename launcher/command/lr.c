@@ -1,4 +1,5 @@
-/* lr.c - `cspeed lr`: the learning rate, and a cycled momentum, over the steps, as a table and as a picture. */
+/* lr.c - `cspeed lr`: the learning rate, and the momentum if it changes, over the steps, as a table and as a diagram.
+ */
 #include "codes.h"
 #include "command.h"
 #include "config/config.h"
@@ -17,22 +18,11 @@ typedef struct {
     int64_t steps, every;
 } request;
 
-static bool is_svg(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".svg") == 0;
-}
-
 static int check(const request *r)
 {
     if (!r->file || r->steps == 0)
         return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration, and --steps N");
-    if (r->plot && !is_svg(r->plot))
-        return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: --plot %s, because only SVG is written here: give the file a name that "
-                             "ends in .svg",
-                             r->plot);
-    return 0;
+    return cl_command_check_svg(r->plot);
 }
 
 static int read_arguments(request *r, char **at)
@@ -50,8 +40,8 @@ static int read_arguments(request *r, char **at)
     return code ? code : check(r);
 }
 
-/* Reads only the keys on which the schedule depends, so that the command also works for a configuration whose batch
- * size needs another world size. */
+/* Reads only the keys on which the schedule depends. The command therefore also works for a configuration whose batch
+ * size does not fit the world size here. */
 static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
 {
     ce_optim_settings optim;

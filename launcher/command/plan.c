@@ -17,7 +17,8 @@
 
 /* ---- the memory plan, which the program prints ---- */
 
-/* Returns true for `train` with a configuration, the only program that can print a memory plan. */
+/* Returns true if the program is `train` and its arguments name a configuration. Only `train` can print a memory plan.
+ */
 static bool has_memory_plan(char **program)
 {
     const char *slash = *program ? strrchr(*program, '/') : NULL;
@@ -26,7 +27,7 @@ static bool has_memory_plan(char **program)
     return cl_world_sizes_config(program + 1) != NULL;
 }
 
-/* Replaces the child process by the program, with its arguments followed by `flag`. */
+/* Replaces the child process by the program. `flag` and the sizes of the plan follow the program's own arguments. */
 _Noreturn static void exec_program(const char *path, char **program, char *flag, const cl_plan *plan)
 {
     int count = 0;
@@ -47,7 +48,7 @@ _Noreturn static void exec_program(const char *path, char **program, char *flag,
     _exit(CL_CODE_NOT_EXECUTABLE);
 }
 
-/* Reads until the other end is closed. Returns the text without its last newline, malloc'ed. */
+/* Reads until the other end of the pipe is closed. Returns the malloc'ed text without its last newline. */
 static char *read_all(int descriptor)
 {
     char *text = NULL, part[4096];
@@ -62,8 +63,8 @@ static char *read_all(int descriptor)
     return text;
 }
 
-/* Runs the program once on this machine, without any other ranks, and returns its exit code. If `json` is not NULL,
- * *json receives the output; else the output is shown. */
+/* Runs the program as one process on this machine, without other ranks, and returns its exit code. If `json` is not
+ * NULL, *json receives the malloc'ed output; otherwise the output goes to stdout. */
 static int ask_memory(char **json, char **program, const cl_plan *plan)
 {
     char path[PATH_MAX], text[] = "--plan", object[] = "--plan=json";
@@ -164,4 +165,5 @@ const cl_command cl_command_plan = {
             "same as plan.\n",
     .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
     .run = plan,
+    .hands_on = true,
 };

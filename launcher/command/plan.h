@@ -1,10 +1,10 @@
-/* plan.h - printing the plan of a job to stdout, for `cspeed plan` and --dry_run. */
+/* plan.h - prints the plan of a job to stdout, for `cspeed plan` and --dry_run. */
 #ifndef CL_COMMAND_PLAN_H
 #define CL_COMMAND_PLAN_H
 
 #include "command.h"
 
-/* Prints the plan for a program with its arguments. `program` may be an empty list. Returns an exit code. */
+/* Prints the plan for a program and its arguments. `program` may be an empty list. Returns an exit code. */
 int cl_plan_show(const cl_options *options, char **program, bool json);
 
 #endif

@@ -1,4 +1,4 @@
-/* plot.c - `cspeed plot`: the metrics of runs over their steps, in the terminal, as SVG and as HTML. */
+/* plot.c - `cspeed plot`: draws the metrics of runs over their steps, in the terminal, as SVG and as HTML. */
 #include "base/status.h"
 #include "base/terminal.h"
 #include "codes.h"
@@ -21,13 +21,14 @@ typedef struct {
     const char *runs[MOST_RUNS], *svg, *html, *what;
     int run_count;
     bool follow;
-    char *words; /* a copy of `what`, divided into keys */
+    char *words; /* a copy of `what`, divided into the names of keys */
     const char *keys[MOST_KEYS + 1];
-    /* key_count: keys to read; shown: diagrams to draw. If one diagram shows the loss, valid_loss is one more key. */
+    /* key_count: the number of keys to read; shown: the number of diagrams. If a diagram shows "loss", the key
+     * "valid_loss" is also read. */
     int key_count, shown;
 } request;
 
-/* The curves of all runs: read[run][key]. The diagrams refer to the points of the curves, and do not own them. */
+/* The curves of all runs: read[run][key]. The diagrams point to these curves and do not own them. */
 typedef struct {
     cs_plot_curve read[MOST_RUNS][MOST_KEYS + 1], curves[MOST_KEYS][2 * MOST_RUNS];
     cs_plot plots[MOST_KEYS];
@@ -136,7 +137,7 @@ static void forget_runs(picture *all, const request *r)
         cs_plot_free(all->read[run], r->key_count);
 }
 
-/* ---- where they go ---- */
+/* ---- the outputs: terminal, SVG, HTML ---- */
 
 static int write_file(const picture *all, const request *r, const char *name, bool page)
 {
@@ -159,8 +160,8 @@ static void print(const picture *all, int rows)
 }
 
 /* Returns true if a training is writing to the folder. A training keeps a file (.cspeed-owner) in its output folder,
- * renews the file every 10 s and removes it at the end. A training that was killed leaves the file, which then no
- * longer changes. */
+ * renews this file every 10 s and removes it at the end. If a training is killed, its file remains but no longer
+ * changes. */
 static bool is_held(const char *run, time_t *changed, time_t *seen)
 {
     char path[PATH_MAX + 32];
@@ -179,7 +180,7 @@ static bool is_held(const char *run, time_t *changed, time_t *seen)
     return now.tv_sec - *seen <= PATIENCE;
 }
 
-/* Redraws the whole terminal. */
+/* Clears the terminal and draws all diagrams again. */
 static void redraw(const picture *all)
 {
     int rows = (cs_plot_screen_of(stdout).lines - 1) / (all->count ? all->count : 1);
@@ -193,7 +194,9 @@ static int follow(picture *all, const request *r)
 {
     time_t changed[MOST_RUNS] = { 0 }, seen[MOST_RUNS] = { 0 };
     for (;;) {
-        bool held = false; /* the file of the owner is read before the metrics, so that the last steps are drawn */
+        /* The file .cspeed-owner is read before the metrics, so that the last steps of a training that ends now are
+         * also drawn. */
+        bool held = false;
         for (int run = 0; run < r->run_count; run++)
             held |= is_held(r->runs[run], &changed[run], &seen[run]);
         int code = read_runs(all, r, held);

@@ -31,7 +31,7 @@ int cl_programs_become(const char *name, char **arguments)
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(errno));
 }
 
-/* Returns true if launch flags stand between `cspeed` and the command's name. */
+/* Returns true if launch flags stand between `cspeed` and the name of the command. */
 static bool has_launch_flags(const cl_options *options)
 {
     return options->program - options->argv > 1;
@@ -43,7 +43,8 @@ static int train(const cl_options *options, char **arguments)
     return cl_run(options);
 }
 
-/* Starts the program on ranks if there are launch flags; otherwise as one process, which reads the terminal's input. */
+/* Starts the program on ranks if there are launch flags; otherwise runs the program as one process, which reads from
+ * the terminal. */
 static int use(const cl_options *options, char **arguments)
 {
     return has_launch_flags(options) ? cl_run(options) : cl_programs_become(options->program[0], arguments);

@@ -61,7 +61,7 @@ static int report(bool json, bool colored)
     return 0;
 }
 
-/* Runs `cspeed ssh cspeed report` with the same launch flags. */
+/* Runs `cspeed ssh cspeed report`, with the same launch flags. */
 static int report_all(const cl_options *options)
 {
     char binary[] = "cspeed", verb[] = "report";

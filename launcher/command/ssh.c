@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The beginning of an output line that has not ended yet. */
+/* The beginning of an output line whose end has not arrived yet. */
 typedef struct {
     char *bytes;
     size_t count;
@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     const cl_host **hosts;
-    part (*parts)[2]; /* [host]: one for stdout, one for stderr */
+    part (*parts)[2]; /* [host][0]: the unfinished line of the host's stdout; [host][1]: that of its stderr */
     int worst;
 } everywhere;
 
@@ -68,7 +68,7 @@ static void take(int index, const cl_message *message, void *argument)
     }
 }
 
-/* Joins the words with spaces, as ssh does; the shell of each host splits them again. */
+/* Joins the words of the command with spaces, as ssh does. The shell of each host splits the text again. */
 static char *join(char **words)
 {
     size_t length = 1;
@@ -137,4 +137,5 @@ const cl_command cl_command_ssh = {
         "The exit code is the largest of all; 68 when a host cannot be reached.\n",
     .example = "cspeed --hostfile hosts ssh nvidia-smi -L",
     .run = run,
+    .hands_on = true,
 };

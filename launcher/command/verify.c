@@ -1,5 +1,6 @@
 /* verify.c - `cspeed verify`: compares every byte of a checkpoint with its checksums. */
 #include "base/clock.h"
+#include "base/plural.h"
 #include "base/processors.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/audit.h"
@@ -33,8 +34,8 @@ static int read_arguments(request *r, char **at)
     return code;
 }
 
-/* Returns the checkpoint that `latest` names. It is an error if that checkpoint does not exist, since any other
- * checkpoint is not what the user meant. */
+/* Copies the name of the checkpoint that the file `latest` names. It is an error if that checkpoint does not exist,
+ * because the user did not ask for another one. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     ce_catalog catalog;
@@ -51,7 +52,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     return status;
 }
 
-/* Returns the directory to verify, malloc'ed. */
+/* Returns the malloc'ed path of the checkpoint's folder. */
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];
@@ -82,8 +83,8 @@ static bool is_damaged(const ce_audit *audit)
     return audit->faults > audit->refused;
 }
 
-/* Returns true if the folder no longer exists or is a different one: a training run has removed it, or has saved
- * another checkpoint under its tag. */
+/* Returns true if the folder no longer exists or is now another folder. A training that runs may have removed it, or
+ * may have saved another checkpoint with the same tag. */
 static bool is_gone(const char *directory, const struct stat *before)
 {
     struct stat now;
@@ -103,8 +104,9 @@ static void print(const request *r, const ce_audit *audit, const char *directory
     }
     for (size_t i = 0; i < json_array_size(r->faults); i++)
         puts(json_string_value(json_array_get(r->faults, i)));
-    printf("%s: %lld files, %lld blocks, %.1f MB in %.2f s: ", directory, (long long)audit->files,
-           (long long)audit->blocks, 1e-6 * (double)audit->bytes, seconds);
+    printf("%s: %lld file%s, %lld block%s, %.1f MB in %.2f s: ", directory, (long long)audit->files,
+           ce_plural(audit->files), (long long)audit->blocks, ce_plural(audit->blocks), 1e-6 * (double)audit->bytes,
+           seconds);
     if (audit->faults)
         printf("%s, %lld fault%s\n", is_damaged(audit) ? "DAMAGED" : "UNREADABLE", (long long)audit->faults,
                audit->faults > 1 ? "s" : "");

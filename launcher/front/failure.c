@@ -1,4 +1,4 @@
-/* failure.c - the failure report of a job. */
+/* failure.c - writes the failure report of a job. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -79,7 +79,7 @@ static void print_progress(const cl_front *front, FILE *out)
     cl_rank_position_table(front, "                ", front->first, 0, out);
 }
 
-/* Keeps a copy of the last stderr lines of a remote rank on this machine. */
+/* Writes the last stderr lines of a rank of another host to a file on this machine. */
 static void save_tail(const cl_front *front, FILE *out)
 {
     char path[PATH_MAX + 64];
@@ -112,7 +112,7 @@ static void print_tail(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Describes how another failure relates to the first one. */
+/* Says how the failure of another rank relates to the failure that is reported. */
 static const char *relation_to_first(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
@@ -155,7 +155,7 @@ static void print_stopped(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Prints "nothing", or the processes that remain on each host. */
+/* Prints the processes that remain on each host, or "nothing". */
 static void print_left(const cl_front *front, FILE *out)
 {
     int told = 0;
@@ -252,7 +252,8 @@ static bool starts_over(const cl_front *front)
     return fresh || (tag && !load);
 }
 
-/* Prints the hint that the same command resumes, unless that command would fail in the same way or start over. */
+/* Prints the hint that the same command resumes, unless that command would fail in the same way or start from an
+ * earlier state. */
 static void print_resume_hint(const cl_front *front, FILE *out)
 {
     int64_t kept = cl_workers_kept(front);
@@ -276,7 +277,7 @@ static bool any_ran(const cl_front *front)
     return any;
 }
 
-/* Returns true if a report of several lines contains more information than its last line alone. */
+/* Returns true if the failure needs a report of several lines; false if its last line alone says everything. */
 static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)

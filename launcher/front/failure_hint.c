@@ -18,7 +18,7 @@ static const char oom[] =
     "the host's memory ran out: fewer ranks a host, a smaller micro-batch, recomputation, or a higher "
     "ZeRO stage";
 
-/* Hints by the text at the end of the rank's stderr; the first match is used. */
+/* Hints that depend on the text at the end of the rank's stderr; the first entry that matches is used. */
 static const struct {
     const char *word, *sentence;
 } words[] = {
@@ -32,7 +32,7 @@ static const struct {
     { "Permission denied", "the user on that host may not read or write what is named above" },
 };
 
-/* Hints by the exit code, as a shell reports it. */
+/* Hints that depend on the exit code, as a shell reports it. */
 static const struct {
     int code;
     const char *sentence;

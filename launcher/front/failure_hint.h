@@ -8,8 +8,7 @@
  * the job ran. */
 bool cl_failure_hint_is_oom(const cl_link_end *end);
 
-/* Returns a sentence that says what may help against the first failure, or "" when the cause is not known. The text is
- * static. */
+/* Returns a sentence that may help against the reported failure, or "" if its cause is unknown. The text is static. */
 const char *cl_failure_hint_text(const cl_front *front);
 
 #endif

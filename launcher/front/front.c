@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "front/failure.h"
 
+#include "base/plural.h"
 #include "base/status.h"
 
 #include <signal.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define SECOND INT64_C(1000000000)
-/* Nanoseconds after the end of the grace period; an agent that has sent no SWEPT by then counts as lost. */
+/* An agent that has sent no SWEPT message this many nanoseconds after the end of the grace period counts as lost. */
 #define OVERDUE (10 * SECOND)
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
@@ -21,7 +22,7 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
     front->deadline = deadline;
 }
 
-/* PING is sent before STOP, so that each agent reports the positions of its ranks before it ends them. */
+/* The message PING precedes STOP, so that each agent reports the progress of its ranks before it ends them. */
 void cl_front_stop(cl_front *front, int64_t now)
 {
     if (front->phase >= CL_STOPPING)
@@ -57,13 +58,13 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
         front->last = true;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
-        /* no attempt is running: the signal ends the wait for the next one */
+        /* no attempt is running: the signal ends the wait for the next attempt */
         front->signal = front->signal ? front->signal : number;
         front->over = true;
     } else {
         if (front->reforming && !front->signal)
             front->signal = number;
-        /* Service managers repeat SIGTERM; only a person repeats SIGINT or SIGQUIT. */
+        /* A repeated SIGTERM comes from a service manager and is ignored; only a person repeats SIGINT or SIGQUIT. */
         else if (number == SIGINT || number == SIGQUIT)
             cl_nodes_tell(front, CL_LINK_KILL, 0);
         front->last = true;
@@ -94,7 +95,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->ranks_began = front->waiting_since = front->beats_asked_at = front->save_asked_at = 0;
     front->reforming = false;
     front->attempt_began = now;
-    cl_workers_free(front); /* frees the ranks of the previous attempt; this attempt may use other nodes */
+    cl_workers_free(front); /* frees the ranks of the previous attempt, because this attempt may use other nodes */
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
     return cl_join_agents_call(front, now);
 }
@@ -116,7 +117,8 @@ static bool all_ready(const cl_front *front)
     return true;
 }
 
-/* A node without an agent has no processes to remove, so a node that has not joined yet does not delay the end. */
+/* Returns true if the end of the job need not wait for the node: its agent has ended all processes, or is lost, or has
+ * never joined. */
 static bool is_swept(const cl_node *node)
 {
     return node->state < CL_NODE_JOINED || node->state >= CL_NODE_SWEPT;
@@ -153,12 +155,7 @@ static void join(cl_front *front, int64_t now)
 
 /* ---- the message at the start ---- */
 
-static const char *plural(int count)
-{
-    return count == 1 ? "" : "s";
-}
-
-/* Returns the value of CUDA_VISIBLE_DEVICES that the ranks get from the plan's environment; NULL: it sets none. */
+/* Returns the value of CUDA_VISIBLE_DEVICES in the plan's environment; NULL: the environment does not set it. */
 static const char *visible_devices(const cl_plan *plan)
 {
     for (int i = 0; i < plan->env.count; i++)
@@ -171,7 +168,7 @@ static void say_here(cl_front *front)
 {
     const cl_plan *plan = front->plan;
     cl_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
-                  plan->id, plan->rank_count, plural(plan->rank_count), front->master_addr, front->master_port,
+                  plan->id, plan->rank_count, ce_plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
     const char *devices = visible_devices(plan), *caller = getenv("CUDA_VISIBLE_DEVICES");
     cl_output_say(&front->output, "  %s%s",
@@ -185,9 +182,9 @@ static void say_here(cl_front *front)
 static void say_table(cl_front *front)
 {
     const cl_plan *plan = front->plan;
-    cl_output_say(&front->output, "cspeed %s  job %s  %d nodes, %d ranks  master %s:%d%s%s", CS_VERSION, plan->id,
-                  plan->node_count, plan->rank_count, front->master_addr, front->master_port,
-                  *front->run_dir ? "  logs " : "", front->run_dir);
+    cl_output_say(&front->output, "cspeed %s  job %s  %d node%s, %d rank%s  master %s:%d%s%s", CS_VERSION, plan->id,
+                  plan->node_count, ce_plural(plan->node_count), plan->rank_count, ce_plural(plan->rank_count),
+                  front->master_addr, front->master_port, *front->run_dir ? "  logs " : "", front->run_dir);
     cl_output_say(&front->output, "  node host             slots  ranks      cores");
     for (int i = 0; i < plan->node_count; i++) {
         char ranks[32];
@@ -198,8 +195,8 @@ static void say_table(cl_front *front)
     }
 }
 
-/* Prints the number of ranks, their hosts and cores, and the log folder; with --quiet, prints nothing. Called for every
- * attempt. */
+/* Prints the number of ranks, their hosts and cores, and the log folder, at the start of every attempt. Prints nothing
+ * with --quiet. */
 static void print_start(cl_front *front)
 {
     if (front->options->quiet)

@@ -1,4 +1,4 @@
-/* job_loop.c - the event loop of a job: setup, one poll loop over all connections, and the final report. */
+/* job_loop.c - the event loop of a job: setup, one loop that polls all connections, and the final report. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -29,10 +29,10 @@
 
 enum { MAX_RENDEZVOUS = 256, MAX_OTHER = 8 };
 
-/* ---- opening ---- */
+/* ---- setup ---- */
 
-/* Creates cspeed_runs/<date>_<job> and updates the link `latest` beside it. If the working directory cannot be written
- * to, the job runs without log files. */
+/* Creates the folder cspeed_runs/<date>_<job>, and makes the link `latest` in cspeed_runs point to it. If the working
+ * directory cannot be written to, the job runs without log files. */
 static int open_default_folder(cl_front *front)
 {
     char link[PATH_MAX + 32], name[128], day[32];
@@ -58,7 +58,7 @@ static int open_default_folder(cl_front *front)
     return 0;
 }
 
-/* The path is made absolute, so that every agent uses the same folder. */
+/* Opens the log folder. Its path is made absolute, so that every agent uses the same folder. */
 static int open_folder(cl_front *front)
 {
     const char *wanted = front->options->log_dir;
@@ -71,7 +71,7 @@ static int open_folder(cl_front *front)
     return cl_logs_folder(front->run_dir);
 }
 
-/* If the entry cannot be made, the job still runs, but `cspeed ps` does not list it. */
+/* Adds the job to the registry. If this fails, the job still runs, but `cspeed ps` does not list it. */
 static int open_registry(cl_front *front)
 {
     int code = cl_registry_open(&front->registry, front->plan, front->run_dir);
@@ -130,7 +130,7 @@ static int64_t next_due(const cl_front *front, int64_t now)
     due = front->heartbeat_at < due ? front->heartbeat_at : due;
     if (front->rendezvous && cl_rendezvous_due(front->rendezvous) < due)
         due = cl_rendezvous_due(front->rendezvous);
-    /* the timeout of a blocked console is only noticed when poll returns */
+    /* poll returns after a short time, so that a console that accepts no output is noticed */
     bool waits = cl_output_waits(&front->output);
     int64_t max = now + (waits ? TICK : SECOND);
     return due < max ? due : max;
@@ -164,15 +164,16 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
         cl_registry_answer(&front->registry, state);
         free(state);
     }
-    /* This process was suspended, so the silence of its agents in that time does not count. */
+    /* If poll returned much too late, this process was suspended, so the silence of its agents in that time does not
+     * count. */
     if (ce_clock_now() - due > 2 * SECOND)
         for (int i = 0; i < front->node_total; i++)
             front->nodes[i].link.heard = ce_clock_now();
 }
 
-/* Reaps children that started agents or carried connections and have ended. Two kinds of children are reaped elsewhere:
- * local agents, and carriers of nodes that are not yet marked as lost, since their exit status is part of the reason
- * for the loss. */
+/* Reaps children that have ended: starters of agents and carriers of connections. Local agents, and carriers of nodes
+ * that are not yet marked as lost, are reaped elsewhere, because their exit status is part of the reason for the loss.
+ */
 static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
@@ -201,12 +202,13 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
     while (front->phase != CL_OVER || !front->over) {
         sleep_on(front, signal_fd, polled);
         int64_t now = ce_clock_now();
-        /* Messages are read before signals: if a rank has failed, that failure is the cause, and a signal may be its
-         * effect. */
+        /* Messages are handled before signals: if a rank has failed and a signal has arrived, the failure is the cause,
+         * and the signal may be its effect. */
         cl_nodes_listen(front, now);
         take_signals(front, signal_fd, now);
         reap(front);
-        cl_join_agents_admit(front, now); /* accepts a bounded number of connections, because any program may connect */
+        /* accepts a limited number of connections, because any program may connect to the port */
+        cl_join_agents_admit(front, now);
         cl_front_take_time(front, now);
         cl_stall_check(&timer, front, now);
         cl_output_serve(&front->output, now);
@@ -215,7 +217,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 
 /* ---- the end ---- */
 
-/* Sends the final report to the agents and nodes, and gives them a short time to close their connections. */
+/* Sends the final report to the agents and the nodes, and gives them a short time to close their connections. */
 static void send_result(cl_front *front, int code, const char *text)
 {
     int64_t deadline = ce_clock_now() + LAST_WAIT;
@@ -237,8 +239,8 @@ static void send_result(cl_front *front, int code, const char *text)
     }
 }
 
-/* Waits for a child that has nothing left to do. A child that does not end in time, for example because it is
- * suspended, is killed. */
+/* Waits until a child process ends. The child has no more work. If it does not end in time, for example because it is
+ * suspended, it is killed. */
 static void end_child(pid_t pid)
 {
     int64_t deadline = ce_clock_now() + LAST_WAIT;
@@ -268,7 +270,7 @@ static void close_front(cl_front *front)
     free(front->nodes);
 }
 
-/* Runs a job that has been set up, until its end. */
+/* Runs the loop of a job whose setup has succeeded, until the job ends. */
 static int run_to_end(cl_front *front, int signal_fd)
 {
     struct pollfd *polled = calloc((size_t)(front->node_total + MAX_RENDEZVOUS + MAX_OTHER), sizeof *polled);
@@ -290,7 +292,7 @@ static int run_to_end(cl_front *front, int signal_fd)
 
 int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
 {
-    static cl_front front; /* static because it is large; a process has only one */
+    static cl_front front; /* static, because the structure is large; a process runs only one job */
     front =
         (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);

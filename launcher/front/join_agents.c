@@ -1,5 +1,5 @@
-/* join_agents.c - the rendezvous of agents: starting or accepting them, and reducing the plan to the nodes that
- * came. */
+/* join_agents.c - the agents join: they are started or accepted, and the plan is reduced to the nodes that are present.
+ */
 #include "front/front.h"
 
 #include "node/agent.h"
@@ -30,7 +30,8 @@ static bool is_there(const cl_node *node)
 int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    front->digest = cl_hostplan_digest(plan); /* taken before the plan is reduced; must be the same on all nodes */
+    /* the digest of the plan before it is reduced, which must be the same on all nodes */
+    front->digest = cl_hostplan_digest(plan);
     front->node_total = plan->node_count;
     front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
     if (!front->nodes)
@@ -55,7 +56,8 @@ static int call_here(cl_front *front, cl_node *node)
     if (node->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
     if (node->pid == 0) {
-        /* Closes the other links in the child. Otherwise their remote ends would not see the front close them. */
+        /* Closes the links to other nodes in the child. Otherwise these nodes would not see the front process close
+         * them. */
         for (int i = 0; i < front->node_total; i++)
             if (&front->nodes[i] != node)
                 cl_link_close(&front->nodes[i].link);
@@ -86,22 +88,23 @@ static int call(cl_front *front, cl_node *node, int64_t now)
 {
     cl_link_close(&node->link);
     if (node->pid > 0 && !node->here)
-        kill(node->pid, SIGTERM); /* ends the process that carried the last connection to this node, if it still runs */
+        /* ends the process that carried the previous connection to this node, if that process still runs */
+        kill(node->pid, SIGTERM);
     node->pid = 0;
     node->left_count = 0;
     node->shown = 0;
     node->ran = false;
     node->state = CL_NODE_ABSENT;
     if (front->rendezvous && !node->here)
-        return 0; /* the node connects by itself */
+        return 0; /* this node connects by itself */
     int code = node->here ? call_here(front, node) : call_remote(front, node);
     node->state = CL_NODE_CALLED;
     node->link.heard = now;
     return code;
 }
 
-/* True for a node that has connected by itself and whose agent has not sent HELLO yet. Closing its link would end that
- * node. */
+/* Returns true for a node that has connected by itself and whose agent has not sent HELLO yet. If its link were closed,
+ * that node would end. */
 static bool is_coming(const cl_front *front, const cl_node *node)
 {
     return front->rendezvous && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
@@ -112,7 +115,8 @@ int cl_join_agents_call(cl_front *front, int64_t now)
     int code = 0;
     for (int i = 0; i < front->node_total && code == 0; i++) {
         if (front->nodes[i].state == CL_NODE_SWEPT)
-            front->nodes[i].state = CL_NODE_JOINED; /* this agent has finished the previous attempt */
+            /* this agent has finished the previous attempt and is still connected */
+            front->nodes[i].state = CL_NODE_JOINED;
         if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
             code = call(front, &front->nodes[i], now);
     }
@@ -123,7 +127,7 @@ int cl_join_agents_call(cl_front *front, int64_t now)
     return code;
 }
 
-/* ---- the rendezvous ---- */
+/* ---- the rendezvous port ---- */
 
 static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char text[64])
 {
@@ -136,7 +140,7 @@ static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t
     char printed[64] = "";
     if (!inet_ntop(address.ss_family, bytes, printed, sizeof printed))
         return;
-    /* an IPv4 address on a dual-stack socket */
+    /* on a socket for IPv6 and IPv4, an IPv4 address has this prefix */
     bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.');
     snprintf(text, 64, "%s", mapped ? printed + 7 : printed);
 }
@@ -151,14 +155,14 @@ static cl_node *find_place(cl_front *front, const cl_joined_node *joined)
     return NULL;
 }
 
-/* True while the ranks may listen on the port to which nodes connect: from the sending of the orders until all nodes
- * are swept. */
+/* Returns true while the ranks may listen on the port to which nodes connect: from the time when the orders are sent
+ * until all nodes have ended their processes. */
 static bool port_is_shared(const cl_front *front)
 {
     return cl_hostplan_ranks_port(front->plan) != 0 && front->phase >= CL_ORDERING && front->phase <= CL_STOPPING;
 }
 
-/* True if the job can still accept a node that connects by itself. */
+/* Returns true if the job can still accept a node that connects by itself. */
 static bool has_place(const cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
@@ -215,7 +219,7 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
         return;
     }
     node->link = link;
-    node->state = CL_NODE_CALLED; /* its agent has not sent HELLO yet */
+    node->state = CL_NODE_CALLED; /* the agent of the node has not sent HELLO yet */
     print_address(joined->fd, getpeername, node->own_address);
     print_address(joined->fd, getsockname, node->front_address);
 }
@@ -235,7 +239,7 @@ void cl_join_agents_admit(cl_front *front, int64_t now)
         cl_output_say(&front->output, "cspeed: %s", report);
 }
 
-/* ---- the nodes that take part ---- */
+/* ---- choosing the nodes that take part ---- */
 
 int cl_join_agents_there(const cl_front *front)
 {
@@ -245,7 +249,7 @@ int cl_join_agents_there(const cl_front *front)
     return count;
 }
 
-/* Moves the nodes that are present to the beginning of the list, and keeps their order. */
+/* Moves the nodes that are present to the beginning of the list; their order does not change. */
 static void sort_nodes(cl_front *front)
 {
     for (int to = 0, from = 0; from < front->node_total; from++) {
@@ -263,7 +267,7 @@ bool cl_join_agents_is_new(const cl_front *front, int node)
     return elastic && front->rendezvous && front->attempt > 0 && !front->nodes[node].ran;
 }
 
-/* The largest world that the elasticity section of the configuration allows. */
+/* Returns the largest world size that the elasticity section of the configuration allows. */
 int cl_join_agents_possible(const cl_front *front)
 {
     const cl_plan *plan = front->plan;
@@ -279,7 +283,8 @@ int cl_join_agents_possible(const cl_front *front)
     return count;
 }
 
-/* Returns a malloc'ed array with the places of the nodes that are present, in order; NULL if memory is short. */
+/* Returns a malloc'ed array with the places of the nodes that are present, in order. Returns NULL if memory is short.
+ */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0;
@@ -289,8 +294,8 @@ static int *list_places(const cl_front *front)
     return places;
 }
 
-/* Reduces the plan to the nodes that are present, using as many of them as the elasticity allows. Returns false if no
- * number of them is allowed. */
+/* Reduces the plan to the nodes that are present, and uses as many of them as the elasticity section allows. Returns
+ * false if the section allows no number of these nodes. */
 static bool cut_plan(cl_front *front)
 {
     cl_plan *plan = front->plan;
@@ -336,8 +341,8 @@ bool cl_join_agents_complete(cl_front *front, int64_t now)
     return cut_plan(front);
 }
 
-/* Writes what the job waits for: the missing nodes, or, if all are present, a number of nodes that the elasticity
- * allows. */
+/* Writes what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the elasticity
+ * section allows. */
 void cl_join_agents_list_missing(const cl_front *front, char text[512])
 {
     size_t used = 0;
@@ -349,7 +354,7 @@ void cl_join_agents_list_missing(const cl_front *front, char text[512])
         snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
 }
 
-/* Describes what an awaited node is doing, as far as the front knows. */
+/* Says what a node that the job waits for is doing, as far as the front process knows. */
 static const char *phase_of(const cl_front *front, const cl_node *node)
 {
     if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
@@ -362,7 +367,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     return node->here || front->rendezvous ? "starts its agent" : "is being called over SSH";
 }
 
-/* True if the job waits for the node to join, or to become ready after all nodes have joined. */
+/* Returns true if the job waits until this node joins, or until this node is ready after all nodes have joined. */
 static bool is_awaited(const cl_front *front, int index)
 {
     const cl_node *node = &front->nodes[index];
@@ -370,7 +375,7 @@ static bool is_awaited(const cl_front *front, int index)
                                       : index < front->plan->node_count && node->state < CL_NODE_READY;
 }
 
-/* Prints "node 1 (b), which has not called yet, and node 2 (c), which ...". */
+/* Lists the nodes that the job waits for: "node 1 (b), which has not called yet, and node 2 (c), which ...". */
 static void list_awaited(const cl_front *front, char text[1024])
 {
     size_t used = 0;

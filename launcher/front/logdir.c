@@ -1,4 +1,4 @@
-/* logdir.c - finding the log folder of a job. */
+/* logdir.c - finds the log folder of a job. */
 #include "front/logdir.h"
 
 #include "codes.h"
@@ -21,7 +21,7 @@ static bool is_run(const char *path)
     return stat(first, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* The folder is named DATE_TIME_JOB; a job id may itself contain '_'. */
+/* Returns true if the job id in the folder's name DATE_TIME_JOB begins with `id`. A job id may itself contain '_'. */
 static bool is_named(const char *folder, const char *id)
 {
     for (const char *at = folder; (at = strchr(at, '_'));)

@@ -1,12 +1,12 @@
-/* logdir.h - finding the log folder of a job, which contains attempt_N/RANK.out and attempt_N/RANK.err. */
+/* logdir.h - finds the log folder of a job, which contains attempt_N/RANK.out and attempt_N/RANK.err. */
 #ifndef CL_LOGDIR_H
 #define CL_LOGDIR_H
 
 #include "front/registry_read.h"
 
-/* Finds the log folder of the job `id`. The argument is one of: the id of a running job or its beginning (then *runs
- * becomes true and *job describes the job), the id of a job whose logs are in ./cspeed_runs, a path, or "latest".
- * Returns 0, or CL_CODE_NO_FILE with a sentence in cs_error(). */
+/* Finds a log folder. `id` is one of these: the id of a running job or its beginning (then *runs becomes true and *job
+ * describes the job), the id of a job whose logs are in ./cspeed_runs, a path, or "latest". Returns 0, or
+ * CL_CODE_NO_FILE with a sentence in cs_error(). */
 int cl_logdir_find(const char *id, cl_registry_job *job, bool *runs, char folder[PATH_MAX]);
 
 #endif

@@ -1,5 +1,4 @@
-/* node_orders.c - the orders that the front sends to the agents: ORDER (what to run) and START (the master's
- * address). */
+/* node_orders.c - the messages ORDER (what to run) and START (the master's address) to the agents. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -9,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists the propagated variables first, then those of the host's own hostfile line, which take precedence. */
+/* Lists the environment variables for a host: first those for all nodes, then those of the host's own line in the
+ * hostfile, which override those for all nodes. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;
@@ -27,7 +27,7 @@ static char **make_environment(const cl_plan *plan, const cl_host *host)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    /* A link through the rendezvous port is signed but not encrypted, so the key is not sent over it. */
+    /* The link of a node that connects by itself is signed but not encrypted, so the key is not sent over it. */
     for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
@@ -96,7 +96,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
     write_key(front, order->key);
 }
 
-/* Returns a malloc'ed array for cl_order.places. */
+/* Returns the malloc'ed array for cl_order.places: the places of the plan's nodes. */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
@@ -132,9 +132,9 @@ int cl_node_orders_send(cl_front *front)
     return code;
 }
 
-/* Chooses the master address: the requested one, if there is one; otherwise an address of the first node that is known
- * to work, because connections use it: the address to which all of them connected, or the address at which the first
- * node was reached. */
+/* Chooses the master address: the one that the user gave, or else an address of the first node that connections use and
+ * that therefore works: the address to which the other nodes connected, or the address at which the first node was
+ * reached. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];

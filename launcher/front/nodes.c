@@ -1,4 +1,4 @@
-/* nodes.c - the nodes of a job: handling the messages of their agents, and the loss of a node. */
+/* nodes.c - the nodes of a job: handles the messages of their agents, and the loss of a node. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -22,7 +22,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
             cl_link_send(&front->nodes[i].link, kind, rank, NULL, 0);
 }
 
-/* ---- losing a node ---- */
+/* ---- the loss of a node ---- */
 
 static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *spared)
 {
@@ -35,8 +35,8 @@ static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *s
         spared->list[spared->count++] = front->starter;
 }
 
-/* Returns true if the process has ended. If its link is broken, waits up to a second, because a process that ends
- * closes its sockets shortly before waitpid can report its end. */
+/* Returns true if the child process of the node has ended. If the node's link is broken, waits up to a second, because
+ * a process that ends closes its sockets shortly before waitpid can report its end. */
 static bool has_ended(const cl_node *node, int *status)
 {
     int64_t deadline = ce_clock_now() + (node->link.broken ? SECOND : 0);
@@ -48,15 +48,15 @@ static bool has_ended(const cl_node *node, int *status)
     return true;
 }
 
-/* Ends the agent of this machine, which is a child of this process. Also ends the processes that the agent left, which
- * are now children of this process. Returns the exit code for the failure. If the agent was killed from outside, `why`
- * says so. */
+/* Ends the agent of this machine, which is a child of this process, and the processes that this agent left behind,
+ * which are now children of this process too. Returns the exit code for the failure. If the agent was killed from
+ * outside, `why` receives a sentence about this. */
 static int clean_here(cl_front *front, cl_node *node, char why[512])
 {
     enum { SECONDS = 10 };
     cl_spared spared;
     int status = 0, code = CL_CODE_PEER;
-    if (!has_ended(node, &status)) { /* the agent is suspended */
+    if (!has_ended(node, &status)) { /* the agent has not ended although its link is broken: it is suspended */
         kill(node->pid, SIGKILL);
         waitpid(node->pid, NULL, 0);
     } else if (WIFSIGNALED(status)) {
@@ -70,20 +70,20 @@ static int clean_here(cl_front *front, cl_node *node, char why[512])
     return code;
 }
 
-/* True if the signal indicates a fault in the process itself. */
+/* Returns true if a process gets this signal because of a fault in its own program. */
 static bool is_fault(int number)
 {
     return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
-/* Ends the local process that carried the connection. If a signal has ended it, `why` says so, since the node itself
- * may be healthy. Returns the exit code for the failure. */
+/* Ends the process on this machine that carried the connection to a node. If a signal had ended this process, `why`
+ * says so, because the node itself may be healthy. Returns the exit code for the failure. */
 static int end_carrier(cl_node *node, int index, char why[512])
 {
     int status = 0;
     pid_t pid = node->pid;
     if (!has_ended(node, &status)) {
-        kill(pid, SIGTERM); /* node->pid stays set: the process is reaped after it has ended */
+        kill(pid, SIGTERM); /* node->pid keeps its value, so that the process is reaped after it has ended */
         return CL_CODE_PEER;
     }
     node->pid = 0;
@@ -102,8 +102,8 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
     char why[512];
     int code = CL_CODE_PEER;
     bool took_part = node->state != CL_NODE_SWEPT && index < front->plan->node_count;
-    /* This node has already reported its failure. Its link must be closed, or poll would report the link again and
-     * again. */
+    /* A node that has reported its failure needs no second report. Its link is closed, because poll would otherwise
+     * report the link again and again. */
     if (node->state == CL_NODE_LOST) {
         cl_link_close(&node->link);
         return;
@@ -139,8 +139,8 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
-/* A running job includes a new node only in its next attempt (reform.c). The node is told so, because it prints nothing
- * else until then. */
+/* Tells a new node that the running job includes it only in the next attempt (reform.c). Without this message, nothing
+ * would be printed on that node until then. */
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     bool useful = cl_join_agents_possible(front) > front->plan->node_count;
@@ -170,8 +170,8 @@ static void take_hello(cl_front *front, cl_node *node, const cl_message *message
     }
     if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
-    /* This node joined late: the other nodes have received STOP already. The end of the attempt waits for this node
-     * too. */
+    /* If this node joined late, the other nodes have received STOP already. The end of the attempt also waits for this
+     * node. */
     if (front->phase == CL_STOPPING)
         cl_link_send(&node->link, CL_LINK_STOP, 0, NULL, 0);
 }
@@ -203,13 +203,14 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     if (joining && elastic)
         return; /* the job runs without this node */
     if (front->phase == CL_ORDERING && cl_join_agents_is_new(front, index)) {
-        /* a node that came cannot run the program: the attempt begins again without it */
+        /* a new node cannot run the program: this attempt ends, and the next attempt begins without the node */
         cl_join_agents_dismiss(&node->link, code, why);
         node->state = CL_NODE_LOST;
         cl_front_fail(front, index, CL_CODE_PEER, why);
         return;
     }
-    if (joining && front->plan->node_count > 1) { /* other nodes may also have something to report */
+    /* the job does not end yet: other nodes may also have something to report */
+    if (joining && front->plan->node_count > 1) {
         if (!front->code) {
             front->first_node = index;
             front->code = code;
@@ -279,7 +280,7 @@ static void listen_to(cl_front *front, int index, int64_t now)
     }
 }
 
-/* Credits the agents for output that has been shown, so that they may send more. */
+/* Credits the agents for output that has been shown, so that they may send more output. */
 static void give_credit(cl_front *front)
 {
     if (!cl_output_has_room(&front->output))

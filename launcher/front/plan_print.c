@@ -1,4 +1,4 @@
-/* plan_print.c - printing the plan of a job as text and as JSON. Values of secret variables are never printed. */
+/* plan_print.c - prints the plan of a job as text and as JSON. The values of secret variables are never printed. */
 #include "plan/hostplan.h"
 
 #include "plan/bind.h"
@@ -17,7 +17,7 @@ enum { COLUMNS = 80 };
 
 /* ---- as text ---- */
 
-/* Prints numbers as ranges: "0-3,6". */
+/* Prints numbers as a list of ranges: "0-3,6". */
 static void print_numbers(FILE *out, const int *numbers, int count)
 {
     for (int from = 0, to; from < count; from = to + 1) {
@@ -29,7 +29,7 @@ static void print_numbers(FILE *out, const int *numbers, int count)
     }
 }
 
-/* Prints a word with shell quoting; words without special characters are printed without quotes. */
+/* Prints a word as a shell needs it: in quotes, unless the word has no special characters. */
 static void print_word(const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
@@ -103,7 +103,7 @@ static void print_nodes(const cl_plan *plan)
     }
 }
 
-/* Fills those fields of the order of a node that are known before the start. */
+/* Fills those fields of a node's order (order.h) that are known before the job starts. */
 static void make_order(const cl_plan *plan, int index, cl_order *order)
 {
     const cl_plan_node *node = &plan->nodes[index];
@@ -148,7 +148,7 @@ static void print_ranks(const cl_order *order, const cl_binding *binding)
     }
 }
 
-/* Prints the core binding of this machine. The other nodes determine their binding when they receive their order. */
+/* Prints the core binding of this machine. Other nodes determine their core binding after they receive their order. */
 static void print_binding(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++) {

@@ -1,4 +1,4 @@
-/* rank_position.c - the position of a rank, from its progress records. */
+/* rank_position.c - the position of a rank (step and collective), from its progress records. */
 #include "front/rank_position.h"
 
 #include "codes.h"
@@ -11,8 +11,8 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* A progress record from the time when a rank is being ended has no meaning. In that case the last record from before
- * that time is used, if there is one. */
+/* Records that a rank sends while it is being ended have no meaning. For such a rank, the last earlier record is
+ * returned, if there is one. */
 const cl_link_beat *cl_rank_position_beat(const cl_worker *worker)
 {
     bool before = worker->state != CL_WORKER_ENDED || (worker->end.stopped && worker->beat_at);
@@ -49,8 +49,8 @@ int64_t cl_rank_position_age(const cl_worker *worker, int64_t now)
                : -1;
 }
 
-/* Writes the position of a rank as text; ranks with the same text share one row. If `now` is not 0, the text of a rank
- * that has ended contains its exit code. */
+/* Writes the position of a rank as text. Ranks with the same text share one row of the table. If `now` is not 0, the
+ * text of a rank that has ended contains its exit code. */
 static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POSITION_BYTES])
 {
     cl_rank_position_print(worker, text);

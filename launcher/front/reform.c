@@ -1,11 +1,12 @@
-/* reform.c - the re-forming of a running elastic job with nodes that came while its ranks ran.
+/* reform.c - forms a running elastic job again, with new nodes that came while its ranks ran.
  *
- * A node that comes waits until it may take part: --last_call after it came, or at once if all MAX nodes are there, and
- * not before the ranks have run for --last_call, so that a node that comes and goes cannot end attempts more often.
- * Then the front asks rank 0 for a checkpoint, if its program saves on request (cs_save_asked). When that is complete,
- * or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are there.
- * --max_restarts does not count it. */
+ * A new node waits until it may take part: for the time --last_call, or not at all if MAX nodes are present. The ranks
+ * must also have run for that time, so that a node that comes and goes cannot end attempts more often. Then the front
+ * process asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked). When the checkpoint is
+ * complete, or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present.
+ * This attempt does not count for --max_restarts. */
 #include "front/front.h"
+#include "base/plural.h"
 
 #define SECOND INT64_C(1000000000)
 #define ASK_EVERY (SECOND / 10)
@@ -15,7 +16,7 @@ static int64_t seconds(double count)
     return (int64_t)(count * (double)SECOND);
 }
 
-/* Returns the earliest time at which the ranks may be ended for the nodes that wait now. */
+/* Returns the earliest time at which the ranks may be ended so that the waiting nodes can take part. */
 static int64_t due(const cl_front *front)
 {
     int64_t last_call = seconds(front->options->last_call), earliest = front->ranks_began + last_call;
@@ -30,25 +31,25 @@ static void stop(cl_front *front, int64_t now)
     cl_front_stop(front, now);
 }
 
-/* The newest progress record of rank 0 says whether its program saves on request, and may be from before the program
- * could say so. This function asks for another record, and returns true once it has come. */
+/* The last progress record of rank 0 says whether the program saves on request, but it may be from before the program
+ * could say so. This function requests a new record, and returns true once the record has arrived. */
 static bool knows_whether_it_saves(cl_front *front, int64_t now)
 {
     if (!front->beats_asked_at) {
         cl_nodes_tell(front, CL_LINK_PING, 0);
         front->beats_asked_at = now;
-        front->deadline = INT64_MAX; /* the answer ends the wait */
+        front->deadline = INT64_MAX; /* the arrival of the record ends the wait */
     }
     return front->workers[0].heard_at > front->beats_asked_at;
 }
 
-/* Asks for a checkpoint, or ends the ranks of a program that does not save on request. */
+/* Asks rank 0 for a checkpoint. If the program does not save on request, ends the ranks at once. */
 static void begin(cl_front *front, int64_t now)
 {
     bool saves = front->workers[0].beat.saves;
-    cl_output_say(&front->output, "cspeed: job %s starts again with %d nodes instead of %d: its ranks %s",
-                  front->plan->id, cl_join_agents_possible(front), front->plan->node_count,
-                  saves ? "save a checkpoint and are ended then" : "are ended");
+    cl_output_say(&front->output, "cspeed: job %s starts again with %d node%s instead of %d: its ranks %s",
+                  front->plan->id, cl_join_agents_possible(front), ce_plural(cl_join_agents_possible(front)),
+                  front->plan->node_count, saves ? "save a checkpoint and are ended then" : "are ended");
     if (!saves) {
         stop(front, now);
         return;
@@ -68,12 +69,13 @@ static void await_checkpoint(cl_front *front, int64_t now)
     if (late || cl_workers_kept(front) > front->kept_before_asking) {
         stop(front, now);
     } else if (now >= front->deadline) {
-        cl_nodes_tell(front, CL_LINK_PING, 0); /* is answered with the newest checkpoint of each rank */
+        /* each agent answers with progress records, which name the newest checkpoint */
+        cl_nodes_tell(front, CL_LINK_PING, 0);
         front->deadline = now + ASK_EVERY;
     }
 }
 
-/* The nodes that waited have gone, or the job is about to end. */
+/* Cancels the plan to form the job again, because the new nodes have gone or the job is about to end. */
 static void call_off(cl_front *front)
 {
     if (front->save_asked_at)
@@ -82,7 +84,7 @@ static void call_off(cl_front *front)
     front->deadline = INT64_MAX;
 }
 
-/* A job whose first ranks have ended with code 0 is about to end. */
+/* Returns true if a rank has ended. The ranks are running, so its exit code is 0, and the job is about to end. */
 static bool is_ending(const cl_front *front)
 {
     for (int rank = 0; rank < front->worker_count; rank++)

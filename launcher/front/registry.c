@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds for which the socket is not polled after no descriptor was free for a client. */
+/* If no file descriptor was free for a client, the socket is not polled for this many nanoseconds. */
 #define REST INT64_C(500000000)
 
 enum { CALLERS = 16, TRIES = 3 };
@@ -29,7 +29,7 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
+/* Opens the listening socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];
@@ -38,7 +38,7 @@ static int listen_in(const char *folder)
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
     socket_path(folder, path);
-    unlink(path); /* left by an earlier process with the same process id */
+    unlink(path); /* an earlier process with the same process id may have left the socket */
     bool open =
         at >= 0 && fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, CALLERS) == 0;
     if (at >= 0)
@@ -100,7 +100,7 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
     return out && fclose(out) == 0;
 }
 
-/* The entry is created by link(2): it appears complete, and only if no entry of that name exists. */
+/* Adds the entry by link(2): the entry appears complete, and only if no entry of that name exists. */
 static int enter(const cl_plan *plan, const char *folder, const char *draft)
 {
     char path[PATH_MAX];
@@ -168,7 +168,7 @@ void cl_registry_answer(cl_registry *registry, const char *state)
         registry->rests_until = ce_clock_now() + REST;
         return;
     }
-    /* the whole text fits into the buffer, so send does not wait for the client */
+    /* the whole text fits into the socket's buffer, so send does not wait for the client */
     setsockopt(caller, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     send(caller, state, strlen(state), MSG_DONTWAIT | MSG_NOSIGNAL);
     close(caller);

@@ -1,4 +1,4 @@
-/* registry_read.c - reading the registry of running jobs. */
+/* registry_read.c - reads the registry of running jobs. */
 #include "front/registry_read.h"
 
 #include "codes.h"
@@ -82,7 +82,8 @@ static bool ends_with(const char *name, const char *end)
     return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* True if the entry belongs to a process that no longer exists. The entry of a running job is copied to *job. */
+/* Returns true if the entry belongs to a process that no longer exists. If the job still runs, its entry is copied to
+ * *job. */
 static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
@@ -166,7 +167,7 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
-/* The path of a socket is limited to 107 bytes, so the folder is named by its descriptor. */
+/* Connects to a job's socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
 static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];

@@ -1,4 +1,4 @@
-/* relay.c - the relay: the launcher process on each node of a --no_ssh job except the first. */
+/* relay.c - the relay: the launcher process on each node of a --no_ssh job except the first node. */
 #include "front/relay.h"
 
 #include "node/agent.h"
@@ -29,8 +29,8 @@ typedef struct {
     cl_link front, agent;
     pid_t agent_pid;
     cl_output output;
-    uint64_t shown;  /* bytes of output not yet credited to the agent */
-    cl_message last; /* the content of the front's FINISH message */
+    uint64_t shown;  /* bytes of output that were shown and not yet credited to the agent */
+    cl_message last; /* the content of the FINISH message from the front process */
     bool finished;
     int code;
 } relay;
@@ -57,7 +57,8 @@ static int start_agent(relay *here, const cl_guard *guard)
     return 0;
 }
 
-/* Takes the nodes and ranks of this attempt from the order, for the prefixes and streams of the console. */
+/* Takes the nodes and the ranks of this attempt from the order. The console needs them for the prefixes of the lines.
+ */
 static int take_world(relay *here, const cl_order *order)
 {
     int code = cl_hostplan_cut(here->plan, order->places, order->node_count);
@@ -67,8 +68,8 @@ static int take_world(relay *here, const cl_order *order)
     return code ? code : cl_output_rank(&here->output);
 }
 
-/* Passes the order to the agent, except for the program to run: that comes from this node's own command line, never
- * from the network. */
+/* Sends the order to this node's agent. The program to run does not come from the network, but from this node's own
+ * command line. */
 static void hand_to_agent(relay *here, cl_order *order)
 {
     size_t length;
@@ -162,7 +163,7 @@ static void sleep_on(relay *here, int signal_fd)
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
 
-/* Returns true if the agent has ended within `seconds`. */
+/* Waits at most `seconds` for the end of the agent. Returns true if the agent has ended. */
 static bool await_agent(relay *here, double seconds, int *status)
 {
     double until = ce_clock_seconds() + seconds;
@@ -174,8 +175,8 @@ static bool await_agent(relay *here, double seconds, int *status)
     return true;
 }
 
-/* Ends the agent, which ends its ranks when its link is closed. If the agent does not end in time or was killed, this
- * process ends the ranks. */
+/* Ends the agent. The agent ends its ranks when the link to it is closed. If the agent does not end in time or was
+ * killed, this process ends the ranks. */
 static void end_agent(relay *here)
 {
     enum { SECONDS = 10, MARGIN = 10 };

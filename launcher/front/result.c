@@ -1,4 +1,4 @@
-/* result.c - the state and the result of a job as JSON. */
+/* result.c - writes the state and the result of a job as JSON. */
 #include "front/failure.h"
 
 #include "codes.h"
@@ -37,8 +37,8 @@ static void print_moment(int64_t moment, char text[MOMENT_BYTES])
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
 }
 
-/* Returns the highest step that a rank of this attempt has reported; before the ranks exist, that of earlier attempts;
- * -1 if there is none. */
+/* Returns the highest step that a rank of this attempt has reported, or, before the ranks exist, that of earlier
+ * attempts. Returns -1 if no step is known. */
 static int64_t last_step(const cl_front *front)
 {
     int64_t step = front->worker_count || !front->steps_before ? -1 : front->steps_before;
@@ -117,7 +117,7 @@ static char *result_text(const cl_front *front)
     return text;
 }
 
-/* Writes the text and closes the file. Returns 0 or an errno value. */
+/* Writes the text to the file and closes the file. Returns 0 or an errno value. */
 static int write_text(int fd, const char *text)
 {
     ssize_t taken;
@@ -143,7 +143,7 @@ void cl_result_write(cl_front *front)
         if (failed)
             cl_output_say(&front->output, "cspeed: %s could not be written: %s", path, strerror(failed));
     }
-    /* exists in a Kubernetes pod only */
+    /* /dev/termination-log exists in a Kubernetes pod only */
     write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text);
     free(text);
 }

@@ -1,4 +1,4 @@
-/* retry.c - the decision between another attempt and the end of the job. */
+/* retry.c - decides whether another attempt follows or the job ends. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -23,7 +23,7 @@ static bool is_named(const char *codes, int code)
 
 static bool has_progressed(const cl_front *front)
 {
-    for (int rank = 0; rank < front->worker_count; rank++) /* there are no ranks while agents are joining */
+    for (int rank = 0; rank < front->worker_count; rank++) /* while agents are joining, worker_count is 0 */
         if (front->workers[rank].beat.step > front->steps_before)
             return true;
     return false;
@@ -44,7 +44,7 @@ static void remember(cl_front *front)
     front->kept_before = cl_workers_kept(front);
 }
 
-/* Returns true if all ranks had exited with code 0 before they could be asked to end. */
+/* Returns true if all ranks exited with code 0 before the front process asked them to end. */
 static bool is_finished(const cl_front *front)
 {
     for (int rank = 0; rank < front->worker_count; rank++) {
@@ -55,8 +55,8 @@ static bool is_finished(const cl_front *front)
     return true;
 }
 
-/* Returns true if the next attempt uses up no restart: the ranks were ended for nodes that came, or one of these was
- * lost before the ranks of this attempt were started. */
+/* Returns true if the next attempt does not count as a restart: the ranks were ended in favour of new nodes, or a new
+ * node was lost before the ranks of this attempt were started. */
 static bool is_free(const cl_front *front)
 {
     bool lost = front->first_node >= 0 && front->code == CL_CODE_PEER && !front->ranks_began;
@@ -76,7 +76,7 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
     if (code == 0 || front->restarts >= max)
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
-        return false; /* the next attempt would end in the same way, or --restart_on excludes this code */
+        return false; /* no other attempt: it would end in the same way, or --restart_on excludes this exit code */
     bool early = front->first_node < 0 && now - front->attempt_began < EARLY && !has_progressed(front);
     front->short_failures = early ? front->short_failures + 1 : 0;
     remember(front);

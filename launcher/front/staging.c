@@ -1,4 +1,4 @@
-/* staging.c - copying the small files of --stage to the nodes, before their orders are sent. */
+/* staging.c - copies the small files of --stage to the nodes before the orders are sent. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -12,7 +12,7 @@
 
 enum { MAX_BYTES = 16 << 20 };
 
-/* Reads a file into a malloc'ed message: FOLDER, NUL, PATH, NUL, and the bytes of the file. */
+/* Reads a file into a malloc'ed message that consists of FOLDER, NUL, PATH, NUL, and the bytes of the file. */
 static int read_file(const char *folder, const char *path, int fd, char **bytes, size_t *length, uint32_t *mode)
 {
     struct stat facts;

@@ -1,4 +1,4 @@
-/* stall.c - stall detection for --stall_timeout, and the report of which rank holds up the others. */
+/* stall.c - detects stalls (--stall_timeout), and reports which rank the others wait for. */
 #include "front/stall.h"
 
 #include "front/rank_position.h"
@@ -44,8 +44,9 @@ static int count_same(const cl_front *front, int rank)
     return count;
 }
 
-/* Returns true if rank `a` is more likely than rank `b` to hold up the others. A rank that waits in no collective is
- * the most likely; then one that shares its position with fewer ranks; then one that is at an earlier step. */
+/* Returns true if rank `a` is more likely than rank `b` to be the rank that holds up the others. A rank that waits in
+ * no collective is the most likely, then a rank that shares its position with fewer ranks, then a rank at an earlier
+ * step. */
 static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
@@ -69,7 +70,7 @@ int cl_stall_suspect(const cl_front *front)
     return differ ? suspect : -1;
 }
 
-/* Prints the reason, for example "it is at step 12 and in no collective, while 7 others wait". */
+/* Prints why this rank is suspected, for example "it is at step 12 and in no collective, while 7 others wait". */
 static void print_reason(const cl_front *front, int suspect, FILE *out)
 {
     const cl_worker *worker = &front->workers[suspect];

@@ -1,4 +1,4 @@
-/* workers.c - the ranks of a job: handling the messages about them, and finding the rank that caused a failure. */
+/* workers.c - the ranks of a job: handles the messages about ranks, and finds the rank that caused a failure. */
 #include "front/front.h"
 
 #include "codes.h"
@@ -10,8 +10,8 @@
 
 #define SECOND INT64_C(1000000000)
 #define SETTLE (SECOND / 5)
-/* Nanoseconds to wait after an explained failure: every rank detects the same error and exits, and the lowest of these
- * ranks reports it. */
+/* Nanoseconds to wait after a rank has failed and explained its failure. Every rank detects such an error and exits,
+ * and the lowest of these ranks is named. */
 #define EXPLAIN (2 * SECOND)
 
 int cl_workers_make(cl_front *front)
@@ -51,7 +51,7 @@ bool cl_workers_failed(const cl_front *front, int rank)
         return false;
     if (!worker->end.stopped || cl_codes_of_status(status) == CL_CODE_PEER)
         return true;
-    /* A signal that cspeed did not send may have arrived before the signal that cspeed sent. */
+    /* A signal from outside cspeed may have reached the rank before the signal that cspeed sent. */
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return number && number != SIGKILL && number != front->options->stop_signal;
 }
@@ -67,16 +67,16 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
     return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
 }
 
-/* Returns true if the reason for the end of the rank is known: a signal, or text on its stderr. */
+/* Returns true if it is known why the rank ended: because of a signal, or there is text on its stderr. */
 static bool has_reason(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];
     return WIFSIGNALED(worker->end.status) || (worker->tail && *worker->tail);
 }
 
-/* Returns the rank that failed first among the ranks that match, or -1 if none matches. If `lost` is true, a rank
- * matches only if it lost a peer; otherwise, only if it lost none. If `with_reason` is true, the reason for its end
- * must be known. The rank must have ended by the time `until`. */
+/* Returns the rank that failed first, or -1 if no rank fits the arguments. If `lost` is true, only ranks that lost a
+ * peer are considered; otherwise, only ranks that lost no peer. If `with_reason` is true, it must be known why the rank
+ * ended. The rank must have ended by the time `until`. */
 static int find_first(const cl_front *front, bool lost, bool with_reason, int64_t until)
 {
     int first = -1;
@@ -89,10 +89,10 @@ static int find_first(const cl_front *front, bool lost, bool with_reason, int64_
     return first;
 }
 
-/* Returns the rank that caused the failure, or -1 if none has failed. It is the one that failed first, with two
- * exceptions: a rank that lost a peer is chosen only if no other kind of failure exists, and if the reason of the first
- * rank is not known, a rank with a known reason that ended at about the same time is chosen. The result does not depend
- * on the order in which the ends were reported. */
+/* Returns the rank that caused the failure, or -1 if no rank has failed. It is the rank that failed first, with two
+ * exceptions. A rank that lost a peer is returned only if no other kind of failure exists. If it is not known why the
+ * first rank ended, a rank is returned that ended at about the same time and for a known reason. The result does not
+ * depend on the order in which the ends of the ranks were reported. */
 static int find_cause(const cl_front *front)
 {
     int first = find_first(front, false, false, INT64_MAX);
@@ -105,7 +105,7 @@ static int find_cause(const cl_front *front)
     for (int rank = 0; rank < first && cl_workers_explained(front, first); rank++)
         if (cl_workers_failed(front, rank) && has_reason(front, rank) >= has_reason(front, first) &&
             cl_codes_of_status(front->workers[rank].end.status) == cl_codes_of_status(front->workers[first].end.status))
-            return rank; /* all ranks know the reason; the lowest rank that reported it is named */
+            return rank; /* all ranks had the same error; the lowest rank that reported it is named */
     return first;
 }
 
@@ -135,7 +135,7 @@ static void end_worker(cl_front *front, int rank, const cl_message *message, int
     memcpy(&worker->end, message->bytes, sizeof worker->end);
     worker->state = CL_WORKER_ENDED;
     worker->ended = now - worker->end.age;
-    /* a record from the time when the rank is being ended has no meaning */
+    /* a record that the rank sent while it was being ended has no meaning */
     if (!worker->end.stopped || !worker->beat_at) {
         worker->beat = worker->end.beat;
         worker->beat_at = now;
@@ -191,7 +191,7 @@ void cl_workers_take(cl_front *front, int rank, const cl_message *message, int64
     }
 }
 
-/* Progress records from the time when ranks are being ended have no meaning and are ignored. */
+/* Handles progress records. Records that ranks send while they are being ended have no meaning and are ignored. */
 void cl_workers_take_beats(cl_front *front, const cl_message *message, int64_t now)
 {
     if (front->failed && now > front->failed + SETTLE)

@@ -1,4 +1,4 @@
-/* facts.c - lists of names and values, and reading the small files of /proc and /sys from which they come. */
+/* facts.c - lists of names and values, and functions that read them from small files of /proc and /sys. */
 #include "machine/facts.h"
 
 #include <stdarg.h>

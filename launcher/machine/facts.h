@@ -15,17 +15,17 @@ typedef struct {
     int count;
 } cl_facts;
 
-/* Adds a value. If the name exists already, the value is appended to the existing one. */
+/* Adds a fact. If a fact of this name exists already, the value is appended to its value. */
 void cl_facts_add(cl_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cl_facts_free(cl_facts *facts);
 
-/* Reads the first line of a file. Returns false if there is none. */
+/* Reads the first line of a file. Returns false if there is no such line. */
 bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE]);
 
 /* Finds the first line "KEY : value" or "KEY: value" of a file and copies its value. Returns false if there is none. */
 bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE]);
 
-/* Each function adds the facts that it finds, and reports a missing item as absent. */
+/* Each of these functions adds the facts that it finds; a missing item is added as absent. */
 void cl_installed_list(cl_facts *facts);   /* installed.c: version, compiler, libraries, programs */
 void cl_hardware_machine(cl_facts *facts); /* hardware.c */
 void cl_hardware_cpu(cl_facts *facts);

@@ -43,7 +43,7 @@ void cl_hardware_machine(cl_facts *facts)
         cl_facts_add(facts, "load", "%s", value);
 }
 
-/* Selects the words of `wanted` that occur in a list of words. */
+/* Copies those words of `wanted` that occur in `list`, a text of words separated by spaces. */
 static void choose_words(const char *list, const char *const *wanted, char chosen[CL_FACTS_VALUE])
 {
     chosen[0] = '\0';
@@ -80,8 +80,8 @@ static void add_flags(cl_facts *facts)
     cl_facts_add(facts, "AMX", "%s", strstr(chosen, "amx_tile") ? "yes" : "no");
 }
 
-/* Adds the sets of CPU instructions for which kernels can be used, and the set that is used. Their names are those of
- * CSPEED_CPU_ISA. */
+/* Adds the sets of CPU instructions for which this CPU can run kernels, and the set that is used, under the names that
+ * CSPEED_CPU_ISA accepts. */
 static void add_isa(cl_facts *facts)
 {
     char list[CS_ISA_LIST];
@@ -96,7 +96,8 @@ static void add_isa(cl_facts *facts)
                      wanted && *wanted ? "which CSPEED_CPU_ISA names" : "the highest set; CSPEED_CPU_ISA lowers it");
 }
 
-/* Returns the three matrix products of a linear layer, with sizes that are large enough to be typical. */
+/* Returns the three matrix products of a linear layer (forward and backward), with sizes that are typical of training.
+ */
 static ce_product_list linear_layer(cs_dtype dtype)
 {
     enum { INPUTS = 768, OUTPUTS = 3072, TOKENS = 1024 };
@@ -107,7 +108,8 @@ static ce_product_list linear_layer(cs_dtype dtype)
     return list;
 }
 
-/* Returns a clause that says what the matrix library lacks for this data type; "" if its native products are fast. */
+/* Returns a clause about what the matrix library lacks for this data type. Returns "" if the library's own products of
+ * this type are fast. */
 static const char *weakness(unsigned fast, unsigned any, const double *speed)
 {
     const unsigned native = 1u << CS_METHOD_NATIVE;
@@ -119,7 +121,7 @@ static const char *weakness(unsigned fast, unsigned any, const double *speed)
                            : "; the library has no native products for this CPU";
 }
 
-/* Adds the speed of each method, as cspeed.products "auto" measures it: the mean over the three products. */
+/* Adds the speed of each method, measured as for cspeed.products "auto": the mean over the three matrix products. */
 static void add_speeds(cl_facts *facts, cs_device *device, const char *name, cs_dtype dtype)
 {
     ce_product_list list = linear_layer(dtype);
@@ -170,7 +172,7 @@ void cl_hardware_cpu(cl_facts *facts)
     add_products(facts);
 }
 
-/* Adds what the CUDA device module reports, or the reason why it cannot be loaded. */
+/* Adds what the CUDA device module reports, or the reason why this module cannot be loaded. */
 static void add_module(cl_facts *facts)
 {
     const ce_module *module;

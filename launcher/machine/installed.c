@@ -1,7 +1,7 @@
-/* installed.c - the software of this build: version, compiler, libraries, and its programs.
+/* installed.c - the software of this build: version, compiler, libraries, and cspeed's own programs.
  *
- * The version of each library is read through a function that is looked up by name, so that this file needs no header
- * of these libraries. Each of those headers is included in only one place of the project. */
+ * The version of each library is read by a function that is looked up by its name at run time, so this file needs no
+ * header of these libraries. Each of these headers may be included in only one place of the project. */
 #include "machine/facts.h"
 #include "programs.h"
 
@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Finds a function of `library`, or, if that is NULL, of the loaded libraries. POSIX allows dlsym to return a
- * function. */
+/* Finds a function of `library`, or of the loaded libraries if `library` is NULL. POSIX allows the pointer that dlsym
+ * returns to be copied to a function pointer. */
 typedef void (*any_function)(void);
 
 static any_function find(const char *library, const char *name)
@@ -45,7 +45,7 @@ static void add_hwloc(cl_facts *facts)
         cl_facts_add(facts, "hwloc", "not loaded");
 }
 
-/* The launcher does not use oneDNN; its programs do. */
+/* Adds the version of oneDNN, which the launcher does not use but its programs do. */
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };

@@ -1,4 +1,4 @@
-/* limits.c - the resource limits of this process: memory, /dev/shm, control group, rlimits. */
+/* limits.c - the resource limits of this process: memory, /dev/shm, control group, rlimits (setrlimit). */
 #include "machine/facts.h"
 
 #include "descriptors.h"
@@ -39,7 +39,7 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
     if (getrlimit(resource, &limit) < 0)
         return;
     if (resource == RLIMIT_NOFILE)
-        limit = cl_descriptors_before(); /* the limit that ranks receive */
+        limit = cl_descriptors_before(); /* the limit that ranks get; the launcher has raised its own limit */
     const rlim_t values[2] = { limit.rlim_cur, limit.rlim_max };
     for (int i = 0; i < 2; i++)
         if (values[i] == RLIM_INFINITY)
@@ -49,7 +49,8 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
     cl_facts_add(facts, label, "%s (at most %s)", words[0], words[1]);
 }
 
-/* Control groups of version 2 use "max" for no limit; version 1 uses a number larger than any memory. */
+/* Adds the memory limit. Without a limit, control groups version 2 say "max" and version 1 a number above any memory.
+ */
 static void add_limit_of_group(cl_facts *facts, const char *value)
 {
     double bytes = strcmp(value, "max") == 0 ? INFINITY : strtod(value, NULL);

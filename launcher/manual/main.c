@@ -2,8 +2,8 @@
  *
  *     manual FOLDER HELPS
  *
- * HELPS is a folder that contains, for each program, a file of the same name with the text that the program prints for
- * --help. That text becomes a part of the manual page of the program. */
+ * FOLDER receives the pages. HELPS is a folder with one file for each program, which contains the text that the program
+ * prints for --help. That text becomes a part of the manual page of the program. */
 #include "command.h"
 
 #include "cspeed/cspeed.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes one line of text, and escapes the characters that have a meaning for roff. */
+/* Writes one line of text. Characters that have a meaning for roff are escaped. */
 static void put_line(FILE *page, const char *line, size_t length)
 {
     if (length > 0 && strchr(".'", *line))
@@ -38,8 +38,7 @@ static size_t length_of(const char *line)
     return strcspn(line, "\n");
 }
 
-/* Writes the lines as they are, except that the second and later lines lose up to `indent` leading blanks, which
- * aligned them. */
+/* Writes the lines unchanged, except that up to `indent` leading blanks are removed from the second and later lines. */
 static void put_lines(FILE *page, const char *text, size_t indent)
 {
     fputs(".nf\n", page);
@@ -51,7 +50,8 @@ static void put_lines(FILE *page, const char *text, size_t indent)
     fputs(".fi\n", page);
 }
 
-/* Writes paragraphs, which man fills to the width of the screen; an empty line or an indented one ends a paragraph. */
+/* Writes text as paragraphs, which man fills to the width of the screen. An empty line or an indented line ends a
+ * paragraph. */
 static void put_text(FILE *page, const char *text)
 {
     bool aligned = false;
@@ -69,7 +69,8 @@ static void put_text(FILE *page, const char *text)
         fputs(".fi\n", page);
 }
 
-/* Writes what a program prints about its options: the options stand behind two blanks, their texts behind more. */
+/* Writes the text of a program about its options: lines that begin with an option have two leading blanks, lines of its
+ * description have more. */
 static void put_options(FILE *page, const char *text)
 {
     for (const char *line = text; *line; line = next_line(line)) {
@@ -82,8 +83,8 @@ static void put_options(FILE *page, const char *text)
     }
 }
 
-/* Returns the text that a program printed for --help, without the first line (the usage); malloc'ed. NULL: there is no
- * such file. */
+/* Returns the malloc'ed text that a program printed for --help, without the first line (the usage). NULL: there is no
+ * file with this text. */
 static char *read_options(const char *folder, const char *name)
 {
     char path[PATH_MAX], *text = NULL;

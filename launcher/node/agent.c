@@ -1,5 +1,5 @@
-/* agent.c - The agent of a node: one event loop over the front's messages, the ranks' output and exits, signals and
- * timers. */
+/* agent.c - the agent of a node: one event loop for the messages of the front process, the ranks, signals and timers.
+ */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -23,15 +23,16 @@
 #define SECOND INT64_C(1000000000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
-/* Nanoseconds for which the pipes of a rank are read after its end: its children may keep them open. */
+/* Nanoseconds for which the pipes of a rank are read after its end, because its child processes may keep them open. */
 #define OUTPUT_WAIT (SECOND / 10)
 #define ORPHAN_GRACE SECOND
-/* Nanoseconds after which a process that still runs is stuck in the kernel, so that waiting longer is useless. */
+/* If a process still runs after this many nanoseconds, it is stuck in the kernel, and a longer wait would be useless.
+ */
 #define ORPHAN_LIMIT (5 * SECOND)
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
 
-/* Sends a signal to the process group of each rank. The pid of a rank is valid until the rank is reaped. */
+/* Sends a signal to the process group of each rank. The process id of a rank is valid until the rank is reaped. */
 static void signal_ranks(const cl_agent *agent, int number)
 {
     for (int i = 0; i < agent->order.rank_count; i++)
@@ -62,7 +63,7 @@ static void kill_all(cl_agent *agent, int64_t now)
         enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
-/* Sends the stop signal, then SIGCONT: a frozen rank (SIGSTOP) must run to handle it. */
+/* Sends the stop signal, then SIGCONT, because a suspended rank (SIGSTOP) must run to handle the stop signal. */
 static void stop_all(cl_agent *agent, int64_t now)
 {
     if (agent->phase != CL_AGENT_RUNNING)
@@ -83,19 +84,20 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
     size_t used = 0;
     for (int i = 0; i < count && i < LEFT; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%d", i ? " " : "", left[i]);
-    /* This comes before SWEPT, because the front may listen on the ranks' port as soon as it receives that message. */
+    /* The attempt's port is released before SWEPT is sent, because the front process may listen on this port as soon as
+     * it receives SWEPT. */
     cl_prepare_undo(agent);
     cl_link_say(&agent->link, CL_LINK_SWEPT, (uint32_t)count, "%s", text);
     enter(agent, CL_AGENT_IDLE, INT64_MAX);
 }
 
-/* ---- messages of the front ---- */
+/* ---- messages of the front process ---- */
 
 static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* its ranks are running */
-    cl_prepare_undo(agent); /* the last order was never started: the plan has changed */
+        return;             /* the order is ignored, because the ranks of the last order are running */
+    cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
         cl_agent_send_failed(agent, code);
@@ -123,7 +125,7 @@ static void start(cl_agent *agent, const cl_message *message)
     int code = cl_local_start(&job, agent->processes);
     if (code) {
         cl_agent_send_failed(agent, code);
-        agent->order.rank_count = 0; /* no ranks are left */
+        agent->order.rank_count = 0; /* no rank has been started */
     }
     agent->alive = agent->order.rank_count;
     for (int i = 0; i < agent->alive; i++)
@@ -173,10 +175,10 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
         agent->finished = true;
         break;
     default:
-        break; /* all versions are equal, so there are no other kinds of message */
+        break; /* all nodes run the same version of cspeed, so no other kinds of message arrive */
     }
     if ((message->kind == CL_LINK_STOP || message->kind == CL_LINK_KILL) && agent->phase <= CL_AGENT_READY)
-        say_swept(agent, NULL, 0); /* nothing had been started */
+        say_swept(agent, NULL, 0); /* no rank had been started */
 }
 
 /* ---- the ranks ---- */
@@ -196,7 +198,7 @@ static void close_output(cl_process *process, int which)
     process->outputs[which] = -1;
 }
 
-/* Reads an output of a rank and forwards it. Returns true if anything was read. */
+/* Reads one of the outputs of a rank and forwards the bytes. Returns true if any bytes were read. */
 static bool pump(cl_agent *agent, int local, int which)
 {
     char bytes[READ_BYTES];
@@ -223,7 +225,7 @@ static void pump_all(cl_agent *agent)
         pump(agent, i / 2, i % 2);
 }
 
-/* Reaps ended processes. Returns true if descendants are left. */
+/* Reaps processes that have ended. Returns true if this process still has descendants. */
 static bool reap(cl_agent *agent, int64_t now)
 {
     int status;
@@ -267,7 +269,7 @@ static bool report_ends(cl_agent *agent, int64_t now)
     return waits;
 }
 
-/* Ends processes that the ranks left behind: stop signal, one second of grace, SIGKILL. */
+/* Ends processes that the ranks left behind: sends the stop signal, waits for one second, and sends SIGKILL. */
 static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
@@ -301,7 +303,7 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 
 /* ---- the loop ---- */
 
-/* Handles signals to the agent itself: these signals end this node's part in the job. */
+/* Handles signals that were sent to the agent itself. These signals end this node's part in the job. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo received;
@@ -352,7 +354,7 @@ static int list_polled(const cl_agent *agent, struct pollfd *polled)
     return count;
 }
 
-/* Sleeps until an event or a deadline; returns true if the guard has ended. */
+/* Sleeps until an event occurs or a deadline is reached. Returns true if the guard process has ended. */
 static bool sleep_on(cl_agent *agent, bool unreported, int64_t now)
 {
     struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
@@ -378,12 +380,13 @@ static void run(cl_agent *agent)
     for (int64_t now = ce_clock_now(); !is_over(agent); now = ce_clock_now()) {
         cl_link_flush(&agent->link);
         if (sleep_on(agent, unreported, now) && !agent->abandoned) {
-            agent->abandoned = true; /* the guard has ended */
+            agent->abandoned = true; /* the guard process has ended */
             kill_all(agent, now);
         }
         now = ce_clock_now();
         pump_all(agent);
-        bool any_left = reap(agent, now); /* before messages and signals: a failed rank may be their cause */
+        /* ended ranks are reaped before messages and signals are read, because a failed rank may have caused these */
+        bool any_left = reap(agent, now);
         unreported = report_ends(agent, now);
         read_front(agent, now);
         handle_signals(agent, now);

@@ -1,4 +1,4 @@
-/* agent_messages.c - Composes the messages of an agent to the front: HELLO, BEATS, ENDED and others. */
+/* agent_messages.c - composes the messages of an agent to the front process: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
@@ -70,7 +70,7 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 
 void cl_agent_send_beats(cl_agent *agent, int64_t now)
 {
-    /* before that phase there are no ranks */
+    /* before the phase CL_AGENT_RUNNING there are no ranks */
     int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0;
     cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)

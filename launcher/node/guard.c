@@ -1,4 +1,4 @@
-/* guard.c - Two processes that supervise each other, so that no kill leaves ranks behind. */
+/* guard.c - two processes that supervise each other, so that no ranks remain when one of the two is killed. */
 #include "node/guard.h"
 
 #include "codes.h"
@@ -48,7 +48,7 @@ static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard
     return work(argument, guard);
 }
 
-/* Called after the watcher was killed: kills the remaining processes of the job. */
+/* Kills the remaining processes of the job. Called after the watcher process was killed. */
 static int kill_remaining(int wait_status)
 {
     enum { SECONDS = 10 };
@@ -58,7 +58,7 @@ static int kill_remaining(int wait_status)
     return cl_codes_of_status(wait_status);
 }
 
-/* Forwards signals to the watcher and waits for its end. */
+/* Forwards signals to the watcher process and waits until it ends. */
 static int supervise(const cl_guard *guard, pid_t watcher)
 {
     for (;;) {

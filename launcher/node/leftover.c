@@ -1,4 +1,4 @@
-/* leftover.c - Finds and ends leftover (orphaned) processes of jobs whose agent no longer exists. */
+/* leftover.c - finds and ends leftover processes of jobs: processes whose agent no longer exists. */
 #include "node/leftover.h"
 
 #include "node/proc.h"
@@ -16,9 +16,9 @@
 
 enum { ENVIRONMENT_BYTES = 256 << 10, STATUS_BYTES = 4096, NAMESPACE_BYTES = 64 };
 
-/* Writes the names of the pid namespace and the time namespace of a process. A pid is valid in one pid namespace, and
- * start times are relative to the time namespace. On a kernel without time namespaces only the first name is
- * written. */
+/* Writes the names of the pid namespace and the time namespace of a process: a process id is valid in one pid
+ * namespace, and a start time is relative to the time namespace. If the kernel has no time namespaces, only the first
+ * name is written. */
 static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
 {
     char path[64];
@@ -34,7 +34,7 @@ static bool name_namespaces(const char *process, char text[NAMESPACE_BYTES])
     return true;
 }
 
-/* Returns true if /proc shows the pids of this process's own namespace. */
+/* Returns true if /proc shows the process ids of the pid namespace of this process. */
 static bool is_proc_ours(void)
 {
     char text[32];
@@ -53,7 +53,7 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
     return true;
 }
 
-/* Reads a whole file of /proc/PID; returns its length. */
+/* Reads a whole file of /proc/PID and returns its length in bytes. */
 static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
 {
     char path[64];
@@ -68,7 +68,7 @@ static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
     return length;
 }
 
-/* Returns the value of a variable in an environment block as /proc shows it; NULL: not set. */
+/* Returns the value of a variable in the text of /proc/PID/environ; NULL: the variable is not set. */
 static const char *find_variable(const char *text, size_t length, const char *name)
 {
     size_t bytes = strlen(name);
@@ -95,7 +95,8 @@ static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
     return true;
 }
 
-/* Returns true if the process is in our namespaces. A process of another container is never a leftover. */
+/* Returns true if the process is in the namespaces of this process. A process of another container never counts as a
+ * leftover process. */
 static bool shares_namespaces(pid_t pid, const char *ours)
 {
     char process[16], theirs[NAMESPACE_BYTES];
@@ -103,8 +104,8 @@ static bool shares_namespaces(pid_t pid, const char *ours)
     return name_namespaces(process, theirs) && strcmp(theirs, ours) == 0;
 }
 
-/* Returns true if the process belongs to this user. The owner of /proc/PID is root for a process that may not be
- * dumped, so the user is read from /proc/PID/status. */
+/* Returns true if the process belongs to this user. The user is read from /proc/PID/status, because the owner of
+ * /proc/PID is root if the process may not be dumped. */
 static bool is_of_this_user(pid_t pid)
 {
     char text[STATUS_BYTES];
@@ -114,7 +115,7 @@ static bool is_of_this_user(pid_t pid)
     return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
 
-/* Returns true if the process runs a program named cspeed; its file may have been deleted or rebuilt since. */
+/* Returns true if the process runs a program named cspeed, whose file may have been deleted or rebuilt since. */
 static bool is_cspeed(pid_t pid)
 {
     char path[64], program[PATH_MAX];
@@ -125,8 +126,8 @@ static bool is_cspeed(pid_t pid)
     return name && (strcmp(name, "/cspeed") == 0 || strcmp(name, "/cspeed (deleted)") == 0);
 }
 
-/* Returns true if the process may belong to another job: a job started by a rank continues without that rank. Also
- * true if a parent ends during the check, because the answer is then unknown. */
+/* Returns true if the process may belong to another job, which a rank has started and which continues without that
+ * rank. Also returns true if one of the parent processes ends during the check, because the answer is then unknown. */
 static bool may_be_of_another_job(pid_t pid)
 {
     for (cl_proc here = { .parent = pid }; here.parent > 1;)
@@ -135,8 +136,8 @@ static bool may_be_of_another_job(pid_t pid)
     return false;
 }
 
-/* The environment is checked first, because few processes name an agent. It is checked again after the start time was
- * read: this proves that the start time belongs to the process with that environment. */
+/* The environment is checked first, because few processes name an agent in it. It is checked again after the start time
+ * was read, which proves that start time and environment belong to the same process. */
 static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 {
     if (!has_lost_agent(found, text, ours))
@@ -172,8 +173,8 @@ cl_leftover *cl_leftover_find(int *count)
     return list;
 }
 
-/* Signals through a pid descriptor. The descriptor is opened before the start time is compared, so that it cannot refer
- * to a later process with the same pid. */
+/* Sends a signal through a pid file descriptor. The descriptor is opened before the start time is compared, so that it
+ * cannot refer to a later process with the same process id. */
 static void send_signal(const cl_leftover *one, int number)
 {
     int fd = pidfd_open(one->pid, 0);

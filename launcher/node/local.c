@@ -1,4 +1,4 @@
-/* local.c - Starts ranks as processes of this machine. */
+/* local.c - starts ranks as processes of this machine. */
 #include "node/local.h"
 
 #include "codes.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The message that a child writes to the report pipe if it fails before exec or in exec. */
+/* The message that a child process writes to a pipe if it fails before exec or in exec. */
 typedef struct {
     int rank, reason;
 } report;
@@ -29,13 +29,14 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-/* Sets the environment: the order's variables override the agent's, and the variables of the rank override both. */
+/* Sets the rank's environment: the order's variables override the agent's, and the rank's own variables override these
+ * two. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* modifies this process's own copy, after fork */
+        *equals = '\0'; /* changes only the copy of this process, which is the child after fork */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
@@ -60,7 +61,7 @@ static bool clear_cloexec(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* Returns the program's arguments, followed by "--local_rank=N" if the order has a flag for it. */
+/* Returns the program's arguments. If the order names a flag for the local rank, "--local_rank=N" follows them. */
 static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;
@@ -74,7 +75,7 @@ static char **arguments_of(const cl_order *order, int local)
     return list;
 }
 
-/* Returns a descriptor from which the job's key (32 bytes) can be read. */
+/* Returns a descriptor from which the rank reads the job's key (32 bytes); -1: there is no key. */
 static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
@@ -83,12 +84,12 @@ static int make_key(const unsigned char *key)
     return fd;
 }
 
-/* Turns this child into the rank: returns only on failure. */
+/* Replaces this child process by the program of the rank. Returns only on failure. */
 static void exec_rank(const cl_local_job *job, int local, pid_t parent, const int fds[3], int beat_fd)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
+    if (getppid() != parent) /* the parent process had already ended when PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
     const cpu_set_t *cpus = &job->binding->list[local].cpus;
     if (job->binding->bound && sched_setaffinity(0, sizeof *cpus, cpus) < 0)
@@ -152,7 +153,7 @@ static int start_all(const cl_local_job *job, int reports[2], cl_process *proces
     reports[1] = -1;
     report failure;
     if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
-        return 0; /* the pipe is closed without data: every child has executed the program */
+        return 0; /* the pipe was closed without data: every child process has executed the program */
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
                          failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
 }

@@ -1,8 +1,8 @@
-/* local.h - Starts ranks as processes of this machine.
+/* local.h - starts ranks as processes of this machine.
  *
- * Each rank has its own session, is pinned to its cores, reads an empty stdin, and writes its output to pipes of the
- * agent. The kernel kills it when the process that started it ends for any reason (PR_SET_PDEATHSIG; this refers to
- * the starting thread, so the main thread starts the ranks). */
+ * Each rank has its own session, is bound to its cores, reads an empty stdin, and writes its output to pipes of the
+ * agent. If the process that started the rank ends for any reason, the kernel kills the rank (PR_SET_PDEATHSIG). This
+ * refers to the thread that started the rank, so the main thread starts all ranks. */
 #ifndef CL_LOCAL_H
 #define CL_LOCAL_H
 
@@ -18,27 +18,27 @@
 typedef struct {
     pid_t pid;
     bool alive;
-    bool stopped;   /* the agent had signalled it before it ended */
-    bool reported;  /* its end has been reported to the front */
-    int status;     /* wait status, after it has ended */
-    int64_t ended;  /* time of its end in CLOCK_MONOTONIC nanoseconds */
-    int outputs[2]; /* read ends of its stdout and stderr, non-blocking; -1: closed */
+    bool stopped;   /* true: the agent had sent the rank a signal before the rank ended */
+    bool reported;  /* true: the end of the rank has been reported to the front process */
+    int status;     /* wait status of the rank, valid after the rank has ended */
+    int64_t ended;  /* time when the rank ended, in CLOCK_MONOTONIC nanoseconds */
+    int outputs[2]; /* read ends of the pipes for the rank's stdout and stderr, non-blocking; -1: closed */
     int beat_fd;
-    ce_beat *beat; /* the shared page with its heartbeat */
+    ce_beat *beat; /* the page of shared memory with the rank's heartbeat record */
 } cl_process;
 
 typedef struct {
     const cl_order *order;
     const cl_binding *binding;
-    const char *program;      /* path of the file */
-    const unsigned char *key; /* the job's key, passed through CSPEED_KEY_FD; NULL: none */
-    int master_fd;            /* socket bound to MASTER_PORT, for rank 0; -1: on other nodes */
-    const sigset_t *mask;     /* signal mask of the ranks */
+    const char *program;      /* path of the program's executable file */
+    const unsigned char *key; /* the job's key, passed through CSPEED_KEY_FD; NULL: there is none */
+    int master_fd;            /* the socket bound to MASTER_PORT, for rank 0; -1: rank 0 is on another node */
+    const sigset_t *mask;     /* the signal mask that the ranks get */
 } cl_local_job;
 
-/* Starts all ranks of the node or none; after a failure no process is left. Returns 0, or CL_CODE_SYSTEM,
- * CL_CODE_NOT_EXECUTABLE, CL_CODE_NOT_FOUND with a message. */
+/* Starts all ranks of the node. If one rank cannot be started, none is left running. Returns 0, or CL_CODE_SYSTEM,
+ * CL_CODE_NOT_EXECUTABLE or CL_CODE_NOT_FOUND with a message. */
 int cl_local_start(const cl_local_job *job, cl_process *processes);
-void cl_local_close(cl_process *process); /* closes the pipes and unmaps the page */
+void cl_local_close(cl_process *process); /* closes the pipes of the rank and unmaps its shared page */
 
 #endif

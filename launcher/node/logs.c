@@ -1,4 +1,4 @@
-/* logs.c - Log files: one for each rank and output stream, with rotation. */
+/* logs.c - log files: one for each rank and each of its output streams, with rotation. */
 #include "node/logs.h"
 
 #include "codes.h"
@@ -25,7 +25,7 @@ int cl_logs_folder(const char *path)
     return cl_codes_fail(CL_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
 }
 
-/* O_NONBLOCK, because opening a named pipe would otherwise block until another process reads it. */
+/* The file is opened with O_NONBLOCK, because opening a named pipe could otherwise block. */
 int cl_logs_create(const char *path, int flags)
 {
     struct stat facts;
@@ -75,7 +75,7 @@ void cl_logs_close(cl_log_file *file)
     file->fd = -1;
 }
 
-/* Rotates the files. Returns false if no new file could be opened. */
+/* Renames the log files and opens a new one. Returns false if this fails. */
 static bool rotate(cl_log_file *file)
 {
     char from[PATH_MAX + 16], to[PATH_MAX + 16];

@@ -1,4 +1,4 @@
-/* port.c - Reserves the job's master port. */
+/* port.c - reserves the job's master port. */
 #include "node/port.h"
 
 #include "codes.h"
@@ -15,9 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int name_fd = -1; /* socket of the reserved name; a process reserves one port at a time */
+static int name_fd = -1; /* the socket that has the reserved name; a process reserves at most one port at a time */
 
-/* Binds a socket; *port receives the port. Returns 0, or an errno value. */
+/* Opens a socket that is bound to a port; *port receives the port. Returns 0, or an errno value. */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
@@ -33,8 +33,8 @@ static int bind_port(const cl_port_wish *wish, int *port, int *fd)
     return 0;
 }
 
-/* Opens *fd, a socket bound to the port's abstract name, which only one process at a time can have. Returns 0, or an
- * errno value. */
+/* Opens a socket that is bound to an abstract name made from the port, which only one process at a time can have.
+ * Returns 0, or an errno value. */
 static int bind_name(int port, int *fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

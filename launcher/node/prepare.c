@@ -1,4 +1,4 @@
-/* prepare.c - Prepares an attempt on a node: work folder, program, cores, log files, master port. */
+/* prepare.c - prepares an attempt on a node: work folder, program, cores, log files, master port. */
 #include "node/agent.h"
 
 #include "codes.h"
@@ -70,7 +70,8 @@ static int read_key(cl_agent *agent)
     return agent->keyed ? 0 : cl_secret_ranks_key(agent->order.job, agent->key, &agent->keyed);
 }
 
-/* Ends leftover processes of killed jobs, which may hold memory, ports and devices of this host. */
+/* Ends leftover processes of jobs that were killed, because they may still use memory, ports and devices of this host.
+ */
 static void end_leftovers(cl_agent *agent)
 {
     enum { SECONDS = 2, NAMED = 4 };

@@ -1,4 +1,4 @@
-/* proc.c - Reads /proc/PID/stat. */
+/* proc.c - reads /proc/PID/stat. */
 #include "node/proc.h"
 
 #include <errno.h>

@@ -7,20 +7,20 @@
 
 typedef struct {
     pid_t pid, parent;
-    /* start time in clock ticks of the kernel; together with the pid it identifies a process, because pids are
-     * reused */
+    /* start time in clock ticks of the kernel. Process ids are reused, so only process id and start time together
+     * identify a process */
     unsigned long long start;
     bool zombie;
 } cl_proc;
 
-/* Returns false if there is no such process. */
+/* Reads the process with this id into `found`. Returns false if there is no such process. */
 bool cl_proc_read(pid_t pid, cl_proc *found);
 
 /* Returns the start time of a process; 0: there is no such process, or it is a zombie. */
 unsigned long long cl_proc_start(pid_t pid);
 
-/* Returns true if the process with this start time has ended. Returns false also if /proc cannot be read: it may
- * hide processes of other users (hidepid), or no descriptor may be free. */
+/* Returns true if the process with this id and start time has ended. Returns false if /proc cannot be read: it may hide
+ * processes of other users (hidepid), or no descriptor may be free. */
 bool cl_proc_is_gone(pid_t pid, unsigned long long start);
 
 #endif

@@ -1,4 +1,4 @@
-/* program.c - Finds the executable file of a program name. */
+/* program.c - finds the executable file of a program. */
 #include "node/program.h"
 
 #include "base/status.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Returns 0 if `path` can be executed, otherwise an errno value. */
+/* Returns 0 if the file `path` can be executed; otherwise returns an errno value. */
 static int refusal(const char *path)
 {
     struct stat file;
@@ -49,7 +49,7 @@ static int check_path(const char *path)
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
 }
 
-/* Writes "folder/name"; an empty folder means the current one. */
+/* Writes "folder/name". If `folder` is empty, the current folder is meant. */
 static bool join(char path[PATH_MAX], const char *folder, size_t folder_length, const char *name)
 {
     if (folder_length == 0)
@@ -63,7 +63,7 @@ static bool is_own(const char *name, char path[PATH_MAX])
     return cl_programs_folder(folder) && join(path, folder, strlen(folder), name) && access(path, F_OK) == 0;
 }
 
-/* Returns the most similar name of a command, or NULL if none is similar. */
+/* Returns the name of the command that is most similar to this name; NULL: none is similar. */
 static const char *find_nearest(const char *name)
 {
     enum { MOST = 64 };
@@ -73,7 +73,7 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
-/* Refuses a word as program name. A word such as HF_TOKEN=x was meant for a shell; its value is not printed. */
+/* Refuses a word that names no program. A word such as HF_TOKEN=x was meant for a shell; its value is not printed. */
 static int refuse(const char *name)
 {
     char room[512];
@@ -132,7 +132,7 @@ int cl_program_may_be(const char *word)
         return 0;
     if (is_script(word))
         return refuse_script(CL_CODE_USAGE, word);
-    /* The search found no program. It may exist on the hosts of the job; a host without it reports that. */
+    /* This machine lacks the program, but the hosts of the job may have it. A host without it reports an error. */
     if (search(word, path)) {
         ce_clear_error();
         return 0;

@@ -1,18 +1,18 @@
-/* program.h - Finds the executable file of a program name. */
+/* program.h - finds the executable file of a program. */
 #ifndef CL_PROGRAM_H
 #define CL_PROGRAM_H
 
 #include <limits.h>
 
-/* A name with a '/' is a path. Any other name is looked up first in the folder of cspeed's own programs (programs.h),
- * then in PATH. Every node searches by itself. Returns 0, or CL_CODE_NOT_FOUND or CL_CODE_NOT_EXECUTABLE with a
- * message. */
+/* Finds the file of a program. A name with a '/' is a path. Any other name is looked up first in the folder of cspeed's
+ * own programs (programs.h), then in PATH. Every node searches by itself. Returns 0, or CL_CODE_NOT_FOUND or
+ * CL_CODE_NOT_EXECUTABLE with a message. */
 int cl_program_find(const char *name, char path[PATH_MAX]);
 
-/* Decides whether a word in the position of a command may name a program: the word must be a path, or a program in the
- * folder of cspeed's own programs. A program that is only in PATH is refused, because a misspelt command must not start
- * a program on every rank; `cspeed run` accepts it. Returns 0, or CL_CODE_USAGE with a message that says what to
- * write. */
+/* Checks that a word in the place of a command may name a program: the word must be a path, or a program in the folder
+ * of cspeed's own programs. A program that is only in PATH is refused, because a misspelt command must not start a
+ * program on every rank; `cspeed run` accepts such a program. Returns 0, or CL_CODE_USAGE with a message that says what
+ * to write. */
 int cl_program_may_be(const char *word);
 
 #endif

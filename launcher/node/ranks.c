@@ -1,4 +1,4 @@
-/* ranks.c - Environment variables of a rank. */
+/* ranks.c - sets the environment variables of a rank. */
 #include "node/ranks.h"
 
 #include <stdarg.h>
@@ -60,8 +60,8 @@ static void add_job(variables *all, const cl_order *order, int local)
         add(all, "CSPEED_INSECURE_JOIN", "1");
 }
 
-/* Every rank of a node sees all of the node's slots and selects its own by LOCAL_RANK, as with DeepSpeed and
- * torchrun. */
+/* Sets CUDA_VISIBLE_DEVICES. Every rank of a node sees all slots (GPUs) of the node and selects its own by LOCAL_RANK,
+ * as with DeepSpeed and torchrun. */
 static void add_devices(variables *all, const cl_order *order)
 {
     char list[sizeof all->list->value] = "";

@@ -6,7 +6,7 @@
 #include "plan/bind.h"
 #include "plan/order.h"
 
-/* One variable of a rank's environment; value NULL: the variable is removed. */
+/* One variable of a rank's environment. If the value is NULL, the variable is removed. */
 typedef struct {
     const char *name;
     char value[512];
@@ -14,12 +14,12 @@ typedef struct {
 
 enum { CL_RANKS_VARIABLES = 40 };
 
-/* Fills the variables of rank first_rank + local of the order; returns their number. local.c adds the variables that
- * name descriptors. */
+/* Writes the variables of the rank first_rank + local of the order, and returns their number. local.c adds the
+ * variables that contain file descriptors. */
 int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 
-/* Variables that a rank must not inherit: those of an outer launch, and the job's secret. NULL-terminated. */
+/* NULL-terminated names of variables that a rank must not inherit: those of an outer job, and the job's secret. */
 extern const char *const cl_ranks_forgotten[];
 
 #endif

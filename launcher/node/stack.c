@@ -1,4 +1,4 @@
-/* stack.c - Reads the C stack of a rank that makes no progress. */
+/* stack.c - reads the C stack of a rank that makes no progress. */
 #include "node/stack.h"
 
 #include "base/must.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Asks the rank for its stack. Returns true when the rank has written the stack, which stands behind the heartbeat
- * record in the shared page, or false if the rank does not answer within 200 ms. */
+/* Asks the rank for its stack. Returns true when the rank has written the stack into the page of shared memory, behind
+ * its heartbeat record. Returns false if the rank does not answer within 200 ms. */
 static bool ask(cl_process *process)
 {
     enum { TRIES = 40 };
@@ -34,7 +34,7 @@ static void copy_stack(FILE *out, const cl_process *process)
     fwrite(text, 1, (size_t)(length < 0 ? 0 : length > max ? max : length), out);
 }
 
-/* Reads the first line of /proc/PID/task/THREAD/NAME. */
+/* Reads the first line of the file /proc/PID/task/THREAD/NAME. */
 static const char *read_line(pid_t pid, const char *thread, const char *name, char line[256])
 {
     char path[128];

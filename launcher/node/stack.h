@@ -1,12 +1,12 @@
-/* stack.h - Reads the C stack of a rank that makes no progress. */
+/* stack.h - reads the C stack of a rank that makes no progress. */
 #ifndef CL_STACK_H
 #define CL_STACK_H
 
 #include "node/local.h"
 
-/* Returns malloc'ed text: the stack as the rank itself writes it (base/beat.h) within a fifth of a second, or, if the
- * rank does not answer or is frozen, the positions of its threads in the kernel. The function blocks for no longer than
- * that fifth of a second. */
+/* Returns malloc'ed text: the C stack that the rank itself writes (base/beat.h). If the rank does not answer within 200
+ * ms, or is suspended, the text has the positions of the rank's threads in the kernel instead. The function waits at
+ * most 200 ms. */
 char *cl_stack_text(cl_process *process);
 
 #endif

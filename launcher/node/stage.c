@@ -1,4 +1,4 @@
-/* stage.c - Writes a file that the front has sent (--stage). */
+/* stage.c - writes a file that the front process has sent (--stage). */
 #include "node/stage.h"
 
 #include "codes.h"
@@ -23,7 +23,8 @@ static bool write_all(int fd, const char *bytes, size_t count)
     return true;
 }
 
-/* Writes the file and renames it into place, because agents of other nodes may write it too on a shared file system. */
+/* Writes the file under another name and renames it, because agents of other nodes may write the same file on a shared
+ * file system. */
 static bool write_file(const char *path, mode_t mode, const char *bytes, size_t count)
 {
     char draft[PATH_MAX + 32];
@@ -40,7 +41,8 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
     return kept;
 }
 
-/* Creates a folder with its parents. It is a folder of the user's work, so its permissions follow umask. */
+/* Creates a folder and the folders above it. They are a part of the user's work, so their permissions follow the umask.
+ */
 static bool make_folder(char *path)
 {
     for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {

@@ -1,4 +1,4 @@
-/* starter_call.c - An agent started by mpirun or srun: finds its node rank and connects to the front's rendezvous. */
+/* starter_call.c - an agent that mpirun or srun started: finds its node number and connects to the front process. */
 #include "wire/starter.h"
 
 #include "node/agent.h"
@@ -13,7 +13,7 @@
 
 enum { FIELDS = 5 };
 
-/* Returns the index of this process among those started by mpirun or srun, or -1. */
+/* Returns the index of this process among the processes that mpirun or srun has started; -1: the index is unknown. */
 static int find_index(void)
 {
     static const char *const names[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID" };
@@ -25,7 +25,7 @@ static int find_index(void)
     return -1;
 }
 
-/* Returns this process's entry of "NODE=HOST,NODE=HOST,", without its comma, or NULL. */
+/* Returns this process's entry of the list "NODE=HOST,NODE=HOST,", without its comma; NULL: there is none. */
 static char *find_entry(char *nodes, int index)
 {
     const char *node_name = getenv("SLURMD_NODENAME");
@@ -41,7 +41,7 @@ static char *find_entry(char *nodes, int index)
     return nth;
 }
 
-/* Splits the text into fields at blanks; the last field is the rest of the text. */
+/* Divides the text into fields, which are separated by blanks. The last field is the rest of the text. */
 static bool split(char *text, char *fields[FIELDS + 1])
 {
     for (int i = 0; i < FIELDS; i++) {
@@ -87,7 +87,8 @@ static int call(cl_joined_node *node)
     return code;
 }
 
-/* Connects in the watcher, not in the guard, so that no other process keeps the connection open. */
+/* Connects to the front process, in the watcher and not in the guard, so that no other process keeps the connection
+ * open. */
 static int serve(void *argument, const cl_guard *guard)
 {
     cl_joined_node node;
@@ -95,7 +96,8 @@ static int serve(void *argument, const cl_guard *guard)
     (void)argument;
     if (code == 0)
         return cl_agent_serve(node.fd, node.fd, node.sealed ? node.key : NULL, guard);
-    fprintf(stderr, "cspeed: %s\n", cs_error()); /* the guard is another process, and has another cs_error() */
+    /* the message is printed here, because the guard is another process, whose cs_error() does not have it */
+    fprintf(stderr, "cspeed: %s\n", cs_error());
     return code;
 }
 

@@ -1,4 +1,4 @@
-/* sweep.c - Signals all descendants of this process. */
+/* sweep.c - sends signals to all descendants of this process. */
 #include "node/sweep.h"
 
 #include "node/proc.h"
@@ -60,7 +60,8 @@ static bool is_spared(const cl_spared *spared, pid_t pid)
     return false;
 }
 
-/* Marks children of marked processes, and spares children of spared ones, until nothing changes. */
+/* Marks the descendants of this process: children of a marked process are marked, children of a spared process are
+ * spared, until nothing changes. */
 static void mark_descendants(table *all, const cl_spared *spared)
 {
     for (int i = 0; i < all->count; i++)

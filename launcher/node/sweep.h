@@ -1,23 +1,24 @@
-/* sweep.h - Signals all descendants of this process, including those in other sessions.
+/* sweep.h - sends signals to all descendants of this process, including those in other sessions.
  *
- * This process is a subreaper: a grandchild whose parent has ended becomes a child of this process, even if it is in
- * another session. The parent pids in /proc therefore lead from every descendant to this process. */
+ * This process is a subreaper: a descendant whose parent has ended becomes a child of this process, even in another
+ * session. The parent process ids in /proc therefore lead from every descendant to this process. */
 #ifndef CL_SWEEP_H
 #define CL_SWEEP_H
 
 #include <sys/types.h>
 
-/* Processes that are spared, with all their descendants. */
+/* Processes that receive no signal. Their descendants receive none either. */
 typedef struct {
     pid_t list[256];
     int count;
 } cl_spared;
 
-/* Sends a signal (0: none) to every descendant that is not spared (`spared` may be NULL) and returns how many there
- * are. The first `max` of them are stored in `pids`, which may be NULL. Zombies are not counted. */
+/* Sends a signal (0: none) to every descendant that is not spared, and returns the number of these descendants.
+ * `spared` may be NULL. If `pids` is not NULL, it receives their first `max` process ids. Zombies are not counted. */
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
 
-/* Kills every descendant that is not spared and reaps it, for at most `seconds`. Returns how many are left. */
+/* Kills and reaps every descendant that is not spared, for at most `seconds`. Returns how many of them have not ended.
+ */
 int cl_sweep_kill(double seconds, const cl_spared *spared);
 
 #endif

@@ -1,4 +1,4 @@
-/* tail.c - Keeps the last bytes of an output stream. */
+/* tail.c - keeps the last bytes of an output stream. */
 #include "node/tail.h"
 
 void cl_tail_feed(cl_tail *tail, const char *bytes, size_t count)

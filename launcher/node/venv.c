@@ -1,4 +1,4 @@
-/* venv.c - Runs --venv_script and reads the environment that it leaves. */
+/* venv.c - runs --venv_script and reads the environment that this script leaves. */
 #include "node/venv.h"
 
 #include "codes.h"
@@ -14,7 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs the script in a shell and returns the environment after it, as NAME=VALUE NUL ... of *length bytes. */
+/* Runs the script in a shell. *bytes receives the environment after the script, a sequence of NAME=VALUE NUL of *length
+ * bytes. */
 static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
@@ -24,7 +25,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
     if (pid == 0) {
         dup2(pipes[1], 3);
         cl_descriptors_restore();
-        char path[PATH_MAX + 2]; /* sh would search PATH for a name without a slash */
+        char path[PATH_MAX + 2]; /* without a slash in its name, sh would search PATH for the script */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
         _exit(CL_CODE_NOT_FOUND);
@@ -42,7 +43,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
                : cl_codes_fail(CL_CODE_FILE, "--venv_script: %s ended with %d", script, cl_codes_of_status(status));
 }
 
-/* Sets the variables in this process, so that ranks inherit them and the order's own environment overrides them. */
+/* Sets the variables in this process. The ranks inherit them, and the variables of the order override them. */
 static void set_variables(char *bytes, size_t length)
 {
     for (char *entry = bytes; entry < bytes + length; entry += strlen(entry) + 1) {

@@ -1,4 +1,4 @@
-/* allocation.c - Reads Slurm's node lists ("a[1-3,05]") and its lists of counts for each node ("2(x3),1"). */
+/* allocation.c - reads Slurm's lists of nodes ("a[1-3,05]") and its lists of counts for each node ("2(x3),1"). */
 #include "plan/allocation.h"
 
 #include "codes.h"
@@ -21,7 +21,8 @@ typedef struct {
 
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end);
 
-/* Expands one item of a bracket, "3" or "01-03", between `head` and the text that follows the bracket. */
+/* Expands one item in brackets, "3" or "01-03". `head` is the text before the brackets, [rest, end) the text after
+ * them. */
 static bool expand_span(expansion *names, const char *head, const char *span, size_t length, const char *rest,
                         const char *end)
 {
@@ -41,7 +42,7 @@ static bool expand_span(expansion *names, const char *head, const char *span, si
     return true;
 }
 
-/* Expands one name. `head` is already expanded; [rest, end) may contain brackets. */
+/* Expands one name of the list. `head` has been expanded already; [rest, end) may still contain brackets. */
 static bool expand_name(expansion *names, const char *head, const char *rest, const char *end)
 {
     char name[NAME_BYTES];
@@ -84,7 +85,7 @@ bool cl_allocation_expand(const char *list, void (*each)(const char *name, void 
     }
 }
 
-/* Returns the count of node `index` in a list such as "2(x3),1", or 0. */
+/* Returns the count of node `index` in a list such as "2(x3),1"; 0: there is no such node. */
 static int count_of(const char *counts, int index)
 {
     for (const char *place = counts ? counts : ""; isdigit((unsigned char)*place);) {
@@ -100,7 +101,7 @@ static int count_of(const char *counts, int index)
     return 0;
 }
 
-/* Returns the number of GPUs of a node from a value such as "4" or "a100:4". */
+/* Returns the number of GPUs of a node from a text such as "4" or "a100:4". */
 static int gpus_of_node(void)
 {
     const char *text = getenv("SLURM_GPUS_ON_NODE");
@@ -123,7 +124,7 @@ static int slots_of(int index, const char *ranks)
 }
 
 typedef struct {
-    char *list; /* in the format that cl_hosts_parse reads */
+    char *list; /* the list of hosts, in the format that cl_hosts_parse reads */
     size_t length;
     FILE *out;
     const char *ranks;

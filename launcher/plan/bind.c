@@ -1,10 +1,10 @@
 /* bind.c - CPU affinity: assigns cores to ranks. This is the only file that uses hwloc.
  *
- * The usable CPUs are kept in one array in which neighbours share most hardware. The array is cut into domains: one for
- * --bind core, otherwise one for each NUMA node, socket or last-level cache. Each rank stays within one domain if there
- * are at least as many ranks as domains. A CPU belongs to at most one rank. If slots are GPUs, --bind auto gives each
- * rank cores of the NUMA node of its GPU. hwloc takes milliseconds to load, so it is used only if a domain is
- * needed. */
+ * The usable CPUs are in one array, ordered so that adjacent CPUs share most hardware. The array is divided into
+ * domains: one for --bind core, otherwise one for each NUMA node, socket or last-level cache. Each rank stays within
+ * one domain if there are at least as many ranks as domains. A CPU belongs to at most one rank. If slots are GPUs,
+ * --bind auto gives each rank cores of the NUMA node of its GPU. Loading hwloc takes milliseconds, so it is used only
+ * if domains are needed. */
 #include "plan/bind.h"
 
 #include "codes.h"
@@ -23,7 +23,7 @@
 
 enum { TEXT_RANKS = 8, CORES_BYTES = 128 };
 
-/* Half-open ranges of indices into the array of CPUs. */
+/* The domains, as half-open ranges of indices into the array of CPUs. */
 typedef struct {
     ce_range list[CPU_SETSIZE];
     int count;
@@ -31,7 +31,7 @@ typedef struct {
 
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
 
-/* Returns true if the rank's environment sets the variable: the order's environment, or else the agent's own. */
+/* Returns true if the environment of the ranks sets the variable: the order's variables, or the agent's environment. */
 static bool is_set_for_ranks(const cl_order *order, const char *name)
 {
     size_t length = strlen(name);
@@ -71,7 +71,8 @@ static hwloc_obj_type_t type_of(int mode)
     return mode == CL_BIND_NUMA ? HWLOC_OBJ_NUMANODE : mode == CL_BIND_SOCKET ? HWLOC_OBJ_PACKAGE : HWLOC_OBJ_L3CACHE;
 }
 
-/* Moves the CPUs of a hwloc object to index `from` of the array, in order. Returns the index after the last of them. */
+/* Moves the CPUs of a hwloc object to the index `from` of the array; their order does not change. Returns the index
+ * after the last of these CPUs. */
 static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
 {
     for (int i = from; i < cores->cpu_count; i++) {
@@ -84,8 +85,8 @@ static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
     return from;
 }
 
-/* Cuts the array into one domain for each object of the type. An object without usable CPUs (for example a memory-only
- * NUMA node such as HBM) gives no domain. */
+/* Divides the array into one domain for each object of the type. An object without CPUs that may be used gets no
+ * domain, for example a NUMA node that has memory only. */
 static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
@@ -95,7 +96,7 @@ static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology
             all->list[all->count++] = (ce_range){ from, to };
         from = to;
     }
-    if (from < cores->cpu_count) /* CPUs that belong to no object */
+    if (from < cores->cpu_count) /* CPUs that belong to no object form one more domain */
         all->list[all->count++] = (ce_range){ from, cores->cpu_count };
 }
 
@@ -127,7 +128,7 @@ static int count_cores(const cl_cores *cores, ce_range range)
     return count;
 }
 
-/* Returns the index at which core number `index` of a range begins. */
+/* Returns the index in the array at which the core number `index` of the range begins. */
 static int64_t core_start(const cl_cores *cores, ce_range range, int64_t index)
 {
     int64_t seen = -1;
@@ -152,7 +153,8 @@ static cl_rank_cpus make_rank_cpus(const cl_cores *cores, ce_range cpus, int sha
     return here;
 }
 
-/* Returns the CPUs of one of `count` ranks in a range: whole cores if there are enough, otherwise hardware threads. */
+/* Returns the CPUs of one rank, if `count` ranks share a range: whole cores if there are enough cores, otherwise
+ * hardware threads. */
 static cl_rank_cpus cpus_of_rank(const cl_cores *cores, ce_range range, int index, int count, int share)
 {
     int core_count = count_cores(cores, range);
@@ -186,8 +188,8 @@ static int assign(cl_binding *binding, const cl_cores *cores, const domains *all
     return 0;
 }
 
-/* The ranks of each NUMA node share its CPUs; homes[rank] is the NUMA node of the rank's GPU. Returns false and
- * assigns nothing if a node has none of the usable CPUs, or fewer CPUs than ranks. */
+/* Assigns CPUs by NUMA node: the ranks of a node share its CPUs. homes[rank] is the NUMA node of the rank's GPU.
+ * Returns false and assigns nothing if a node has no CPUs that may be used, or fewer CPUs than ranks. */
 static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;
@@ -238,8 +240,8 @@ static void describe(cl_binding *binding, int first_rank)
     binding->text[sizeof binding->text - 1] = '\0';
 }
 
-/* Decides whether to bind. Under a CPU quota, --bind auto binds nothing: otherwise all containers with a quota on one
- * machine would pin the same first cores. */
+/* Decides whether ranks are bound. Under a CPU quota, --bind auto binds no rank: otherwise all containers with a quota
+ * on one machine would use the same first cores. */
 static void decide_binding(cl_binding *binding, const cl_order *order, const cl_cores *cores)
 {
     bool limited = cores->quota < cores->cpu_count;

@@ -1,4 +1,4 @@
-/* bind.h - CPU affinity: which cores of this node each rank runs on. */
+/* bind.h - CPU affinity: the cores of this node on which each rank runs. */
 #ifndef CL_BIND_H
 #define CL_BIND_H
 
@@ -7,24 +7,27 @@
 
 #include <sched.h>
 
-/* The CPUs and the thread count of one rank. */
+/* The CPUs and the number of threads of one rank. */
 typedef struct {
-    cpu_set_t cpus; /* valid if the ranks are bound */
+    cpu_set_t cpus; /* the CPUs, valid if the ranks are bound */
     int threads;
 } cl_rank_cpus;
 
 typedef struct {
-    bool bound, set_threads; /* set_threads: set OMP_NUM_THREADS to the rank's threads; false if the user has set it */
+    /* set_threads: OMP_NUM_THREADS is set to the rank's number of threads; false if the user has set this variable */
+    bool bound, set_threads;
     int count;
-    cl_rank_cpus *list; /* one for each rank of this node */
-    char text[256];     /* "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the start message and the plan */
+    cl_rank_cpus *list; /* one entry for each rank of this node */
+    /* the text "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the message at the start and the plan */
+    char text[256];
 } cl_binding;
 
-/* Assigns cores from the order's rank_count, first_rank, slots, bind and core_list, within the affinity mask and the
- * cgroup of this process. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (core_list), CL_CODE_SYSTEM with the message in
- * cs_error(). */
+/* Assigns cores to the ranks of the order, within the affinity mask and the cgroup of this process. It uses the order's
+ * rank_count, first_rank, slots, bind and core_list. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (for core_list) or
+ * CL_CODE_SYSTEM with the message in cs_error(). */
 int cl_bind_assign(cl_binding *binding, const cl_order *order);
-/* Does the same for the given `cores`, and reorders them. `homes` is the NUMA node of each rank's GPU, or NULL. */
+/* Does the same as cl_bind_assign with the given cores, and reorders them. `homes`: the NUMA node of each rank's GPU,
+ * or NULL. */
 int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, const int *homes);
 void cl_bind_free(cl_binding *binding);
 

@@ -1,7 +1,7 @@
-/* cgroup.c - Reads CPU quota and out-of-memory counters of control groups (cgroups), version 2 and version 1.
+/* cgroup.c - reads the CPU quota and the out-of-memory counters of control groups (cgroups), version 2 and version 1.
  *
- * /proc/self/cgroup has a line "0::/PATH" for version 2 and "N:CONTROLLER,...:/PATH" for version 1. Inside a
- * container that path may not be mounted; the root of the mount is then the container's own group. */
+ * /proc/self/cgroup has a line "0::/PATH" for version 2, and lines "N:CONTROLLER,...:/PATH" for version 1. Inside a
+ * container this path may not be mounted; the root of the mount is then the container's own group. */
 #include "plan/cgroup.h"
 
 #include <limits.h>
@@ -20,7 +20,7 @@ static bool has_word(const char *list, const char *word)
     return false;
 }
 
-/* Finds the cgroup of this process for a controller. "" means version 2, which has one hierarchy for all
+/* Finds the cgroup of this process for a controller. The controller "" means version 2, which has one hierarchy for all
  * controllers. */
 static bool group_path(const char *controller, char path[PATH_MAX])
 {
@@ -50,7 +50,7 @@ static FILE *open_in(const char *mount, const char *group, const char *name)
     return fopen(path, "re");
 }
 
-/* Reads two numbers from the start of a file; "max" is read as infinity. */
+/* Reads two numbers from the beginning of a file. The text "max" is read as infinity. */
 static int read_numbers(FILE *file, double numbers[2])
 {
     char words[2][32] = { "", "" };
@@ -79,7 +79,7 @@ static double quota_of_1(const char *group)
     return INFINITY;
 }
 
-/* Returns the smallest quota of the group and its ancestors, up to the mount's root. */
+/* Returns the smallest quota of this group and of the groups above it, up to the root of the mount. */
 static double min_quota(char *group, double (*quota_of)(const char *))
 {
     double min = quota_of("/");
@@ -99,7 +99,7 @@ double cl_cgroup_cpu_quota(void)
     return quota;
 }
 
-/* Returns the number after `name` on the line that begins with that word, or -1. */
+/* Returns the number after `name` on the line that begins with `name`; -1: there is no such line. */
 static int64_t counter(FILE *file, const char *name)
 {
     char word[64];

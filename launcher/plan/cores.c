@@ -1,4 +1,4 @@
-/* cores.c - Reads the CPU cores that this process may use: affinity mask, topology, cgroup quota. */
+/* cores.c - reads which CPU cores this process may use: affinity mask, topology, cgroup quota. */
 #include "plan/cores.h"
 
 #include "plan/cgroup.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the first number in a file such as ".../thread_siblings_list", or `fallback` if it cannot be read. */
+/* Returns the first number in a file such as ".../thread_siblings_list". Returns `fallback` if the file cannot be read.
+ */
 static int first_number(const char *path, int fallback)
 {
     FILE *file = fopen(path, "re");
@@ -30,7 +31,7 @@ static int core_of(int cpu)
     return first_number(path, cpu);
 }
 
-/* Returns the NUMA node of a CPU. The CPU's sysfs folder contains a link to it, named "nodeN". */
+/* Returns the NUMA node of a CPU. The CPU's folder in sysfs has a link to the node, named "nodeN". */
 static int node_of(int cpu)
 {
     char path[128];
@@ -94,8 +95,8 @@ void cl_cores_print(const cpu_set_t *set, char *text, int size)
     }
 }
 
-/* Reads one "N" or "A-B" at `*text` and advances `*text`. Returns false if it is malformed or does not begin above
- * `last`. */
+/* Reads one item "N" or "A-B" at *text, and moves *text behind it. Returns false if the item is malformed or does not
+ * begin above `last`. */
 static bool parse_span(const char **text, long last, long *from, long *to)
 {
     *text += strspn(*text, " ");

@@ -1,4 +1,5 @@
-/* env.c - Collects the environment variables that are sent to the ranks of every node, and the origin of each value. */
+/* env.c - collects the environment variables that are sent to the ranks of every node, and where each value comes from.
+ */
 #include "plan/env.h"
 
 #include "codes.h"
@@ -29,7 +30,7 @@ static char *copy(const char *text, size_t length)
     return kept;
 }
 
-/* Returns the index of a name in the sorted list, or the index where it would be inserted. */
+/* Returns the index of a name in the sorted list, or, if it is not there, the index for inserting it. */
 static int place_of(const cl_env *env, const char *name)
 {
     int from = 0, to = env->count;
@@ -84,8 +85,8 @@ bool cl_env_is_secret(const char *name)
     return false;
 }
 
-/* Returns a pointer to the '=' after the name of a secret in a word, or NULL. The word may be a shell script: "A=1
- * HF_TOKEN=x python3". */
+/* Returns a pointer to the '=' of an assignment to a secret variable in a word; NULL: there is none. The word may be a
+ * shell script: "A=1 HF_TOKEN=x python3". */
 static const char *find_secret(const char *word)
 {
     for (const char *sign = word; (sign = strchr(sign, '=')); sign++) {
@@ -115,8 +116,8 @@ const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_
 
 /* ---- variables forwarded by prefix ---- */
 
-/* Returns true for variables that belong to one host or one rank, or that the launcher sets itself; they are not
- * forwarded. */
+/* Returns true for a variable that is not sent to other nodes: it belongs to one host or rank, or the launcher sets it.
+ */
 static bool is_local(const char *name)
 {
     static const char *const names[] = {
@@ -127,7 +128,7 @@ static bool is_local(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    /* on Azure the network card has another name on each node */
+    /* on Azure, each node has another name for the network card */
     return getenv("AISC_JOB_NAME") && (strcmp(name, "NCCL_IB_HCA") == 0 || strcmp(name, "UCX_NET_DEVICES") == 0);
 }
 
@@ -141,7 +142,8 @@ static const char *prefix_of(const char *name)
     return NULL;
 }
 
-/* Calls each(env, name, value, argument) for the caller's variables. Names that no shell could set are skipped. */
+/* Calls each(env, name, value, argument) for the variables of this process. Variables whose names a shell could not set
+ * are skipped. */
 static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, const char *value, const void *argument),
                      const void *argument)
 {
@@ -178,7 +180,7 @@ typedef struct {
     cl_env *env;
     bool expand;
     ce_faults faults;
-    bool missing; /* a file that the user named does not exist */
+    bool missing; /* true: a file that the user named cannot be read */
     int read;
 } collection;
 
@@ -203,8 +205,7 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* Reads the files of the home folder, then those of the current folder; reads them only once if both are the same
- * folder. */
+/* Reads the files of the home folder, then those of the current folder; only once if the two folders are the same. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];
@@ -243,7 +244,8 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    /* A pattern such as "*" matches no secret; a pattern that names a secret itself, such as "*TOKEN*", does. */
+    /* A pattern such as "*" includes no secret; a pattern that names a secret itself, such as "*TOKEN*", includes it.
+     */
     bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern);
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");

@@ -1,4 +1,4 @@
-/* envfile.c - Parser of environment files (NAME=value), in one pass. */
+/* envfile.c - parses environment files (lines NAME=value) in one pass. */
 #include "plan/envfile.h"
 
 #include "base/must.h"
@@ -15,7 +15,9 @@ typedef struct {
     const char *file, *at, *end, *line_start;
     int line;
     bool expand;
-    char *value; /* allocated with the length of the file; an expanded variable may enlarge it */
+    /* the buffer of a value, allocated with the length of the file; it is enlarged if an expanded variable needs more
+     */
+    char *value;
     size_t used, room;
 } scanner;
 
@@ -68,7 +70,7 @@ static bool is_name_byte(char c, bool first)
     return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
 }
 
-/* Reads a name at `at` and returns it malloc'ed, or NULL if there is none. */
+/* Reads the name that begins at `at`. Returns it malloc'ed, or NULL if no name begins there. */
 static char *take_name(scanner *scan)
 {
     const char *from = scan->at;
@@ -92,7 +94,7 @@ static const char *value_of(const cl_env *env, const char *name)
     return getenv(name);
 }
 
-/* Reads "${NAME}" at `at` and appends the variable's value. */
+/* Reads "${NAME}" at `at`, and appends the value of this variable. */
 static bool take_expansion(scanner *scan)
 {
     const char *from = scan->at;
@@ -110,7 +112,7 @@ static bool take_expansion(scanner *scan)
     return good;
 }
 
-/* Reads a backslash escape at `at`. The backslash of an unknown escape is kept. */
+/* Reads a backslash escape at `at`. If the escape is unknown, its backslash is kept. */
 static void take_escape(scanner *scan)
 {
     static const char from[] = "nt\\\"$", to[] = "\n\t\\\"$";
@@ -147,7 +149,7 @@ static bool take_quoted(scanner *scan)
     return false;
 }
 
-/* Reads an unquoted value: up to the end of the line or " #". */
+/* Reads a value without quotes, which ends at the end of the line or at " #". */
 static void take_bare(scanner *scan)
 {
     const char *from = scan->at;
@@ -159,7 +161,7 @@ static void take_bare(scanner *scan)
     put(scan, from, length);
 }
 
-/* Reads the value after '='. */
+/* Reads the value after the '='. */
 static bool take_value(scanner *scan)
 {
     scan->used = 0;
@@ -229,7 +231,7 @@ void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t len
     scan.at = text;
     scan.end = text + length;
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        scan.at += 3; /* a UTF-8 byte order mark */
+        scan.at += 3; /* skips a byte order mark of UTF-8 */
     scan.line_start = scan.at;
     const char *nul = memchr(text, '\0', length);
     for (const char *place = text; nul && place < nul; place++)

@@ -1,4 +1,4 @@
-/* gpus.c - Counts GPUs and finds their NUMA nodes, without CUDA. */
+/* gpus.c - counts GPUs and finds their NUMA nodes, without CUDA. */
 #include "plan/gpus.h"
 
 #include <dirent.h>
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts the entries of a folder whose names are `prefix` followed by digits; with an empty prefix, all but . and .. */
+/* Counts the entries of a folder whose names are `prefix` followed by digits. If `prefix` is "", counts all entries
+ * whose names do not begin with a dot. */
 static int count_entries(const char *path, const char *prefix)
 {
     int count = 0;
@@ -23,7 +24,8 @@ static int count_entries(const char *path, const char *prefix)
     return count;
 }
 
-/* Counts the devices of CUDA_VISIBLE_DEVICES up to the first invalid entry, as CUDA does: "0,1,-1,2" has two. */
+/* Counts the devices in CUDA_VISIBLE_DEVICES up to the first invalid entry, as CUDA does: "0,1,-1,2" has two devices.
+ */
 static int count_visible(const char *list)
 {
     int count = 0;
@@ -48,7 +50,7 @@ int cl_gpus_count(char why[128])
     return count;
 }
 
-/* Returns entry `index` of a list separated by commas. */
+/* Returns the entry number `index` of a list separated by commas, and its length. */
 static const char *entry_of(const char *list, int index, int *length)
 {
     for (; index > 0 && *list; index--) {
@@ -67,7 +69,7 @@ void cl_gpus_devices(const int *slots, int count, const char *visible, char *tex
         int length = 0;
         const char *entry = visible && *visible ? entry_of(visible, slots[i], &length) : "";
         if (i && slots[i] == slots[i - 1])
-            continue; /* several ranks share one GPU */
+            continue; /* a GPU that several ranks share is listed once */
         used += (size_t)(length ? snprintf(text + used, size - used, used ? ",%.*s" : "%.*s", length, entry)
                                 : snprintf(text + used, size - used, used ? ",%d" : "%d", slots[i]));
     }
@@ -94,7 +96,8 @@ static int node_of(const char *bus)
     return node;
 }
 
-/* Returns the number of the GPU of a slot, or -1 if CUDA_VISIBLE_DEVICES names it by something else (a UUID). */
+/* Returns the number of the GPU of a slot. Returns -1 if CUDA_VISIBLE_DEVICES has no number for it, but for example a
+ * UUID. */
 static int number_of(int slot, const char *visible)
 {
     int length;

@@ -1,4 +1,4 @@
-/* hostline.c - Parser of one hostfile line: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
+/* hostline.c - parses one line of a hostfile: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
 #include "plan/hostline.h"
 
 #include "base/must.h"
@@ -107,7 +107,7 @@ static void add_slot(cl_host *host, int slot)
     host->slots[host->slot_count++] = slot;
 }
 
-/* Reads a list of ids such as "0-3,6". */
+/* Reads a list of slot ids such as "0-3,6". */
 static bool read_ids(line_reader *reader, const char *value)
 {
     cl_host *host = reader->host;

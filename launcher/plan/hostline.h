@@ -1,11 +1,11 @@
-/* hostline.h - Parser of one line of a hostfile and of one item of --hosts. */
+/* hostline.h - parses one line of a hostfile or one item of --hosts. */
 #ifndef CL_HOSTLINE_H
 #define CL_HOSTLINE_H
 
 #include "base/faults.h"
 #include "plan/hosts.h"
 
-/* The position of a text in its file, for fault messages. */
+/* The position of a text in its file, for messages about faults. */
 typedef struct {
     const char *file;
     int line;
@@ -13,7 +13,8 @@ typedef struct {
     ce_faults *faults;
 } cl_hostline_place;
 
-/* Reads "NAME key=value ..." of `length` bytes. Returns false if there was a fault; `host` is then empty. */
+/* Reads "NAME key=value ..." from a text of `length` bytes. Returns false if the text has a fault; `host` is then
+ * empty. */
 bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
 /* Reads "NAME" or "NAME:SLOTS". */

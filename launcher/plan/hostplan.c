@@ -1,4 +1,4 @@
-/* hostplan.c - Plans a job: the source of its hosts, the number of nodes, and the master address as far as it is
+/* hostplan.c - plans a job: where its hosts come from, the number of nodes, and the master address as far as it is
  * known. */
 #include "plan/hostplan.h"
 
@@ -7,6 +7,7 @@
 #include "plan/slots.h"
 
 #include "base/must.h"
+#include "base/plural.h"
 #include "cspeed/options.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 
 /* ---- number of nodes ---- */
 
-/* Reads "4", "2:4" or DeepSpeed's elastic flags as bounds; 0 means not given. */
+/* Reads "4", "2:4" or DeepSpeed's elastic flags as the limits of the number of nodes. 0: the limit was not given. */
 static int read_bounds(const cl_options *options, int *min, int *max)
 {
     const char *colon = options->nodes ? strchr(options->nodes, ':') : NULL;
@@ -60,7 +61,7 @@ static void keep_first(cl_hosts *hosts, int count)
     hosts->count = count;
 }
 
-/* Keeps the first hosts of the list, as many as were requested; fails if there are fewer. */
+/* Keeps the first hosts of the list, as many as the user requested. Fails if there are fewer hosts. */
 static int choose_nodes(cl_plan *plan)
 {
     int min, max, have = plan->hosts.count, code = read_bounds(plan->options, &min, &max);
@@ -76,8 +77,8 @@ static int choose_nodes(cl_plan *plan)
     plan->max_nodes = max ? max : have;
     plan->min_nodes = min ? min : plan->max_nodes;
     if (plan->min_nodes > plan->max_nodes)
-        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: there are %d nodes", cl_options_origin("min_elastic_nodes"), min,
-                             plan->max_nodes);
+        return cl_codes_fail(CL_CODE_SLOTS, "%s %d: the job has %d node%s", cl_options_origin("min_elastic_nodes"), min,
+                             plan->max_nodes, ce_plural(plan->max_nodes));
     keep_first(&plan->hosts, plan->max_nodes);
     return 0;
 }
@@ -151,7 +152,8 @@ static int set_master_addr(cl_plan *plan)
 {
     const char *flag = plan->options->master_addr, *given = getenv("MASTER_ADDR");
     const cl_host *first = &plan->hosts.list[0];
-    bool ours = getenv("CSPEED_ATTEMPT") != NULL; /* the variables belong to the job of which this process is a rank */
+    /* true: the variables belong to the job of which this process is a rank */
+    bool ours = getenv("CSPEED_ATTEMPT") != NULL;
     if (flag) {
         SET(plan->master_addr, "%s", flag);
         SET(plan->master_addr_origin, "%s", cl_options_origin("master_addr"));
@@ -171,8 +173,8 @@ static int set_master_addr(cl_plan *plan)
     return 0;
 }
 
-/* Reads MASTER_PORT into *port, or -1 if it is not set, is empty, or belongs to the job of which this process is a
- * rank. */
+/* Reads the environment variable MASTER_PORT into *port. *port becomes -1 if the variable is not set, is empty, or
+ * belongs to the job of which this process is a rank. */
 static int read_port_variable(int *port)
 {
     const char *text = getenv("MASTER_PORT");
@@ -193,7 +195,8 @@ static int set_master_port(cl_plan *plan)
         SET(plan->master_port_origin, "MASTER_PORT");
     }
     plan->master_port = port;
-    /* the endpoint of an elastic job is a rendezvous alone, as with torchrun: nodes come while the ranks run */
+    /* In an elastic job, --rdzv_endpoint is only the port where nodes connect, as with torchrun: new nodes may come
+     * while the ranks run. */
     plan->master_port_given = port >= 0 && !(plan->options->endpoint && plan->min_nodes < plan->max_nodes);
     if (port < 0) {
         plan->master_port = plan->no_ssh ? 29500 : 0;
@@ -248,7 +251,7 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Names the job. Nodes that are started separately must get the same name, so the name is derived from the master
+/* Chooses the job id. Nodes that are started separately must get the same id, so theirs is derived from the master
  * address. */
 static int name_job(cl_plan *plan)
 {

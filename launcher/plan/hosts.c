@@ -1,4 +1,4 @@
-/* hosts.c - Reads hosts from a hostfile or a list, and recognises this machine. */
+/* hosts.c - reads hosts from a hostfile or a list, and recognises this machine. */
 #include "plan/hosts.h"
 
 #include "codes.h"
@@ -36,7 +36,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
     hosts->list[hosts->count++] = *host;
 }
 
-/* Returns the length of a line without its comment and line end. */
+/* Returns the length of a line without its comment and without its line end. */
 static size_t bare_length(const char *line, size_t length)
 {
     const char *comment = memchr(line, '#', length);
@@ -64,7 +64,7 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
     const char *end = text + length;
     *hosts = (cl_hosts){ .origin = cl_hostline_copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3; /* a UTF-8 byte order mark */
+        text += 3; /* skips a byte order mark of UTF-8 */
     while (text < end) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         place.line++;
@@ -131,8 +131,8 @@ int cl_hosts_local(cl_hosts *hosts, int slot_count)
 
 /* ---- this machine ---- */
 
-/* Returns true if `name` is this machine's host name. "worker-1" equals "worker-1.cluster.local", whichever side has
- * the domain; with two different domains they are two hosts. */
+/* Returns true if `name` is this machine's host name. A domain that only one of the two names has is ignored:
+ * "worker-1" equals "worker-1.cluster.local". Names with different domains mean different hosts. */
 static bool is_own_name(const char *name)
 {
     char host_name[NAME_BYTES] = "";
@@ -143,7 +143,8 @@ static bool is_own_name(const char *name)
     return !host_name[length] || !name[wanted] || cl_hostline_same(host_name, name);
 }
 
-/* 127.0.0.1 is this machine; 127.0.0.2 counts as another machine, even if an interface has that address. */
+/* 127.0.0.1 is this machine. 127.0.0.2 counts as another machine, even if an interface of this machine has that
+ * address. */
 static bool is_own_address(const char *name)
 {
     struct ifaddrs *all;

@@ -1,8 +1,8 @@
-/* hosts.h - Hosts and their slots from a hostfile or --hosts, filtered by --include and --exclude.
+/* hosts.h - hosts and their slots from a hostfile or --hosts, filtered by --include and --exclude.
  *
- * The hostfile format is that of DeepSpeed and Open MPI: `NAME slots=N [max_slots= port= user= addr= gpus=
- * env.X=VALUE]`; '#' begins a comment anywhere. All faults of a file are reported together as FILE:LINE:COL:
- * message. The order of the hosts is kept and is the order of node ranks. */
+ * The format of a hostfile is that of DeepSpeed and Open MPI: `NAME slots=N [max_slots= port= user= addr= gpus=
+ * env.X=VALUE]`. '#' begins a comment at any place. All faults of a file are reported together, each as FILE:LINE:COL:
+ * message. The hosts keep their order, which is the order of the nodes. */
 #ifndef CL_HOSTS_H
 #define CL_HOSTS_H
 
@@ -12,41 +12,44 @@
 
 typedef struct {
     char *name;    /* as written, without user@ and brackets; used in messages, and to find the host */
-    char *address; /* addr=; NULL: the name is the address */
-    char *user;    /* user=, or the part before '@'; NULL: the caller's name or ssh's configuration */
-    int port;      /* port= of sshd; 0: not given */
+    char *address; /* the value of addr=; NULL: the name is also the address */
+    char *user;    /* the value of user=, or the text before '@'; NULL: ssh chooses the user */
+    int port;      /* value of port=, the port of sshd; 0: not given */
     int slot_count;
-    int *slots; /* ids, ascending: 0..N-1, or those of gpus=; after the selection, only the remaining ones */
+    /* slot ids, ascending: 0, 1, ... or those of gpus=; after --include and --exclude, only the remaining ids */
+    int *slots;
     char **
-        env; /* variables that the host's words env.X=VALUE set, as "X=VALUE"; NULL ends the list. The pointer itself is
-                 * NULL if there are none */
+        /* Variables that the host's words env.X=VALUE set, as "X=VALUE"; NULL ends the list. The pointer `env` is NULL
+         * if there are no such words. */
+        env;
 } cl_host;
 
 typedef struct {
     cl_host *list;
     int count;
-    char *origin; /* "myhostfile", "--hosts", "this machine"; for messages and the plan */
+    char *origin; /* source of the hosts: "myhostfile", "--hosts" or "this machine"; for messages and the plan */
 } cl_hosts;
 
-/* Reads a hostfile; "-" is standard input. Returns 0, CL_CODE_FILE (65) with all faults, or CL_CODE_NO_FILE (66). */
+/* Reads a hostfile; the name "-" means standard input. Returns 0, CL_CODE_FILE with all faults in the message, or
+ * CL_CODE_NO_FILE. */
 int cl_hosts_read(cl_hosts *hosts, const char *path);
 
 /* Parses hostfile text in memory; `name` is the file name in messages. Also used by tests and fuzzing. */
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length);
 
-/* Parses a list such as "a:8,b:8". */
+/* Parses a list of hosts such as "a:8,b:8". */
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list);
 
-/* Sets `hosts` to this machine only, named "localhost". */
+/* Sets `hosts` to this machine only, with the name "localhost". */
 int cl_hosts_local(cl_hosts *hosts, int slot_count);
 
-/* Applies filters of the form NODE[@NODE...], where NODE is NAME[:SLOT[,SLOT...]] with ranges and globs: include
- * first, then exclude. Either may be NULL. Unknown hosts, slots out of bounds and an empty result are errors.
- * Returns 0, or CL_CODE_FILE. */
+/* Applies filters of the form NODE[@NODE...], where NODE is NAME[:SLOT[,SLOT...]] with ranges and globs: first
+ * `include`, then `exclude`. Either of them may be NULL. Unknown hosts, slots that a host does not have, and an empty
+ * result are errors. Returns 0 or CL_CODE_FILE. */
 int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude);
 
-/* Returns true if the name or address means this machine: localhost, a loopback name, its host name, or an address
- * of one of its interfaces. Of the loopback addresses only 127.0.0.1 and ::1 count (127.0.0.2 is another host). */
+/* Returns true if the name or address means this machine: localhost, a loopback name, its host name, or an address of
+ * one of its interfaces. 127.0.0.1 and ::1 are the only loopback addresses that count (127.0.0.2 is another host). */
 bool cl_hosts_is_here(const cl_host *host);
 
 const char *cl_hosts_address(const cl_host *host); /* its addr=, or its name */

@@ -1,4 +1,4 @@
-/* noderank.c - Finds this machine's node rank from environment variables and its host name. */
+/* noderank.c - finds the number of this machine's node from environment variables and from the host name. */
 #include "plan/noderank.h"
 
 #include "codes.h"
@@ -12,7 +12,7 @@
 enum { SEEN_BYTES = 1024, NAME_BYTES = 256 };
 
 typedef struct {
-    int rank; /* rank given by the first source that has one; -1: none */
+    int rank; /* node rank from the first source that gives one; -1: no source gives one */
     char origin[64], seen[SEEN_BYTES];
     bool conflict;
 } finding;
@@ -42,7 +42,7 @@ static void ask_variable(finding *found, const char *name)
         note(found, name, value, number_of(value));
 }
 
-/* Returns the only host that is this machine; -1: none, or several. */
+/* Returns the index of the only host that is this machine; -1: there is none, or several. */
 static int own_host(const cl_plan *plan)
 {
     int index = -1, count = 0;
@@ -64,8 +64,8 @@ static void ask_name(finding *found, const cl_plan *plan)
     note(found, "the host name", value, index);
 }
 
-/* The source that is used last: the N of the host name NAME-N. Pods of a Kubernetes StatefulSet or Indexed Job are
- * named NAME-0, NAME-1, ... */
+/* Uses the last source: the number N at the end of a host name NAME-N. Kubernetes names the pods of a StatefulSet or an
+ * Indexed Job NAME-0, NAME-1, ... */
 static void ask_suffix(finding *found, const cl_plan *plan)
 {
     char name[NAME_BYTES] = "", value[2 * NAME_BYTES];
@@ -89,8 +89,8 @@ static int give(cl_plan *plan, int rank, const char *origin)
                          plan->node_count - 1);
 }
 
-/* Without a hostfile a node may join with any rank; only the node that listens on the master address must know that
- * it is the first. */
+/* Handles a job without a hostfile. A node may then join with any number. Only the node that listens on the master
+ * address must know that its number is 0. */
 static int find_front(cl_plan *plan)
 {
     cl_host master = { .name = plan->master_addr };

@@ -1,4 +1,4 @@
-/* order.c - Serialises a node's order (what it must start) to bytes, and back. */
+/* order.c - encodes a node's order (what the node must start) as bytes, and decodes it. */
 #include "plan/order.h"
 
 #include "codes.h"
@@ -140,10 +140,10 @@ static bool read_field(cl_order *order, int index, const char *value)
 }
 
 typedef struct {
-    int slots, places, arguments, variables; /* items read so far */
+    int slots, places, arguments, variables; /* number of items of each list that were read so far */
 } counts;
 
-/* Reads one item of a repeated key. Returns false if `key` is not a repeated key. */
+/* Reads an item of a list. Returns false if `key` is not the key of a list. */
 static bool read_item(cl_order *order, const char *key, const char *value, counts *seen)
 {
     if (strcmp(key, "slot") == 0 && seen->slots < order->rank_count)
@@ -168,7 +168,8 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
     return read_item(order, key, value, seen);
 }
 
-/* Allocates the lists. Every string has at least one byte, so the number of items cannot exceed the number of bytes. */
+/* Allocates the lists of the order. Every string takes at least one byte, so the number of items cannot exceed the
+ * number of bytes. */
 static bool make_lists(cl_order *order, size_t length)
 {
     size_t strings = 1;

@@ -1,11 +1,11 @@
-/* ranges.c - Ranges of numbers: a set of ranks as text, and one range of a list. */
+/* ranges.c - writes a set of ranks as ranges, and reads one range of a list. */
 #include "plan/ranges.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LONGEST = 32 }; /* bytes of ",FROM-TO" and of ",..." */
+enum { LONGEST = 32 }; /* number of bytes for the text ",FROM-TO" and the text ",..." */
 
 void cl_ranges_print(const bool *set, int count, char text[CL_RANGES_BYTES])
 {

@@ -1,6 +1,6 @@
-/* select.c - Implements cl_select_hosts of hosts.h: the --include and --exclude filters.
+/* select.c - the filters --include and --exclude (cl_select_hosts of hosts.h).
  *
- * A filter marks slots. The result keeps the order of the hosts, whatever the order of the filter. */
+ * A filter marks slots. The remaining hosts keep their order, which does not depend on the order in the filter. */
 #include "codes.h"
 #include "base/faults.h"
 #include "plan/hostline.h"
@@ -17,10 +17,10 @@
 enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 
 typedef struct {
-    const char *flag, *text; /* flag: "--include" or "--exclude"; text: the whole filter */
+    const char *flag, *text; /* flag: "--include" or "--exclude"; text: the value of the flag */
     cl_hosts *hosts;
     bool **marks; /* [host][slot] */
-    bool mark;    /* value that a named slot gets */
+    bool mark;    /* the mark that a slot gets if the filter names it */
     ce_faults faults;
 } slot_filter;
 
@@ -53,7 +53,7 @@ static void mark_slot(slot_filter *filter, int index, long slot)
     FAULT(filter, "%s has no slot %ld; it has %s", host->name, slot, known_slots(host, text));
 }
 
-/* Marks the slots "0,2-3" of one host; blanks are allowed anywhere. */
+/* Marks the slots of one host that a list such as "0,2-3" names; the list may contain blanks. */
 static void mark_slots(slot_filter *filter, int index, const char *name, const char *slots)
 {
     const char *place = slots;
@@ -96,7 +96,7 @@ static void unknown(slot_filter *filter, const char *name)
     free(names);
 }
 
-/* Applies NAME or NAME:SLOTS. IPv6 addresses are in brackets. */
+/* Applies one item of the filter, NAME or NAME:SLOTS. IPv6 addresses are in brackets. */
 static void apply_node(slot_filter *filter, char *node)
 {
     bool bracket = *node == '[' && strchr(node, ']') && memchr(node, ':', (size_t)(strchr(node, ']') - node));
@@ -142,7 +142,7 @@ static void apply(slot_filter *filter)
     }
 }
 
-/* Removes the slots that are not marked. */
+/* Removes the slots that have no mark, and the hosts without slots. */
 static void keep_marked(cl_hosts *hosts, bool **marks)
 {
     int left = 0;

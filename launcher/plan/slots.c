@@ -1,4 +1,4 @@
-/* slots.c - Finds the hosts of a plan and chooses their slots. */
+/* slots.c - finds the hosts of a plan and chooses their slots. */
 #include "plan/slots.h"
 
 #include "plan/allocation.h"
@@ -20,8 +20,8 @@ static const char job_hostfile[] = "/job/hostfile";
 /* ---- this machine ---- */
 
 typedef struct {
-    int gpus, cores, nodes; /* nodes: NUMA nodes, at most `cores` */
-    char why[128];          /* reason why there is no GPU */
+    int gpus, cores, nodes; /* nodes: the number of NUMA nodes, at most `cores` */
+    char why[128];          /* reason why this machine has no usable GPU */
 } machine;
 
 static int read_machine(machine *here)
@@ -47,9 +47,9 @@ static bool is_number(const char *ranks)
     return ranks && isdigit((unsigned char)*ranks);
 }
 
-/* Counts the slots of this machine. Its GPUs are the slots, unless it has none or the user gave --num_gpus cpu. In
- * these two cases its cores are the slots if the options request ranks (a number, cpu or auto, as for torchrun) or name
- * slots; otherwise its NUMA nodes are the slots. */
+/* Counts the slots of this machine. If it has GPUs and the user did not give --num_gpus cpu, the GPUs are the slots.
+ * Otherwise the slots are its cores if the options request a number of ranks (a number, cpu or auto, as with torchrun)
+ * or name slots. In all other cases the slots are its NUMA nodes. */
 static int count_slots(const cl_options *options, const machine *here, int *slots)
 {
     const char *ranks = options->ranks;
@@ -66,7 +66,7 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
     return 0;
 }
 
-/* Names the hosts node0, node1, ... and gives each the slots of this machine, because nodes that connect by themselves
+/* Names the hosts node0, node1, ... and gives each host the slots of this machine. Nodes that connect by themselves
  * must all have the same slots. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
@@ -109,7 +109,8 @@ static int use_this_machine(cl_plan *plan)
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    plan->has_devices = true; /* set also for a host without GPUs: its ranks must not look for any */
+    /* has_devices is also true for a host without GPUs, so that its ranks do not look for GPUs */
+    plan->has_devices = true;
     return cl_hosts_read(&plan->hosts, path);
 }
 
@@ -138,7 +139,7 @@ static int find_hosts(cl_plan *plan)
         return use_this_machine(plan);
     if (options->launcher == CL_BY_AUTO && !plan->no_ssh)
         plan->launcher = CL_BY_SLURM;
-    plan->named = true; /* has_devices stays false, because srun assigned devices to each node */
+    plan->named = true; /* has_devices remains false, because srun has assigned devices to each node */
     return cl_allocation_hosts(&plan->hosts, is_number(options->ranks) ? options->ranks : NULL);
 }
 
@@ -152,7 +153,8 @@ int cl_slots_find(cl_plan *plan)
 
 /* ---- number of slots ---- */
 
-/* Changes a host to `count` slots, ascending: the first ones, or all of them with some repeated. */
+/* Changes a host to `count` slots: the first ones, or, if `count` is larger than their number, some of them several
+ * times. */
 static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
@@ -190,15 +192,15 @@ int cl_slots_choose(cl_plan *plan)
     return ce_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
-/* Slots of this machine index the entries of the caller's CUDA_VISIBLE_DEVICES, which may be numbers, UUIDs or MIG
- * names. */
+/* Reduces the user's CUDA_VISIBLE_DEVICES, whose entries may be numbers, UUIDs or MIG names, to those that the slots of
+ * this machine select. */
 void cl_slots_set_devices(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
-    plan->has_devices = false; /* CUDA_VISIBLE_DEVICES comes from plan->env, not from the slots */
+    plan->has_devices = false; /* CUDA_VISIBLE_DEVICES is set by plan->env, and not by the slots */
     cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
         cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");

@@ -1,4 +1,4 @@
-/* slurp.c - Reads a whole text file. */
+/* slurp.c - reads a whole text file. */
 #include "plan/slurp.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static char *read_all(FILE *file, size_t *length)
         }
         used += part = fread(text + used, 1, PART_BYTES, file);
     }
-    if (part || ferror(file)) { /* out of memory, file too long, or a folder */
+    if (part || ferror(file)) { /* memory is short, the file is too long, or the path names a folder */
         errno = part ? EFBIG : errno;
         free(text);
         return NULL;

@@ -1,4 +1,4 @@
-/* transport.c - Finds the transport that the program's arguments or its configuration name. */
+/* transport.c - finds the transport that the arguments of a program or its configuration name. */
 #include "plan/transport.h"
 
 #include "plan/world_sizes.h"
@@ -10,7 +10,8 @@
 
 #define SET "cspeed.comm="
 
-/* The last argument that names a transport, as in the program; NULL: none does. */
+/* Returns the transport that the last such argument names, as the program chooses it; NULL: no argument names a
+ * transport. */
 static const char *find_argument(char **arguments)
 {
     const char *found = NULL;

@@ -1,4 +1,4 @@
-/* world_sizes.c - Reads the world sizes that the program's elasticity configuration allows. */
+/* world_sizes.c - reads the world sizes that the elasticity section of the program's configuration allows. */
 #include "plan/world_sizes.h"
 
 #include "config/config.h"
@@ -12,7 +12,7 @@ const char *cl_world_sizes_config(char **arguments)
     return cs_options_last("config deepspeed_config", arguments);
 }
 
-/* Reads the sizes of the section; if it is not enabled, every size is allowed. */
+/* Reads the sizes that the elasticity section allows. If the section is not enabled, every size is allowed. */
 static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
     ce_elasticity_plan plan = { 0 };

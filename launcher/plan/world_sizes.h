@@ -5,18 +5,19 @@
 #include <stdbool.h>
 
 typedef struct {
-    int *list; /* ascending; NULL: any size is allowed */
+    int *list; /* the allowed world sizes, ascending; NULL: every size is allowed */
     int count;
 } cl_world_sizes;
 
-/* The file that --config or --deepspeed_config names among a program's arguments; NULL: none. */
+/* Returns the file that --config or --deepspeed_config names among a program's arguments; NULL: none. */
 const char *cl_world_sizes_config(char **arguments);
 
-/* Looks for --config or --deepspeed_config among the program's arguments and reads the elasticity section of that
- * file. Without such a section every size is allowed. Returns 0, or CL_CODE_FILE, CL_CODE_NO_FILE with a message. */
+/* Looks for --config or --deepspeed_config among the program's arguments, and reads the elasticity section of that
+ * file. If there is no such section, every size is allowed. Returns 0, or CL_CODE_FILE or CL_CODE_NO_FILE with a
+ * message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
-/* Returns true if the world size is in the list, or if every size is allowed. */
+/* Returns true if the list has this world size, or if every size is allowed. */
 bool cl_world_sizes_allow(const cl_world_sizes *sizes, int world_size);
 
 #endif

@@ -1,4 +1,4 @@
-/* contents.c - the tensors of one checkpoint: their positions in the files, and statistics of their values. */
+/* contents.c - the tensors of one checkpoint: their positions in its files, and statistics of their values. */
 #include "saved/contents.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/scan.h"
@@ -9,7 +9,8 @@
 
 enum { BAR = 40 };
 
-/* Describes one box of a tensor in one file. The rows of the box are indices of the first dimension. */
+/* Describes one box (block of elements) of a tensor in one file. first_row and last_row are indices of its first
+ * dimension. */
 static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;

@@ -1,4 +1,4 @@
-/* open_checkpoint.c - opening one checkpoint from a path and an optional tag, outside any job. */
+/* open_checkpoint.c - opens one checkpoint from a path and an optional tag. */
 #include "saved/open_checkpoint.h"
 #include "base/must.h"
 #include "checkpoint/files.h"
@@ -33,7 +33,8 @@ char *cl_open_checkpoint_locate(const char *path, char **tag)
     above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
     *tag = malloc(CS_TAG_BYTES);
     CS_ASSERT(*tag);
-    /* The tag comes from the folder's name: the manifest may be damaged, or may be that of a copied checkpoint. */
+    /* The tag is taken from the name of the folder, because the manifest may be damaged or copied from another
+     * checkpoint. */
     ce_tag_unescape(*tag, basename(dir));
     free(dir);
     return above;

@@ -1,6 +1,6 @@
-/* open_checkpoint.h - opening one checkpoint that the user names as "DIR", "DIR --tag TAG" or "DIR/TAG".
+/* open_checkpoint.h - opens one checkpoint that the user names as "DIR", "DIR --tag TAG" or "DIR/TAG".
  *
- * The process opens it outside any job, with a communicator of one rank. */
+ * No job is needed: the process opens the checkpoint with a communicator of one rank. */
 #ifndef CL_OPEN_CHECKPOINT_H
 #define CL_OPEN_CHECKPOINT_H
 
@@ -11,14 +11,14 @@ typedef struct {
     ce_checkpoint_reader *reader;
 } cl_open_checkpoint;
 
-/* Splits a path that is either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. *tag becomes
- * the malloc'ed tag of the checkpoint if the path names one, else NULL. */
+/* Divides a path, which names either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. If the
+ * path names a checkpoint, *tag becomes its tag, malloc'ed; otherwise *tag becomes NULL. */
 char *cl_open_checkpoint_locate(const char *path, char **tag);
 
-/* `tag` NULL: opens the checkpoint that `latest` names, or the newest complete one. Returns an exit code, with a
- * sentence in cs_error(). */
+/* Opens the checkpoint with this tag; if `tag` is NULL, the one that the file `latest` names, or the newest complete
+ * one. Returns an exit code; on failure cs_error() has a sentence. */
 int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag);
-/* must be called also after a failed cl_open_checkpoint_open */
+/* Closes the checkpoint. Call this function also if cl_open_checkpoint_open has failed. */
 void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint);
 
 #endif

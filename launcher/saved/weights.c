@@ -1,9 +1,10 @@
-/* weights.c - the common command line of `cspeed export` and `cspeed import`. */
+/* weights.c - reads the command line that `cspeed export` and `cspeed import` have in common. */
 #include "saved/weights.h"
 
 #include "checkpoint/files.h"
 #include "codes.h"
 #include "command.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static int read_dtype(void *request, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is fp32, bf16 or fp16, not %s", flag, value);
 }
 
-/* "5GB" is 5e9 bytes, as in transformers; "5GiB" is 5 times 2^30. */
+/* Reads a size: "5GB" means 5e9 bytes, as in transformers; "5GiB" means 5 times 2^30. */
 static int read_bytes(void *bytes, const char *flag, const char *value)
 {
     static const struct {
@@ -48,10 +49,11 @@ static int read_bytes(void *bytes, const char *flag, const char *value)
 int cl_weights_read(cl_weights_request *r, char **arguments)
 {
     static const cs_option table[] = {
-        { CS_OPTION(TEXT, "config", cl_weights_request, config, "FILE", NULL) }, /* of import only */
+        /* only `cspeed import` has the option config */
+        { CS_OPTION(TEXT, "config", cl_weights_request, config, "FILE", NULL) },
         { .names = "dtype", .kind = CS_OPTION_TAKE, .value = "fp32|bf16|fp16", .take = read_dtype },
         { CS_OPTION(TAKE, "max_shard", cl_weights_request, max_shard, "5GB", NULL), .take = read_bytes },
-        /* this option and the next one are of export only */
+        /* only `cspeed export` has the options tag and merge */
         { CS_OPTION(TEXT, "tag", cl_weights_request, tag, "TAG", NULL) },
         { CS_OPTION(SWITCH, "merge", cl_weights_request, merge, NULL, NULL) },
     };
@@ -79,5 +81,6 @@ void cl_weights_report(const cl_weights_request *r, const ce_source *source)
             count *= source->tensors[i].shape[d];
         elements += count;
     }
-    printf("%s: %lld tensors, %lld parameters\n", r->to, (long long)source->count, (long long)elements);
+    printf("%s: %lld tensor%s, %lld parameters\n", r->to, (long long)source->count, ce_plural(source->count),
+           (long long)elements);
 }

@@ -1,18 +1,18 @@
-/* weights.h - the common command line of `cspeed export` and `cspeed import`, which write a folder of weights. */
+/* weights.h - the common command line of `cspeed export` and `cspeed import`, which both write a folder of weights. */
 #ifndef CL_WEIGHTS_H
 #define CL_WEIGHTS_H
 
 #include "interchange/source.h"
 
 typedef struct {
-    bool takes_tag; /* the command is export, not import */
+    bool takes_tag; /* true: the command is `cspeed export`; false: it is `cspeed import` */
     const char *from, *to, *tag;
-    const char *config; /* of import only: the configuration with which a training's state continues */
+    const char *config; /* for `cspeed import` only: the configuration with which the training continues */
     cs_dtype dtype;
-    bool typed; /* --dtype was given */
-    bool merge; /* --merge, of export */
+    bool typed; /* true: --dtype was given */
+    bool merge; /* the flag --merge of `cspeed export` */
     int64_t max_shard;
-    bool formed; /* --dtype or --max_shard was given */
+    bool formed; /* true: --dtype or --max_shard was given */
 } cl_weights_request;
 
 /* Reads the command line into `request`. Returns 0, or CL_CODE_USAGE with a sentence in cs_error(). */

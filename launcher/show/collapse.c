@@ -1,4 +1,4 @@
-/* collapse.c - labelling lines and merging identical lines of several ranks. */
+/* collapse.c - labels lines, and merges identical lines of several ranks into one. */
 #include "show/collapse.h"
 
 #include "plan/ranges.h"
@@ -67,7 +67,8 @@ static void show_first(cl_collapse *collapse)
     free(line->ranks);
 }
 
-/* Shows the waiting lines before `number`, so that earlier lines of this rank stay before later ones. */
+/* Shows the waiting lines whose numbers are below `number`. This keeps earlier lines of a rank before its later lines.
+ */
 static void show_until(cl_collapse *collapse, uint64_t number)
 {
     while (collapse->first < number)
@@ -82,7 +83,8 @@ static void join(cl_same *line, const cl_speaker *speaker)
     line->count++;
 }
 
-/* Returns the number plus 1 of the first waiting line that this line may join; 0: there is none. */
+/* Returns 1 plus the number of the first waiting line that has this text and comes after the rank's last waiting line;
+ * 0: there is none. */
 static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length)
 {
     uint64_t behind = speaker->last[collapse->index];
@@ -94,7 +96,7 @@ static uint64_t find(const cl_collapse *collapse, const cl_speaker *speaker, int
     return 0;
 }
 
-/* Returns the number of the new line plus 1; 0: memory is short. */
+/* Adds a waiting line. Returns 1 plus the number of the line, or 0 if memory is short. */
 static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which, const char *text, size_t length,
                     int64_t now)
 {
@@ -116,7 +118,7 @@ static uint64_t add(cl_collapse *collapse, const cl_speaker *speaker, int which,
     return collapse->next;
 }
 
-/* Returns true if the line now waits. */
+/* Lets the line wait, or merges it with a waiting line. Returns false if memory is short. */
 static bool wait_for_others(cl_collapse *collapse, cl_speaker *speaker, int which, const char *text, size_t length,
                             int64_t now)
 {

@@ -1,4 +1,4 @@
-/* console.c - an output queue in front of a terminal, a pipe or a file. */
+/* console.c - a queue of output in front of a terminal, a pipe or a file. */
 #include "show/console.h"
 
 #include "base/terminal.h"
@@ -16,14 +16,14 @@
 
 enum {
     FIRST_BYTES = 64 << 10,
-    /* While the queue is longer than this, cl_console_has_room returns false, so that the ranks print only as fast as
-     * the bytes are written. */
+    /* If the queue is longer than this number of bytes, cl_console_has_room returns false. The ranks then print only as
+     * fast as the bytes are written. */
     ROOM_BYTES = 1 << 20,
-    QUEUE_BYTES = 4 << 20, /* bytes that the queue keeps for a reader that resumes after it was treated as blocked */
+    QUEUE_BYTES = 4 << 20, /* bytes that the queue keeps for a blocked reader that may read again later */
     NOTICE_BYTES = 256,
-    SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking when poll reports it writable */
+    SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking if poll reports that it is writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* after this time another rank may show its state */
+    STATE_SECONDS = 10 /* after this time without a change of a rank's progress line, another rank may show its own */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -34,8 +34,8 @@ static bool wants_color(const cl_console *console, const char *color)
     return console->terminal && !(none && *none);
 }
 
-/* O_NONBLOCK belongs to the open file description, which other processes (the shell) share, so pipes and devices are
- * opened again. */
+/* Pipes and devices are opened again, because O_NONBLOCK belongs to the open file description, which other processes
+ * share. */
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now)
 {
     struct stat file;
@@ -64,8 +64,8 @@ bool cl_console_waits(const cl_console *console)
     return !console->gone && (console->to > console->from || console->state_changed);
 }
 
-/* Makes room at the end of the queue. Returns false if the reader is treated as blocked and the queue is full, or if
- * memory is short. */
+/* Makes room for `count` bytes at the end of the queue. Returns false if the reader counts as blocked and the queue is
+ * full, or if memory is short. */
 static bool make_room(cl_console *console, size_t count)
 {
     size_t waiting = console->to - console->from;
@@ -77,7 +77,8 @@ static bool make_room(cl_console *console, size_t count)
     console->from = 0;
     console->to = waiting;
     size_t capacity = console->capacity;
-    while (waiting + count > capacity / 2) /* doubles the capacity, so that the bytes are not moved for each line */
+    /* the capacity is doubled, so that the bytes need not be moved for each line */
+    while (waiting + count > capacity / 2)
         capacity *= 2;
     char *larger = capacity > console->capacity ? realloc(console->queue, capacity) : console->queue;
     if (!larger)
@@ -87,7 +88,7 @@ static bool make_room(cl_console *console, size_t count)
     return true;
 }
 
-/* Appends bytes; the caller has called make_room. */
+/* Appends bytes to the queue. The caller must have called make_room. */
 static void push(cl_console *console, const char *bytes, size_t count)
 {
     memcpy(console->queue + console->to, bytes, count);
@@ -111,7 +112,8 @@ static void say_dropped(cl_console *console)
     console->dropped = 0;
 }
 
-/* Moves the cursor to where a new line of `owner` can begin. Returns true if an unfinished line of `owner` is there. */
+/* Moves the cursor to where text of `owner` can begin, and ends an unfinished line of another owner. Returns true if an
+ * unfinished line of `owner` is there. */
 static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
@@ -147,7 +149,7 @@ void cl_console_print(cl_console *console, const void *owner, const char *prefix
     console->open_owner = end == CL_CONSOLE_OPEN ? owner : NULL;
 }
 
-static const char clear[] = "\033[K"; /* clears the row from the cursor on */
+static const char clear[] = "\033[K"; /* escape sequence that clears the rest of the row */
 enum { CLEAR_BYTES = sizeof clear - 1 };
 
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
@@ -156,7 +158,8 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    /* draw_state clears the rest of the row itself, and a state without escape sequences can be cut to the row. */
+    /* An escape sequence at the end that clears the row is dropped: draw_state clears the row itself, and can cut text
+     * without escape sequences. */
     if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
         length -= CLEAR_BYTES;
     console->state_rank = rank;
@@ -187,7 +190,7 @@ static size_t escape_bytes(const char *text, size_t length)
     return bytes < length ? bytes + 1 : bytes;
 }
 
-/* Returns how many bytes of the state fit into one row. Escape sequences take no column. */
+/* Returns how many bytes of the progress line fit into one row. An escape sequence takes no column. */
 static size_t state_fitting(const cl_console *console)
 {
     struct winsize size;
@@ -196,7 +199,8 @@ static size_t state_fitting(const cl_console *console)
         return length;
     for (size_t i = 0, escape; i < length; i += escape ? escape : 1) {
         escape = escape_bytes(console->state + i, length - i);
-        characters += !escape && (console->state[i] & 0xc0) != 0x80; /* the first byte of each UTF-8 character */
+        /* counts the first byte of each UTF-8 character only */
+        characters += !escape && (console->state[i] & 0xc0) != 0x80;
         if (characters == size.ws_col)
             return i;
     }
@@ -210,14 +214,15 @@ static void draw_state(cl_console *console)
         push_text(console, "\r");
         push(console, console->state, fitting);
         if (fitting < console->state_length && memchr(console->state, '\033', fitting))
-            push_text(console, "\033[0m"); /* the end of a color may have been cut */
+            /* switches colours off, because the escape sequence that does so may have been cut */
+            push_text(console, "\033[0m");
         push_text(console, clear);
     }
     console->state_drawn = console->state_length > 0;
     console->state_changed = false;
 }
 
-/* Returns the number of bytes written, 0 if the descriptor accepts none now. */
+/* Writes bytes of the queue. Returns the number of bytes written; 0 if the descriptor accepts none now. */
 static size_t write_some(cl_console *console)
 {
     size_t count = console->to - console->from;
@@ -252,7 +257,7 @@ void cl_console_flush(cl_console *console, int64_t now)
 
 void cl_console_settle(cl_console *console)
 {
-    console->stalled = false; /* The message is kept for a reader that resumes, even if the queue is full. */
+    console->stalled = false; /* the message is queued even if the reader counts as blocked and the queue is full */
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
         return;
     if (console->state_drawn || console->open_owner)

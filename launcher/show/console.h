@@ -1,10 +1,10 @@
-/* console.h - an output queue in front of a terminal, a pipe or a file.
+/* console.h - a queue of output in front of a terminal, a pipe or a file.
  *
- * Lines enter the queue whole and are written in order. A slow reader slows the ranks, as a pipe would. A reader that
- * reads nothing for five seconds is treated as blocked and no longer slows them: lines that do not fit into the queue
- * are dropped and counted, and the count is printed when the reader resumes. On a terminal, the last state of a
- * progress line is shown below all other lines and is redrawn in place. If several ranks show a progress line, that of
- * the lowest rank is shown. */
+ * Lines enter the queue whole and are written in order. A reader that reads slowly slows the ranks, as a pipe would. A
+ * reader that reads nothing for five seconds counts as blocked and no longer slows the ranks: lines that do not fit
+ * into the queue are dropped and counted, and the count is printed when the reader reads again. A terminal shows the
+ * latest progress line (a state) below all other lines and redraws it in place. If several ranks have a progress line,
+ * that of the lowest rank is shown. */
 #ifndef CL_CONSOLE_H
 #define CL_CONSOLE_H
 
@@ -15,54 +15,55 @@
 enum { CL_CONSOLE_STATE_BYTES = 1024 };
 
 typedef enum {
-    CL_CONSOLE_WHOLE,  /* the text ends its line */
-    CL_CONSOLE_BROKEN, /* a '\' ends the line; the rest follows in a new line */
-    CL_CONSOLE_OPEN    /* the line stays open for more text of the same owner */
+    CL_CONSOLE_WHOLE,  /* the line ends after the text */
+    CL_CONSOLE_BROKEN, /* the line ends with a '\', and the rest of the text follows in a new line */
+    CL_CONSOLE_OPEN    /* the line stays open, and more text of the same owner may follow */
 } cl_console_end;
 
 typedef struct {
     int fd;
-    bool blocks;   /* the descriptor cannot be made non-blocking: poll before each write */
-    bool terminal; /* a terminal that can redraw a line */
+    bool blocks;   /* true: the descriptor cannot be made non-blocking, so poll is called before each write */
+    bool terminal; /* true: the descriptor is a terminal that can redraw a line */
     bool colored;
-    bool gone;   /* the reader has closed it */
-    char *queue; /* bytes [from, to) wait */
+    bool gone;   /* true: the reader has closed the pipe or the terminal */
+    char *queue; /* the bytes [from, to) of the queue are not written yet */
     size_t from, to, capacity;
-    int64_t moved; /* time when the reader last accepted bytes, or when no bytes were waiting */
+    int64_t moved; /* time when the reader last accepted bytes, or when the queue was last empty */
     bool stalled;
-    int64_t dropped;     /* number of lines dropped since it stalled */
-    const char *log_dir; /* the folder that contains all lines; NULL: none */
+    int64_t dropped;     /* number of lines dropped since the reader has counted as blocked */
+    const char *log_dir; /* the folder of the log files with all lines; NULL: there are no log files */
     const void *open_owner;
     const void *state_owner;
     int state_rank;
-    int64_t state_shown; /* time when its owner last changed the state */
+    int64_t state_shown; /* time when the progress line last changed */
     char state[CL_CONSOLE_STATE_BYTES];
     size_t state_length;
     bool state_drawn, state_changed;
 } cl_console;
 
-/* `color` is the value of --color: auto (colours on a terminal, unless NO_COLOR is set), always or never; NULL: auto.
- * Returns 0, or CL_CODE_SYSTEM. */
+/* `color` is the value of --color: auto (colours on a terminal, unless NO_COLOR is set), always or never; NULL means
+ * auto. Returns 0, or CL_CODE_SYSTEM. */
 int cl_console_open(cl_console *console, int fd, const char *color, int64_t now);
 void cl_console_close(cl_console *console);
 
-/* Returns true if the queue is short, or if the reader is treated as blocked. Lines that are printed while this is
- * false are still queued, until the reader is treated as blocked. */
+/* Returns true if the queue is short, or if the reader counts as blocked. If it returns false, lines that are printed
+ * are still added to the queue. */
 bool cl_console_has_room(const cl_console *console);
 bool cl_console_waits(const cl_console *console);
 
-/* Appends a line, or a part of one (`end`), to the queue. A new line begins with the prefix. */
+/* Appends a line, or a part of a line, to the queue; `end` says which. A new line begins with the prefix. */
 void cl_console_print(cl_console *console, const void *owner, const char *prefix, const char *text, size_t length,
                       cl_console_end end);
 
-/* Replaces the state, unless that of a lower rank is shown. */
+/* Replaces the progress line that is shown, unless it is that of a lower rank. */
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
                        size_t length, int64_t now);
-/* removes the owner's state, if it is the one that is shown */
+/* Removes the progress line if it is that of `owner`. */
 void cl_console_forget(cl_console *console, const void *owner);
 
 /* Writes as much of the queue as the descriptor accepts, without blocking. */
 void cl_console_flush(cl_console *console, int64_t now);
-void cl_console_settle(cl_console *console); /* ends an open line; a state that is shown becomes a line */
+/* ends an unfinished line; a progress line that is shown becomes an ordinary line */
+void cl_console_settle(cl_console *console);
 
 #endif

@@ -1,4 +1,4 @@
-/* label.c - the prefix of an output line. */
+/* label.c - writes the prefix of an output line. */
 #include "show/label.h"
 
 #include "codes.h"

@@ -1,4 +1,4 @@
-/* label.h - the prefix of an output line (rank, host, time), or the whole line as a JSON object. */
+/* label.h - writes the prefix of an output line (rank, host, time), or the whole line as a JSON object. */
 #ifndef CL_LABEL_H
 #define CL_LABEL_H
 
@@ -10,26 +10,26 @@ enum { CL_LABEL_BYTES = 1024, CL_LABEL_TEMPLATE_BYTES = 256 };
 
 /* How the lines of this job are labelled. */
 typedef struct {
-    /* the value of --prefix; "" with --no_prefix; NULL: the prefix is the rank, and also the host if there are several
-     * hosts */
+    /* The value of --prefix; "" with --no_prefix. NULL: the prefix is the rank, and also the host if the job uses
+     * several hosts. */
     const char *template;
     bool several_hosts, timestamps, json;
 } cl_label_style;
 
-/* The speakers of a line, as text, since a merged line has several: "[0-7]". */
+/* The ranks that printed a line, as text, because a merged line comes from several ranks: "[0-7]". */
 typedef struct {
     const char *host, *rank, *local_rank, *node;
-    int which; /* 0: stdout, 1: stderr */
+    int which; /* 0: the line comes from stdout; 1: it comes from stderr */
 } cl_label;
 
 /* Returns 0, or CL_CODE_USAGE if --prefix has an unknown field or is too long. */
 int cl_label_choose(cl_label_style *style, const cl_plan *plan);
 
-/* Writes the prefix of a line that is printed now; `dimmed` is for a terminal with colours. */
+/* Writes the prefix of a line that is printed now. If `dimmed` is true, the prefix is dimmed by escape sequences. */
 void cl_label_print(const cl_label_style *style, const cl_label *label, bool dimmed, char text[CL_LABEL_BYTES]);
 
-/* Returns the line as a malloc'ed JSON object, or NULL if memory is short. `label` NULL: the launcher itself prints the
- * line. `broken`: the next object continues the same line. */
+/* Returns the line as a malloc'ed JSON object, or NULL if memory is short. If `label` is NULL, the launcher itself
+ * prints the line. If `broken` is true, the next object continues the line. */
 char *cl_label_json(const cl_label *label, const char *text, size_t length, bool broken, size_t *bytes);
 
 #endif

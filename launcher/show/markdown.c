@@ -1,4 +1,4 @@
-/* markdown.c - prints a page of Markdown as text: it goes from block to block. */
+/* markdown.c - prints a page of Markdown as text, one block after the other. */
 #include "show/markdown_inline.h"
 
 #include <stdlib.h>
@@ -25,8 +25,8 @@ static bool begins(const char *text, const char *word)
     return strncmp(text, word, strlen(word)) == 0;
 }
 
-/* Returns the length of the list marker ("- " or "12. ") at the beginning of the line, or 0 if the line begins no
- * item. */
+/* Returns the number of bytes of the list marker ("- " or "12. ") at the beginning of the line; 0: no list item begins
+ * there. */
 static int item_sign(const char *text)
 {
     int digits = (int)strspn(text, "0123456789");
@@ -67,7 +67,7 @@ static const char *print_heading(const cl_markdown *out, const char *text)
     return next_line(text);
 }
 
-/* Prints the lines between two fences, indented. A command line, behind "$ ", is bold. */
+/* Prints the lines of a fenced code block, indented. A command line (after "$ ") is bold. */
 static const char *print_fenced(const cl_markdown *out, const char *text)
 {
     for (text = next_line(text); *text && !begins(text, "```"); text = next_line(text)) {
@@ -117,7 +117,8 @@ static const char *print_block(const cl_markdown *out, const char *text)
 
 void cl_markdown_print(const cl_markdown *out, const char *page)
 {
-    bool blank = true; /* true: no empty line is printed now, so that at most one separates two blocks */
+    /* true: no empty line is printed now, so that two blocks are never separated by more than one empty line */
+    bool blank = true;
     while (*page) {
         const char *comment = begins(page, "<!--") ? strstr(page, "-->") : NULL;
         if (comment) {

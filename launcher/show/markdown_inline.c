@@ -1,16 +1,18 @@
-/* markdown_inline.c - conversion of the text inside a paragraph, widths of characters, and breaking into lines. */
+/* markdown_inline.c - converts the text inside a paragraph, computes widths of characters, and divides text into lines.
+ */
 #include "show/markdown_inline.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRONG = 1, PLAIN = 2 }; /* the control characters around strong text; they never enclose a space */
+/* control characters before and after each character of strong text; spaces have no such characters */
+enum { STRONG = 1, PLAIN = 2 };
 
 /* ---- characters ---- */
 
-/* Decodes the character at `text`, and stores its length in bytes, which includes the control characters around it. A
- * byte that is not UTF-8 counts as a character. */
+/* Decodes the character at `text`. *bytes receives its length, with the control characters before and after it. A byte
+ * that is not UTF-8 counts as a character. */
 static unsigned decode(const char *text, int *bytes)
 {
     int marks = *text == STRONG ? 1 : 0;
@@ -37,7 +39,7 @@ static bool is_wide(unsigned code)
            (code >= 0x20000 && code <= 0x3FFFD);
 }
 
-/* Returns true for a punctuation mark that ends a clause or closes a bracket. Between wide characters, such a mark must
+/* Returns true for a punctuation mark that ends a clause or closes a bracket. After a wide character, such a mark must
  * not begin a line. */
 static bool ends_clause(unsigned code)
 {
@@ -62,13 +64,15 @@ int cl_markdown_inline_width(const char *text, const char *end)
 typedef struct {
     FILE *to;
     bool strong;
-    bool space, line_feed; /* white space was read and is not written yet */
-    bool begun, wide;      /* begun: something is written; wide: the last written character is wide */
+    /* space: white space was read and is not written yet; line_feed: this white space has a line feed */
+    bool space, line_feed;
+    bool begun, wide; /* begun: some text is written; wide: the last character that was written is wide */
 } converter;
 
 static void put(converter *made, const char *character, int bytes, unsigned code)
 {
-    bool joined = made->line_feed && made->wide && is_wide(code); /* Chinese has no spaces between words */
+    /* there is no space between Chinese words, so a line feed there is dropped */
+    bool joined = made->line_feed && made->wide && is_wide(code);
     if (made->space && made->begun && !joined)
         fputc(' ', made->to);
     if (made->space || !made->begun)
@@ -96,7 +100,8 @@ static void put_text(converter *made, const char *text)
 
 static void convert(converter *made, const char *text, const char *end);
 
-/* Converts the link [name](target) at `text`, and returns its end; NULL: this is no link. */
+/* Converts the link [name](target) at `text`. Returns the position behind the link; NULL: there is no link at `text`.
+ */
 static const char *convert_link(converter *made, const char *text, const char *end)
 {
     const char *close = memchr(text, ']', (size_t)(end - text));
@@ -162,8 +167,8 @@ char *cl_markdown_inline_convert(const char *markdown, size_t length)
 
 enum { MIN_WIDTH = 20 };
 
-/* Returns the end of the word at `text`. A wide character is a word, together with the punctuation marks behind it that
- * must not begin a line. */
+/* Returns the end of the word at `text`. A wide character is a word of its own, together with the punctuation marks
+ * behind it that must not begin a line. */
 static const char *word_end(const char *text)
 {
     bool wide = false, first = true;
@@ -200,7 +205,7 @@ const char *cl_markdown_inline_fit(const char *text, int width)
         next = *end == ' ' ? end + 1 : end;
     }
     int bytes;
-    /* the first word is wider than the line, so it is divided */
+    /* if the first word is wider than the line, it is divided */
     while (fit == text && *next && cl_markdown_inline_width(text, next) < width) {
         decode(next, &bytes);
         next += bytes;

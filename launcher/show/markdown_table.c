@@ -1,4 +1,5 @@
-/* markdown_table.c - prints a table: in columns if they fit into the width, otherwise one record for each row. */
+/* markdown_table.c - prints a table: in columns if they fit into the width; otherwise each row is printed as a record.
+ */
 #include "show/markdown_inline.h"
 
 #include <stdlib.h>
@@ -7,17 +8,17 @@
 enum { COLUMNS = 12, GAP = 2 };
 
 typedef struct {
-    char *cells[COLUMNS]; /* converted; NULL behind the last one */
+    char *cells[COLUMNS]; /* the converted cells; NULL after the last one */
 } row;
 
 typedef struct {
-    row *rows; /* the first one is the heading */
+    row *rows; /* the rows of the table; the first row is the heading */
     int row_count, column_count;
-    /* Of each column: widths: the width of the widest cell; longest: the width of the widest word. */
+    /* For each column, `widths` has the width of its widest cell, and `longest` has the width of its widest word. */
     int widths[COLUMNS], longest[COLUMNS];
 } table;
 
-/* Splits a line "| a | b |" at its bars; "\|" is a bar inside a cell. */
+/* Divides a line "| a | b |" into cells at its bars. "\|" is a bar inside a cell. */
 static void split(row *made, const char *text, const char *end)
 {
     char *cell = malloc((size_t)(end - text) + 1);
@@ -28,7 +29,7 @@ static void split(row *made, const char *text, const char *end)
             text += *text == '\\' && end - text > 1 && text[1] == '|';
             cell[length++] = *text;
         }
-        if (text < end) /* what follows the last bar is no cell */
+        if (text < end) /* the text after the last bar is not a cell */
             made->cells[count++] = cl_markdown_inline_convert(cell, length);
     }
     free(cell);
@@ -45,7 +46,8 @@ static void measure(table *made, const row *line)
     }
 }
 
-/* Reads lines as long as they begin with a bar. The second one, which separates the heading, is left out. */
+/* Reads rows as long as lines begin with a bar. The second line, which separates the heading from the other rows, is
+ * skipped. */
 static const char *read_rows(table *made, const char *text)
 {
     for (int line = 0; *text == '|'; line++) {
@@ -62,8 +64,8 @@ static const char *read_rows(table *made, const char *text)
     return text;
 }
 
-/* Narrows the widest columns until all columns fit; each column stays at least as wide as its widest word. Returns
- * false if the columns cannot fit. */
+/* Reduces the widths of the widest columns until all columns fit. Each column stays at least as wide as its widest
+ * word. Returns false if the columns cannot fit. */
 static bool fit(table *made, int columns)
 {
     for (;;) {
@@ -92,7 +94,7 @@ static void print_row(const cl_markdown *out, const table *made, const row *line
     for (int i = 0; i < made->column_count; i++)
         left[i] = cell_of(line, i);
     for (bool more = true; more;) {
-        int last = made->column_count - 1; /* the last cell that has a word in this line */
+        int last = made->column_count - 1; /* index of the last cell that still has text for this line */
         while (last > 0 && !*left[last])
             last--;
         more = false;
@@ -125,8 +127,8 @@ static void print_columns(const cl_markdown *out, const table *made)
     }
 }
 
-/* Prints each row as a record: the first cell, and below it one line for each other cell, which begins with the name of
- * the column. */
+/* Prints each row as a record: the first cell, and below it one line for each other cell. Such a line begins with the
+ * name of the column. */
 static void print_records(const cl_markdown *out, const table *made)
 {
     int names = 0;

@@ -1,4 +1,4 @@
-/* output.c - the output of all ranks: from the received bytes to the consoles. */
+/* output.c - the output of all ranks, from the bytes that were received to the consoles. */
 #include "show/output.h"
 
 #include "codes.h"
@@ -18,7 +18,7 @@
 
 /* ---- which ranks are shown: --console ---- */
 
-/* Returns 1 if a list such as "0,4-7" contains the rank, 0 if not, and -1 if it is not such a list. */
+/* Returns 1 if a list such as "0,4-7" contains the rank, 0 if it does not, and -1 if the text is not such a list. */
 static int list_has(const char *list, long rank)
 {
     int found = 0;
@@ -178,7 +178,7 @@ bool cl_output_has_room(const cl_output *output)
     return room;
 }
 
-/* Words that indicate a failed job. */
+/* Returns true for a line that says that a job has failed. */
 static bool is_alarm(const char *line, size_t length)
 {
     return (strncmp(line, "cspeed: job ", 12) == 0 && memmem(line, length, " failed: ", 9)) ||

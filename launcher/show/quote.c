@@ -1,11 +1,11 @@
-/* quote.c - JSON strings from arbitrary bytes. */
+/* quote.c - writes JSON strings from arbitrary bytes. */
 #include "show/quote.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* Returns the number of bytes of the UTF-8 character at the beginning, or 0 if there is none. Overlong forms,
- * surrogates and values above U+10FFFF are not characters. */
+/* Returns the number of bytes of the UTF-8 character at the beginning of the text. Returns 0 if no valid character is
+ * there: overlong forms, surrogates and values above U+10FFFF are not valid. */
 static size_t character_bytes(const unsigned char *at, size_t count)
 {
     static const struct {
@@ -28,7 +28,7 @@ static size_t character_bytes(const unsigned char *at, size_t count)
     return 0;
 }
 
-/* Prints a character that JSON requires to be escaped. */
+/* Prints a character that must be escaped in JSON. */
 static void put_escaped(FILE *out, unsigned char byte)
 {
     static const char from[] = "\"\\\n\r\t", to[] = "\"\\nrt";

@@ -1,4 +1,4 @@
-/* stream.c - splitting the stdout or stderr of one rank into lines and states. */
+/* stream.c - divides the stdout or stderr of one rank into lines and progress lines (states). */
 #include "show/stream.h"
 
 #include <stdlib.h>
@@ -42,11 +42,11 @@ static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
     stream->show_at = INT64_MAX;
     if (end == CL_CONSOLE_WHOLE) {
         stream->returned = stream->redraws = false;
-        stream->state_at = INT64_MAX; /* the line replaces the state */
+        stream->state_at = INT64_MAX; /* the line replaces the progress line */
     }
 }
 
-/* Shows the text so far as a state. */
+/* Shows the unfinished text as a progress line. */
 static void show_state(cl_text_stream *stream, int64_t now)
 {
     stream->show_at = INT64_MAX;
@@ -75,7 +75,7 @@ static void show_unfinished(cl_text_stream *stream, int64_t now)
     if (redraws_in_place(stream) || stream->redraws)
         show_state(stream, now);
     else if (stream->collapse->style->json)
-        stream->show_at = INT64_MAX; /* a JSON object cannot be left open */
+        stream->show_at = INT64_MAX; /* a JSON object cannot be left unfinished */
     else
         end_line(stream, CL_CONSOLE_OPEN, now);
 }
@@ -86,7 +86,8 @@ static void take_end(cl_text_stream *stream, char end, int64_t now)
         end_line(stream, CL_CONSOLE_WHOLE, now);
         return;
     }
-    if (stream->collapse->console->open_owner == stream) /* the part that was shown has become a line in the meantime */
+    /* a part of this text was shown without a line end, and now becomes a line */
+    if (stream->collapse->console->open_owner == stream)
         end_line(stream, CL_CONSOLE_WHOLE, now);
     show_state(stream, now);
     stream->returned = stream->redraws = true;
@@ -138,7 +139,7 @@ void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int
     }
 }
 
-/* Returns true if other ranks print so often that an open line would be broken at once. */
+/* Returns true if other ranks print so often that they would break an unfinished line at once. */
 static bool is_busy(const cl_text_stream *stream, int64_t now)
 {
     const cl_collapse *collapse = stream->collapse;

@@ -1,10 +1,10 @@
-/* wrap.c - text in lines that fit the terminal. */
+/* wrap.c - divides text into lines that fit the terminal. */
 #include "show/wrap.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* Returns the number of characters: the bytes that do not continue a UTF-8 character. */
+/* Returns the number of characters of UTF-8 text: it counts the bytes that begin a character. */
 static int width_of(const char *text, size_t length)
 {
     int width = 0;
@@ -13,7 +13,8 @@ static int width_of(const char *text, size_t length)
     return width;
 }
 
-/* Prints the words of one line; `used` is the number of columns that are used already, 0 at the beginning of a line. */
+/* Prints the words of a line. *used is the number of columns that are used already; it is 0 at the beginning of a line.
+ */
 static void put_words(FILE *file, const char *line, size_t length, int columns, int *used)
 {
     for (size_t at = 0, size; at < length; at += size + (at + size < length)) {

@@ -1,4 +1,4 @@
-/* argv.c - a command line that is made word by word. */
+/* argv.c - builds a command line word by word. */
 #include "wire/argv.h"
 
 #include "plan/env.h"
@@ -37,7 +37,7 @@ void cl_argv_print(const cl_argv *words)
     for (int i = 0; i < words->count; i++) {
         fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
                 i + 1 < words->count ? " " : "\n");
-        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE */
+        if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE: the next word is the value */
             hide = cl_env_is_secret(words->list[i]);
     }
 }

@@ -1,4 +1,4 @@
-/* link.c - Message framing over a socket or a pair of pipes, with optional authentication of each frame. */
+/* link.c - frames messages over a socket or a pair of pipes, and authenticates each frame if the link is sealed. */
 #include "wire/link.h"
 
 #include "base/must.h"
@@ -14,7 +14,7 @@
 
 enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
-/* Makes room for `count` bytes after those in the queue, and returns where they begin. */
+/* Makes room for `count` bytes behind the bytes in the queue. Returns the position where the new bytes begin. */
 static char *make_room(cl_link_queue *queue, size_t count)
 {
     if (queue->from && queue->to + count > queue->room) {
@@ -108,8 +108,8 @@ bool cl_link_waits(const cl_link *link)
     return !link->broken && link->out.to > link->out.from;
 }
 
-/* The peer has closed the connection while we wrote. Its last messages may contain the reason, so this side continues
- * to read. */
+/* Called after a failed write: the peer has closed the connection. Its last messages may contain the reason, so this
+ * side still reads them. */
 static void end_writing(cl_link *link, int reason)
 {
     cl_link_fill(link, link->heard);
@@ -150,7 +150,7 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes one position down, over their header, so that a zero byte fits after them. */
+/* Moves the bytes of a message one position down, over its header, so that a zero byte fits after them. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;

@@ -1,5 +1,5 @@
-/* mpi_ranks.c - Starts the ranks of a job by mpirun. The command line has a part for each node, so that the ranks of a
- * node follow each other, and each node gets its own variables. */
+/* mpi_ranks.c - starts the ranks of a job by mpirun. The command line has one part for each node, so that the ranks of
+ * a node have consecutive numbers, and each node gets its own variables. */
 #include "wire/mpi_ranks.h"
 
 #include "codes.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The launch flags that are honoured; all others need an agent. */
+/* The launch flags that have an effect if mpirun starts the ranks. All other flags need an agent. */
 static const char honoured[] =
     " --hostfile --hosts --include --exclude --num_nodes --num_gpus --devices --oversubscribe --standalone --launcher "
     "--launcher_args --no_ssh_check --workdir --env --env_file --no_env_defaults --env_expand --log_level --quiet "
@@ -48,7 +48,7 @@ static int check_words(const cl_plan *plan)
                          refused ? refused : cl_options_origin("num_nodes"));
 }
 
-/* ---- the command line -------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
 static void add_variable(cl_argv *words, bool by_openmpi, const char *name, const char *value)
 {
@@ -62,7 +62,7 @@ static void add_variable(cl_argv *words, bool by_openmpi, const char *name, cons
     }
 }
 
-/* The variables of a node: those of its line in the hostfile, and the list of its GPUs. */
+/* Adds the variables of one node: those of its line in the hostfile, and CUDA_VISIBLE_DEVICES with its GPUs. */
 static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host)
 {
     char list[1024] = "";
@@ -89,7 +89,7 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     if (by_openmpi) {
         cl_argv_add(words, "--host");
         cl_argv_add(words, "%s:%d", cl_hosts_address(host), host->slot_count);
-        for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment */
+        for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment by itself */
             cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
     }
     add_own_variables(words, by_openmpi, plan, host);
@@ -97,11 +97,11 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
-/* Open MPI takes a host in each part of the line; MPICH takes all hosts before the first part, and fills them in
- * order. */
+/* Adds the first options. Open MPI takes a host in each part of the command line; MPICH takes all hosts before the
+ * first part, and fills them in order. */
 static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
 {
-    if (by_openmpi) { /* a rank has threads, which mpirun would put on one core */
+    if (by_openmpi) { /* by default, mpirun would bind all threads of a rank to one core */
         cl_argv_add_all(words, (const char *const[]){ "--bind-to", "none", NULL });
         return;
     }

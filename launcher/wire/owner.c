@@ -1,5 +1,5 @@
-/* owner.c - Finds the process that listens on a port: looks up the socket in /proc/net/tcp, then among processes'
- * descriptors. */
+/* owner.c - finds the process that listens on a port: the socket in /proc/net/tcp, then the process that has it open.
+ */
 #include "wire/owner.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 enum { LISTENS = 0x0A };
 
-/* Returns the inode of the listening socket; 0: none. */
+/* Returns the inode of the listening socket; 0: no socket listens. */
 static unsigned long find_socket(const char *table, int port)
 {
     char line[512];

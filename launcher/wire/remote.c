@@ -1,4 +1,4 @@
-/* remote.c - The carrier: a process that forwards bytes between a socket of the front and a process on a remote
+/* remote.c - the carrier: a process that forwards bytes between a socket of the front process and a process on a remote
  * host. */
 #include "wire/remote.h"
 
@@ -21,11 +21,12 @@
 
 enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 };
 
-static const double answer_seconds = 60; /* a login shell may be slow before the agent starts */
-/* time to send the last bytes to the remote process after the front has closed the socket */
+/* seconds until the agent must have started; a login shell may be slow before that */
+static const double answer_seconds = 60;
+/* seconds for sending the last bytes to the remote process after the front process has closed the socket */
 static const double last_seconds = 2;
 
-/* A buffer; bytes [from, to) are still to be forwarded. */
+/* A buffer. The bytes [from, to) are still to be forwarded. */
 typedef struct {
     char bytes[CARRIED];
     size_t from, to;
@@ -35,14 +36,14 @@ typedef struct {
     const cl_way *way;
     cl_route route;
     cl_link link;       /* to the front */
-    load down, up;      /* down: to the host; up: from the host */
-    char heard[QUOTED]; /* last bytes of its stderr */
+    load down, up;      /* down: bytes for the host; up: bytes from the host */
+    char heard[QUOTED]; /* the last bytes of the remote process's stderr */
     size_t heard_bytes;
-    bool agent, answered; /* answered: CL_LINK_MAGIC was received */
+    bool agent, answered; /* agent: the remote process is an agent; answered: CL_LINK_MAGIC was received */
     bool ended[2], front_gone;
 } carrier;
 
-/* ---- to the front ------------------------------------------------------------------------------ */
+/* ---- from the host to the front process ---- */
 
 static void flush_link(cl_link *link)
 {
@@ -69,7 +70,7 @@ static void keep_stderr(carrier *c, const char *bytes, size_t count)
     c->heard_bytes = keep + count;
 }
 
-/* Prints the agent's stderr for the user. A terminal that accepts no output must not block the carrier. */
+/* Prints the agent's stderr for the user. The carrier must not wait if the terminal accepts no output. */
 static void show(const carrier *c, const char *bytes, size_t count)
 {
     struct pollfd screen = { .fd = STDERR_FILENO, .events = POLLOUT };
@@ -81,7 +82,7 @@ static void show(const carrier *c, const char *bytes, size_t count)
     }
 }
 
-/* Drops the bytes before the magic, and the magic itself. */
+/* Drops the bytes before CL_LINK_MAGIC, and CL_LINK_MAGIC itself. */
 static void look_for_magic(carrier *c)
 {
     char *magic = memmem(c->up.bytes, c->up.to, CL_LINK_MAGIC, MAGIC_BYTES);
@@ -130,7 +131,7 @@ static bool read_errors(carrier *c)
     return count != CL_ROUTE_LATER;
 }
 
-/* Reads the output of a command and sends it to the front in frames. */
+/* Reads the output of a remote command and sends it to the front process in frames. */
 static bool read_output(carrier *c)
 {
     bool moved = false;
@@ -147,7 +148,7 @@ static bool read_output(carrier *c)
     return moved;
 }
 
-/* ---- to the host ------------------------------------------------------------------------------- */
+/* ---- from the front process to the host ---- */
 
 static bool read_front(carrier *c)
 {
@@ -172,7 +173,7 @@ static bool write_host(carrier *c)
     return count != CL_ROUTE_LATER;
 }
 
-/* ---- the forwarding loop ----------------------------------------------------------------------- */
+/* ---- the forwarding loop ---- */
 
 static void await(carrier *c, double until)
 {
@@ -186,7 +187,8 @@ static void await(carrier *c, double until)
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
-/* Returns true if everything has been forwarded. */
+/* Returns true if everything has been forwarded, or if the time limit for forwarding or for the agent's answer has
+ * passed. */
 static bool is_over(const carrier *c, double until)
 {
     bool late = until > 0 && ce_clock_seconds() > until;
@@ -197,7 +199,7 @@ static bool is_over(const carrier *c, double until)
     return c->ended[0] && c->ended[1] && (!c->answered || c->up.from == c->up.to);
 }
 
-/* Forwards everything that is possible without blocking. Returns false if nothing was forwarded. */
+/* Forwards all bytes that can be forwarded without blocking. Returns false if no bytes were forwarded. */
 static bool move(carrier *c)
 {
     bool moved = read_front(c);
@@ -224,9 +226,10 @@ static void pump(carrier *c)
     }
 }
 
-/* ---- error messages ---------------------------------------------------------------------------- */
+/* ---- error messages ---- */
 
-/* Writes " It said: ..." with the last stderr of the remote process, or its stdout if stderr is empty, on one line. */
+/* Writes " It said: ..." and, in one line, the last bytes of the remote process's stderr; or of its stdout if stderr is
+ * empty. */
 static const char *quote(const carrier *c, char text[QUOTED + 32])
 {
     const char *bytes = c->heard_bytes ? c->heard : c->up.bytes;
@@ -243,7 +246,8 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
     return text;
 }
 
-/* Runs a command on the host over a new connection and reads its first line of output; "" on failure. */
+/* Runs a command on the host over a new connection, and copies the first line of its output. The line is "" if this
+ * fails. */
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
     cl_route route = c->route;
@@ -275,7 +279,7 @@ static int explain_not_executable(carrier *c, const char *said)
                          *system ? ", on " : "", system, said);
 }
 
-/* Reports why no agent answered. */
+/* Reports why no agent has answered. */
 static int explain(carrier *c, double waited)
 {
     char text[QUOTED + 32];
@@ -318,16 +322,16 @@ static void carry(carrier *c)
     flush_link(&c->link);
 }
 
-/* ---- the process ------------------------------------------------------------------------------ */
+/* ---- the process ---- */
 
-/* Detaches this process from the front's terminal, signals and files. */
+/* Detaches this process from the terminal, the signals and the files of the front process. */
 static void detach(pid_t parent, int fd)
 {
     sigset_t none;
     int empty = open("/dev/null", O_RDWR);
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) /* the parent ended before PR_SET_PDEATHSIG took effect */
+    if (getppid() != parent) /* the parent process had already ended when PR_SET_PDEATHSIG took effect */
         _exit(CL_CODE_SYSTEM);
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&none);
@@ -348,7 +352,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* of this process only */
+        static carrier c; /* static, because each carrier is a process of its own */
         detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;
@@ -367,7 +371,8 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
     return 0;
 }
 
-/* Writes the remote command line. It is constant for a given binary and contains nothing about the job. */
+/* Writes the remote command line that starts an agent. The command line depends only on this program, and contains
+ * nothing about the job. */
 static bool write_agent_command(char *command, size_t room, const char *agent_path)
 {
     static const char search[] = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";

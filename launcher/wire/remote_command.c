@@ -1,5 +1,5 @@
-/* remote_command.c - Reaches a host through a child process: OpenSSH's ssh or --ssh_cmd; sh if the host is this
- * machine. */
+/* remote_command.c - reaches a host through a child process: OpenSSH's ssh, the command of --ssh_cmd, or sh if the host
+ * is this machine. */
 #include "codes.h"
 #include "descriptors.h"
 #include "wire/remote_route.h"
@@ -74,7 +74,8 @@ static int open_shell(cl_route *route)
 
 static char *said(const char *text)
 {
-    return strdup(text); /* for an argv; never freed, because the carrier is short-lived */
+    /* the copy is a word of an argv, and is never freed, because the carrier runs for a short time only */
+    return strdup(text);
 }
 
 static char *said_number(int number)
@@ -84,7 +85,8 @@ static char *said_number(int number)
     return strdup(text);
 }
 
-/* Starts the ssh command. OpenSSH uses the first value of an option, so the words of --ssh_cmd come first and win. */
+/* Starts the ssh command. If an option occurs twice, OpenSSH uses the first value, so the words of --ssh_cmd come first
+ * and override the others. */
 static int open_command(cl_route *route)
 {
     static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
@@ -178,7 +180,8 @@ static void close_command(cl_route *route)
         if (fds[i] > 0)
             close(fds[i]);
     if (c->pid > 0)
-        kill(-c->pid, SIGTERM); /* the carrier ends now; the processes that remain see the end of their input too */
+        /* the carrier ends next, and the processes that remain then see the end of their input */
+        kill(-c->pid, SIGTERM);
     free(c);
     route->state = NULL;
 }

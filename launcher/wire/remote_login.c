@@ -1,4 +1,4 @@
-/* remote_login.c - Connects to a host with libssh and authenticates there. */
+/* remote_login.c - connects to a host with libssh, and authenticates there. */
 #include "codes.h"
 #include "wire/remote_login.h"
 
@@ -24,7 +24,7 @@ static const char *home(void)
     return home && *home ? home : entry ? entry->pw_dir : "";
 }
 
-/* ---- configuration ----------------------------------------------------------------------------- */
+/* ---- configuration ---- */
 
 static int refuse_proxy(ssh_session session)
 {
@@ -37,8 +37,8 @@ static int refuse_proxy(ssh_session session)
                          "has none of its own; --ssh_cmd ssh goes through OpenSSH, which has");
 }
 
-/* In ssh_config(5), "UserKnownHostsFile none" means that no such file is read or written. libssh would use a file of
- * that name. */
+/* In ssh_config(5), "UserKnownHostsFile none" means that no such file is read or written. libssh would instead use a
+ * file with the name "none". */
 static void ignore_known_hosts(ssh_session session)
 {
     char *file = NULL;
@@ -58,7 +58,7 @@ static int read_configuration(ssh_session session, const cl_options *options)
     return refuse_proxy(session);
 }
 
-/* Values of the hostfile override the flags, and the flags override ssh's configuration. */
+/* Sets the session's options. The hostfile overrides the flags, and the flags override ssh's configuration. */
 static int set_up(ssh_session session, const cl_host *host, const cl_options *options)
 {
     char folder[4096], known[4096];
@@ -88,9 +88,9 @@ static int set_up(ssh_session session, const cl_host *host, const cl_options *op
     return 0;
 }
 
-/* ---- connection -------------------------------------------------------------------------------- */
+/* ---- connection ---- */
 
-/* Returns 0, or an errno value if there is no connection. */
+/* Connects to the host. Returns 0, or an errno value if the connection failed. */
 static int try_address(const struct addrinfo *address, int *fd)
 {
     int reason = 0, on = 1;
@@ -151,7 +151,7 @@ static int call(ssh_session session, int *fd)
     return code;
 }
 
-/* ---- authentication ---------------------------------------------------------------------------- */
+/* ---- authentication ---- */
 
 static void add(char *text, size_t room, const char *word)
 {
@@ -159,7 +159,7 @@ static void add(char *text, size_t room, const char *word)
     snprintf(text + length, room - length, "%s%s", length ? ", " : "", word);
 }
 
-/* Reports which methods the server accepts, and which were tried. */
+/* Reports which authentication methods the server accepts, and which methods were tried. */
 static int explain_login(ssh_session session, const cl_options *options)
 {
     static const struct {
@@ -201,12 +201,12 @@ static int explain_login(ssh_session session, const cl_options *options)
 static int no_passphrase(const char *prompt, char *buffer, size_t length, int echo, int verify, void *data)
 {
     (void)prompt, (void)buffer, (void)length, (void)echo, (void)verify, (void)data;
-    return -1; /* there is no one to ask: a key that needs a passphrase is skipped */
+    return -1; /* the user cannot be asked for a passphrase, so a key that needs one is skipped */
 }
 
 static int log_in(ssh_session session, const cl_options *options)
 {
-    /* static, because the session keeps a pointer to it */
+    /* static, because the session keeps a pointer to this structure */
     static struct ssh_callbacks_struct callbacks = { .auth_function = no_passphrase };
     ssh_callbacks_init(&callbacks);
     ssh_set_callbacks(session, &callbacks);

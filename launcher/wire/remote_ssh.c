@@ -1,4 +1,4 @@
-/* remote_ssh.c - Reaches a host through libssh: one session, one command. remote_login.c logs in. */
+/* remote_ssh.c - reaches a host through libssh: one session with one command. remote_login.c logs in. */
 #include "codes.h"
 #include "wire/remote_login.h"
 #include "wire/remote_route.h"
@@ -13,7 +13,7 @@ typedef struct {
     ssh_session session;
     ssh_channel channel;
     struct ssh_channel_callbacks_struct callbacks;
-    int signal; /* signal that ended the command */
+    int signal; /* the signal that ended the command */
 } line;
 
 static void note_signal(ssh_session session, ssh_channel channel, const char *name, int core, const char *message,
@@ -55,7 +55,8 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
     *polled = (struct pollfd){ .fd = ssh_get_fd(l->session) };
     if (has_unsent(l))
         polled->events = POLLOUT;
-    if (reading || writing) /* the host announces room to write by a message, so poll for input in both cases */
+    /* to write, the carrier needs a message from the host that grants room, so it polls for input in both cases */
+    if (reading || writing)
         polled->events |= POLLIN;
     return 1;
 }
@@ -92,7 +93,7 @@ static void end_input_ssh(cl_route *route)
 static int code_of_ssh(cl_route *route)
 {
     line *l = route->state;
-    ssh_set_blocking(l->session, 1); /* bounded by the session's time-out */
+    ssh_set_blocking(l->session, 1); /* blocks at most for the session's time-out */
     int status = ssh_is_connected(l->session) ? ssh_channel_get_exit_status(l->channel) : -1;
     if (l->signal)
         return CL_CODE_SIGNAL + l->signal;
@@ -105,7 +106,8 @@ static void close_ssh(cl_route *route)
     if (!l)
         return;
     if (l->session) {
-        ssh_set_blocking(l->session, 0); /* a frozen host must not block the carrier */
+        /* non-blocking, because a host that does not answer must not block the carrier */
+        ssh_set_blocking(l->session, 0);
         ssh_disconnect(l->session);
         ssh_free(l->session);
     }

@@ -1,4 +1,4 @@
-/* remote_trust.c - Verifies a host's key against known_hosts: known, new, or changed. */
+/* remote_trust.c - verifies a host's key against known_hosts: the key is known, new, or changed. */
 #include "codes.h"
 #include "wire/remote_login.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Writes the fingerprint "SHA256:..." of the host's key, and the key's type. */
+/* Writes the fingerprint "SHA256:..." and the type of the host's key. */
 static void describe(ssh_session session, char *text, size_t room)
 {
     ssh_key key = NULL;
@@ -27,7 +27,8 @@ static void describe(ssh_session session, char *text, size_t room)
     ssh_key_free(key);
 }
 
-/* Creates the folder of known_hosts if it does not exist. A name without a slash is in the current folder. */
+/* Creates the folder of the known_hosts file if it does not exist. A file name without a slash is in the current
+ * folder. */
 static void make_folder(const char *file)
 {
     char folder[4096];
@@ -37,7 +38,7 @@ static void make_folder(const char *file)
         mkdir(folder, 0700);
 }
 
-/* Adds the key to known_hosts. Other processes may be adding their keys, or the same key, at the same time. */
+/* Adds the key to known_hosts. Other processes may add their keys, or the same key, at the same time. */
 static int add_to_known_hosts(ssh_session session, const char *file, const char *host, const char *print,
                               cl_link *messages)
 {

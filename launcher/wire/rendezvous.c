@@ -1,4 +1,5 @@
-/* rendezvous.c - The front's side of the rendezvous: listens on a port and authenticates the nodes that connect. */
+/* rendezvous.c - the front process's side of the rendezvous: listens on a port, and authenticates nodes that connect.
+ */
 #include "wire/rendezvous.h"
 
 #include "codes.h"
@@ -22,9 +23,9 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* MAX_ACCEPTED limits the number of connections that one iteration of the front's loop accepts, because that loop also
- * serves links, signals and deadlines. If more connections are pending, the front first pauses, for PAUSE_FACTOR times
- * the time that it took to accept these. */
+/* One iteration of the event loop accepts at most MAX_ACCEPTED connections, because the loop must also serve links,
+ * signals and deadlines. If more connections are pending after that, no connection is accepted for PAUSE_FACTOR times
+ * the time that accepting these took. */
 enum {
     MAX_CONNECTIONS = 128,
     MAX_ACCEPTED = 64,
@@ -37,7 +38,7 @@ enum {
 
 typedef struct {
     int fd;
-    uint64_t number; /* serial number of the connection: lower is older */
+    uint64_t number; /* serial number of the connection: an older connection has a lower number */
     ce_join join;
     char address[INET6_ADDRSTRLEN];
 } connection;
@@ -45,20 +46,20 @@ typedef struct {
 struct cl_rendezvous {
     int fd, port;
     bool keyed, port_given; /* port_given: the user chose the port, not the kernel */
-    bool listens, reported; /* reported: the user was told that the port could not be reopened */
+    bool listens, reported; /* reported: the user was told that the port could not be opened again */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
     connection connections[MAX_CONNECTIONS]; /* unordered */
     int connection_count;
-    uint64_t accepted_count;                     /* accepted so far */
-    int64_t paused_until;                        /* time of ce_clock_now before which none is accepted */
-    char refused[MAX_REFUSED][INET6_ADDRSTRLEN]; /* addresses whose refusal was reported */
+    uint64_t accepted_count;                     /* number of connections accepted so far */
+    int64_t paused_until;                        /* no connection is accepted before this time of ce_clock_now */
+    char refused[MAX_REFUSED][INET6_ADDRSTRLEN]; /* the addresses whose refusal was reported */
     int refused_count;
     char reports[MAX_REPORTS][REPORT_BYTES];
     int report_count, reports_taken;
 };
 
-/* Queues a line for the user; drops it if the queue is full. */
+/* Queues a line for the user; if the queue is full, the line is dropped. */
 static void __attribute__((format(printf, 2, 3))) add_report(cl_rendezvous *rendezvous, const char *format, ...)
 {
     va_list arguments;
@@ -69,7 +70,7 @@ static void __attribute__((format(printf, 2, 3))) add_report(cl_rendezvous *rend
     va_end(arguments);
 }
 
-/* ---- where to listen --------------------------------------------------------------------------- */
+/* ---- the port ---- */
 
 typedef union {
     struct sockaddr any;
@@ -126,8 +127,8 @@ int cl_rendezvous_interface(const char *name, char *text, size_t room)
     return 0;
 }
 
-/* Parses the address to listen on. A numeric address is used as it is. A host name may resolve to a different
- * address on each machine, so it means all interfaces. */
+/* Reads the address on which to listen. A numeric address is used unchanged. A host name means all interfaces, because
+ * each machine may resolve it to a different address. */
 static void read_address(const char *text, address *a)
 {
     *a = (address){ .four = { .sin_family = AF_INET } };
@@ -144,7 +145,7 @@ static bool is_any(const address *a)
     return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
 }
 
-/* Returns 0, or an errno value. */
+/* Listens at the address. Returns 0, or an errno value. */
 static int listen_at(cl_rendezvous *rendezvous, const address *a)
 {
     int on = 1, off = 0;
@@ -204,7 +205,7 @@ static int listen_for(cl_rendezvous *rendezvous, const cl_plan *plan)
     rendezvous->port_given = port != 0;
     set_port(&a, port);
     int reason = listen_at(rendezvous, &a);
-    if (reason == EAFNOSUPPORT && is_any(&a)) { /* a kernel without IPv6 */
+    if (reason == EAFNOSUPPORT && is_any(&a)) { /* this kernel has no IPv6 */
         a = (address){ .four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) } };
         reason = listen_at(rendezvous, &a);
     }
@@ -249,10 +250,10 @@ static void stop_listening(cl_rendezvous *rendezvous)
     rendezvous->listens = false;
 }
 
-/* A socket that is shut down remains bound, and refuses connections until it listens again. Without SO_REUSEADDR no
- * other socket can be bound to its port meanwhile; with SO_REUSEADDR, the socket can listen again even if connections
- * of that port remain. If the kernel has chosen the port, the socket is closed instead: the nodes that were told that
- * port connect only once. */
+/* Starts or stops listening. A socket that is shut down remains bound, and refuses connections until it listens again.
+ * Without SO_REUSEADDR, no other socket can be bound to its port meanwhile; with SO_REUSEADDR, the socket can listen
+ * again even if connections of the port remain. If the kernel has chosen the port, the socket is closed instead,
+ * because nodes that were told that port connect only once. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
     int reuse = wanted;
@@ -294,14 +295,15 @@ int cl_rendezvous_port(const cl_rendezvous *rendezvous)
     return rendezvous->port;
 }
 
-/* ---- connections ------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 static void remove_connection(cl_rendezvous *rendezvous, connection *client)
 {
-    *client = rendezvous->connections[--rendezvous->connection_count]; /* the last entry moves into the gap */
+    /* the last entry takes the place of the removed one */
+    *client = rendezvous->connections[--rendezvous->connection_count];
 }
 
-/* Reports a refused caller, once for each address. The oldest address is forgotten first if the list is full. */
+/* Reports a refused caller, once for each address. If the list of addresses is full, its oldest address is removed. */
 static void refuse(cl_rendezvous *rendezvous, const connection *client, const char *why)
 {
     int known = rendezvous->refused_count < MAX_REFUSED ? rendezvous->refused_count : MAX_REFUSED;
@@ -321,7 +323,7 @@ const char *cl_rendezvous_report(cl_rendezvous *rendezvous)
                : NULL;
 }
 
-/* Returns the caller to drop: the oldest that has not yet named a job, otherwise the oldest. */
+/* Returns the connection to drop: the oldest that has not named a job yet, or else the oldest of all. */
 static connection *find_oldest(cl_rendezvous *rendezvous)
 {
     connection *oldest = &rendezvous->connections[0];
@@ -360,8 +362,8 @@ static bool has_waiting(const cl_rendezvous *rendezvous)
     return poll(&(struct pollfd){ .fd = rendezvous->fd, .events = POLLIN }, 1, 0) > 0;
 }
 
-/* Accepts one connection. Returns 0, or an errno value: EAGAIN if none is pending; any other value means that this
- * process or the system has run out of resources. */
+/* Accepts one connection. Returns 0, or an errno value. EAGAIN means that no connection is pending; any other value
+ * means that this process or the system has run out of resources. */
 static int accept_one(cl_rendezvous *rendezvous)
 {
     address from = { 0 };
@@ -373,11 +375,11 @@ static int accept_one(cl_rendezvous *rendezvous)
     }
     bool exhausted = reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
     if (!exhausted ||
-        !has_waiting(rendezvous)) /* without a free descriptor accept fails even if no connection is pending */
+        !has_waiting(rendezvous)) /* if no descriptor is free, accept fails even if no connection is pending */
         return EAGAIN;
     if (reason != EMFILE || rendezvous->connection_count == 0)
         return reason;
-    drop_oldest(rendezvous); /* frees a descriptor for a caller that may be a node */
+    drop_oldest(rendezvous); /* frees a descriptor, because the next caller may be a node */
     return 0;
 }
 
@@ -396,7 +398,8 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
-/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The join has already terminated the bytes with a zero. */
+/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The handshake (base/join.h) has put a zero byte after these
+ * bytes. */
 static bool read_identity(const ce_join *join, cl_joined_node *node)
 {
     const char *text = (const char *)join->peer, *host = text + strlen(text) + 1, *end = text + join->peer_bytes;
@@ -430,7 +433,7 @@ bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node)
         if (!joined) {
             refuse(rendezvous, client, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(client->fd);
-            ce_clear_error(); /* a failed handshake of an unknown program is not a failure of the job */
+            ce_clear_error(); /* the handshake of an unknown program has failed, which is not an error of the job */
         }
         remove_connection(rendezvous, client);
         if (joined)

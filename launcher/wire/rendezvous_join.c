@@ -1,4 +1,4 @@
-/* rendezvous_join.c - The node's side of the rendezvous: connects to the front, with retries. */
+/* rendezvous_join.c - the node's side of the rendezvous: connects to the front process, with retries. */
 #include "codes.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
@@ -25,10 +25,10 @@ typedef struct {
     bool keyed;
     unsigned char key[CS_MAC_BYTES];
     double began, remind_at;
-    char why[256]; /* reason why no front has answered yet */
+    char why[256]; /* the reason why the front process has not answered yet */
 } attempt;
 
-/* Returns a pending (blocked) signal that asks this process to end; 0: none. */
+/* Returns a blocked signal that is pending and asks this process to end; 0: there is none. */
 static int pending_signal(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -52,8 +52,8 @@ static void remind(attempt *c)
             now - c->began, c->parameters->timeout_seconds);
 }
 
-/* Waits for the socket, at most a fraction of a second at a time. Returns false if the deadline has passed or a
- * signal is pending. */
+/* Waits until the socket is ready, in intervals of a fraction of a second. Returns false if the deadline has passed or
+ * a signal is pending. */
 static bool await(attempt *c, int fd, short events, double until)
 {
     while (ce_clock_seconds() < until && ce_clock_seconds() < c->began + c->parameters->timeout_seconds &&
@@ -65,7 +65,7 @@ static bool await(attempt *c, int fd, short events, double until)
     return false;
 }
 
-/* Returns 0, or an errno value. */
+/* Connects to one address. Returns 0, or an errno value. */
 static int connect_to(attempt *c, const struct addrinfo *a, int *fd)
 {
     int reason = 0, on = 1;
@@ -92,7 +92,7 @@ static const char shared_or_absent[] =
 static const char shared_answer[] = "it is not cspeed's first node that answers now: the ranks of the job run and have "
                                     "the port; this node comes when the next attempt begins";
 
-/* Connects to one of the front's addresses and puts the socket into *fd; -1, with the reason, if none answered. */
+/* Connects to one of the addresses of the front process. *fd receives the socket, or -1 if no address answered. */
 static int connect_to_front(attempt *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
@@ -133,7 +133,7 @@ static bool has_hung_up(int fd)
     return count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Runs the handshake on an open connection. If it returns 0 and *joined is false, connect again. */
+/* Runs the handshake on an open connection. If it returns 0 and *joined is false, the caller must connect again. */
 static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
 {
     ce_join join;
@@ -150,7 +150,9 @@ static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
         if (state == CS_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
             break;
         if (state == CS_JOIN_WAITS && has_hung_up(fd))
-            break; /* the front is ending, or a forwarded port answers before the front listens */
+            /* the front process is ending, or a forwarded port answers although the front process does not listen yet
+             */
+            break;
     }
     *joined = state == CS_JOIN_DONE;
     if (state == CS_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->parameters->port_shared)) {
@@ -211,8 +213,8 @@ const char *cl_rendezvous_job(const cl_plan *plan)
     return plan->options->job_id ? plan->options->job_id : "none";
 }
 
-/* Returns true if the ranks use the port to which this node connects, so that nodes may connect again after the ranks
- * have ended. */
+/* Returns true if the ranks use the port to which this node connects. Nodes may then connect again after the ranks have
+ * ended. */
 static bool is_port_shared(const cl_plan *plan)
 {
     bool again = plan->min_nodes < plan->max_nodes || plan->options->max_restarts > 0;

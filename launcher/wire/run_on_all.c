@@ -1,4 +1,4 @@
-/* run_on_all.c - Runs one command line on all hosts in parallel. */
+/* run_on_all.c - runs one command line on all hosts in parallel. */
 #include "wire/run_on_all.h"
 
 #include "codes.h"
@@ -16,7 +16,7 @@ typedef struct {
     bool over;
 } member;
 
-/* Ends one member. `last` is NULL if the carrier ended without a last message. */
+/* Ends the connection to one host. `last` is NULL if the carrier ended without a last message. */
 static void end(member *m, int index, const cl_message *last, cl_run_on_all_handler take, void *argument)
 {
     int status = 0;
@@ -81,7 +81,7 @@ int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);
     int code = CL_CODE_SYSTEM;
     if (members && polled)
-        /* on failure, the carriers that were started die with this process */
+        /* if this fails, the carriers that were already started end together with this process */
         code = start(members, hosts, count, options, command);
     while (code == 0 && count_open(members, count)) {
         for (int i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* secret.c - Reads the shared secret of a job and derives keys from it. */
+/* secret.c - reads the shared secret of a job, and derives keys from it. */
 #include "wire/secret.h"
 
 #include "codes.h"

@@ -1,11 +1,11 @@
-/* starter.c - Starts agents with mpirun or srun. The agents' parameters are environment variables, which these
- * programs pass on:
+/* starter.c - starts agents with mpirun or srun. The parameters of the agents are environment variables, which mpirun
+ * and srun pass on:
  *
  *     CSPEED_JOIN    ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
  *     CSPEED_SECRET  the secret of this job
  *
- * The i-th started process is the i-th node of that list. Slurm reorders the processes, so a process started by srun is
- * the node that has the name of the host of that process. */
+ * With mpirun, the i-th process that is started is the i-th node of that list. Slurm reorders the processes, so a
+ * process that srun has started is the node with the name of its own host. */
 #include "wire/starter.h"
 
 #include "codes.h"
@@ -42,7 +42,7 @@ int cl_starter_secret(void)
     return failed ? cl_codes_fail(CL_CODE_SYSTEM, "no memory for the job's secret") : 0;
 }
 
-/* ---- agents' parameters -------------------------------------------------------------------------- */
+/* ---- the parameters of the agents ---- */
 
 static const cl_host *first_elsewhere(const cl_plan *plan)
 {
@@ -94,7 +94,7 @@ static int set_join_variable(const cl_plan *plan, int port)
     return 0;
 }
 
-/* ---- command lines ------------------------------------------------------------------------------ */
+/* ---- the command lines ---- */
 
 static void add_agent(cl_argv *words, const cl_plan *plan)
 {
@@ -108,7 +108,7 @@ static void add_agent(cl_argv *words, const cl_plan *plan)
 
 static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
 {
-    static char text[JOIN_BYTES]; /* as long as the longest text that set_join_variable() accepts */
+    static char text[JOIN_BYTES]; /* the buffer has room for the longest text that set_join_variable() accepts */
     int used = 0;
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
@@ -117,7 +117,7 @@ static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
     cl_argv_add(words, "%s%s", format, text);
 }
 
-/* Writes Open MPI's command line: one app context for each node, so that the i-th process runs on the i-th host
+/* Writes Open MPI's command line. It has one app context for each node, so that the i-th process runs on the i-th host
  * under any mapping policy. */
 static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
@@ -138,7 +138,7 @@ static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char *
     }
 }
 
-/* Writes MPICH's command line. Hydra passes the whole environment on over its own connection. */
+/* Writes MPICH's command line. MPICH's starter, Hydra, sends the whole environment over its own connection. */
 static void write_mpich(cl_argv *words, const cl_plan *plan, int count, char **more)
 {
     cl_argv_add(words, "-hosts");
@@ -173,7 +173,7 @@ static const struct {
     { CL_BY_SLURM, "slurm", "slurm-client", { "srun" }, write_slurm },
 };
 
-/* ---- mpirun or srun ---------------------------------------------------------------------------- */
+/* ---- mpirun or srun ---- */
 
 static const char *find_program(const char *const programs[3])
 {
@@ -214,14 +214,15 @@ static void become(char **argv, pid_t parent)
     sigset_t none;
     int empty = open("/dev/null", O_RDONLY);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* SIGTERM, because mpirun or srun must end its agents */
+    /* the parent's death sends SIGTERM and not SIGKILL, because mpirun or srun must then end its agents */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(CL_CODE_SYSTEM);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     dup2(empty, STDIN_FILENO);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout is reserved for the ranks' output */
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* the stdout of this process is reserved for the ranks' output */
     close_range(3, ~0U, 0);
     cl_starter_allow_root();
     cl_descriptors_restore();
@@ -230,7 +231,7 @@ static void become(char **argv, pid_t parent)
     _exit(CL_CODE_NOT_FOUND);
 }
 
-/* Refuses options that apply only to the launcher's own SSH. */
+/* Refuses flags that have an effect only when the launcher itself uses SSH. */
 static int refuse_ssh(const cl_options *options, const char *name)
 {
     const struct {

@@ -1,4 +1,4 @@
-/* words.c - Splits a line of shell words into an argv. */
+/* words.c - splits a line of shell words into an argv. */
 #include "wire/words.h"
 
 #include "codes.h"
@@ -11,7 +11,7 @@ static int is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n';
 }
 
-/* Copies the quoted text after *from. Returns false if the quote is not closed. */
+/* Copies the quoted text that follows *from. Returns false if the closing quote is missing. */
 static int take_quoted(const char **from, char **to)
 {
     char quote = *(*from)++;
@@ -25,7 +25,7 @@ static int take_quoted(const char **from, char **to)
     return *at != 0;
 }
 
-/* Reads one word; *from points to its first byte. */
+/* Reads one word, whose first byte is at *from. */
 static int take_word(const char **from, char **to)
 {
     int closed = 1;

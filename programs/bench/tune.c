@@ -103,8 +103,9 @@ static size_t chosen_size(const tuning *t)
 
 static void print_switch(const tuning *t, const tune_switch *s, size_t size)
 {
-    printf("\n%s.%s, by %s in %s memory: us below and above the switch\n", t->transport, s->name,
-           bench_names[s->collective], s->own_memory ? "ordinary" : "shared");
+    printf("\n%s.%s, by %s in %s memory, with the algorithms below and above the switch\n%12s %12s   %12s\n",
+           t->transport, s->name, bench_names[s->collective], s->own_memory ? "ordinary" : "shared", "bytes",
+           "us below", "us above");
     for (int i = 0; i < t->lengths; i++) {
         bool first = length_at(i) <= size;
         printf("%12zu %12.1f%s %12.1f%s\n", length_at(i), t->first[i] * 1e6, first ? " *" : "  ", t->second[i] * 1e6,
@@ -135,8 +136,8 @@ cs_status bench_tune(const char *kind, size_t largest)
     cs_status status = find_transport(&t, &rank);
     while (t.lengths < LENGTHS && length_at(t.lengths) <= largest)
         t.lengths++;
-    bool shm = status == CS_OK && strcmp(t.transport, "shm") == 0, none = strcmp(t.transport, "self") == 0;
-    for (int i = 0; i < SWITCHES && status == CS_OK && !none; i++) {
+    bool shm = status == CS_OK && strcmp(t.transport, "shm") == 0;
+    for (int i = 0; i < SWITCHES && status == CS_OK; i++) {
         if (switches[i].shm != shm)
             continue;
         status = measure_switch(&t, &switches[i]);
@@ -145,9 +146,9 @@ cs_status bench_tune(const char *kind, size_t largest)
         if (status == CS_OK && rank == 0)
             print_switch(&t, &switches[i], size);
     }
-    if (status == CS_OK && rank == 0 && none)
-        printf("a world of one rank has no algorithms\n");
-    else if (status == CS_OK && rank == 0)
-        printf("\nfor the configuration:\n\"cspeed\": {\"comm_algorithms\": \"%s\"}\n", list);
+    if (status == CS_OK && rank == 0)
+        printf("\n*: the algorithm that this key of the configuration chooses for so many bytes:\n"
+               "\"cspeed\": {\"comm_algorithms\": \"%s\"}\n",
+               list);
     return status;
 }

@@ -1,5 +1,6 @@
 /* session.c - one training run: resuming, the work of each step, and the final checkpoint and export. */
 #include "train.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -218,11 +219,12 @@ static void introduce(const session *run)
     int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
             micro = cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
             steps = cs_config_get_int(run->config, "gradient_accumulation_steps"), replicas = batch / (micro * steps);
-    char *mode = workers < ranks ? text("%d workers and %d servers", workers, ranks - workers)
+    char *mode = workers < ranks ? text("%d worker%s and %d server%s", workers, ce_plural(workers), ranks - workers,
+                                        ce_plural(ranks - workers))
                  : replicas > workers
                      ? text("%" PRId64 " replicas in one process", replicas)
                      : text("ZeRO-%" PRId64 ", %d rank%s", cs_config_get_int(run->config, "zero_optimization.stage"),
-                            ranks, ranks > 1 ? "s" : "");
+                            ranks, ce_plural(ranks));
     int64_t all = cs_parameter_count(run->engine), active = cs_active_parameter_count(run->engine);
     char *experts = active < all ? text(" (%.2f M compute a token)", 1e-6 * (double)active) : text("%s", "");
     say("%.2f M parameters%s, %s, %s; %s", 1e-6 * (double)all, experts, cs_config_get_string(run->config, "precision"),
@@ -235,7 +237,7 @@ static void introduce(const session *run)
         replicas > workers ? "replica"
         : workers < ranks  ? "worker"
                            : "rank",
-        replicas > 1 ? "s" : "");
+        ce_plural(replicas));
 }
 
 /* Checks cspeed.export before the training, so that a folder that cannot be created is reported now and not only at the

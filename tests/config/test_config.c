@@ -244,7 +244,7 @@ START_TEST(test_refused)
         { "\"checkpoint\": {\"tag_validation\": \"Maybe\"}", "one of Ignore|Warn|Fail is needed" },
         { "\"cspeed\": {\"mode\": \"ddp\"}", "one of zero|dp|ps is needed" },
         { "\"cspeed\": {\"mode\": \"ps\"}",
-          "1 of 1 ranks are servers, so no rank is a worker: start at least 2 ranks" },
+          "with 1 server, a world of 1 has no rank left for a worker: start at least 2 ranks" },
         { "\"cspeed\": {\"ps\": {\"servers\": 2}}", "has no effect without cspeed.mode \"ps\"" },
         { "\"cspeed\": {\"ps\": {\"staleness\": 2}}", "has no effect without cspeed.ps.async" },
         { "\"cspeed\": {\"dp\": {\"threads\": 3}}", "has no effect without cspeed.mode \"dp\"" },

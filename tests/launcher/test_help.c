@@ -126,6 +126,26 @@ START_TEST(every_help_fits_into_80_columns)
 }
 END_TEST
 
+/* A command prints its help wherever --help stands among its arguments, unless they may be those of a program. */
+START_TEST(every_command_has_help_behind_its_arguments)
+{
+    shell_enter();
+    for (const cl_command *const *each = cl_commands; *each; each++) {
+        const cl_command *command = *each;
+        const char *first = command->is_program || command->hands_on ? "" : "word --flag";
+        ck_assert_int_eq(shell_run(CS_BIN "/cspeed %s %s --help", command->name, first), 0);
+        char *text = shell_read("out.txt", NULL);
+        ck_assert_msg(strncmp(text, "usage: ", 7) == 0, "%s %s --help: %.200s", command->name, first, text);
+        free(text);
+    }
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed --quiet --no_prefix run /bin/echo --help"), 0);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(text, "usage: cspeed") == NULL, "%.200s", text);
+    free(text);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(the_page_of_keys_is_what_the_table_says)
 {
     shell_enter();
@@ -186,4 +206,5 @@ END_TEST
 
 SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_fit_or_become_records,
            wide_characters_take_two_columns, every_page_fits_into_80_columns, every_help_fits_into_80_columns,
-           the_page_of_keys_is_what_the_table_says, troubleshooting_has_every_exit_code, metrics_has_every_key)
+           every_command_has_help_behind_its_arguments, the_page_of_keys_is_what_the_table_says,
+           troubleshooting_has_every_exit_code, metrics_has_every_key)

@@ -106,7 +106,7 @@ static const struct {
     { "", "--num_gpus 60000", NULL, "69 --num_gpus 60000: this machine has" },
     { "", "--num_gpus 3 --oversubscribe -i localhost:0", "0=localhost:0,0,0", NULL },
     { "", "-i localhost:60000", NULL, "65 --include: localhost has no slot 60000" },
-    { "", "--hosts a:4 --min_elastic_nodes 2", NULL, "69 --min_elastic_nodes 2: there are 1 nodes" },
+    { "", "--hosts a:4 --min_elastic_nodes 2", NULL, "69 --min_elastic_nodes 2: the job has 1 node" },
 
     /* --no_ssh */
     { "", "--hosts a:2,b:2 --no_ssh --node_rank 1", "0=a:0,1 2=b:0,1", NULL },

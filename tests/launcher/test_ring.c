@@ -40,6 +40,9 @@ START_TEST(five_ranks_send_what_the_notes_say)
     must_have(reduce, "  4+0\n"); /* rank 0 has added its part of chunk 4 to that of rank 4 */
     must_have(gather, "0+1+2+3+4");
     free(text);
+    text = said(0, "trace ring --ranks 2");
+    must_have(text, "\n1 step of scatter-reduce and 1 of all-gather make 2");
+    free(text);
     shell_leave();
 }
 END_TEST

@@ -55,6 +55,27 @@ START_TEST(a_line_has_size_time_and_bandwidths)
 }
 END_TEST
 
+/* With one rank there is nothing to measure; the help has every transport. */
+START_TEST(one_rank_is_told_to_start_two)
+{
+    static const char *const forms[] = { "comm", "comm --tune", "comm --comm shm" };
+    shell_enter();
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        ck_assert_int_eq(shell_run("'" CS_BIN "/bench' %s 2>&1", forms[i]), 64);
+        char *text = shell_read("out.txt", NULL);
+        must_have(text, "start at least two: cspeed --num_gpus 2 bench comm");
+        free(text);
+    }
+    char *text = said(0, "comm --help");
+    must_have(text, "auto|shm|tcp|mpi");
+    free(text);
+    text = said(0, "--help");
+    must_have(text, "shm, tcp or mpi (auto otherwise)");
+    free(text);
+    shell_leave();
+}
+END_TEST
+
 /* The list that --tune prints is one that --algorithms, and so the key of a configuration, takes. */
 START_TEST(tune_prints_a_key)
 {
@@ -66,6 +87,8 @@ START_TEST(tune_prints_a_key)
         snprintf(words, sizeof words, "comm --tune --comm %s --max_bytes 1024", kinds[i]);
         char *text = said(0, words);
         must_have(text, i ? "\ntcp.all_reduce_whole, by all_reduce" : "\nshm.slots, by all_reduce");
+        must_have(text, " *\n");
+        must_have(text, "\n*: the algorithm that this key of the configuration chooses");
         const char *key = strstr(text, before);
         ck_assert_ptr_nonnull(key);
         ck_assert_int_eq(sscanf(key + strlen(before), "%399[^\"]", list), 1);
@@ -104,4 +127,5 @@ START_TEST(mistakes_are_named)
 }
 END_TEST
 
-SUITE_MAIN("bench", a_line_has_size_time_and_bandwidths, tune_prints_a_key, mistakes_are_named)
+SUITE_MAIN("bench", a_line_has_size_time_and_bandwidths, one_rank_is_told_to_start_two, tune_prints_a_key,
+           mistakes_are_named)

@@ -6,7 +6,7 @@
 #include <math.h>
 
 typedef struct {
-    cs_tensor out, loss, x;
+    cs_tensor loss, x;
     cs_tensor targets, dloss;
     int64_t classes; /* number of columns of x that are logits; the columns after them are padding */
 } loss_job;
