@@ -419,8 +419,8 @@ void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader
 void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content);
 void ce_ancestry_saved(cs_engine *engine);
 void ce_ancestry_close(cs_engine *engine);
-/* Makes the loaded checkpoint the latest of dir, and logs the newer checkpoints, which this training no longer
- * continues. Collective. */
+/* Writes the name of the loaded checkpoint into dir/latest. If dir has checkpoints of later steps, logs their names,
+ * because the training does not continue from them. Collective. */
 cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader);
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */

@@ -23,7 +23,7 @@ json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */
 json_t *ce_value_sample(const ce_key *key);   /* returns a value of the type of an inert or refused key, or null */
 /* Returns the field as JSON, or NULL if the key does not accept "auto". */
 json_t *ce_value_of(const ce_key *key, const char *field);
-/* Returns the field as JSON for every key, or NULL if the key has no field. */
+/* Does the same for a key of any kind. Returns NULL if no field belongs to the key. */
 json_t *ce_value_any(const ce_key *key, const char *field);
 
 #endif

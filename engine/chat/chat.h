@@ -1,8 +1,9 @@
-/* chat.h - writes conversations as a chat template does, and marks which bytes are answers to learn.
+/* chat.h - renders conversations with a chat template, and marks the bytes of the assistant's answers, from which the
+ * model learns.
  *
- * A template is a Jinja program: the tokenizer's own, or one of the built-in ones (templates.h). It gets the variables
- * that transformers' apply_chat_template passes: messages, tools, documents, add_generation_prompt, bos_token,
- * eos_token. */
+ * A template is a Jinja program: the tokenizer's own, or one of the built-in ones (templates.h). The template gets the
+ * variables that transformers' apply_chat_template passes: messages, tools, documents, add_generation_prompt,
+ * bos_token, eos_token. */
 #ifndef CS_CHAT_CHAT_H
 #define CS_CHAT_CHAT_H
 

@@ -1,7 +1,7 @@
 /* templates.h - the built-in chat templates, as rows of a table: BUILT_IN(name, source).
  *
- * The templates know the roles system, user and assistant, and contents that are texts; chat.c refuses all other roles
- * and contents. tests/peers/chat_same.py has the same templates in Python. */
+ * The templates support the roles "system", "user" and "assistant", and only plain text as the content of a message.
+ * chat.c refuses all other roles and contents. tests/peers/chat_same.py has the same templates in Python. */
 
 /* Writes one block for each message. If the conversation has no system message, a default one is written first. */
 #define CHATML(name, begin, system)                                                                                    \

@@ -20,7 +20,8 @@ typedef struct {
 /* Sets *count to the product of the sizes. Returns false if the product times `scale` exceeds 2^63 - 1. */
 bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
 
-/* Writes the boxes of `range` in ascending order to boxes[CS_MAX_BOXES] and returns their number. */
+/* Divides a range of elements, in row-major order, into boxes, and writes them to `boxes` in ascending order. `boxes`
+ * must have room for CS_MAX_BOXES. Returns the number of boxes. */
 int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range);
 
 int64_t ce_boxes_volume(const ce_box *box);

@@ -1,7 +1,9 @@
-/* shardfile.c - writes one safetensors shard: first the data, computing the checksum of each block, then the header.
+/* shardfile.c - writes one safetensors shard. The header stands at the beginning of the file and contains a checksum of
+ * each block of the data, so the data are written first and the header last.
  *
  * The length of the header does not depend on the data, because a checksum always has eight digits. The header is
- * therefore built once with zeros, to know where the data begin, and again after the data are written. */
+ * therefore built twice: first with zeros as checksums, to know where the data begin, and again after the data are
+ * written. */
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"

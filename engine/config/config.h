@@ -184,7 +184,8 @@ typedef struct {
         json_t *prof_ops;
         /* efficiency is data_efficiency.enabled; sampling is data_efficiency.data_sampling.enabled */
         bool prof_all, efficiency, sampling;
-        /* course is the section curriculum_learning; metric is the curriculum in the section data_efficiency. */
+        /* `course` has the settings of the section curriculum_learning, and `metric` those of the curriculum in the
+         * section data_efficiency. */
         ce_course course, metric;
     } written;
 } ce_settings;

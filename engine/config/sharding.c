@@ -100,7 +100,7 @@ static const ce_key offload_optimizer[] = {
     SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
 };
 
-/* The names of PyTorch's ShardingStrategy, in the order of the words in the row of cspeed.fsdp.sharding_strategy. */
+/* The names of PyTorch's ShardingStrategy. The key cspeed.fsdp.sharding_strategy lists its values in the same order. */
 static const struct {
     const char *name;
     int stage;

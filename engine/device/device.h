@@ -16,7 +16,8 @@
 
 typedef struct cs_device cs_device;
 
-/* The stream CS_COPY exists only on a device with its own memory: it copies state while the other two streams work. */
+/* CS_COMPUTE runs operations, and CS_COMM runs collectives. CS_COPY exists only on a device with its own memory: it
+ * copies parameters and optimizer state between that memory and host memory while the other two streams work. */
 typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {

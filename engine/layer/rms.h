@@ -4,8 +4,9 @@
 
 #include "cspeed/layer.h"
 
-/* Returns the weight itself, or a tensor of 1 + weight in fp32, which is valid until the unit's forward or backward
- * returns. In both cases, the gradient of the returned tensor is the gradient of the weight. */
+/* Returns the factors of a norm: the weight itself, or, if `plus_one` is true, a tensor of 1 + weight in fp32. That
+ * tensor is valid until the forward or the backward of the unit returns. In both cases, the gradient of the returned
+ * tensor is the gradient of the weight. */
 cs_tensor ce_rms_factors(const cs_param *weight, bool plus_one, cs_pass *pass);
 
 #endif

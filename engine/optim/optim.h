@@ -16,8 +16,8 @@
 
 enum { CS_OPTIM_SLOTS = 2 };
 
-/* The optimizers: CS_OPTIM_ADAMW and so on. CS_OPTIM_ADAM is Adam with L2 decay, which is "Adam" with "adam_w_mode":
- * false. */
+/* The optimizers: CS_OPTIM_ADAMW and so on. CS_OPTIM_ADAM is Adam with L2 decay; the configuration chooses it by the
+ * type "Adam" with "adam_w_mode": false. */
 typedef enum {
 #define RULE(function, constant, ...) CS_OPTIM_##constant,
 #include "optim/rules.h"

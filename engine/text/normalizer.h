@@ -57,7 +57,8 @@ cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, cons
 cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step);
 void ce_normalizer_free(ce_normalizer *normalizer);
 
-/* True if a text that is cut at the beginning of a line may be normalized in parts, with the same result. */
+/* True if a text may be divided at the beginnings of its lines and each part be normalized alone: the result is then
+ * the same as that of the whole text. */
 bool ce_normalizer_lines_part(const ce_normalizer *normalizer);
 
 /* Working memory of one thread. */

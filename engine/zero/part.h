@@ -26,7 +26,8 @@ struct ce_shard {
     void *slots[CS_OPTIM_SLOTS];
     /* the fp32 values of all norms' parameters, one after another; NULL: norms have no separate fp32 values */
     float *norms;
-    int users;   /* number of users of the gathered row; when the number becomes 0, the row is released */
+    /* how many units use the gathered row of parameters now; when the number becomes 0, the row is released */
+    int users;
     int gathers; /* how often the row was gathered; ce_plan_sent reads this number after the dry run */
     ce_row *value_row, *grad_row;
     ce_event gathered;

@@ -103,7 +103,8 @@ typedef struct {
     int64_t bucket_elements;
     const ce_bucket *buckets; /* buckets [units]: one for each unit; NULL in the dry run */
     float prescale_factor;    /* gradients are multiplied by this factor before their reduction over ranks */
-    /* the optimizer that the key optimizer.type names; its number of slots is the maximum over all parameters */
+    /* the optimizer that the key optimizer.type names. With Muon, parameters have different numbers of slots of
+     * optimizer state; `slots` is then the largest of these numbers. */
     ce_optimizer optimizer;
     const ce_groups *groups;
     cs_comm *comm; /* the ranks over which state is sharded: all ranks, or the ranks of this rank's group */

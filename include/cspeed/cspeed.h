@@ -348,7 +348,7 @@ typedef struct {
     int64_t not_finite;
     int64_t samples; /* samples so far, over all ranks */
     int64_t tokens;  /* rows with a target so far, over all ranks */
-    double epoch;    /* passes over the training data; 0 without cs_data */
+    double epoch;    /* completed passes over the data of cs_data, with a fraction; 0 if cs_data is not used */
     /* mean loss of this step, see cs_loss; NaN before the first step, or if no row of the step had a target */
     double loss;
     double learning_rate; /* the learning rate that this step used */

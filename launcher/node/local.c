@@ -153,7 +153,7 @@ static int start_all(const cl_local_job *job, int reports[2], cl_process *proces
     reports[1] = -1;
     report failure;
     if (read(reports[0], &failure, sizeof failure) != (ssize_t)sizeof failure)
-        return 0; /* the pipe was closed without data: every child process has executed the program */
+        return 0; /* No process wrote an error, so execve succeeded in all of them. */
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s%s", job->program, strerror(failure.reason),
                          failure.reason == ENOEXEC ? "; a script needs a first line such as #!/bin/sh" : "");
 }

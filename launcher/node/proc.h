@@ -19,8 +19,8 @@ bool cl_proc_read(pid_t pid, cl_proc *found);
 /* Returns the start time of a process; 0: there is no such process, or it is a zombie. */
 unsigned long long cl_proc_start(pid_t pid);
 
-/* Returns true if the process with this id and start time has ended. Returns false if /proc cannot be read: it may hide
- * processes of other users (hidepid), or no descriptor may be free. */
+/* Returns true if the process with this id and start time has ended. Returns false if that is not known: /proc can hide
+ * the processes of other users (mount option hidepid), and it cannot be read when no file descriptor is free. */
 bool cl_proc_is_gone(pid_t pid, unsigned long long start);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct {
     int quota;
 } cl_cores;
 
-/* Reads the cores of this process. Returns 0, or CL_CODE_SYSTEM. */
+/* Reads on which CPU cores this process may run. Returns 0, or CL_CODE_SYSTEM. */
 int cl_cores_read(cl_cores *cores);
 
 /* Writes a set of CPUs as text, such as "0-3,8". */

@@ -42,7 +42,8 @@ typedef struct {
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
 
-/* `rank_count`: number of ranks that may print the same line; `index`: number of the console in cl_speaker.last. */
+/* `rank_count` is the number of ranks whose equal lines are shown as one. `index` is the index of the console in the
+ * array cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait */

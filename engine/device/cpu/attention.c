@@ -139,7 +139,7 @@ typedef int32_t four_bits __attribute__((vector_size(16)));
 #endif
 #define LOW_HALF(x) __builtin_shufflevector(x, x, 0, 1, 2, 3)
 #define HIGH_HALF(x) __builtin_shufflevector(x, x, 4, 5, 6, 7)
-/* LARGER: in each lane the larger of a and b, and b if a or b is NaN. */
+/* LARGER gives, in each lane, the larger of a and b. If a or b is NaN, it gives b. */
 #define LARGER(type, bits, a, b) ((type)((((a) > (b)) & (bits)(a)) | (~((a) > (b)) & (bits)(b))))
 
 static float largest_lane(ce_lanes x)

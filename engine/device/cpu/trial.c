@@ -216,10 +216,11 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* This function runs in a separate thread, so that the device's threads take no part in the products. At least half of
- * trial->seconds is for the classes; each class gets a share of the remaining time, in proportion to its work. When
- * less time remains than the previous class took, a class is measured only if no class with the same transposes has
- * been measured. */
+/* Measures the classes of products, and then the roof. It runs in a thread of its own, which is not one of the device's
+ * threads, so every product uses this thread only. At least half of trial->seconds is spent on the classes. Each class
+ * gets a part of the time that is left for the classes, in proportion to its work. If the time that is left is shorter
+ * than the previous class took, a class is skipped; but the first class of each combination of transposes is always
+ * measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;
