@@ -221,8 +221,6 @@ typedef struct {
 } ce_replica_costs;
 cs_status ce_replicas_open(cs_engine *engine); /* does nothing unless the mode is "dp" */
 void ce_replicas_close(ce_replicas *replicas); /* accepts NULL */
-/* Returns the samples of replica `number`, from 0, in a batch of all replicas. */
-cs_batch ce_replicas_slice(const cs_engine *engine, const cs_batch *batch, int number);
 void ce_replicas_forward(cs_engine *engine, const cs_batch *batch);
 void ce_replicas_backward(cs_engine *engine);
 /* At the gradient accumulation boundary: adds the gradients and losses of the other replicas to the master's.

@@ -1,7 +1,6 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is one
  * division of exact sums, so its bits do not depend on the number of ranks. */
 #include "engine.h"
-#include "base/log.h"
 #include "base/must.h"
 #include "base/progress.h"
 #include "data/data.h"

@@ -9,23 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Builds the model that a config.json object describes, and keeps a copy of the object with the keys that transformers
- * needs. */
-static cs_status open_described_model(cs_engine *engine, ce_json *doc, json_t *config, const char *path)
-{
-    CS_TRY(ce_models_open(&engine->model, &engine->facts, doc, config, path));
-    engine->model_json = json_deep_copy(config);
-    if (!json_object_get(config, "architectures"))
-        json_object_set_new(engine->model_json, "architectures", json_pack("[s]", engine->facts.architecture));
-    return CS_OK;
-}
-
 /* Opens the model that cspeed.model describes: a JSON object, or a folder that contains config.json. */
 static cs_status open_named_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     if (settings->model)
-        return open_described_model(engine, engine->config->doc, settings->model, "cspeed.model");
+        return ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
+                                        settings->model, "cspeed.model");
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
                        "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
@@ -36,7 +26,8 @@ static cs_status open_named_model(cs_engine *engine)
         return ce_pretrained_refuse(settings->model_path);
     ce_json *doc = NULL;
     CS_TRY(ce_json_open(&doc, path));
-    cs_status status = open_described_model(engine, doc, ce_json_root(doc), "");
+    cs_status status =
+        ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, doc, ce_json_root(doc), "");
     ce_json_close(doc);
     return status;
 }

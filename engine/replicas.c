@@ -50,7 +50,8 @@ static cs_tensor slice(const cs_engine *engine, cs_tensor all, int number)
     return cs_matrix((char *)all.data + bytes, all.dtype, rows, columns);
 }
 
-cs_batch ce_replicas_slice(const cs_engine *engine, const cs_batch *batch, int number)
+/* The samples of replica `number`, from 0, in a batch of all replicas. */
+static cs_batch batch_of(const cs_engine *engine, const cs_batch *batch, int number)
 {
     return (cs_batch){ .inputs = slice(engine, batch->inputs, number),
                        .targets = slice(engine, batch->targets, number),
@@ -61,7 +62,7 @@ cs_batch ce_replicas_slice(const cs_engine *engine, const cs_batch *batch, int n
 static void forward(replica *self)
 {
     cs_engine *engine = self->engine, *master = self->of->master;
-    cs_batch batch = ce_replicas_slice(engine, self->of->batch, self->number);
+    cs_batch batch = batch_of(engine, self->of->batch, self->number);
     engine->metrics = master->metrics;
     engine->micro = master->micro;
     if (ce_device_products(engine->device))
@@ -198,7 +199,7 @@ void ce_replicas_forward(cs_engine *engine, const cs_batch *batch)
         all->costs.begun = all->costs.begun > 0 ? all->costs.begun : ce_clock_seconds();
         hand_out(all);
     }
-    cs_batch own = ce_replicas_slice(engine, batch, 0);
+    cs_batch own = batch_of(engine, batch, 0);
     all->batch = batch;
     give_order(all, FORWARD);
     ce_forward_batch(engine, &own);

@@ -2,7 +2,6 @@
  * overrides. */
 #include "options.h"
 
-#include "base/status.h"
 #include "codes.h"
 
 #include <ctype.h>

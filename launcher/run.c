@@ -12,8 +12,6 @@
 #include "plan/transport.h"
 #include "wire/mpi_ranks.h"
 
-#include "base/status.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

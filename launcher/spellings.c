@@ -6,6 +6,7 @@
 
 #include "codes.h"
 #include "plan/cores.h"
+#include "plan/ranges.h"
 
 #include "base/log.h"
 
@@ -155,13 +156,8 @@ static bool is_code(const char *word)
 /* Accepts a range such as "3" or "4-7". */
 static bool is_span(const char *word)
 {
-    char *end;
-    long from = strtol(word, &end, 10), to = from;
-    if (!isdigit((unsigned char)*word))
-        return false;
-    if (*end == '-' && isdigit((unsigned char)end[1]))
-        to = strtol(end + 1, &end, 10);
-    return !*end && to >= from && to <= MOST_RANKS;
+    long from, to;
+    return cl_ranges_read(&word, &from, &to) && !*word && to >= from && to <= MOST_RANKS;
 }
 
 int cl_spellings_signals(void *field, const char *flag, const char *value)

@@ -142,14 +142,14 @@ int main(int argc, char **argv)
     (void)argc;
     read_options(&given, argv);
     cs_engine *engine = open_model(&given, &data);
-    double started = now();
+    double started = ce_clock_seconds();
     CS_MUST(cs_score(engine, data, given.batches, &scores));
     if (scores.tokens == 0)
         leave(WRONG_CONTENT, "there is nothing to evaluate: all targets are masked");
     if (is_rank_zero() && given.json)
         print_json(&scores, cs_data_windows(data));
     else if (is_rank_zero())
-        print_text(&scores, now() - started);
+        print_text(&scores, ce_clock_seconds() - started);
     cs_data_close(data);
     cs_destroy(engine);
     return 0;

@@ -365,7 +365,7 @@ static void report_positions(const model *m, const answer *a)
 static void answer_one(const model *m)
 {
     answer a = { .streams = is_rank_zero() };
-    double started = now();
+    double started = ce_clock_seconds();
     char *typed = m->given->prompt ? NULL : read_all(stdin);
     const char *prompt = typed ? typed : m->given->prompt;
     if (typed && !*typed)
@@ -377,7 +377,7 @@ static void answer_one(const model *m)
     if (m->together || is_rank_zero())
         complete(m, &prompt, &a, 1);
     if (is_rank_zero()) {
-        double seconds = now() - started;
+        double seconds = ce_clock_seconds() - started;
         fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
         fflush(stdout);
         fprintf(stderr, "%" PRId64 " token%s, %.1f a second (%s)\n", a.tokens, ce_plural(a.tokens),

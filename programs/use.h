@@ -2,6 +2,7 @@
 #ifndef EXAMPLES_USE_H
 #define EXAMPLES_USE_H
 
+#include "base/clock.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
 
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WRONG_USAGE = CS_OPTIONS_WRONG, WRONG_CONTENT = 65, MISSING = 66 };
 
@@ -34,13 +34,6 @@ _Noreturn static void leave(int code, const char *format, ...)
     }
     va_end(arguments);
     exit(code);
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 /* ---- the command line ---- */

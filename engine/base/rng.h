@@ -48,7 +48,5 @@ CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 
 uint64_t ce_rng_key(uint64_t seed, const char *name); /* derives a key from a seed and a name */
 double ce_rng_uniform(uint64_t key, uint64_t index);  /* returns a number that is uniform in [0, 1) */
-/* Returns a normal number with mean 0 and standard deviation 1 (Box-Muller). */
-float ce_rng_normal(uint64_t key, uint64_t index);
 
 #endif

@@ -28,7 +28,6 @@ void ce_say_logged(const char *file, int line, const char *function, const char 
     struct timespec now;
     struct tm local;
     char when[32];
-    const char *slash = strrchr(file, '/');
     va_list arguments;
     if (ce_log_rank() != 0)
         return;
@@ -36,8 +35,7 @@ void ce_say_logged(const char *file, int line, const char *function, const char 
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
-    printf("[%s,%03ld] [INFO] [%s:%d:%s] [Rank 0] ", when, now.tv_nsec / 1000000, slash ? slash + 1 : file, line,
-           function);
+    printf("[%s,%03ld] [INFO] [%s:%d:%s] [Rank 0] ", when, now.tv_nsec / 1000000, basename(file), line, function);
     va_start(arguments, format);
     vprintf(format, arguments);
     va_end(arguments);

@@ -3,7 +3,6 @@
 #include "checkpoint/not_found.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
-#include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/staging.h"
 

@@ -12,11 +12,9 @@
 /* Describes a piece as the JSON list that is sent to rank 0: [name, folder, dtype, shape, from, to]. */
 static json_t *describe(const ce_piece *piece)
 {
-    json_t *shape = json_array();
-    for (int i = 0; i < piece->dims; i++)
-        json_array_append_new(shape, json_integer(piece->shape[i]));
-    return json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype, shape,
-                     (json_int_t)piece->range.from, (json_int_t)piece->range.to);
+    return json_pack("[s i i o I I]", piece->name, ce_write_plan_folder(piece->folder), (int)piece->dtype,
+                     ce_safetensors_numbers(piece->shape, piece->dims), (json_int_t)piece->range.from,
+                     (json_int_t)piece->range.to);
 }
 
 static char *describe_all(const ce_piece *pieces, int64_t count)
@@ -85,12 +83,9 @@ static cs_status check_tensor(const ce_piece *pieces, int64_t count, int64_t ele
 
 static void add_tensor(ce_coverage *coverage, const ce_piece *piece, int64_t elements)
 {
-    json_t *shape = json_array();
-    for (int i = 0; i < piece->dims; i++)
-        json_array_append_new(shape, json_integer(piece->shape[i]));
     json_object_set_new(coverage->tensors, piece->name,
-                        json_pack("{s:s, s:o, s:s}", "dtype", ce_safetensors_name(piece->dtype), "shape", shape,
-                                  "folder", piece->folder));
+                        json_pack("{s:s, s:o, s:s}", "dtype", ce_safetensors_name(piece->dtype), "shape",
+                                  ce_safetensors_numbers(piece->shape, piece->dims), "folder", piece->folder));
     if (elements > 0)
         return;
     ce_piece *empty = &coverage->empty[coverage->empty_count++];

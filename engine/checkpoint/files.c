@@ -80,6 +80,12 @@ bool ce_files_exists(const char *path)
     return lstat(path, &about) == 0;
 }
 
+bool ce_files_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 bool ce_files_holds(const char *dir, const char *name)
 {
     char *path = ce_files_join(dir, name);

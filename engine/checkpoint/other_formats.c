@@ -135,22 +135,16 @@ static void match_magic(finding *found, const char *path)
     fclose(file);
 }
 
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static finding recognise(const char *path)
 {
     finding found = { NOTHING, "" };
     DIR *listing = opendir(path);
     if (!listing) {
         if (access(path, R_OK) == 0)
-            match_name(&found, base_of(path));
+            match_name(&found, basename(path));
         if (found.is == NOTHING)
             match_magic(&found, path);
-        snprintf(found.name, sizeof found.name, "%s", base_of(path));
+        snprintf(found.name, sizeof found.name, "%s", basename(path));
         return found;
     }
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
@@ -222,7 +216,7 @@ static void describe(char *sentence, const char *path, const char *inside, const
     const char *base;
     while (length > 1 && trimmed[length - 1] == '/')
         trimmed[--length] = 0;
-    base = base_of(trimmed);
+    base = basename(trimmed);
     bool itself = strcmp(base, found->name) == 0;
     char *folder = itself ? folder_of(trimmed, base) : joined(trimmed, *inside ? "/" : "", inside);
     bool dots = strcmp(base, ".") == 0 || strcmp(base, "..") == 0;

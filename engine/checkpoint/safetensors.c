@@ -21,6 +21,14 @@ static const char *const own_types[] = {
     [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16", [CS_I32] = "I32", [CS_I64] = "I64", [CS_U8] = "U8",
 };
 
+json_t *ce_safetensors_numbers(const int64_t *numbers, int count)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(numbers[i]));
+    return list;
+}
+
 const char *ce_safetensors_name(cs_dtype dtype)
 {
     return own_types[dtype];

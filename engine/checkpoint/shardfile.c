@@ -25,14 +25,6 @@ static int64_t chunk_blocks(const ce_write_plan_chunk *chunk)
     return (chunk_bytes(chunk) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
 }
 
-static json_t *number_list(const int64_t *numbers, int count)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(numbers[i]));
-    return list;
-}
-
 /* Converts a JSON object to a string, the only type that safetensors metadata may have. Takes ownership of the object.
  */
 static json_t *as_string(json_t *object)
@@ -57,10 +49,10 @@ static json_t *metadata_of(const ce_write_plan_file *file, const char *save_id, 
             json_array_append_new(list, json_string(digits));
         }
         json_object_set_new(checksums, name, list);
-        json_object_set_new(shapes, name, number_list(chunk->piece->shape, chunk->piece->dims));
+        json_object_set_new(shapes, name, ce_safetensors_numbers(chunk->piece->shape, chunk->piece->dims));
         json_object_set_new(sharding, name,
-                            json_pack("{s:o, s:s}", "saved_offsets", number_list(chunk->box.offset, chunk->box.dims),
-                                      "logical_fqn", name));
+                            json_pack("{s:o, s:s}", "saved_offsets",
+                                      ce_safetensors_numbers(chunk->box.offset, chunk->box.dims), "logical_fqn", name));
     }
     return json_pack("{s:s, s:s, s:o, s:s, s:s, s:o, s:o}", "format", "pt", "DCP_VERSION", "1.0", "DCP_SHARDING_INFO",
                      as_string(sharding), "cspeed.version", "1", "cspeed.save_id", save_id, "cspeed.global_shape",
@@ -78,7 +70,8 @@ static char *header_text(const ce_write_plan_file *file, const char *save_id, co
         at += chunk_bytes(chunk);
         json_object_set_new(header, chunk->piece->name,
                             json_pack("{s:s, s:o, s:o}", "dtype", ce_safetensors_name(chunk->piece->dtype), "shape",
-                                      number_list(chunk->box.size, chunk->box.dims), "data_offsets", offsets));
+                                      ce_safetensors_numbers(chunk->box.size, chunk->box.dims), "data_offsets",
+                                      offsets));
     }
     char *text = json_dumps(header, JSON_COMPACT);
     json_decref(header);

@@ -1,7 +1,6 @@
 /* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 

@@ -2,7 +2,7 @@
  * comm, which is the comm that is divided. There they gather the color and key of every rank and, for TCP, the address
  * at which every rank listens. */
 #include "comm/split.h"
-#include "comm/tcp/tcp.h"
+#include "comm/tcp/mesh.h"
 
 #include <stdio.h>
 #include <stdlib.h>

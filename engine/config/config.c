@@ -6,7 +6,6 @@
 #include "config/resolve.h"
 #include "config/sections.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,9 +1,6 @@
 /* monitors.c - the key tables of logging, profiling, CSV and TensorBoard. */
 #include "config/resolve.h"
 #include "config/rows.h"
-#include "base/beat.h"
-
-#include <strings.h>
 
 #define NO_CLIENT "its service has no client in C; csv_monitor and tensorboard write the same numbers"
 #define OF_CLIENT "it belongs to a writer that is refused when it is enabled"

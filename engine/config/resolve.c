@@ -151,8 +151,7 @@ static void resolve_output(cs_config *config)
 {
     char folder[320], cache[4096];
     ce_settings *s = &config->settings;
-    const char *name = ce_json_name(config->doc), *slash = strrchr(name, '/');
-    const char *stem = slash ? slash + 1 : name, *dot = strrchr(stem, '.');
+    const char *stem = basename(ce_json_name(config->doc)), *dot = strrchr(stem, '.');
     size_t count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
     snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
     if (!s->output)

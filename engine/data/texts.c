@@ -13,15 +13,9 @@
 
 enum { NAME_BYTES = 8192, STATE_BYTES = 1 << 24 };
 
-static bool is_folder(const char *name)
-{
-    struct stat facts;
-    return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
-}
-
 bool ce_texts_is_text(const char *name)
 {
-    return ce_plain_is_text(name) || is_folder(name);
+    return ce_plain_is_text(name) || ce_files_is_folder(name);
 }
 
 static cs_status look(glob_t *paths, const char *pattern)
@@ -91,12 +85,6 @@ static cs_status name_splits(const char *folder, const json_t *dictionary)
 
 /* ---- other folders ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* Returns the length of the name of the split in a file's name, or 0 if the name contains none. Files of the Hugging
  * Face Hub are named SPLIT-00000-of-00002.parquet, older ones SPLIT-00000-of-00002-HASH.parquet; other files may be
  * named SPLIT.parquet. */
@@ -119,7 +107,7 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     const char *split = NULL;
     size_t known = 0;
     for (size_t i = first; i < paths->gl_pathc; i++) {
-        const char *name = base_name(paths->gl_pathv[i]);
+        const char *name = basename(paths->gl_pathv[i]);
         size_t width = split_width(name);
         if (width > 0 && split && (width != known || strncmp(split, name, width) != 0))
             return ce_fail(CS_BAD_FILE, "%s: files of several splits, %s and %s; name those to read: %s/%.*s%c*",
@@ -188,7 +176,7 @@ cs_status ce_texts_list(glob_t *paths, const char *name)
 {
     char quoted[NAME_BYTES];
     size_t before = paths->gl_pathc;
-    if (is_folder(name))
+    if (ce_files_is_folder(name))
         return list_folder(paths, name);
     ce_folder_quote(quoted, sizeof quoted, name);
     CS_TRY(look(paths, access(name, F_OK) == 0 ? quoted : name));

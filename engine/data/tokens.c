@@ -1,6 +1,5 @@
 /* tokens.c - token shard files: reads three formats and writes one. */
 #include "data/tokens.h"
-#include "base/must.h"
 #include "base/range.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* rows.c - decodes Parquet and Arrow files with libcspeed_arrow.so, which is opened when the first such file is
  * read. */
 #include "base/library.h"
-#include "base/must.h"
 #include "formats/decode.h"
 #include "formats/rows_module.h"
 
@@ -25,8 +24,7 @@ static const char to_json[] = "import json, sys, pyarrow as a, pyarrow.parquet a
 
 static cs_status refuse(const char *path, const char *why)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *name = basename(path), *dot = strrchr(name, '.');
     return ce_fail(CS_UNSUPPORTED,
                    "%s: not supported: Parquet and Arrow files, because " NAME " cannot be opened: %s. Build where "
                    "python3 has pyarrow (CSPEED_ARROW_ROOT names another folder of it), or make lines of JSON of the "

@@ -19,19 +19,13 @@ enum { RECORD_LIMIT = 1 << 26 };
 
 /* ---- names and files of texts ---- */
 
-static bool is_folder(const char *name)
-{
-    struct stat facts;
-    return stat(name, &facts) == 0 && S_ISDIR(facts.st_mode);
-}
-
 static cs_status list_paths(ce_token_cache_key *self)
 {
     cs_status status = ce_texts_list(&self->paths, self->name);
     if (status != CS_NOT_FOUND)
         return status;
     return ce_fail(status, "%s%s; cspeed.data names it", cs_error(),
-                   is_folder(self->name) ? ", and no token shards, train-*.bin, as pack makes them" : "");
+                   ce_files_is_folder(self->name) ? ", and no token shards, train-*.bin, as pack makes them" : "");
 }
 
 /* ---- the record ---- */
@@ -54,9 +48,9 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     cs_status status = CS_OK;
     if (!path)
         return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;
-    if (!is_folder(path))
+    if (!ce_files_is_folder(path))
         status = record_file(out, "tokenizer", path);
-    for (size_t i = 0; is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
+    for (size_t i = 0; ce_files_is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
         char *file = ce_files_join(path, names[i]);
         status = record_file(out, "tokenizer", file);
         free(file);

@@ -76,12 +76,10 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
     int64_t begin = 0;
     for (int64_t i = s->from; i < s->to; i++) {
         const ce_source_tensor *t = &w->source->tensors[i];
-        json_t *shape = json_array();
-        for (int d = 0; d < t->dims; d++)
-            json_array_append_new(shape, json_integer(t->shape[d]));
         json_object_set_new(root, t->name,
-                            json_pack("{sssos[II]}", "dtype", ce_safetensors_name(w->given->dtype), "shape", shape,
-                                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + bytes_of(w, i))));
+                            json_pack("{sssos[II]}", "dtype", ce_safetensors_name(w->given->dtype), "shape",
+                                      ce_safetensors_numbers(t->shape, t->dims), "data_offsets", (json_int_t)begin,
+                                      (json_int_t)(begin + bytes_of(w, i))));
         begin += bytes_of(w, i);
     }
     char *text = json_dumps(root, JSON_COMPACT);

@@ -111,9 +111,9 @@ FILTER(batch)
 
 /* ---- order ---- */
 
-/* A binary insertion sort, which is stable. Each comparison counts as a step of the rendering, so the work is
- * bounded. */
-void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse)
+/* Sorts the items by keys[i], which belongs to items[i], and reorders both arrays. This is a binary insertion sort,
+ * which is stable. Each comparison counts as a step of the rendering, so the work is bounded. */
+static void sort_by_keys(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse)
 {
     for (size_t i = 1; i < count; i++) {
         size_t low = 0, high = i;
@@ -155,7 +155,7 @@ FILTER(sort)
     ce_jvalue sorted = list_of(run, ce_jvalue_items(run, self), CS_F_PLAIN);
     ce_jvalue keys = keys_of(run, *sorted.list, given[2], ce_jgiven_true(given[1], false));
     (void)all;
-    ce_jsort(run, sorted.list->items, keys.list->items, sorted.list->count, ce_jgiven_true(given[0], false));
+    sort_by_keys(run, sorted.list->items, keys.list->items, sorted.list->count, ce_jgiven_true(given[0], false));
     return sorted;
 }
 
@@ -167,7 +167,7 @@ FILTER(dictsort)
         ce_jrun_fail(run, "You can only sort by either \"key\" or \"value\"");
     pairs.form = CS_F_PLAIN;
     ce_jvalue keys = keys_of(run, *pairs.list, ce_jvalue_int(by_key ? 0 : 1), ce_jgiven_true(given[0], false));
-    ce_jsort(run, pairs.list->items, keys.list->items, pairs.list->count, ce_jgiven_true(given[2], false));
+    sort_by_keys(run, pairs.list->items, keys.list->items, pairs.list->count, ce_jgiven_true(given[2], false));
     return pairs;
 }
 
@@ -223,19 +223,11 @@ FILTER(sum)
 
 /* ---- choosing and mapping ---- */
 
-static const ce_jvalue *named(const ce_jarguments *all, const char *name)
-{
-    for (size_t i = 0; i < all->named; i++)
-        if (strcmp(all->names[i], name) == 0)
-            return &all->named_values[i];
-    return NULL;
-}
-
 FILTER(map)
 {
     ce_jlist items = items_if_true(run, self);
     ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, items.count);
-    const ce_jvalue *attribute = named(all, "attribute"), *otherwise = named(all, "default");
+    const ce_jvalue *attribute = ce_jargument_named(all, "attribute"), *otherwise = ce_jargument_named(all, "default");
     (void)given;
     if (all->count == 0 && !attribute)
         ce_jrun_fail(run, "map requires a filter argument");

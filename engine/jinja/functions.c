@@ -11,6 +11,14 @@ const ce_jentry *ce_jentry_find(const ce_jentry *entries, size_t count, const ch
     return NULL;
 }
 
+const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *name)
+{
+    for (size_t i = 0; i < arguments->named; i++)
+        if (strcmp(arguments->names[i], name) == 0)
+            return &arguments->named_values[i];
+    return NULL;
+}
+
 /* Splits the parameters of an entry into names. Returns the number of names. */
 static size_t split_names(const char *parameters, char names[CS_JINJA_PARAMETERS][24])
 {

@@ -12,6 +12,9 @@ typedef struct {
     size_t count, named;
 } ce_jarguments;
 
+/* Returns the value of the argument with this name, or NULL if the call has none. */
+const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *name);
+
 /* `self` is the value that is filtered or tested, or whose method is called. `given` has an argument for each parameter
  * of the entry, or CS_V_ABSENT if the call has none. `all` has the arguments as they are written in the call. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
@@ -72,7 +75,5 @@ ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, c
 /* These return "%s" % values and "{}".format(values) (format.c). */
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values);
 ce_jvalue ce_jformat_braces(ce_jrun *run, ce_jvalue format, const ce_jarguments *arguments);
-/* Sorts the items by keys[i], which belongs to items[i]. The sort is stable and reorders both arrays. */
-void ce_jsort(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t count, bool reverse);
 
 #endif

@@ -1,7 +1,6 @@
 /* lexer.c - splits a template's source into tokens. */
 #include "lexer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

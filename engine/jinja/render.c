@@ -94,19 +94,11 @@ static ce_jvalue make_macro(ce_jrun *run, const ce_jscope *scope, const ce_jnode
     return (ce_jvalue){ .kind = CS_V_CALLABLE, .callable = callable };
 }
 
-static const ce_jvalue *named(const ce_jarguments *arguments, const char *name)
-{
-    for (size_t i = 0; i < arguments->named; i++)
-        if (strcmp(arguments->names[i], name) == 0)
-            return &arguments->named_values[i];
-    return NULL;
-}
-
 static void set_parameters(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
 {
     for (size_t i = 0; i < macro->count; i++) {
         const ce_jnode *parameter = macro->items[i];
-        const ce_jvalue *found = named(arguments, parameter->name);
+        const ce_jvalue *found = ce_jargument_named(arguments, parameter->name);
         if (found && i < arguments->count)
             ce_jrun_fail(run, "macro '%s' got the argument '%s' twice", macro->name, parameter->name);
         ce_jvalue value = i < arguments->count ? arguments->values[i]

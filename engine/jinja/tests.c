@@ -1,8 +1,6 @@
 /* tests.c - the tests of templates, which are the names that may follow the word `is`. */
 #include "functions.h"
 
-#include <string.h>
-
 #define TEST(name) static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 
 #define SIMPLE(name, condition)                                                                                        \

@@ -2,7 +2,6 @@
 #include "value.h"
 #include "base/must.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

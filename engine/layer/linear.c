@@ -59,7 +59,8 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
-bool ce_linear_keeps(const cs_linear *linear)
+/* True if backward needs the input: if the weight or the bias is trained, or there are adapters. */
+static bool keeps_input(const cs_linear *linear)
 {
     return !linear->weight->frozen || (linear->bias && !linear->bias->frozen) || linear->adapter;
 }
@@ -97,13 +98,13 @@ cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass)
 
 static void keep_input(const cs_linear *linear, cs_pass *pass, cs_tensor x)
 {
-    if (ce_linear_keeps(linear))
+    if (keeps_input(linear))
         cs_pass_keep(pass, x);
 }
 
 static cs_tensor take_input(const cs_linear *linear, cs_pass *pass)
 {
-    return ce_linear_keeps(linear) ? cs_pass_take(pass) : (cs_tensor){ 0 };
+    return keeps_input(linear) ? cs_pass_take(pass) : (cs_tensor){ 0 };
 }
 
 /* Allocates the gradient of the layer's input. */

@@ -9,9 +9,6 @@
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);
-/* Returns true if backward needs the layer's input: if the weight or the bias is trained, or if the layer has
- * adapters. */
-bool ce_linear_keeps(const cs_linear *linear);
 /* Returns a gradient tensor for an operation that always writes a gradient: the gradient of a trained parameter, or
  * scratch memory if the parameter is frozen. */
 cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param);

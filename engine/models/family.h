@@ -23,6 +23,12 @@ typedef struct {
     cs_status (*build)(cs_model **model, ce_model_facts *facts, const ce_family_input *input);
 } ce_family;
 
+/* The row of a key that is accepted and has no effect, whatever its value. */
+#define CS_INERT(name, sentence)                                                                                       \
+    {                                                                                                                  \
+        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
+    }
+
 /* The list of families. For FAMILY(name), "name" is the model_type in config.json, and ce_family_<name> is the family.
  * To add a family, write its file and add its name here. */
 #define CS_FAMILIES(FAMILY)                                                                                            \

@@ -78,10 +78,6 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
 /* ---- rows of key tables ---- */
 
 #define CS_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
-#define CS_INERT(name, sentence)                                                                                       \
-    {                                                                                                                  \
-        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
-    }
 #define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                  \
     { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                     \
         { "vocab_size", CS_KEY_INT, CS_LLAMA_AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },   \

@@ -71,6 +71,16 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
     return status;
 }
 
+cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
+                                   json_t *config, const char *path)
+{
+    CS_TRY(ce_models_open(model, facts, doc, config, path));
+    *description = json_deep_copy(config);
+    if (!json_object_get(config, "architectures"))
+        json_object_set_new(*description, "architectures", json_pack("[s]", facts->architecture));
+    return CS_OK;
+}
+
 void ce_models_help(void)
 {
     for (int i = 0; i < FAMILIES; i++) {

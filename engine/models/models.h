@@ -20,6 +20,9 @@ typedef struct {
  * messages: "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG
  * if there are any. */
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
+/* As ce_models_open; *description becomes a copy of `config` with the keys that transformers needs beside. */
+cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
+                                   json_t *config, const char *path);
 /* Prints the key tables of all families. */
 void ce_models_help(void);
 

@@ -60,10 +60,6 @@ static const neox_names starcoder2 = { .body = "model",
                                        .down = "c_proj" };
 
 #define AT(field) offsetof(neox_sizes, field)
-#define INERT(name, sentence)                                                                                          \
-    {                                                                                                                  \
-        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
-    }
 #define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                    \
     { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                \
         { "vocab_size", CS_KEY_INT, AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },       \
@@ -114,9 +110,9 @@ static const ce_key gpt_neox_keys[] = {
     { "use_parallel_residual", CS_KEY_BOOL, AT(parallel), "true", 0, 0, NULL,
       "attention and feed-forward read the same rows" },
     { "attention_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "the attention's projections have biases" },
-    INERT("rope_theta", "rotary_emb_base is what counts"),
-    INERT("attention_probs_dropout_prob", "attention_dropout is what counts"),
-    INERT("hidden_dropout_prob", "hidden_dropout is what counts"),
+    CS_INERT("rope_theta", "rotary_emb_base is what counts"),
+    CS_INERT("attention_probs_dropout_prob", "attention_dropout is what counts"),
+    CS_INERT("hidden_dropout_prob", "hidden_dropout is what counts"),
 };
 
 static const ce_key falcon_keys[] = {
@@ -138,7 +134,7 @@ static const ce_key falcon_keys[] = {
     { "attention_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "transformers has no dropout on these probabilities" },
     { "apply_residual_connection_post_layernorm", CS_KEY_REFUSED, 0, "false", 0, 0, "false",
       "transformers does not use it" },
-    INERT("auto_map", "transformers has this class itself"),
+    CS_INERT("auto_map", "transformers has this class itself"),
 };
 
 static const ce_key starcoder2_keys[] = {
@@ -157,13 +153,13 @@ static const ce_key starcoder2_keys[] = {
     RATE("residual_dropout", dropout, "dropout on what a block adds"),
     RATE("embedding_dropout", embed_dropout, "dropout on the embeddings"),
     { "use_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "linear layers have biases" },
-    INERT("activation_function", "hidden_act is what counts"),
-    INERT("layer_norm_epsilon", "norm_epsilon is what counts"),
-    INERT("mlp_type", "a note"),
-    INERT("norm_type", "a note"),
-    INERT("scale_attn_weights", "transformers does not use it"),
-    INERT("scale_attention_softmax_in_fp32", "sums are fp32 in any case"),
-    INERT("attention_softmax_in_fp32", "sums are fp32 in any case"),
+    CS_INERT("activation_function", "hidden_act is what counts"),
+    CS_INERT("layer_norm_epsilon", "norm_epsilon is what counts"),
+    CS_INERT("mlp_type", "a note"),
+    CS_INERT("norm_type", "a note"),
+    CS_INERT("scale_attn_weights", "transformers does not use it"),
+    CS_INERT("scale_attention_softmax_in_fp32", "sums are fp32 in any case"),
+    CS_INERT("attention_softmax_in_fp32", "sums are fp32 in any case"),
 };
 
 /* ---- the block ---- */

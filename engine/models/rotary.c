@@ -1,7 +1,6 @@
 /* rotary.c - reads the rotary position settings of a config.json, in the old spelling and in the new one. */
 #include "models/rotary.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 

@@ -96,14 +96,13 @@ static bool trim(const char *path, int64_t at)
 
 static FILE *open_column(const csv *files, const char *tag, int64_t at)
 {
-    const char *slash = strrchr(tag, '/');
     char *path = path_of(files, tag);
     FILE *file = path && trim(path, at) ? fopen(path, "a") : NULL;
     free(path);
     if (file && fseeko(file, 0, SEEK_END) == 0 && ftello(file) > 0)
         return file;
     if (file)
-        fprintf(file, "step,%s\n", slash ? slash + 1 : tag);
+        fprintf(file, "step,%s\n", basename(tag));
     return file;
 }
 

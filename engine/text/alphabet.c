@@ -16,7 +16,8 @@ int32_t ce_alphabet_point(unsigned char byte)
     return is_printable(byte) ? byte : next;
 }
 
-int ce_alphabet_byte(int32_t point)
+/* The byte of a character, or -1. */
+static int byte_of(int32_t point)
 {
     if (point < 0x100)
         return is_printable(point) ? point : -1;
@@ -36,7 +37,7 @@ int64_t ce_alphabet_read(const char *token, size_t size, char *bytes)
                 return -1;
             point = (point & 0x1f) << 6 | ((unsigned char)token[++i] & 0x3f);
         }
-        int byte = ce_alphabet_byte(point);
+        int byte = byte_of(point);
         if (byte < 0)
             return -1;
         bytes[count++] = (char)byte;

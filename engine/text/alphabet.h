@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 int32_t ce_alphabet_point(unsigned char byte); /* Returns the character that represents a byte. */
-int ce_alphabet_byte(int32_t point);           /* Returns the byte that a character represents, or -1. */
 
 /* Decodes `size` bytes of UTF-8 at `token` to the bytes that its characters represent. `bytes` must have room for
  * `size` bytes. Returns the number of decoded bytes, or -1 if a character is not in the alphabet. */

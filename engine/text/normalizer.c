@@ -1,6 +1,5 @@
 /* normalizer.c - changes a text before it is cut into words. */
 #include "text/normalizer.h"
-#include "base/must.h"
 #include "text/alphabet.h"
 
 #include <stdlib.h>

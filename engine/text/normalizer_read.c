@@ -1,6 +1,5 @@
 /* normalizer_read.c - reads the section "normalizer" of a tokenizer.json. */
 #include "base/base64.h"
-#include "base/must.h"
 #include "text/jsonpart.h"
 #include "text/normalizer.h"
 

@@ -9,7 +9,6 @@
 #include "comm/collective/reduction.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static void send_to(const ce_zero *zero, const void *data, size_t bytes, int rank)
 {

@@ -6,7 +6,6 @@
  * gathered, matrices are assigned to ranks in turn, each rank orthogonalizes its matrices and sets the others to zero,
  * and a sum over ranks returns every element to its owner. One rank computes a whole matrix, so the bits do not depend
  * on the world size. */
-#include "base/must.h"
 #include "zero/zero.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * training's duration is the time that its start and its end take. */
 #include "command/bench_modes.h"
 
-#include "base/status.h"
+#include "base/clock.h"
 #include "codes.h"
 #include "command.h"
 #include "cspeed/plot.h"
@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -125,13 +124,6 @@ static int start(const request *r, int mode)
                 : 0;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static int read_metrics(const request *r, double duration, cl_bench_mode *measured)
 {
     static const char *const keys[] = { "step_ms", "samples" };
@@ -155,11 +147,11 @@ static int read_metrics(const request *r, double duration, cl_bench_mode *measur
 
 static int measure(const request *r, int model, int mode, cl_bench_mode *measured)
 {
-    double begun = now();
+    double begun = ce_clock_seconds();
     int code = write_config(r, model, mode);
     if (code == 0)
         code = start(r, mode);
-    return code ? code : read_metrics(r, now() - begun, measured);
+    return code ? code : read_metrics(r, ce_clock_seconds() - begun, measured);
 }
 
 /* ---- the results ---- */

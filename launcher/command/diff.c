@@ -37,14 +37,6 @@ static void add(request *r, json_t *row)
     json_array_append_new(r->rows, row);
 }
 
-static json_t *shape_of(const ce_manifest_tensor *tensor)
-{
-    json_t *shape = json_array();
-    for (int i = 0; i < tensor->dims; i++)
-        json_array_append_new(shape, json_integer(tensor->shape[i]));
-    return shape;
-}
-
 /* Returns the position of an element in a tensor: one index for each dimension. */
 static json_t *place_of(const ce_manifest_tensor *tensor, int64_t element)
 {
@@ -73,7 +65,9 @@ static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], co
 {
     ce_scan_difference d;
     if (!same_shape(a, b)) {
-        add(r, json_pack("{sssssoso}", "tensor", a->name, "what", "shape", "one", shape_of(a), "other", shape_of(b)));
+        add(r,
+            json_pack("{sssssoso}", "tensor", a->name, "what", "shape", "one",
+                      ce_safetensors_numbers(a->shape, a->dims), "other", ce_safetensors_numbers(b->shape, b->dims)));
         return CS_OK;
     }
     if (a->dtype != b->dtype)

@@ -5,7 +5,6 @@
 #include "show/quote.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void print_row(const cl_env_entry *entry)
 {

@@ -3,7 +3,6 @@
 #include "checkpoint/files.h"
 #include "interchange/huggingface.h"
 #include "checkpoint/line.h"
-#include "codes.h"
 #include "command.h"
 #include "saved/weights.h"
 

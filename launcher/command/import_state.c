@@ -44,20 +44,12 @@ static cs_status open_config(import *all)
     return CS_OK;
 }
 
-static cs_status describe_model(import *all, ce_json *doc, json_t *config, const char *path)
-{
-    CS_TRY(ce_models_open(&all->model, &all->facts, doc, config, path));
-    all->model_json = json_deep_copy(config);
-    if (!json_object_get(config, "architectures"))
-        json_object_set_new(all->model_json, "architectures", json_pack("[s]", all->facts.architecture));
-    return CS_OK;
-}
-
 static cs_status open_model(import *all)
 {
     const ce_settings *settings = all->settings;
     if (settings->model)
-        return describe_model(all, all->config->doc, settings->model, "cspeed.model");
+        return ce_models_open_described(&all->model, &all->facts, &all->model_json, all->config->doc, settings->model,
+                                        "cspeed.model");
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
                        "%s: no cspeed.model: name the model's folder there, or describe the model as its config.json "
@@ -68,7 +60,7 @@ static cs_status open_model(import *all)
     cs_status status = ce_json_open(&doc, path);
     free(path);
     CS_TRY(status);
-    status = describe_model(all, doc, ce_json_root(doc), "");
+    status = ce_models_open_described(&all->model, &all->facts, &all->model_json, doc, ce_json_root(doc), "");
     ce_json_close(doc);
     return status;
 }

@@ -28,13 +28,6 @@ static char **make_environment(const cl_plan *plan, const cl_host *host)
     return list;
 }
 
-static void free_environment(char **list)
-{
-    for (char **entry = list; list && *entry; entry++)
-        free(*entry);
-    free(list);
-}
-
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
@@ -137,7 +130,7 @@ int cl_node_orders_send(cl_front *front)
         char *bytes = cl_order_encode(&order, &length);
         cl_link_send(&front->nodes[i].link, CL_LINK_ORDER, 0, bytes, length);
         free(bytes);
-        free_environment(order.environment);
+        cl_order_free_list(order.environment);
     }
     free(places);
     return code;

@@ -15,11 +15,6 @@
 
 enum { COLUMNS = 80 };
 
-static const char *address_of(const cl_host *host)
-{
-    return host->address ? host->address : host->name;
-}
-
 /* ---- as text ---- */
 
 /* Prints numbers as a list of ranges: "0-3,6". */
@@ -94,14 +89,15 @@ static const char *name_of(const cl_host *host)
 
 static void print_nodes(const cl_plan *plan)
 {
-    int names = widest(plan, name_of, 4), addresses = widest(plan, address_of, 7);
+    int names = widest(plan, name_of, 4), addresses = widest(plan, cl_hosts_address, 7);
     printf("\n  node  %-*s  %-*s  %-10s  slots\n", names, "host", addresses, "address", "ranks");
     for (int i = 0; i < plan->node_count; i++) {
         const cl_plan_node *node = &plan->nodes[i];
         char ranks[32];
         int last = node->first_rank + node->host->slot_count - 1;
         snprintf(ranks, sizeof ranks, last > node->first_rank ? "%d-%d" : "%d", node->first_rank, last);
-        printf("  %-4d  %-*s  %-*s  %-10s  ", i, names, node->host->name, addresses, address_of(node->host), ranks);
+        printf("  %-4d  %-*s  %-*s  %-10s  ", i, names, node->host->name, addresses, cl_hosts_address(node->host),
+               ranks);
         print_numbers(stdout, node->host->slots, node->host->slot_count);
         printf("%s\n", node->here ? "  (this machine)" : "");
     }
@@ -254,7 +250,7 @@ static void print_member(const char *before, const char *name, const char *value
 static void print_node_json(const cl_plan_node *node, int index)
 {
     print_member(index ? ",\n    {" : "\n    {", "host", node->host->name);
-    print_member(", ", "addr", address_of(node->host));
+    print_member(", ", "addr", cl_hosts_address(node->host));
     printf(", \"node_rank\": %d, \"slots\": [", index);
     for (int i = 0; i < node->host->slot_count; i++)
         printf("%s%d", i ? ", " : "", node->host->slots[i]);

@@ -8,8 +8,6 @@
 #include "front/front.h"
 #include "base/plural.h"
 
-#include <stdio.h>
-
 #define SECOND INT64_C(1000000000)
 #define ASK_EVERY (SECOND / 10)
 

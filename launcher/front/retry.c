@@ -4,7 +4,6 @@
 #include "codes.h"
 #include "front/failure.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "node/sweep.h"
 
 #include "base/clock.h"
-#include "base/status.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,10 +2,8 @@
 #include "node/agent.h"
 
 #include "plan/cgroup.h"
-#include "codes.h"
 #include "node/stack.h"
 
-#include "base/clock.h"
 #include "base/must.h"
 #include "base/status.h"
 

@@ -4,10 +4,7 @@
 #include "codes.h"
 #include "node/sweep.h"
 
-#include "base/status.h"
-
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

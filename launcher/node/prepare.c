@@ -9,8 +9,6 @@
 #include "wire/secret.h"
 #include "node/venv.h"
 
-#include "base/status.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

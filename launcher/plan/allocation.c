@@ -2,6 +2,7 @@
 #include "plan/allocation.h"
 
 #include "codes.h"
+#include "plan/ranges.h"
 
 #include "base/must.h"
 
@@ -26,13 +27,11 @@ static bool expand_span(expansion *names, const char *head, const char *span, si
                         const char *end)
 {
     char name[NAME_BYTES];
-    char *after;
-    long from = strtol(span, &after, 10), to = from;
-    int width = (int)(after - span);
-    if (!isdigit((unsigned char)*span))
+    const char *after = span;
+    long from, to;
+    int width = (int)strspn(span, "0123456789");
+    if (!cl_ranges_read(&after, &from, &to))
         return false;
-    if (*after == '-' && isdigit((unsigned char)after[1]))
-        to = strtol(after + 1, &after, 10);
     if (after != span + length || to < from || to - from >= MOST_NODES || to > MOST_NUMBER)
         return false;
     for (long number = from; number <= to; number++) {

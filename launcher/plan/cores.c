@@ -2,9 +2,9 @@
 #include "plan/cores.h"
 
 #include "plan/cgroup.h"
+#include "plan/ranges.h"
 #include "codes.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -99,17 +99,10 @@ void cl_cores_print(const cpu_set_t *set, char *text, int size)
  * begin above `last`. */
 static bool parse_span(const char **text, long last, long *from, long *to)
 {
-    char *end;
     *text += strspn(*text, " ");
-    if (!isdigit((unsigned char)**text))
+    if (!cl_ranges_read(text, from, to))
         return false;
-    *from = *to = strtol(*text, &end, 10);
-    if (*end == '-') {
-        if (!isdigit((unsigned char)end[1]))
-            return false;
-        *to = strtol(end + 1, &end, 10);
-    }
-    *text = end + strspn(end, " ");
+    *text += strspn(*text, " ");
     return *from > last && *to >= *from && *to < CPU_SETSIZE;
 }
 

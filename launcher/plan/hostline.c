@@ -1,10 +1,9 @@
 /* hostline.c - parses one line of a hostfile: NAME slots=N [max_slots= port= user= addr= gpus= env.X=VALUE]. */
 #include "plan/hostline.h"
 
-#include "codes.h"
-
 #include "base/must.h"
 #include "base/status.h"
+#include "plan/ranges.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -30,7 +29,7 @@ typedef struct {
         (reader)->faulty = true;                                                                                       \
     } while (0)
 
-static char *copy(const char *text)
+char *cl_hostline_copy(const char *text)
 {
     char *kept = strdup(text);
     if (!kept)
@@ -56,14 +55,14 @@ static void read_name(line_reader *reader, char *word)
     char *at = strrchr(word, '@'), *name = at ? at + 1 : word;
     if (at) {
         *at = '\0';
-        reader->host->user = copy(word);
+        reader->host->user = cl_hostline_copy(word);
     }
     size_t length = strlen(name);
     if (length > 2 && *name == '[' && name[length - 1] == ']' && strchr(name, ':')) {
         name[length - 1] = '\0';
         name++;
     }
-    reader->host->name = copy(name);
+    reader->host->name = cl_hostline_copy(name);
     size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (at && (!*word || strspn(word, "-") || strpbrk(word, "@/")))
         FAULT(reader, "\"%s\" is no user name", word);
@@ -113,17 +112,13 @@ static bool read_ids(line_reader *reader, const char *value)
 {
     cl_host *host = reader->host;
     for (const char *place = value;; place++) {
-        char *end;
-        long from = strtol(place, &end, 10), to = from;
-        if (!isdigit((unsigned char)*place))
+        long from, to;
+        if (!cl_ranges_read(&place, &from, &to))
             return false;
-        if (*end == '-' && isdigit((unsigned char)end[1]))
-            to = strtol(end + 1, &end, 10);
         if (to < from || to >= MOST_SLOTS || host->slot_count + (to - from) >= MOST_SLOTS)
             return false;
         for (long id = from; id <= to; id++)
             add_slot(host, (int)id);
-        place = end;
         if (!*place)
             break;
         if (*place != ',')
@@ -170,7 +165,7 @@ static void set_once(line_reader *reader, const char *key, char **field, const c
     else if (!*value || *value == '-')
         FAULT(reader, "%s=%s: that is none", key, value);
     else
-        *field = copy(value);
+        *field = cl_hostline_copy(value);
 }
 
 static bool is_new(line_reader *reader, const char *key, bool given)

@@ -11,22 +11,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <net/if.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
 enum { MOST_HOSTS = 65536, NAME_BYTES = 256 };
-
-static char *copy(const char *text)
-{
-    char *kept = strdup(text);
-    if (!kept)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    return kept;
-}
 
 static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *host)
 {
@@ -72,7 +62,7 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
     ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = name, .faults = &faults };
     const char *end = text + length;
-    *hosts = (cl_hosts){ .origin = copy(name) };
+    *hosts = (cl_hosts){ .origin = cl_hostline_copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3; /* skips a byte order mark of UTF-8 */
     while (text < end) {
@@ -109,7 +99,7 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
     ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
-    *hosts = (cl_hosts){ .origin = copy("--hosts") };
+    *hosts = (cl_hosts){ .origin = cl_hostline_copy("--hosts") };
     for (const char *item = list;; item++) {
         cl_host host;
         size_t length = strcspn(item, ",");
@@ -127,10 +117,10 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 
 int cl_hosts_local(cl_hosts *hosts, int slot_count)
 {
-    cl_host here = { .name = copy("localhost"),
+    cl_host here = { .name = cl_hostline_copy("localhost"),
                      .slot_count = slot_count,
                      .slots = calloc((size_t)slot_count, sizeof *here.slots) };
-    *hosts = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = copy("this machine") };
+    *hosts = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = cl_hostline_copy("this machine") };
     if (!here.slots || !hosts->list)
         ce_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
     for (int i = 0; i < slot_count; i++)
@@ -187,6 +177,11 @@ bool cl_hosts_is_here(const cl_host *host)
         if (cl_hostline_same(name, loopback_names[i]))
             return true;
     return is_own_name(name) || is_own_address(name);
+}
+
+const char *cl_hosts_address(const cl_host *host)
+{
+    return host->address ? host->address : host->name;
 }
 
 void cl_hosts_free(cl_hosts *hosts)

@@ -52,6 +52,8 @@ int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude);
  * one of its interfaces. 127.0.0.1 and ::1 are the only loopback addresses that count (127.0.0.2 is another host). */
 bool cl_hosts_is_here(const cl_host *host);
 
+const char *cl_hosts_address(const cl_host *host); /* its addr=, or its name */
+
 void cl_hosts_free(cl_hosts *hosts);
 
 #endif

@@ -205,7 +205,7 @@ int cl_order_decode(cl_order *order, const char *bytes, size_t length)
     return 0;
 }
 
-static void free_list(char **list)
+void cl_order_free_list(char **list)
 {
     for (char **item = list; list && *item; item++)
         free(*item);
@@ -216,7 +216,7 @@ void cl_order_free(cl_order *order)
 {
     free(order->slots);
     free(order->places);
-    free_list(order->arguments);
-    free_list(order->environment);
+    cl_order_free_list(order->arguments);
+    cl_order_free_list(order->environment);
     *order = (cl_order){ 0 };
 }

@@ -56,5 +56,6 @@ char *cl_order_encode(const cl_order *order, size_t *length);
  * a message. */
 int cl_order_decode(cl_order *order, const char *bytes, size_t length);
 void cl_order_free(cl_order *order);
+void cl_order_free_list(char **list); /* NULL-terminated, with its malloc'ed texts; accepts NULL */
 
 #endif

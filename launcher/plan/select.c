@@ -5,11 +5,10 @@
 #include "base/faults.h"
 #include "plan/hostline.h"
 #include "plan/hosts.h"
+#include "plan/ranges.h"
 
 #include "base/must.h"
-#include "base/status.h"
 
-#include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,13 +58,11 @@ static void mark_slots(slot_filter *filter, int index, const char *name, const c
 {
     const char *place = slots;
     for (;; place++) {
-        char *end;
+        long from, to;
         place += strspn(place, " \t");
-        long from = strtol(place, &end, 10), to = from;
-        if (!isdigit((unsigned char)*place))
+        const char *end = place;
+        if (!cl_ranges_read(&end, &from, &to))
             break;
-        if (*end == '-' && isdigit((unsigned char)end[1]))
-            to = strtol(end + 1, &end, 10);
         if (to < from || to > MOST_SLOTS)
             break;
         for (long slot = from; slot <= to && filter->faults.count < 16; slot++)

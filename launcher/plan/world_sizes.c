@@ -6,7 +6,6 @@
 #include "cspeed/options.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 const char *cl_world_sizes_config(char **arguments)
 {

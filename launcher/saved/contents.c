@@ -6,17 +6,8 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { BAR = 40 };
-
-static json_t *numbers(const int64_t *number, int count)
-{
-    json_t *list = json_array();
-    for (int i = 0; i < count; i++)
-        json_array_append_new(list, json_integer(number[i]));
-    return list;
-}
 
 /* Describes one box (block of elements) of a tensor in one file. first_row and last_row are indices of its first
  * dimension. */
@@ -24,8 +15,9 @@ static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk 
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;
     return json_pack("{sssIsIsoso}", "file", reader->manifest.files[chunk->file].name, "first_row", (json_int_t)from,
-                     "last_row", (json_int_t)(from + rows - 1), "offset", numbers(chunk->box.offset, chunk->box.dims),
-                     "size", numbers(chunk->box.size, chunk->box.dims));
+                     "last_row", (json_int_t)(from + rows - 1), "offset",
+                     ce_safetensors_numbers(chunk->box.offset, chunk->box.dims), "size",
+                     ce_safetensors_numbers(chunk->box.size, chunk->box.dims));
 }
 
 static json_t *describe_tensor(const ce_checkpoint_reader *reader, int64_t index)
@@ -38,7 +30,7 @@ static json_t *describe_tensor(const ce_checkpoint_reader *reader, int64_t index
     for (int64_t i = of_tensor.from; i < of_tensor.to; i++)
         json_array_append_new(parts, describe_part(reader, &reader->chunks.chunks[i]));
     return json_pack("{sssssosIso}", "name", tensor->name, "dtype", ce_safetensors_name(tensor->dtype), "shape",
-                     numbers(tensor->shape, tensor->dims), "bytes",
+                     ce_safetensors_numbers(tensor->shape, tensor->dims), "bytes",
                      (json_int_t)(count * (int64_t)cs_dtype_bytes(tensor->dtype)), "parts", parts);
 }
 
@@ -89,7 +81,8 @@ json_t *cl_contents_stats(const ce_checkpoint_reader *reader, const char *name, 
         return NULL;
     return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan",
                      (json_int_t)scan.nans, "infinite", (json_int_t)scan.infinite, "min", scan.min, "max", scan.max,
-                     "mean", scan.mean, "std", scan.deviation, "histogram", numbers(scan.bins, CS_SCAN_BINS));
+                     "mean", scan.mean, "std", scan.deviation, "histogram",
+                     ce_safetensors_numbers(scan.bins, CS_SCAN_BINS));
 }
 
 static double real_of(const json_t *object, const char *key)

@@ -1,10 +1,8 @@
 /* open_checkpoint.c - opens one checkpoint from a path and an optional tag. */
 #include "saved/open_checkpoint.h"
 #include "base/must.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/tag.h"
-#include "codes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@ static char *named(const char *path)
     char *dir = ce_files_join(path, "");
     for (size_t length = strlen(dir); length > 1 && dir[length - 1] == '/'; length--)
         dir[length - 1] = 0;
-    const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
+    const char *last = basename(dir);
     char *whole = strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ? realpath(dir, NULL) : NULL;
     if (!whole)
         return dir;
@@ -37,7 +35,7 @@ char *cl_open_checkpoint_locate(const char *path, char **tag)
     CS_ASSERT(*tag);
     /* The tag is taken from the name of the folder, because the manifest may be damaged or copied from another
      * checkpoint. */
-    ce_tag_unescape(*tag, slash ? slash + 1 : dir);
+    ce_tag_unescape(*tag, basename(dir));
     free(dir);
     return above;
 }

@@ -1,7 +1,6 @@
 /* markdown.c - prints a page of Markdown as text, one block after the other. */
 #include "show/markdown_inline.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

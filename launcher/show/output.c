@@ -2,6 +2,7 @@
 #include "show/output.h"
 
 #include "codes.h"
+#include "plan/ranges.h"
 
 #include "base/clock.h"
 #include "base/terminal.h"
@@ -21,13 +22,9 @@
 static int list_has(const char *list, long rank)
 {
     int found = 0;
-    for (char *end; *list; list = *end ? end + 1 : end) {
-        long from = strtol(list, &end, 10), to = from;
-        if (end == list || *list < '0' || *list > '9')
-            return -1;
-        if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-            to = strtol(end + 1, &end, 10);
-        if ((*end && (*end != ',' || !end[1])) || to < from)
+    for (; *list; list += *list == ',') {
+        long from, to;
+        if (!cl_ranges_read(&list, &from, &to) || (*list && (*list != ',' || !list[1])) || to < from)
             return -1;
         found |= rank >= from && rank <= to;
     }

@@ -80,11 +80,6 @@ static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *pl
     }
 }
 
-static const char *address_of(const cl_host *host)
-{
-    return host->address ? host->address : host->name;
-}
-
 static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host, const char *program)
 {
     cl_argv_add(words, by_openmpi ? "--wdir" : "-wdir");
@@ -93,7 +88,7 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add(words, "%d", host->slot_count);
     if (by_openmpi) {
         cl_argv_add(words, "--host");
-        cl_argv_add(words, "%s:%d", address_of(host), host->slot_count);
+        cl_argv_add(words, "%s:%d", cl_hosts_address(host), host->slot_count);
         for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment by itself */
             cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
     }
@@ -114,7 +109,7 @@ static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
     size_t bytes = 0;
     FILE *text = open_memstream(&list, &bytes);
     for (int i = 0; text && i < plan->node_count; i++)
-        fprintf(text, "%s%s:%d", i ? "," : "", address_of(plan->nodes[i].host), plan->nodes[i].host->slot_count);
+        fprintf(text, "%s%s:%d", i ? "," : "", cl_hosts_address(plan->nodes[i].host), plan->nodes[i].host->slot_count);
     if (!text || fclose(text) != 0)
         ce_fatal(CS_NO_MEMORY, "no memory for a list of hosts");
     cl_argv_add(words, "-hosts");

@@ -3,7 +3,6 @@
 #include "wire/remote_login.h"
 #include "wire/remote_route.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>

@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,11 +44,6 @@ int cl_starter_secret(void)
 
 /* ---- the parameters of the agents ---- */
 
-static const char *address_of(const cl_host *host)
-{
-    return host->address ? host->address : host->name;
-}
-
 static const cl_host *first_elsewhere(const cl_plan *plan)
 {
     for (int i = 0; i < plan->node_count; i++)
@@ -64,7 +58,7 @@ static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
     struct sockaddr_storage local;
     socklen_t length = sizeof local;
-    int unresolved = getaddrinfo(address_of(host), "9", &hints, &all), fd = -1;
+    int unresolved = getaddrinfo(cl_hosts_address(host), "9", &hints, &all), fd = -1;
     if (unresolved)
         return cl_codes_fail(CL_CODE_HOST, "%s: the name cannot be resolved: %s", host->name, gai_strerror(unresolved));
     fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -119,7 +113,7 @@ static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
     for (int i = 0; i < plan->node_count; i++)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
             used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%s%s", used ? "," : "",
-                             address_of(plan->nodes[i].host));
+                             cl_hosts_address(plan->nodes[i].host));
     cl_argv_add(words, "%s%s", format, text);
 }
 
@@ -139,7 +133,7 @@ static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char *
             cl_argv_add(words, ":");
         first = 0;
         cl_argv_add_all(words, each);
-        cl_argv_add(words, "%s", address_of(plan->nodes[i].host));
+        cl_argv_add(words, "%s", cl_hosts_address(plan->nodes[i].host));
         add_agent(words, plan);
     }
 }

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 bool is_rank_zero(void)
 {
@@ -53,11 +52,4 @@ char *text(const char *format, ...)
         return made;
     complain("out of memory");
     exit(1);
-}
-
-double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }

@@ -253,8 +253,8 @@ static bool stands_still(const sight *seen)
     char *holder = describe(seen->text);
     say("%s is held by %s; whether that run still lives shows within %d s", this_run.output, holder, PATIENCE);
     free(holder);
-    for (double began = now(); now() - began < PATIENCE;) {
-        double before = now();
+    for (double began = ce_clock_seconds(); ce_clock_seconds() - began < PATIENCE;) {
+        double before = ce_clock_seconds();
         sight again;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
         if (names_us(&again, false)) /* names_us returns true if the file cannot be read now */
@@ -263,8 +263,8 @@ static bool stands_still(const sight *seen)
             return true;
         if (!same(&again, seen))
             return false;
-        if (now() - before > REFRESH)
-            began = now();
+        if (ce_clock_seconds() - before > REFRESH)
+            began = ce_clock_seconds();
     }
     return true;
 }

@@ -44,9 +44,9 @@ static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_B
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step)
 {
     bool last = m->step == steps;
-    if (!is_rank_zero() || (now() - bar->last < (bar->terminal ? 0.1 : 2) && !last && m->step != 1))
+    if (!is_rank_zero() || (ce_clock_seconds() - bar->last < (bar->terminal ? 0.1 : 2) && !last && m->step != 1))
         return;
-    bar->last = now();
+    bar->last = ce_clock_seconds();
     char parts[PARTS][PART_BYTES], line[LINE_BYTES], left[CE_PROGRESS_TIME_BYTES];
     snprintf(parts[0], PART_BYTES, "step %" PRId64 "/%" PRId64, m->step, steps);
     snprintf(parts[1], PART_BYTES, "loss %.4f", m->loss);

@@ -88,7 +88,7 @@ static void take_fitted(session *run, int64_t steps)
 static double lap(session *run)
 {
     double before = run->marked;
-    run->marked = now();
+    run->marked = ce_clock_seconds();
     return run->marked - before;
 }
 
@@ -119,7 +119,7 @@ static bool due(int64_t step, int64_t interval, int64_t steps)
 void session_step(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
-    double seconds = (now() - run->started) / (double)(m.step - run->first);
+    double seconds = (ce_clock_seconds() - run->started) / (double)(m.step - run->first);
     progress_draw(&run->progress, &m, run->steps, seconds);
     time_budget_step(&run->budget, lap(run));
     fit_steps(run);
@@ -299,7 +299,7 @@ session session_open(int count, char **argument)
     check_room(&run);
     run.metrics_path = metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics"));
     run.metrics = metrics_file_open(run.metrics_path, run.first);
-    run.started = run.marked = now();
+    run.started = run.marked = ce_clock_seconds();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
             run.source ? run.source : run.output, run.steps, run.first);

@@ -2,6 +2,7 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
+#include "base/clock.h"
 #include "cspeed/cspeed.h"
 
 #include <stdio.h>
@@ -11,7 +12,6 @@ bool is_rank_zero(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
-double now(void);                                                          /* seconds */
 
 /* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
 typedef struct {
@@ -108,7 +108,7 @@ typedef struct {
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;
-    double marked; /* time, as from now(), at which seconds were last added to `budget` */
+    double marked; /* time, as from ce_clock_seconds(), at which seconds were last added to `budget` */
 } session;
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */

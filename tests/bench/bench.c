@@ -11,6 +11,17 @@
 
 enum { MAX_OPTIONS = 32, TEXT_BYTES = 64 };
 
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void bench_sort(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare);
+}
+
 static bool is_positional(const bench_option *option)
 {
     return option->name[0] != '-';

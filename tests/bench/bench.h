@@ -20,4 +20,7 @@ typedef struct {
  * ends the process with exit code 64. --help prints the options and ends the process with 0. */
 void bench_arguments(int argc, char **argv, const bench_option *options);
 
+/* Sorts `count` values from the least to the greatest. */
+void bench_sort(double *values, int count);
+
 #endif

@@ -131,19 +131,13 @@ static void measure_round(speeds *s, const bench *p)
     s->speed[CACHE] = since(begun, p);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the median over the rounds of one speed, or of its ratio to another speed. */
 static double median(const speeds *rounds, int count, kind of, kind to)
 {
     double value[ROUNDS_MOST];
     for (int i = 0; i < count; i++)
         value[i] = rounds[i].speed[of] / (to == KINDS ? 1 : rounds[i].speed[to]);
-    qsort(value, (size_t)count, sizeof *value, compare);
+    bench_sort(value, count);
     return value[count / 2];
 }
 
@@ -237,7 +231,7 @@ static void measure_stall(void)
     }
     CS_MUST(cs_finish_checkpoint(engine));
     cs_metrics m = cs_last_step(engine);
-    qsort(step, STEPS, sizeof *step, compare);
+    bench_sort(step, STEPS);
     printf("in the background: %.1f M parameters, step %.1f ms; training stood still for %.1f ms, %.1f %% of a step\n",
            1e-6 * (double)cs_parameter_count(engine), 1e3 * step[STEPS / 2], 1e3 * m.save_stall,
            100 * m.save_stall / step[STEPS / 2]);

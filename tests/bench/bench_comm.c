@@ -17,6 +17,7 @@
  * the staged vectors are in host memory. The ratios are those of the rounds, the median and their range: a peer's time
  * divided by ours. */
 #include "bench.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "cspeed/comm.h"
@@ -28,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -67,22 +67,9 @@ static bool wanted(const results *all, int index)
     return size_at(index) >= all->smallest && size_at(index) <= all->largest;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static double median(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, compare);
+    bench_sort(values, count);
     return values[count / 2];
 }
 
@@ -115,7 +102,7 @@ static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
 static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
-    double begun = now();
+    double begun = ce_clock_seconds();
     switch (row) {
     case ALL_REDUCE:
         cs_comm_all_reduce(comm, a, count, CS_F32, CS_SUM);
@@ -144,7 +131,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
     default:
         copy_vector(gpu, b, a, bytes);
     }
-    double took = now() - begun;
+    double took = ce_clock_seconds() - begun;
     if (gpu)
         ce_stream_sync(ce_device_stream(gpu, CS_COMM));
     return took;
@@ -167,9 +154,9 @@ static double measure(cs_comm *comm, cs_device *gpu, int row, float *a, float *b
     for (int i = -2; i < count; i++) {
         write_vector(gpu, a, bytes); /* as in a training, each rank has just written its own vector */
         cs_comm_barrier(comm);
-        double begun = now();
+        double begun = ce_clock_seconds();
         double call = run_once(comm, gpu, row, a, b, bytes);
-        double took = now() - begun;
+        double took = ce_clock_seconds() - begun;
         call = slowest(comm, call);
         took = slowest(comm, took);
         if (i >= 0) {

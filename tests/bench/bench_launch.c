@@ -8,6 +8,7 @@
  * alternate. Prints the median and the spread in milliseconds, and the goals. */
 #include "suite.h"
 #include "bench.h"
+#include "base/clock.h"
 #include "cluster.h"
 #include "shell.h"
 
@@ -30,30 +31,17 @@ typedef struct {
     int count;
 } way;
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the seconds until every rank has written its byte; below 0 if some rank has not. */
 static double measure(const way *w)
 {
     struct stat file = { 0 };
     double began, seconds = -1;
     unlink("here");
-    began = now();
+    began = ce_clock_seconds();
     pid_t child = shell_start("sh -c '%s'", w->command);
-    while (seconds < 0 && now() < began + PATIENCE) {
+    while (seconds < 0 && ce_clock_seconds() < began + PATIENCE) {
         if (stat("here", &file) == 0 && file.st_size >= w->ranks)
-            seconds = now() - began;
+            seconds = ce_clock_seconds() - began;
         nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
     }
     if (seconds < 0)
@@ -95,7 +83,7 @@ static void write_files(void)
 
 static void print(way *w)
 {
-    qsort(w->seconds, (size_t)w->count, sizeof *w->seconds, compare);
+    bench_sort(w->seconds, w->count);
     if (w->count)
         printf("%-22s %10.1f %8.1f - %7.1f   %s\n", w->name, 1e3 * w->seconds[w->count / 2], 1e3 * w->seconds[0],
                1e3 * w->seconds[w->count - 1], w->goal);

@@ -5,28 +5,15 @@
  *
  * Prints the median wall time of RUNS runs (10 by default) until the line of step 1 appears, and the goal. */
 #include "bench.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST = 100 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static int shell(const char *folder, const char *command)
 {
@@ -40,7 +27,7 @@ static int shell(const char *folder, const char *command)
 static double start(const char *folder)
 {
     char command[4096], line[1024];
-    double began = now(), seconds = -1;
+    double began = ce_clock_seconds(), seconds = -1;
     snprintf(command, sizeof command,
              "cd '%s' && rm -rf out && exec %s/cspeed -q --num_gpus 2 --oversubscribe train --config "
              "%s/configs/tiny_cpu.json "
@@ -49,7 +36,7 @@ static double start(const char *folder)
     FILE *pipe = popen(command, "r");
     while (pipe && fgets(line, sizeof line, pipe))
         if (seconds < 0 && strncmp(line, "step 1/", 7) == 0)
-            seconds = now() - began;
+            seconds = ce_clock_seconds() - began;
     if (pipe)
         pclose(pipe);
     return seconds;
@@ -75,7 +62,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_start: a run did not reach its first step\n");
         return 1;
     }
-    qsort(seconds, (size_t)runs, sizeof *seconds, compare);
+    bench_sort(seconds, runs);
     printf("start-up, 2 ranks, to the first finished step: median %.3f s of %d runs (%.3f - %.3f); the goal is 0.3 s\n",
            seconds[runs / 2], runs, seconds[0], seconds[runs - 1]);
     return 0;

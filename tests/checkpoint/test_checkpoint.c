@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static bool exists(const char *path)
 {
@@ -25,13 +24,6 @@ static void expect_latest(const char *tag)
     ck_assert_str_eq(text, tag);
     free(text);
 }
-
-#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
-#define SHOULD_SAY(call, status, words)                                                                                \
-    do {                                                                                                               \
-        ck_assert_int_eq(call, status);                                                                                \
-        ck_assert_msg(strstr(cs_error(), words) != NULL, "%s", cs_error());                                            \
-    } while (0)
 
 START_TEST(any_world_to_any_world)
 {

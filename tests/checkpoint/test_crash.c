@@ -13,14 +13,11 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 
 static shim_arm_call arm;
 static shim_calls_call count_calls;

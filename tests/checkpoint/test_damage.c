@@ -20,13 +20,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
-#define SHOULD_SAY(call, status, words)                                                                                \
-    do {                                                                                                               \
-        ck_assert_int_eq(call, status);                                                                                \
-        ck_assert_msg(strstr(cs_error(), words) != NULL, "%s", cs_error());                                            \
-    } while (0)
-
 static const char *const shards[] = {
     "weights/shard-00001-of-00004.safetensors",
     "weights/shard-00003-of-00004.safetensors",

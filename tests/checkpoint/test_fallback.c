@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 
 /* ---- the state after loading ---- */
 

@@ -7,7 +7,6 @@
 #include "suite.h"
 #include "sums.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,15 +6,14 @@
  * PART is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
 #include "base/log.h"
 #include "cspeed/comm.h"
+#include "endings.h"
 #include "ports.h"
 #include "suite.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,54 +26,31 @@ typedef struct {
     int (*run)(cs_comm *comm, int what);
 } scene;
 
-typedef struct {
-    int code; /* exit code, or 128 + signal */
-    char said[2048];
-} ending;
+static int port; /* of the scene that is played */
 
-static _Noreturn void play(const scene *on, int rank, int port, int output)
+static void play(const void *played, int rank)
 {
+    const scene *on = played;
     bool one_host = on->hosts == 1;
     cs_world world = { .rank = rank, .size = RANKS, .address = "127.0.0.1", .port = port };
     cs_comm *comm = NULL;
     world.local_rank = one_host ? rank : 0;
     world.local_size = one_host ? RANKS : 1;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
-    dup2(output, STDERR_FILENO);
     ce_log_open(CS_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = on->kind,
                                   .heap_bytes = 1 << 20,
                                   .timeout_seconds = 60,
                                   .nonblocking = true,
                                   .algorithms = getenv("CSPEED_TEST_ALGORITHMS") };
-    cs_status status = cs_comm_open(&comm, &world, &settings);
-    if (status != CS_OK) {
-        dprintf(output, "%s\n", cs_error());
-        _exit(cs_exit_code(status));
-    }
+    endings_must(cs_comm_open(&comm, &world, &settings));
     _exit(on->run(comm, on->what));
 }
 
 static void perform(const scene *on, ending *endings)
 {
-    pid_t children[RANKS];
-    int outputs[RANKS][2], port = ports_free("127.0.0.1");
-    for (int i = 0; i < RANKS; i++) {
-        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (children[i] == 0)
-            play(on, i, port, outputs[i][1]);
-        close(outputs[i][1]);
-    }
-    for (int i = 0; i < RANKS; i++) {
-        int status;
-        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
-        endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        close(outputs[i][0]);
-    }
+    port = ports_free("127.0.0.1");
+    endings_perform(endings, RANKS, play, on);
 }
 
 static void expect_ending(const scene *on, const ending *end, int code, const char *sentence)

@@ -1,7 +1,6 @@
 /* test_comm.c - collectives compared with a plain summation tree, in worlds of 1 to 7 ranks; barriers,
  * messages, memory and closing. test_comm_lost.c is about lost ranks. */
 #include "base/half.h"
-#include "base/range.h"
 #include "cspeed/comm.h"
 #include "comm/collective/reduction.h"
 #include "sums.h"
@@ -10,12 +9,10 @@
 #include <dirent.h>
 #include <math.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { HEAP = 256 << 20, LARGE = (1 << 20) + 3, MAX_RANKS = SUMS_RANKS };
 

@@ -2,15 +2,13 @@
  * ranks itself, so that it sees how each one ends. */
 #include "base/log.h"
 #include "cspeed/comm.h"
+#include "endings.h"
 
 #include <check.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_RANKS = 8 };
@@ -21,57 +19,25 @@ typedef struct {
     int (*run)(cs_comm *comm);
 } role;
 
-typedef struct {
-    int code; /* exit code, or 128 + signal */
-    char said[1024];
-} ending;
+static int port = 20000; /* of the parts that are played */
 
-static _Noreturn void play(const role *part, int port, int output)
+static void play(const void *parts, int index)
 {
+    const role *part = (const role *)parts + index;
     cs_world world = { .rank = part->rank, .size = part->ranks, .local_rank = part->rank, .local_size = part->ranks };
     cs_comm *comm = NULL;
     world.port = port;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
-    dup2(output, STDERR_FILENO);
     ce_log_open(CS_LOG_INFO, part->rank);
     cs_comm_settings settings = { .kind = "shm", .heap_bytes = 1 << 20, .timeout_seconds = part->seconds };
-    cs_status status = cs_comm_open(&comm, &world, &settings);
-    if (status != CS_OK) {
-        dprintf(output, "%s\n", cs_error());
-        _exit(cs_exit_code(status));
-    }
+    endings_must(cs_comm_open(&comm, &world, &settings));
     _exit(part->run ? part->run(comm) : 0);
 }
 
-/* Runs the parts concurrently, and stores how each ended. */
 static void perform(const role *parts, int count, ending *endings)
 {
-    static int port = 20000;
-    pid_t children[MAX_RANKS];
-    int outputs[MAX_RANKS][2];
     port++;
-    for (int i = 0; i < count; i++) {
-        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (children[i] == 0)
-            play(&parts[i], port, outputs[i][1]);
-        close(outputs[i][1]);
-    }
-    for (int i = 0; i < count; i++) {
-        int status;
-        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
-        endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        close(outputs[i][0]);
-    }
-}
-
-static void expect_ending(const ending *end, int code, const char *sentence)
-{
-    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
-    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+    endings_perform(endings, count, play, parts);
 }
 
 static int die_in_time(cs_comm *comm)
@@ -93,62 +59,31 @@ START_TEST(a_lost_rank_ends_the_others)
         parts[i] = (role){ _i, i, 60, die_in_time };
     perform(parts, _i, ends);
     for (int i = 0; i < _i; i++)
-        expect_ending(&ends[i], i == 1 ? 128 + SIGKILL : 75,
-                      i == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
+        endings_expect(&ends[i], i == 1 ? 128 + SIGKILL : 75,
+                       i == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
 }
 END_TEST
-
-static int leave_early(cs_comm *comm)
-{
-    cs_comm_barrier(comm);
-    if (cs_comm_rank(comm) == 1) {
-        cs_comm_close(comm);
-        return 0;
-    }
-    if (cs_comm_rank(comm) == 0) { /* the end of rank 1 is not an error for a rank that does not wait for it */
-        int word = 5;
-        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
-        cs_comm_send(comm, &word, sizeof word, 2);
-    } else {
-        int word = 0;
-        cs_comm_receive(comm, &word, sizeof word, 0);
-        if (word != 5)
-            return 1;
-    }
-    cs_comm_barrier(comm);
-    return 0;
-}
 
 START_TEST(a_rank_that_left_is_missed_only_when_waited_for)
 {
     role parts[3];
     ending ends[3];
     for (int i = 0; i < 3; i++)
-        parts[i] = (role){ 3, i, 60, leave_early };
+        parts[i] = (role){ 3, i, 60, endings_leave_early };
     perform(parts, 3, ends);
-    expect_ending(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
-    expect_ending(&ends[1], 0, NULL);
-    expect_ending(&ends[2], 75, NULL);
+    endings_expect(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
+    endings_expect(&ends[1], 0, NULL);
+    endings_expect(&ends[2], 75, NULL);
 }
 END_TEST
 
-static int call_another(cs_comm *comm)
-{
-    float data[8] = { 0 };
-    if (cs_comm_rank(comm) == 0)
-        cs_comm_all_reduce(comm, data, 4, CS_F32, CS_SUM);
-    else
-        cs_comm_all_gather(comm, data, data, 3, CS_I32);
-    return 0;
-}
-
 START_TEST(mismatched_calls_are_refused_with_both)
 {
-    role parts[2] = { { 2, 0, 60, call_another }, { 2, 1, 60, call_another } };
+    role parts[2] = { { 2, 0, 60, endings_call_another }, { 2, 1, 60, endings_call_another } };
     ending ends[2];
     perform(parts, 2, ends);
-    expect_ending(&ends[0], 76, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
-    expect_ending(&ends[1], 76, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
+    endings_expect(&ends[0], 76, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
+    endings_expect(&ends[1], 76, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
 }
 END_TEST
 
@@ -164,9 +99,9 @@ START_TEST(mismatched_counts_are_refused)
     role parts[2] = { { 2, 0, 60, count_differently }, { 2, 1, 60, count_differently } };
     ending ends[2];
     perform(parts, 2, ends);
-    expect_ending(&ends[0], 76,
-                  "broadcast of 20001 f32 from rank 0, but rank 1 calls broadcast of 20000 f32 from rank 0");
-    expect_ending(&ends[1], 76, NULL);
+    endings_expect(&ends[0], 76,
+                   "broadcast of 20001 f32 from rank 0, but rank 1 calls broadcast of 20000 f32 from rank 0");
+    endings_expect(&ends[1], 76, NULL);
 }
 END_TEST
 
@@ -185,7 +120,7 @@ START_TEST(a_message_of_another_length_is_refused)
     role parts[2] = { { 2, 0, 60, receive_more }, { 2, 1, 60, receive_more } };
     ending ends[2];
     perform(parts, 2, ends);
-    expect_ending(&ends[1], 76, "rank 0 sent 9 bytes, but rank 1 receives 10");
+    endings_expect(&ends[1], 76, "rank 0 sent 9 bytes, but rank 1 receives 10");
 }
 END_TEST
 
@@ -194,11 +129,11 @@ START_TEST(a_missing_rank_is_named)
     role parts[2] = { { 4, 0, 0.5, NULL }, { 4, 2, 0.5, NULL } };
     ending ends[2];
     perform(parts, 2, ends);
-    expect_ending(&ends[0], 75, "ranks 1, 3 did not come within 0.5 seconds");
-    expect_ending(&ends[1], 75, "ranks 1, 3 did not come within 0.5 seconds");
+    endings_expect(&ends[0], 75, "ranks 1, 3 did not come within 0.5 seconds");
+    endings_expect(&ends[1], 75, "ranks 1, 3 did not come within 0.5 seconds");
     role alone[1] = { { 2, 1, 0.3, NULL } };
     perform(alone, 1, ends);
-    expect_ending(&ends[0], 75, "rank 0 did not come within 0.3 seconds");
+    endings_expect(&ends[0], 75, "rank 0 did not come within 0.3 seconds");
 }
 END_TEST
 
@@ -208,15 +143,15 @@ START_TEST(a_second_job_of_the_same_name_is_refused)
     ending ends[2];
     perform(parts, 2, ends);
     bool first_won = strstr(ends[0].said, "did not come") != NULL;
-    expect_ending(&ends[first_won ? 1 : 0], 75, "another job is meeting at MASTER_PORT");
-    expect_ending(&ends[first_won ? 0 : 1], 75, "rank 1 did not come");
+    endings_expect(&ends[first_won ? 1 : 0], 75, "another job is meeting at MASTER_PORT");
+    endings_expect(&ends[first_won ? 0 : 1], 75, "rank 1 did not come");
     role twice[4] = { { 3, 0, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 3, 1, 0.5, NULL }, { 2, 1, 0.5, NULL } };
     ending fates[4];
     perform(twice, 4, fates);
     bool first_in = strstr(fates[1].said, "did not come") != NULL;
-    expect_ending(&fates[first_in ? 2 : 1], 75, "there are two ranks 1 at MASTER_PORT");
-    expect_ending(&fates[first_in ? 1 : 2], 75, "rank 2 did not come");
-    expect_ending(&fates[3], 75, "rank 1 has WORLD_SIZE 2, but rank 0 has 3");
+    endings_expect(&fates[first_in ? 2 : 1], 75, "there are two ranks 1 at MASTER_PORT");
+    endings_expect(&fates[first_in ? 1 : 2], 75, "rank 2 did not come");
+    endings_expect(&fates[3], 75, "rank 1 has WORLD_SIZE 2, but rank 0 has 3");
 }
 END_TEST
 

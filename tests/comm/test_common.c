@@ -1,5 +1,4 @@
 /* test_common.c - memory that is common to the ranks of one host, and the reduce_scatter that adds. */
-#include "base/range.h"
 #include "comm/common.h"
 #include "suite.h"
 #include "sums.h"

@@ -1,6 +1,5 @@
 /* test_device_staging.c - collectives on device memory through the host's transports. The device is simulated by this
  * file: its memory cannot be read by the host, and a copy is only carried out when the program waits for it. */
-#include "base/log.h"
 #include "base/must.h"
 #include "device/table.h"
 #include "suite.h"

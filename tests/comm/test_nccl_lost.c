@@ -1,5 +1,6 @@
 /* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, with the emulated module. The test
  * starts the ranks itself, so that it sees how each one ends. */
+#include "endings.h"
 #include "gpu_ranks.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,13 +8,10 @@
 #include "suite.h"
 #include "sums.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_RANKS = 5 };
@@ -25,56 +23,25 @@ typedef struct {
     int (*run)(gpu_rank *state);
 } scene;
 
-typedef struct {
-    int code; /* exit code, or 128 + signal */
-    char said[1024];
-} ending;
+static int port = 21000; /* of the scene that is played */
 
-static _Noreturn void play(const scene *on, int rank, int port, int output)
+static void play(const void *played, int rank)
 {
+    const scene *on = played;
     gpu_rank state;
     cs_world world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
     snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
-    dup2(output, STDERR_FILENO);
     ce_log_open(CS_LOG_WARNING, rank);
-    cs_status status = gpu_rank_open(&state, &world, on->kind, on->seconds);
-    if (status != CS_OK) {
-        dprintf(output, "%s\n", cs_error());
-        _exit(cs_exit_code(status));
-    }
+    endings_must(gpu_rank_open(&state, &world, on->kind, on->seconds));
     _exit(on->run(&state));
 }
 
 static void perform(const scene *on, ending *endings)
 {
-    static int port = 21000;
-    pid_t children[MAX_RANKS];
-    int outputs[MAX_RANKS][2];
     double begun = ce_clock_seconds();
     port++;
-    for (int i = 0; i < on->started; i++) {
-        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (children[i] == 0)
-            play(on, i, port, outputs[i][1]);
-        close(outputs[i][1]);
-    }
-    for (int i = 0; i < on->started; i++) {
-        int status;
-        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
-        endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        close(outputs[i][0]);
-    }
+    endings_perform(endings, on->started, play, on);
     ck_assert_msg(ce_clock_seconds() - begun < GPU_RANKS_SECONDS, "it took %g s", ce_clock_seconds() - begun);
-}
-
-static void expect_ending(const ending *end, int code, const char *sentence)
-{
-    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
-    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
 }
 
 static int die_in_time(gpu_rank *state)
@@ -99,9 +66,9 @@ START_TEST(a_lost_rank_ends_the_others)
             return;
         perform(&on, ends);
         for (int i = 0; i < on.ranks; i++)
-            expect_ending(&ends[i], i == 1 ? 128 + SIGKILL : 75, i == 1 ? NULL : "rank 1 was lost");
+            endings_expect(&ends[i], i == 1 ? 128 + SIGKILL : 75, i == 1 ? NULL : "rank 1 was lost");
         if (k == 0)
-            expect_ending(&ends[0], 75, "rank 1 was lost (while this rank was in all_reduce over NCCL)");
+            endings_expect(&ends[0], 75, "rank 1 was lost (while this rank was in all_reduce over NCCL)");
     }
 }
 END_TEST
@@ -125,7 +92,7 @@ START_TEST(a_lost_rank_is_missed_without_a_call)
     if (!gpu_ranks_emulated("2"))
         return;
     perform(&on, ends);
-    expect_ending(&ends[0], 75, "rank 1 was lost");
+    endings_expect(&ends[0], 75, "rank 1 was lost");
 }
 END_TEST
 
@@ -137,7 +104,7 @@ START_TEST(a_rank_that_never_comes_is_named)
         return;
     perform(&on, ends);
     for (int i = 0; i < on.started; i++)
-        expect_ending(&ends[i], 75, NULL);
+        endings_expect(&ends[i], 75, NULL);
     ck_assert_msg(strstr(ends[0].said, "rank 2"), "said \"%s\"", ends[0].said);
 }
 END_TEST

@@ -1,18 +1,16 @@
 /* test_tcp.c - ranks of several hosts, simulated on one: the same sums as other transports, and lost ranks are
  * detected. */
 #include "base/log.h"
+#include "endings.h"
 #include "runs.h"
 #include "ports.h"
 #include "suite.h"
 #include "sums.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { HEAP = 256 << 20, LARGE = (1 << 20) + 5 };
@@ -171,53 +169,28 @@ END_TEST
 /* ---- lost ranks, closing: ranks started by the test, so that it sees how each one ends ---- */
 
 typedef struct {
-    int code; /* exit code, or 128 + signal */
-    char said[2048];
-} ending;
+    const layout *on;
+    int port;
+    int (*run)(cs_comm *comm);
+} scene;
 
-static _Noreturn void play(int rank, const layout *on, int port, int output, int (*run)(cs_comm *comm))
+static void play(const void *played, int rank)
 {
-    cs_world world = { .rank = rank, .size = on->ranks, .address = "127.0.0.1", .port = port };
+    const scene *here = played;
+    cs_world world = { .rank = rank, .size = here->on->ranks, .address = "127.0.0.1", .port = here->port };
     cs_comm *comm = NULL;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
-    place_rank(&world, on->hosts);
-    dup2(output, STDERR_FILENO);
+    place_rank(&world, here->on->hosts);
     ce_log_open(CS_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = "tcp", .heap_bytes = 1 << 20, .timeout_seconds = 60 };
-    cs_status status = cs_comm_open(&comm, &world, &settings);
-    if (status != CS_OK) {
-        dprintf(output, "%s\n", cs_error());
-        _exit(cs_exit_code(status));
-    }
-    _exit(run(comm));
+    endings_must(cs_comm_open(&comm, &world, &settings));
+    _exit(here->run(comm));
 }
 
 static void perform(const layout *on, int (*run)(cs_comm *comm), ending *endings)
 {
-    pid_t children[SUMS_RANKS];
-    int outputs[SUMS_RANKS][2], port = ports_free("127.0.0.1");
-    for (int i = 0; i < on->ranks; i++) {
-        ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
-        children[i] = fork();
-        ck_assert_int_ge(children[i], 0);
-        if (children[i] == 0)
-            play(i, on, port, outputs[i][1], run);
-        close(outputs[i][1]);
-    }
-    for (int i = 0; i < on->ranks; i++) {
-        int status;
-        ck_assert_int_eq(waitpid(children[i], &status, 0), children[i]);
-        ssize_t length = read(outputs[i][0], endings[i].said, sizeof endings[i].said - 1);
-        endings[i].said[length > 0 ? length : 0] = 0;
-        endings[i].code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        close(outputs[i][0]);
-    }
-}
-
-static void expect_ending(const ending *end, int code, const char *sentence)
-{
-    ck_assert_msg(end->code == code, "ended with %d, not %d, saying: %s", end->code, code, end->said);
-    ck_assert_msg(!sentence || strstr(end->said, sentence), "said \"%s\", not \"%s\"", end->said, sentence);
+    scene here = { on, ports_free("127.0.0.1"), run };
+    endings_perform(endings, on->ranks, play, &here);
 }
 
 static int die_in_time(cs_comm *comm)
@@ -239,59 +212,28 @@ START_TEST(a_lost_rank_ends_the_others)
             continue;
         perform(&layouts[i], die_in_time, ends);
         for (int r = 0; r < layouts[i].ranks; r++)
-            expect_ending(&ends[r], r == 1 ? 128 + SIGKILL : 75,
-                          r == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
+            endings_expect(&ends[r], r == 1 ? 128 + SIGKILL : 75,
+                           r == 1 ? NULL : "rank 1 was lost (while this rank waited in all_reduce)");
     }
 }
 END_TEST
-
-static int leave_early(cs_comm *comm)
-{
-    cs_comm_barrier(comm);
-    if (cs_comm_rank(comm) == 1) {
-        cs_comm_close(comm);
-        return 0;
-    }
-    if (cs_comm_rank(comm) == 0) { /* the end of rank 1 is not an error for a rank that does not wait for it */
-        int word = 5;
-        nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
-        cs_comm_send(comm, &word, sizeof word, 2);
-    } else {
-        int word = 0;
-        cs_comm_receive(comm, &word, sizeof word, 0);
-        if (word != 5)
-            return 1;
-    }
-    cs_comm_barrier(comm);
-    return 0;
-}
 
 START_TEST(a_rank_that_left_is_missed_only_when_waited_for)
 {
     ending ends[3];
-    perform(&layouts[3], leave_early, ends);
-    expect_ending(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
-    expect_ending(&ends[1], 0, NULL);
-    expect_ending(&ends[2], 75, NULL);
+    perform(&layouts[3], endings_leave_early, ends);
+    endings_expect(&ends[0], 75, "rank 1 has left (while this rank waited in barrier)");
+    endings_expect(&ends[1], 0, NULL);
+    endings_expect(&ends[2], 75, NULL);
 }
 END_TEST
-
-static int call_another(cs_comm *comm)
-{
-    float data[8] = { 0 };
-    if (cs_comm_rank(comm) == 0)
-        cs_comm_all_reduce(comm, data, 4, CS_F32, CS_SUM);
-    else
-        cs_comm_all_gather(comm, data, data, 3, CS_I32);
-    return 0;
-}
 
 START_TEST(mismatched_calls_are_refused_with_both)
 {
     ending ends[2];
-    perform(&layouts[2], call_another, ends);
-    expect_ending(&ends[0], 76, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
-    expect_ending(&ends[1], 76, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
+    perform(&layouts[2], endings_call_another, ends);
+    endings_expect(&ends[0], 76, "rank 0 calls all_reduce of 4 f32 (sum), but rank 1 calls all_gather of 3 i32");
+    endings_expect(&ends[1], 76, "rank 1 calls all_gather of 3 i32, but rank 0 calls all_reduce of 4 f32 (sum)");
 }
 END_TEST
 
@@ -310,8 +252,8 @@ START_TEST(mismatched_lengths_are_refused)
 {
     ending ends[2];
     perform(&layouts[2], send_too_much, ends);
-    expect_ending(&ends[0], 75, "rank 1 was lost");
-    expect_ending(&ends[1], 76, "rank 0 sent 100 bytes, but rank 1 receives 99");
+    endings_expect(&ends[0], 75, "rank 1 was lost");
+    endings_expect(&ends[1], 76, "rank 0 sent 100 bytes, but rank 1 receives 99");
 }
 END_TEST
 
@@ -329,7 +271,7 @@ START_TEST(a_message_is_no_barrier)
 {
     ending ends[2];
     perform(&layouts[2], wait_for_message, ends);
-    expect_ending(&ends[1], 76, "rank 1 calls receive, but rank 0 calls barrier");
+    endings_expect(&ends[1], 76, "rank 1 calls receive, but rank 0 calls barrier");
 }
 END_TEST
 

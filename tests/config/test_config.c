@@ -4,10 +4,8 @@
 #include "suite.h"
 #include "written.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* For a world of this size, without an open communicator. */
 static void set_world(int size)

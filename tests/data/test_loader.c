@@ -4,7 +4,6 @@
 
 #include "cspeed/loader.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>

@@ -6,8 +6,6 @@
 #include "data/pair.h"
 #include "data/tokens.h"
 
-#include <unistd.h>
-
 /* ---- lines ---- */
 
 static ce_pair pair;

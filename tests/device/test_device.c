@@ -6,7 +6,6 @@
 #include "device/device.h"
 #include "cspeed/ops.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* test_isa.c - the sets of CPU instructions: which one is chosen, what is refused, and that a lower set also lowers
  * oneDNN's. */
-#include "near.h"
 #include "suite.h"
 
 #include "cspeed/ops.h"

@@ -9,7 +9,6 @@
 #include "cspeed/ops.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const cs_tensor absent;

@@ -1,6 +1,7 @@
 /* test_state.c - operations on flat state: sums whose bits do not depend on how the state is cut, the optimizer's
  * update, initial values. */
 #include "near.h"
+#include "reference.h"
 #include "suite.h"
 
 #include "base/rng.h"
@@ -242,7 +243,7 @@ START_TEST(first_values_depend_on_key_and_element_alone)
     near_close();
     double apart = 0;
     for (uint64_t e = 0; e < 1001; e++)
-        apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)ce_rng_normal(9, e + 3)));
+        apart = fmax(apart, fabs(near_element(all, (int64_t)e) - (double)reference_normal(9, e + 3)));
     ck_assert_double_le(apart, 1e-6);
     near_free(all), near_free(part);
 }

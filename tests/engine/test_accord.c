@@ -4,7 +4,6 @@
 #include "suite.h"
 
 #include "engine.h"
-#include "base/must.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -124,14 +124,6 @@ static size_t bytes_of(const char *name)
     return bytes;
 }
 
-static bool says(const char *words)
-{
-    char *out = shell_read("out.txt", NULL);
-    bool found = strstr(out, words) != NULL;
-    free(out);
-    return found;
-}
-
 /* 640 elements of embeddings are padded to 768 over 4 ranks, 3280 of the block to 3328, 32 of the last norm to 256. */
 START_TEST(train_prints_the_plan)
 {
@@ -158,15 +150,15 @@ START_TEST(the_plan_names_the_mode)
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 %s=ps --set cspeed.ps.servers=1",
                                CS_BIN, set),
                      0);
-    ck_assert(says(", fp32, parameter server: 3 workers, 1 server, micro-batch 2, world size 4\n"
-                   "ranks 0 to 2 (workers), each:\n"));
-    ck_assert(says("\nrank 3 (server):\n"));
+    ck_assert(shell_says(", fp32, parameter server: 3 workers, 1 server, micro-batch 2, world size 4\n"
+                         "ranks 0 to 2 (workers), each:\n"));
+    ck_assert(shell_says("\nrank 3 (server):\n"));
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan %s=dp", CS_BIN, set), 0);
-    ck_assert(says(", fp32, DataParallel: 2 replicas, of which this is the master, micro-batch 2, world size 1\n"
-                   "rank 0:\n"));
+    ck_assert(shell_says(", fp32, DataParallel: 2 replicas, of which this is the master, micro-batch 2, world size 1\n"
+                         "rank 0:\n"));
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan=json --world_size 2 %s=ps", CS_BIN, set), 0);
-    ck_assert(says("\"mode\": \"ps\"") && says("\"last_rank\": 0, \"role\": \"worker\"") &&
-              says("\"last_rank\": 1, \"role\": \"server\""));
+    ck_assert(shell_says("\"mode\": \"ps\"") && shell_says("\"last_rank\": 0, \"role\": \"worker\"") &&
+              shell_says("\"last_rank\": 1, \"role\": \"server\""));
     shell_leave();
 }
 END_TEST
@@ -179,10 +171,11 @@ START_TEST(train_lists_the_units)
                                "zero_optimization.stage=3 | tr -s ' '",
                                CS_BIN),
                      0);
-    ck_assert(says("unit elements bytes bytes of a rank\ntransformer 640 1536 384\ntransformer.h.0 3280 6656 1664\n"));
-    ck_assert(says("head 32 512 128\n"));
+    ck_assert(
+        shell_says("unit elements bytes bytes of a rank\ntransformer 640 1536 384\ntransformer.h.0 3280 6656 1664\n"));
+    ck_assert(shell_says("head 32 512 128\n"));
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan=units --world_size 4 | tr -s ' '", CS_BIN), 0);
-    ck_assert(says("\ntransformer.h.0 3280 6656 6656\n")); /* stage 2 shards no parameters */
+    ck_assert(shell_says("\ntransformer.h.0 3280 6656 6656\n")); /* stage 2 shards no parameters */
     shell_leave();
 }
 END_TEST
@@ -196,13 +189,13 @@ START_TEST(the_plan_shows_a_padded_vocabulary)
                      0);
     ck_assert_uint_eq(bytes_of("  vocabulary padding in that"), 0);
     ck_assert_uint_eq(bytes_of("  pinned for checkpoints"), 0);
-    ck_assert(!says("is held as"));
+    ck_assert(!shell_says("is held as"));
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 --set cspeed.device=cuda", CS_BIN),
                      0);
     ck_assert_uint_eq(bytes_of("  parameters"), (768 + 96 * 16 + 3328 + 256) * 2);
     ck_assert_uint_gt(bytes_of("  vocabulary padding in that"), 96 * 16 * 2);
     ck_assert_uint_gt(bytes_of("  pinned for checkpoints"), 0);
-    ck_assert(says("32 is held as 128 rows on the GPU"));
+    ck_assert(shell_says("32 is held as 128 rows on the GPU"));
     shell_leave();
 }
 END_TEST
@@ -231,7 +224,7 @@ START_TEST(the_launcher_shows_it)
     write_config("config.json");
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe plan train --config config.json", CS_BIN), 0);
     ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
-    ck_assert(says("memory of a rank: 3952 parameters, bf16, ZeRO-2, micro-batch 2, world size 2"));
+    ck_assert(shell_says("memory of a rank: 3952 parameters, bf16, ZeRO-2, micro-batch 2, world size 2"));
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe --dry_run train --config config.json", CS_BIN),
                      0);
     ck_assert_uint_eq(bytes_of("  parameters"), (640 + 3328 + 128) * 2);
@@ -244,9 +237,9 @@ START_TEST(the_launcher_shows_it)
     ck_assert_int_eq(shell_run("%s/cspeed plan --json train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config missing.json", CS_BIN), 66);
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --world_size 8", CS_BIN), 64);
-    ck_assert(says("plan: --world_size is for `train --plan`"));
+    ck_assert(shell_says("plan: --world_size is for `train --plan`"));
     ck_assert_int_eq(shell_run("%s/cspeed plan train --config config.json --local_size=2", CS_BIN), 64);
-    ck_assert(says("plan: --local_size is for `train --plan`"));
+    ck_assert(shell_says("plan: --local_size is for `train --plan`"));
     shell_leave();
 }
 END_TEST
@@ -264,7 +257,7 @@ START_TEST(the_order_of_hosts_does_not_matter)
                       CS_BIN, hosts[i]),
             78);
         snprintf(sentence, sizeof sentence, "the hosts have %s ranks, and HYBRID_SHARD", counts[i]);
-        ck_assert(says(sentence));
+        ck_assert(shell_says(sentence));
     }
     shell_leave();
 }

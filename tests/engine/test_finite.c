@@ -4,8 +4,6 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "base/must.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,14 +39,6 @@ static char *train(int code, int ranks, const char *options)
     char *out = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "%s: exit code %d, not %d; it printed:\n%.3000s", options, got, code, out);
     return out;
-}
-
-static int count_of(const char *text, const char *part)
-{
-    int count = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        count++;
-    return count;
 }
 
 static void check_latest(const char *name)
@@ -94,11 +84,11 @@ START_TEST(a_run_that_is_not_finite_ends)
         free(train(0, cases[i].ranks, both));
         snprintf(both, sizeof both, "%s%s", cases[i].all, cases[i].bad);
         char *out = train(1, cases[i].ranks, both);
-        ck_assert_msg(count_of(out, cases[i].first) >= 1 && count_of(out, cases[i].step) == 1 &&
-                          count_of(out, cases[i].why) == 1,
+        ck_assert_msg(shell_count_of(out, cases[i].first) >= 1 && shell_count_of(out, cases[i].step) == 1 &&
+                          shell_count_of(out, cases[i].why) == 1,
                       "%.3000s", out);
-        ck_assert_msg(count_of(out, "its last good checkpoint is global_step4 in out\n") == 1, "%.3000s", out);
-        ck_assert_msg(count_of(out, "starts again") == 0, "%.3000s", out);
+        ck_assert_msg(shell_count_of(out, "its last good checkpoint is global_step4 in out\n") == 1, "%.3000s", out);
+        ck_assert_msg(shell_count_of(out, "starts again") == 0, "%.3000s", out);
         check_latest("global_step4");
         ck_assert_int_eq(access("out/global_step2/manifest.json", F_OK), 0);
         free(out);
@@ -115,8 +105,8 @@ START_TEST(o3_does_not_end_in_silence)
     prepare();
     char *out = train(1, 1, O3 "--steps 200");
     /* Steps may be finite again for a while; each streak of others is reported once, and the end once more. */
-    int streaks = count_of(out, "warning: step ");
-    ck_assert_msg(streaks >= 1 && count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
+    int streaks = shell_count_of(out, "warning: step ");
+    ck_assert_msg(streaks >= 1 && shell_count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
     /* the run reaches its last step before patience is exhausted: its parameters are finite, but no later step would
      * be */
@@ -159,7 +149,7 @@ START_TEST(patience_may_be_endless_or_short)
     prepare();
     char *out = train(1, 1, STEEP "--steps 20 --set cspeed.nan_patience=0");
     ck_assert_msg(strstr(out, "\nstep 20/20  loss nan") != NULL, "%.3000s", out);
-    ck_assert_msg(count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1,
+    ck_assert_msg(shell_count_of(out, "train: no checkpoint of step 10: its loss or its gradients are not finite") == 1,
                   "%.3000s", out);
     ck_assert_msg(strstr(out, "such steps in a row") == NULL, "%.3000s", out);
     ck_assert_int_ne(access("out/latest", F_OK), 0);
@@ -229,8 +219,8 @@ START_TEST(the_step_and_the_parameter_are_named)
                  "warning: step %d: the loss is nan and the norm of the gradients is inf; the "
                  "first parameter whose value is not finite is %s;",
                  POISONED + 1, j->name);
-        ck_assert_msg(count_of(said, wanted) == 1 && count_of(said, "warning: step ") == 1, "stage %d: %s\nnot %s",
-                      stage, said, wanted);
+        ck_assert_msg(shell_count_of(said, wanted) == 1 && shell_count_of(said, "warning: step ") == 1,
+                      "stage %d: %s\nnot %s", stage, said, wanted);
         for (int step = 0; step < STEPS; step++)
             ck_assert_int_eq(j->not_finite[step], step == POISONED);
         free(said);

@@ -10,16 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static void same_bits(const run_result *a, const run_result *b, int steps, const char *what)
-{
-    for (int i = 0; i < steps; i++) {
-        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g",
-                      what, i + 1, a->loss[i], b->loss[i]);
-        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g",
-                      what, i + 1, a->norm[i], b->norm[i]);
-    }
-}
-
 static void close_losses(const run_result *a, const run_result *b, int steps, double bound, const char *what)
 {
     for (int i = 0; i < steps; i++)
@@ -48,7 +38,7 @@ static void groups_alike(int world, int group, const char *precision, int host)
         run_train(&spec, &grouped);
         snprintf(what, sizeof what, "%s, %d ranks in groups of %d, stage %d, hosts of %d", precision, world, group,
                  spec.stage, host);
-        same_bits(&plain, &grouped, spec.steps, what);
+        run_same_bits(&plain, &grouped, spec.steps, what);
     }
 }
 
@@ -70,7 +60,7 @@ START_TEST(other_groups_train)
     run_train(&spec, &plain);
     spec.set[0] = group_of(2, size);
     run_train(&spec, &grouped);
-    same_bits(&plain, &grouped, spec.steps, "groups over hosts");
+    run_same_bits(&plain, &grouped, spec.steps, "groups over hosts");
     spec = (run_spec){ .world = 6, .stage = 3, .steps = 4, .micro = 1, .precision = "fp32", .prefetch = 1 };
     run_train(&spec, &plain);
     spec.set[0] = group_of(3, size);
@@ -139,7 +129,7 @@ START_TEST(other_optimizers_train_alike)
         spec.set[1] = group_of(2, size);
         for (spec.stage = 2; spec.stage <= 3; spec.stage++) {
             run_train(&spec, &grouped);
-            same_bits(&plain, &grouped, spec.steps, spec.set[0]);
+            run_same_bits(&plain, &grouped, spec.steps, spec.set[0]);
         }
     }
 }
@@ -156,7 +146,7 @@ START_TEST(hosts_are_groups)
     spec.set[0] = "zero_optimization={}";
     spec.set[1] = "cspeed.fsdp.sharding_strategy=HYBRID_SHARD";
     run_train(&spec, &by_name);
-    same_bits(&by_size, &by_name, spec.steps, "HYBRID_SHARD");
+    run_same_bits(&by_size, &by_name, spec.steps, "HYBRID_SHARD");
     for (int rank = 0; rank < spec.world; rank++) {
         ck_assert_uint_eq(by_name.memory[rank].values, by_size.memory[rank].values);
         ck_assert_uint_eq(by_name.memory[rank].gradients, by_size.memory[rank].gradients);

@@ -8,26 +8,14 @@
 
 #include "cspeed/layer.h"
 
-#include <math.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { STEPS = 4, MOST_RANKS = 5 };
 
 static bool on_cpu(void)
 {
     return strcmp(near_device(), "cpu") == 0;
-}
-
-static void same_bits(const run_result *a, const run_result *b, int steps, const char *what)
-{
-    for (int i = 0; i < steps; i++) {
-        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g",
-                      what, i + 1, a->loss[i], b->loss[i]);
-        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g",
-                      what, i + 1, a->norm[i], b->norm[i]);
-    }
 }
 
 static void alike(int workers, int servers, const char *precision)
@@ -43,12 +31,12 @@ static void alike(int workers, int servers, const char *precision)
     snprintf(number, sizeof number, "cspeed.ps.servers=%d", servers);
     spec.set[1] = number;
     run_train(&spec, &served);
-    same_bits(&ranks, &served, STEPS, what);
+    run_same_bits(&ranks, &served, STEPS, what);
     spec.world = 1;
     spec.set[0] = "cspeed.mode=dp";
     snprintf(number, sizeof number, "cspeed.dp.threads=%d", workers);
     run_train(&spec, &threads);
-    same_bits(&ranks, &threads, STEPS, what);
+    run_same_bits(&ranks, &threads, STEPS, what);
 }
 
 START_TEST(modes_have_the_bits_of_stage_0)
@@ -191,7 +179,7 @@ START_TEST(one_asynchronous_worker_is_stage_0)
     spec.set[2] = "cspeed.ps.servers=2";
     spec.set[3] = "cspeed.ps.async=true";
     run_train(&spec, &served);
-    same_bits(&alone, &served, STEPS, "one asynchronous worker");
+    run_same_bits(&alone, &served, STEPS, "one asynchronous worker");
 }
 END_TEST
 

@@ -3,7 +3,6 @@
 #include "suite.h"
 #include "runs.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { WORLD = 3, MOST = 64, VALUES = 64 * 1024 };

@@ -2,6 +2,7 @@
  * multiprocessing, and print the same lines. */
 #include "cspeed/process.h"
 
+#include "runs.h"
 #include "shell.h"
 #include "suite.h"
 
@@ -13,18 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { MANY = 10, TURNS = 2000 };
-
-static void *share(size_t bytes)
-{
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(memory, MAP_FAILED);
-    return memory;
-}
 
 static void start_all(cs_process **list, int count, int (*run)(void *argument), void *argument)
 {
@@ -261,7 +254,7 @@ static int keep(void *lock)
 START_TEST(a_lock_is_held_by_one_process)
 {
     cs_process *list[MANY];
-    table t = { .count = share(sizeof *t.count) };
+    table t = { .count = run_share(sizeof *t.count) };
     shell_enter();
     ck_assert_int_eq(cs_lock_open(&t.lock), CS_OK);
     start_all(list, MANY, greet_in_turn, &t);
@@ -280,7 +273,7 @@ START_TEST(a_lock_is_held_by_one_process)
     ck_assert(cs_lock_take(t.lock));
     cs_lock_give(t.lock);
     cs_lock_close(t.lock);
-    munmap(t.count, sizeof *t.count);
+    run_unshare(t.count, sizeof *t.count);
     shell_leave();
 }
 END_TEST
@@ -306,7 +299,7 @@ static int go_inside(void *argument)
 START_TEST(a_semaphore_lets_as_many_in_as_it_counts)
 {
     cs_process *list[MANY];
-    _Atomic int *numbers = share(2 * sizeof *numbers);
+    _Atomic int *numbers = run_share(2 * sizeof *numbers);
     table t = { .inside = numbers, .most = numbers + 1 };
     ck_assert_int_eq(cs_semaphore_open(&t.semaphore, 2), CS_OK);
     start_all(list, 5, go_inside, &t);
@@ -318,7 +311,7 @@ START_TEST(a_semaphore_lets_as_many_in_as_it_counts)
     ck_assert(cs_semaphore_take(t.semaphore, -1));
     cs_semaphore_close(t.semaphore);
     ck_assert_int_eq(cs_semaphore_open(&t.semaphore, ~0u), CS_MISUSE);
-    munmap((void *)numbers, 2 * sizeof *numbers);
+    run_unshare((void *)numbers, 2 * sizeof *numbers);
 }
 END_TEST
 

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The model of runs.c: 3 blocks of width 24, 2 samples of 12 tokens, a vocabulary of 61. */
 enum { BLOCKS = 3, WIDTH = 24, ROWS = 24, POSITIONS = 16 };

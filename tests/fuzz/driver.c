@@ -3,6 +3,8 @@
  * It mutates the files of the folder for SECONDS, or N times if the argument is Nx (1000000x). Without a folder it
  * starts from an empty input. A crash or a report of a sanitizer ends the process; the input that caused it is then in
  * the file whose name the driver prints at its start. */
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_FILES = 1024, MOST_BYTES = 1 << 16 };
@@ -117,13 +118,6 @@ static uint8_t *map_input(char *path, size_t room)
     return bytes == MAP_FAILED ? NULL : bytes;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 int main(int count, char **argument)
 {
     char path[4096];
@@ -132,7 +126,7 @@ int main(int count, char **argument)
         return 64;
     }
     bool counts = strchr(argument[1], 'x') != NULL;
-    double end = now() + atof(argument[1]), max = counts ? atof(argument[1]) : 0;
+    double end = ce_clock_seconds() + atof(argument[1]), max = counts ? atof(argument[1]) : 0;
     uint8_t *input = map_input(path, sizeof path);
     if (!input) {
         fprintf(stderr, "%s: no file for the input under test can be made\n", argument[0]);
@@ -146,7 +140,7 @@ int main(int count, char **argument)
            sample_count, path);
     fflush(stdout);
     long runs = 0;
-    for (int i = 0; counts ? (double)runs < max : now() < end; i = (i + 1) % sample_count, runs++) {
+    for (int i = 0; counts ? (double)runs < max : ce_clock_seconds() < end; i = (i + 1) % sample_count, runs++) {
         size_t size = samples[i].size;
         memset(input, 0, MOST_BYTES);
         memcpy(input, samples[i].bytes, size);

@@ -61,16 +61,6 @@ static void save_model(const char *config_text, const char *dir, const char *tag
     free(data);
 }
 
-/* Runs the command and checks its exit code, and that its output contains `words`. */
-static void expect(int code, const char *words, const char *arguments)
-{
-    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
-    char *text = shell_read("out.txt", NULL);
-    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
-    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
-    free(text);
-}
-
 /* Checks that all elements of the folder's first and last tensors are `value`. */
 static void holds(const char *folder, float value)
 {
@@ -92,33 +82,33 @@ START_TEST(the_newest_whole_one_is_taken)
     save_model(SMALL, "runs", "a", 1, 1);
     save_model(SMALL, "runs", "b", 2, 2);
     save_model(SMALL, "runs", "c", 3, 3);
-    expect(0, "28 tensors", "export runs by-latest");
+    shell_expect(0, "28 tensors", "export runs by-latest");
     holds("by-latest", 3);
     ck_assert_int_eq(shell_run("printf a > runs/latest"), 0);
-    expect(0, "28 tensors", "export runs by-older");
+    shell_expect(0, "28 tensors", "export runs by-older");
     holds("by-older", 1);
-    expect(0, "28 tensors", "export runs by-tag --tag b");
+    shell_expect(0, "28 tensors", "export runs by-tag --tag b");
     holds("by-tag", 2);
-    expect(0, "28 tensors", "export runs/c by-folder");
+    shell_expect(0, "28 tensors", "export runs/c by-folder");
     holds("by-folder", 3);
 
     ck_assert_int_eq(shell_run("rm runs/latest"), 0);
-    expect(0, "taking runs/c instead, the newest whole checkpoint (step 3)", "export runs no-latest");
+    shell_expect(0, "taking runs/c instead, the newest whole checkpoint (step 3)", "export runs no-latest");
     holds("no-latest", 3);
     ck_assert_int_eq(shell_run("printf c > runs/latest && rm runs/c/manifest.json"), 0);
-    expect(0, "taking runs/b instead, the newest whole checkpoint (step 2)", "export runs broken");
+    shell_expect(0, "taking runs/b instead, the newest whole checkpoint (step 2)", "export runs broken");
     holds("broken", 2);
     ck_assert_int_eq(shell_run("truncate -s -1 runs/b/weights/shard-00001-of-00001.safetensors"), 0);
-    expect(0, "taking runs/a instead", "export runs cut");
+    shell_expect(0, "taking runs/a instead", "export runs cut");
     holds("cut", 1);
-    expect(65, "runs/c has no manifest.json", "export runs named --tag c");
-    expect(65, "the file was cut or continued", "export runs named --tag b");
-    expect(66, "runs has no checkpoint \"d\"; it holds a", "export runs named --tag d");
+    shell_expect(65, "runs/c has no manifest.json", "export runs named --tag c");
+    shell_expect(65, "the file was cut or continued", "export runs named --tag b");
+    shell_expect(66, "runs has no checkpoint \"d\"; it holds a", "export runs named --tag d");
     ck_assert_int_eq(shell_run("rm -r runs/a"), 0);
-    expect(65, "runs/c has no manifest.json", "export runs named");
+    shell_expect(65, "runs/c has no manifest.json", "export runs named");
     ck_assert_int_eq(shell_run("rm runs/latest"), 0);
-    expect(65, "holds no whole checkpoint: ", "export runs named");
-    expect(66, "nowhere", "export nowhere named");
+    shell_expect(65, "holds no whole checkpoint: ", "export runs named");
+    shell_expect(66, "nowhere", "export nowhere named");
     ck_assert_int_ne(shell_run("ls -d named*"), 0);
     shell_leave();
 }
@@ -131,8 +121,8 @@ START_TEST(a_whole_folder_or_none)
     save_model(SMALL, "runs", "a", 1, 1);
     shell_write("file", "mine");
     ck_assert_int_eq(shell_run("mkdir full && cp file full"), 0);
-    expect(64, "file is there already", "export runs file");
-    expect(64, "full is there already", "export runs full");
+    shell_expect(64, "file is there already", "export runs file");
+    shell_expect(64, "full is there already", "export runs full");
     ck_assert_int_eq(shell_run("cmp file full/file && ls full | wc -l | grep -qx 1"), 0);
     ck_assert_int_eq(shell_run("ulimit -f 8; trap '' XFSZ; %s/cspeed export runs out 2> why", CS_BIN), 1);
     ck_assert_int_eq(shell_run("grep 'model.safetensors.*File too large' why"), 0);
@@ -140,7 +130,7 @@ START_TEST(a_whole_folder_or_none)
     ck_assert_int_eq(shell_run("cd runs/a/weights && printf damage | dd of=shard-00001-of-00001.safetensors bs=1 "
                                "seek=$(($(stat -c %%s shard-00001-of-00001.safetensors) - 9)) conv=notrunc"),
                      0);
-    expect(65, ": the file is damaged\n", "export runs out");
+    shell_expect(65, ": the file is damaged\n", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
     save_model(SMALL, "runs", "b", 2, 2); /* the newest checkpoint is damaged in its data, not in its header */
     save_model(SMALL, "runs", "c", 3, 3);
@@ -150,11 +140,11 @@ START_TEST(a_whole_folder_or_none)
                          " bs=1 seek=$(($(stat -c %%s runs/b/weights/shard-00001-of-00001.safetensors) - 9)) "
                          "conv=notrunc || exit 1; done"),
                      0);
-    expect(65, "The newest whole checkpoint is b: `cspeed export runs out --tag b`", "export runs out");
+    shell_expect(65, "The newest whole checkpoint is b: `cspeed export runs out --tag b`", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
-    expect(65, "the file is damaged\n", "export runs out --tag d");
-    expect(65, "the file is damaged\n", "export runs/d out");
-    expect(0, "28 tensors", "export runs out --tag b");
+    shell_expect(65, "the file is damaged\n", "export runs out --tag d");
+    shell_expect(65, "the file is damaged\n", "export runs/d out");
+    shell_expect(0, "28 tensors", "export runs out --tag b");
     holds("out", 2);
     shell_leave();
 }
@@ -165,9 +155,9 @@ START_TEST(a_missing_tokenizer_is_reported)
     shell_enter();
     save_model(SMALL, "runs", "a", 1, 1);
     save_model(BYTES, "runs", "b", 2, 2);
-    expect(0, "small has no tokenizer: none is known of this model", "export runs small --tag a");
-    expect(0, "bytes has no tokenizer: the tokens of this model are bytes", "export runs bytes --tag b");
-    expect(0, "again has no tokenizer: the tokens of this model are bytes", "import bytes again");
+    shell_expect(0, "small has no tokenizer: none is known of this model", "export runs small --tag a");
+    shell_expect(0, "bytes has no tokenizer: the tokens of this model are bytes", "export runs bytes --tag b");
+    shell_expect(0, "again has no tokenizer: the tokens of this model are bytes", "import bytes again");
     shell_leave();
 }
 END_TEST

@@ -8,7 +8,6 @@
 #include "interchange/huggingface.h"
 #include "checkpoint/safetensors.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,16 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs the command and checks its exit code, and that its output contains `words`. */
-static void expect(int code, const char *words, const char *arguments)
-{
-    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
-    char *text = shell_read("out.txt", NULL);
-    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
-    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
-    free(text);
-}
-
 /* Checks that neither the target folder nor a temporary folder exists. */
 static void nothing_is_left(const char *out)
 {
@@ -123,9 +113,9 @@ START_TEST(llmc_files_are_read)
     shell_enter();
     write_llmc("single.bin", 3, false);
     write_llmc("half.bin", 5, true);
-    expect(0, "28 tensors", "import single.bin single");
-    expect(0, "28 tensors", "import half.bin half");
-    expect(0, "28 tensors", "import half.bin wide --dtype fp32 --max_shard 1KB");
+    shell_expect(0, "28 tensors", "import single.bin single");
+    shell_expect(0, "28 tensors", "import half.bin half");
+    shell_expect(0, "28 tensors", "import half.bin wide --dtype fp32 --max_shard 1KB");
     check_folder("single", CS_F32);
     check_folder("half", CS_BF16);
     check_folder("wide", CS_F32);
@@ -173,18 +163,18 @@ START_TEST(other_llmc_files_are_refused)
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         write_head("model.bin", rows[i].at, rows[i].number);
-        expect(rows[i].code, rows[i].words, "import model.bin model");
+        shell_expect(rows[i].code, rows[i].words, "import model.bin model");
         nothing_is_left("model-or-not");
         ck_assert_int_ne(access("model", F_OK), 0);
     }
     write_llmc("model.bin", 3, false);
     ck_assert_int_eq(shell_run("head -c 2000 model.bin > cut.bin && head -c 100 model.bin > head.bin"), 0);
-    expect(65, "it was cut", "import cut.bin model");
-    expect(65, "head.bin", "import head.bin model");
-    expect(66, "nothing.bin: no such file or folder; name llm.c", "import nothing.bin model");
+    shell_expect(65, "it was cut", "import cut.bin model");
+    shell_expect(65, "head.bin", "import head.bin model");
+    shell_expect(66, "nothing.bin: no such file or folder; name llm.c", "import nothing.bin model");
     ck_assert_int_eq(shell_run("mkdir ours && echo global_step1 > ours/latest"), 0);
-    expect(66, "`cspeed export ours OUT`", "import ours model");
-    expect(64, "name what to read", "import model.bin");
+    shell_expect(66, "`cspeed export ours OUT`", "import ours model");
+    shell_expect(64, "name what to read", "import model.bin");
     shell_leave();
 }
 END_TEST
@@ -224,7 +214,7 @@ START_TEST(weights_must_be_those_of_the_config)
     };
     shell_enter();
     write_llmc("model.bin", 3, false);
-    expect(0, "28 tensors", "import model.bin right");
+    shell_expect(0, "28 tensors", "import model.bin right");
     shell_write("right/config.json", CONFIG);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *file = strrchr(rows[i].change, ' ') + 1;
@@ -232,11 +222,11 @@ START_TEST(weights_must_be_those_of_the_config)
                                    (int)(file - 1 - rows[i].change), rows[i].change, file),
                          0);
         for (int word = 0; word < 3; word++)
-            expect(rows[i].code, rows[i].words[word], "import wrong new");
+            shell_expect(rows[i].code, rows[i].words[word], "import wrong new");
         nothing_is_left("new");
     }
-    expect(0, "28 tensors", "import right new --dtype bf16");
-    expect(64, "new is there already", "import right new");
+    shell_expect(0, "28 tensors", "import right new --dtype bf16");
+    shell_expect(64, "new is there already", "import right new");
     shell_leave();
 }
 END_TEST
@@ -246,15 +236,15 @@ START_TEST(a_tied_head_is_the_table)
 {
     shell_enter();
     write_llmc("model.bin", 3, false);
-    expect(0, "28 tensors", "import model.bin right");
+    shell_expect(0, "28 tensors", "import model.bin right");
     ck_assert_int_eq(
         shell_run("cp -r right alone && LC_ALL=C sed -i 's/\"transformer.wte.weight\":/\"lm_head.weight\"        :/'"
                   " alone/model.safetensors"),
         0);
-    expect(0, "28 tensors", "import alone new");
+    shell_expect(0, "28 tensors", "import alone new");
     check_folder("new", CS_F32);
     shell_write("alone/config.json", "{\"tie_word_embeddings\": false, " CONFIG_KEYS "}");
-    expect(65, "1 missing (transformer.wte.weight)", "import alone untied");
+    shell_expect(65, "1 missing (transformer.wte.weight)", "import alone untied");
     nothing_is_left("untied");
     shell_leave();
 }
@@ -265,13 +255,13 @@ START_TEST(shards_must_be_there)
 {
     shell_enter();
     write_llmc("model.bin", 3, false);
-    expect(0, "28 tensors", "import model.bin right --max_shard 1KB");
+    shell_expect(0, "28 tensors", "import model.bin right --max_shard 1KB");
     ck_assert_int_eq(shell_run("cp -r right wrong && rm wrong/model-00002*"), 0);
-    expect(66, "model-00002-of-", "import wrong new");
+    shell_expect(66, "model-00002-of-", "import wrong new");
     ck_assert_int_eq(shell_run("rm -r wrong && cp -r right wrong && truncate -s -1 wrong/model-00003*"), 0);
-    expect(65, "the file was cut", "import wrong new");
+    shell_expect(65, "the file was cut", "import wrong new");
     ck_assert_int_eq(shell_run("sed -i 's/\"model-00001/\"..\\/model-00001/' wrong/model.safetensors.index.json"), 0);
-    expect(65, "something else than a .safetensors file beside it", "import wrong new");
+    shell_expect(65, "something else than a .safetensors file beside it", "import wrong new");
     nothing_is_left("new");
     shell_leave();
 }
@@ -305,19 +295,19 @@ START_TEST(others_are_refused_with_a_command)
         ck_assert_int_eq(shell_run("rm -rf a && mkdir a"), 0);
         shell_write(rows[i].path, rows[i].start);
         snprintf(command, sizeof command, "import \"%s\" new", rows[i].path);
-        expect(78, rows[i].words, command);
+        shell_expect(78, rows[i].words, command);
         if (rows[i].folder_words) {
-            expect(78, rows[i].folder_words, "import a new");
-            expect(78, rows[i].folder_words, "import a/ new");
+            shell_expect(78, rows[i].folder_words, "import a new");
+            shell_expect(78, rows[i].folder_words, "import a/ new");
         }
         nothing_is_left("new");
     }
     ck_assert_int_eq(shell_run("mkdir -p ds/global_step5 && printf global_step5 > ds/latest && "
                                "touch ds/global_step5/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"),
                      0);
-    expect(78, "{'format': 'pt'})\" 'ds' 'global_step5'`", "import ds new");
-    expect(78, "'ds' 'global_step5'`", "export ds new");
-    expect(78, "'ds' 'global_step5'`", "export ds new --tag global_step5");
+    shell_expect(78, "{'format': 'pt'})\" 'ds' 'global_step5'`", "import ds new");
+    shell_expect(78, "'ds' 'global_step5'`", "export ds new");
+    shell_expect(78, "'ds' 'global_step5'`", "export ds new --tag global_step5");
     nothing_is_left("new");
     shell_leave();
 }

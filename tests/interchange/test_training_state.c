@@ -20,16 +20,6 @@ static void enter(void)
     ck_assert_int_eq(shell_run("cp -r %s/golden/from_deepspeed/. .", CS_TESTS), 0);
 }
 
-/* Runs the command and checks its exit code, and that its output contains `words`. */
-static void expect(int code, const char *words, const char *arguments)
-{
-    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
-    char *text = shell_read("out.txt", NULL);
-    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
-    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
-    free(text);
-}
-
 #define IMPORT "import state run --config ds_config.json"
 
 /* ---- values ---- */
@@ -71,7 +61,7 @@ START_TEST(every_value_is_in_the_checkpoint)
     ce_checkpoint_reader *reader;
     cs_comm *self;
     enter();
-    expect(0, "`cspeed train --config ds_config.json --output run` continues the training of DeepSpeed", IMPORT);
+    shell_expect(0, "`cspeed train --config ds_config.json --output run` continues the training of DeepSpeed", IMPORT);
     CS_MUST(cs_comm_open(&self, &world, &settings));
     CS_MUST(ce_checkpoint_open(&reader, self, "run", NULL));
     for (int i = 0; i < 3; i++) {
@@ -92,8 +82,8 @@ START_TEST(every_value_is_in_the_checkpoint)
     ck_assert_str_eq(ce_checkpoint_client_state(reader), "{\"note\": [\"kept\", 1]}");
     ce_checkpoint_close(reader);
     cs_comm_close(self);
-    expect(0, "whole", "verify run");
-    expect(0, "2 ranks, ZeRO-2", "inspect run");
+    shell_expect(0, "whole", "verify run");
+    shell_expect(0, "2 ranks, ZeRO-2", "inspect run");
     shell_leave();
 }
 END_TEST
@@ -128,8 +118,8 @@ START_TEST(the_losses_are_deepspeeds)
     };
     for (int i = 0; i < 2; i++) {
         enter();
-        expect(0, "16 tensors", IMPORT);
-        expect(0, "continuing at step 8 of 13, from run", launches[i]);
+        shell_expect(0, "16 tensors", IMPORT);
+        shell_expect(0, "continuing at step 8 of 13, from run", launches[i]);
         losses_are_deepspeeds(launches[i]);
         shell_leave();
     }
@@ -143,9 +133,9 @@ START_TEST(other_numbers_of_an_update_are_named)
 {
     enter();
     ck_assert_int_eq(shell_run("sed -i '/\"param_groups\"/,/\\]/d' ds_config.json"), 0);
-    expect(0, "weight_decay of 10 of 16 parameters was 0.1 in DeepSpeed", IMPORT);
+    shell_expect(0, "weight_decay of 10 of 16 parameters was 0.1 in DeepSpeed", IMPORT);
     ck_assert_int_eq(shell_run("rm -r run && sed -i 's/0.95/0.99/' ds_config.json"), 0);
-    expect(0, "betas[1] of 16 of 16 parameters was 0.95 in DeepSpeed", IMPORT);
+    shell_expect(0, "betas[1] of 16 of 16 parameters was 0.95 in DeepSpeed", IMPORT);
     shell_leave();
 }
 END_TEST
@@ -180,15 +170,15 @@ START_TEST(what_does_not_fit_is_refused)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         enter();
         ck_assert_int_eq(shell_run("%s", rows[i].change), 0);
-        expect(rows[i].code, rows[i].words, IMPORT);
+        shell_expect(rows[i].code, rows[i].words, IMPORT);
         ck_assert_msg(shell_run("ls -d run*") != 0, "%s: something is left", rows[i].change);
         shell_leave();
     }
     enter();
-    expect(64, "--config FILE names the configuration", "import state run");
-    expect(64, "holds no state.json", "import state/weights run --config ds_config.json");
-    expect(64, "--dtype and --max_shard are for weights", IMPORT " --dtype bf16");
-    expect(64, "--dtype and --max_shard are for weights", IMPORT " --max_shard 1GB");
+    shell_expect(64, "--config FILE names the configuration", "import state run");
+    shell_expect(64, "holds no state.json", "import state/weights run --config ds_config.json");
+    shell_expect(64, "--dtype and --max_shard are for weights", IMPORT " --dtype bf16");
+    shell_expect(64, "--dtype and --max_shard are for weights", IMPORT " --max_shard 1GB");
     shell_leave();
 }
 END_TEST

@@ -5,8 +5,6 @@
 #include "codes.h"
 #include "options.h"
 
-#include "base/status.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

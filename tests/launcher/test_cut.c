@@ -5,7 +5,6 @@
 #include "suite.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
 
@@ -56,7 +55,7 @@ START_TEST(a_slow_link)
             job here = start("seq 1 30000");
             jobs_finish(&here);
             jobs_check_code(&here, 0);
-            ck_assert_int_eq(jobs_count_of(here.out, "\n"), 60000);
+            ck_assert_int_eq(shell_count_of(here.out, "\n"), 60000);
             jobs_check_has(here.out, ":1| 30000\n");
             jobs_end(&here);
         } else {

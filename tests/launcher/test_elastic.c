@@ -129,7 +129,7 @@ static void check_shown(const char *out, int node, int attempt, unsigned set, un
         if (set & (set - 1)) /* there are several nodes */
             snprintf(prefix, sizeof prefix, "%s:%d| ", names[node], rank);
         snprintf(line, sizeof line, "%s%s has %d of %d in %d\n", prefix, names[node], rank, ranks_of(set), attempt);
-        ck_assert_msg(jobs_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
+        ck_assert_msg(shell_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
     }
 }
 
@@ -212,7 +212,7 @@ START_TEST(a_missing_node_is_named)
     RUN(here, "--no_ssh", "--hosts=a:1,b:1", "--node_rank=0", "--master_addr=127.0.0.1", port, "--max_restarts=1",
         "--rdzv_timeout=0.5", "--restart_delay=0.1", "/bin/true");
     jobs_check_code(&here, 75);
-    ck_assert_int_eq(jobs_count_of(here.err, "did not come within"), 2);
+    ck_assert_int_eq(shell_count_of(here.err, "did not come within"), 2);
     jobs_end(&here);
 }
 END_TEST

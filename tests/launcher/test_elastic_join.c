@@ -58,7 +58,7 @@ static void await_times(const char *file, const char *words, int count)
     int found = 0;
     for (double until = jobs_seconds() + JOBS_LIMIT; found < count; jobs_pause()) {
         char *text = jobs_slurp(file);
-        found = jobs_count_of(text, words);
+        found = shell_count_of(text, words);
         ck_assert_msg(found >= count || jobs_seconds() < until, "%d times \"%s\" in: %.1500s", found, words, text);
         free(text);
     }
@@ -93,7 +93,7 @@ START_TEST(a_node_that_comes_takes_part)
     jobs_check_has(nodes[0].err, "starts again with 2 nodes instead of 1: its ranks are ended");
     jobs_check_has(nodes[0].err, "world size 1 -> 2");
     jobs_check_has(nodes[0].out, "rank 0 of 2 attempt 1 restart 0\n");
-    ck_assert_int_eq(jobs_count_of(nodes[0].err, "FAILED"), 0);
+    ck_assert_int_eq(shell_count_of(nodes[0].err, "FAILED"), 0);
     free(late.out);
     free(late.err);
     free_output(nodes, 2);

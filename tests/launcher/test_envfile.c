@@ -6,8 +6,6 @@
 #include "codes.h"
 #include "plan/env.h"
 
-#include "base/status.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

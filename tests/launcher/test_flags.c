@@ -7,8 +7,6 @@
 #include "codes.h"
 #include "options.h"
 
-#include "base/status.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
  *
  * Two threads open connections as fast as they can. No node is lost, and the job still obeys signals and deadlines. */
 #include "jobs.h"
+#include "shell.h"
 #include "ports.h"
 #include "suite.h"
 
@@ -153,9 +154,9 @@ START_TEST(no_node_is_lost)
     stop_flood(flood);
     jobs_check_code(&first, 0);
     jobs_check_code(&second, 0);
-    ck_assert_int_eq(jobs_count_of(first.err, "starts again"), 1);
-    ck_assert_int_eq(jobs_count_of(first.err, "was lost"), 0);
-    ck_assert_int_eq(jobs_count_of(second.err, "was lost"), 0);
+    ck_assert_int_eq(shell_count_of(first.err, "starts again"), 1);
+    ck_assert_int_eq(shell_count_of(first.err, "was lost"), 0);
+    ck_assert_int_eq(shell_count_of(second.err, "was lost"), 0);
     end(&first, &second);
 }
 END_TEST
@@ -184,7 +185,7 @@ START_TEST(a_lost_node_comes_again_and_a_running_job_obeys)
     stop_flood(flood);
     jobs_check_code(&first, 143);
     jobs_check_code(&second, 143);
-    ck_assert_int_eq(jobs_count_of(first.err, "starts again"), 1);
+    ck_assert_int_eq(shell_count_of(first.err, "starts again"), 1);
     end(&first, &second);
 }
 END_TEST

@@ -6,8 +6,6 @@
 #include "plan/gpus.h"
 #include "plan/hostplan.h"
 
-#include "base/status.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

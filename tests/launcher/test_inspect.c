@@ -14,18 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
-
-/* Runs the command and checks its exit code and that its output contains the words. */
-static void expect(int code, const char *words, const char *command)
-{
-    int got = shell_run("%s/cspeed %s", CS_BIN, command);
-    char *text = shell_read("out.txt", NULL);
-    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", command, got, code, text);
-    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", command, words, text);
-    free(text);
-}
-
 static json_t *expect_json(const char *command)
 {
     ck_assert_int_eq(shell_run("%s/cspeed %s > out.json", CS_BIN, command), 0);
@@ -49,10 +37,10 @@ START_TEST(tags_are_listed)
                          "mkdir -p out/half/weights out/mine out/ds && cp -r out/c out/cut && "
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
-    expect(0, "c     *     20", "inspect out");
+    shell_expect(0, "c     *     20", "inspect out");
     /* the row shows the folder's name, which is not its tag */
-    expect(0, "\ncut         20", "inspect out");
-    expect(0, "half", "inspect out");
+    shell_expect(0, "\ncut         20", "inspect out");
+    shell_expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");
     ck_assert_uint_eq(json_array_size(rows), 5);
     ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* the row of c, which comes before the row of cut */
@@ -64,15 +52,15 @@ START_TEST(tags_are_listed)
     ck_assert_ptr_nonnull(strstr(text_of(rows, 3, "why"), "torch.load(sys.argv[1]"));
     ck_assert_str_eq(text_of(rows, 4, "status"), "INCOMPLETE");
     json_decref(rows);
-    expect(0, "a checkpoint of DeepSpeed", "inspect out");
-    expect(66, "nowhere", "inspect nowhere");
+    shell_expect(0, "a checkpoint of DeepSpeed", "inspect out");
+    shell_expect(66, "nowhere", "inspect nowhere");
     ck_assert_int_eq(mkdir("empty", 0777), 0);
-    expect(66, "holds no checkpoint", "inspect empty");
-    expect(64, "name a folder", "inspect");
-    expect(64, "unknown flag --bogus; see", "inspect out --bogus");
-    expect(64, "unknown argument more", "inspect out more");
-    expect(64, "--tag needs a value", "verify out --tag");
-    expect(64, "--tensors has an empty value", "diff out --tensors= out");
+    shell_expect(66, "holds no checkpoint", "inspect empty");
+    shell_expect(64, "name a folder", "inspect");
+    shell_expect(64, "unknown flag --bogus; see", "inspect out --bogus");
+    shell_expect(64, "unknown argument more", "inspect out more");
+    shell_expect(64, "--tag needs a value", "verify out --tag");
+    shell_expect(64, "--tensors has an empty value", "diff out --tensors= out");
     shell_leave();
 }
 END_TEST
@@ -97,9 +85,9 @@ START_TEST(tensors_and_numbers)
     ck_assert_int_eq(rows, 36);
     ck_assert_int_eq(elements, 37 * 12);
     json_decref(list);
-    expect(0, "wte.weight  F32 [37, 12]  1776 bytes", "inspect out/t --tensors '*wte*'");
-    expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
-    expect(0, "client state {\"a\": 1}", "inspect out --tag t");
+    shell_expect(0, "wte.weight  F32 [37, 12]  1776 bytes", "inspect out/t --tensors '*wte*'");
+    shell_expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
+    shell_expect(0, "client state {\"a\": 1}", "inspect out --tag t");
 
     json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json"); /* 131 + 7 i + 29, for i from 0 to 11 */
     ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), 160);
@@ -108,7 +96,7 @@ START_TEST(tensors_and_numbers)
     ck_assert_double_eq_tol(json_number_value(json_object_get(stats, "std")), 7 * sqrt(143.0 / 12), 1e-9);
     ck_assert_int_eq(json_integer_value(json_object_get(stats, "count")), 12);
     json_decref(stats);
-    expect(66, "holds no tensor nobody", "inspect out --stats nobody");
+    shell_expect(66, "holds no tensor nobody", "inspect out --stats nobody");
     shell_leave();
 }
 END_TEST
@@ -146,8 +134,8 @@ START_TEST(damage_is_named)
     static const char *const shard = "out/t/weights/shard-00001-of-00001.safetensors";
     shell_enter();
     SHOULD(saved_save("out", "t", 1));
-    expect(0, "whole", "verify out");
-    expect(0, "whole", "verify out/t");
+    shell_expect(0, "whole", "verify out");
+    shell_expect(0, "whole", "verify out/t");
     static const struct {
         const char *file, *words;
         long offset;
@@ -164,30 +152,30 @@ START_TEST(damage_is_named)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         shell_flip(rows[i].file, rows[i].offset);
-        expect(65, rows[i].words, "verify out");
-        expect(65, "1 fault\n", "verify out");
+        shell_expect(65, rows[i].words, "verify out");
+        shell_expect(65, "1 fault\n", "verify out");
         shell_flip(rows[i].file, rows[i].offset);
     }
     shell_flip(shard, 4500);
     shell_flip(rows[6].file, 4300);
     shell_flip(rows[1].file, 3);
-    expect(65, "3 faults", "verify out --tag t");
+    shell_expect(65, "3 faults", "verify out --tag t");
     ck_assert_int_eq(shell_run("%s/cspeed verify out --json > out.json", CS_BIN), 65);
     json_t *all = json_load_file("out.json", 0, NULL);
     ck_assert_uint_eq(json_array_size(json_object_get(all, "faults")), 3);
     json_decref(all);
     shell_flip(rows[1].file, 3);
-    expect(65, "block 0 of tensor", "inspect out --stats conv");
+    shell_expect(65, "block 0 of tensor", "inspect out --stats conv");
     ck_assert_int_eq(shell_run("rm %s", shard), 0);
-    expect(65, "is missing, and the manifest lists it", "verify out");
-    expect(66, "out has no checkpoint \"gone\"", "verify out --tag gone");
-    expect(66, "out does", "verify .");
+    shell_expect(65, "is missing, and the manifest lists it", "verify out");
+    shell_expect(66, "out has no checkpoint \"gone\"", "verify out --tag gone");
+    shell_expect(66, "out does", "verify .");
     SHOULD(saved_save("out", "best 1/2", 2));
-    expect(0, "whole", "verify out/best%201%2F2/");
+    shell_expect(0, "whole", "verify out/best%201%2F2/");
     ck_assert_int_eq(shell_run("cp -r out/best%%201%%2F2 out/copied"), 0);
-    expect(0, "whole", "verify out/copied");
+    shell_expect(0, "whole", "verify out/copied");
     shell_flip("out/best%201%2F2/manifest.json", 100);
-    expect(65, "manifest.json: its text has CRC32C", "verify out/best%201%2F2");
+    shell_expect(65, "manifest.json: its text has CRC32C", "verify out/best%201%2F2");
     shell_leave();
 }
 END_TEST
@@ -224,13 +212,13 @@ START_TEST(verify_and_load_agree)
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         SHOULD(saved_save("out", "t", 1));
-        expect(0, "whole", "verify out");
+        shell_expect(0, "whole", "verify out");
         alter_manifest(rows[i][0], rows[i][1]);
-        expect(65, rows[i][2], "verify out");
+        shell_expect(65, rows[i][2], "verify out");
         ck_assert_int_eq(saved_load("out", "t", NULL), CS_BAD_FILE);
         ck_assert_msg(strstr(cs_error(), rows[i][2]) != NULL, "%s", cs_error());
         if (!strstr(rows[i][2], "8 bytes")) /* inspect does not read the texts */
-            expect(0, "DAMAGED", "inspect out");
+            shell_expect(0, "DAMAGED", "inspect out");
     }
     shell_leave();
 }
@@ -270,17 +258,17 @@ START_TEST(differences_are_reported)
     shell_enter();
     saved_save_ranks(2, SAVED_FLAT, "one", "t", 1);
     saved_save_ranks(3, SAVED_EACH, "two", "t", 1);
-    expect(0, "12 of 12 tensors are the same", "diff one two"); /* the ranks that saved them do not matter */
+    shell_expect(0, "12 of 12 tensors are the same", "diff one two"); /* the ranks that saved them do not matter */
     save_floats("a", a, 6);
     save_floats("b", b, 6);
     save_floats("c", a, 5);
-    expect(1, "w: 2 elements differ, by at most \"inf\"; the first at [2]: 3.0 and 3.5", "diff a b");
-    expect(1, "w: shape [6] and [5]", "diff a/t c/t");
-    expect(1, "wte.weight: only in one", "diff one a");
+    shell_expect(1, "w: 2 elements differ, by at most \"inf\"; the first at [2]: 3.0 and 3.5", "diff a b");
+    shell_expect(1, "w: shape [6] and [5]", "diff a/t c/t");
+    shell_expect(1, "wte.weight: only in one", "diff one a");
     saved_save_ranks(1, SAVED_EACH, "two", "u", 2);
-    expect(1, "state.steps: 3 elements differ, by at most 29.0", "diff one two --tensors 'state.*'");
-    expect(66, "nowhere", "diff one nowhere");
-    expect(64, "name two", "diff one");
+    shell_expect(1, "state.steps: 3 elements differ, by at most 29.0", "diff one two --tensors 'state.*'");
+    shell_expect(66, "nowhere", "diff one nowhere");
+    shell_expect(64, "name two", "diff one");
     shell_leave();
 }
 END_TEST
@@ -333,7 +321,7 @@ START_TEST(foreign_checkpoints)
                                    "printf global_step5 > out/latest",
                                    rows[i][0]),
                          0);
-        expect(0, rows[i][1], "inspect out");
+        shell_expect(0, rows[i][1], "inspect out");
         ck_assert_int_eq(saved_load("out", "global_step5", NULL), CS_UNSUPPORTED);
         ck_assert_ptr_nonnull(strstr(cs_error(), rows[i][1]));
         ck_assert_int_ne(saved_load("out", NULL, NULL), CS_OK);

@@ -3,6 +3,7 @@
  * Ranks report their progress through files, so that nothing depends on time; waits are only upper limits. This program
  * is also one of the ranks: with CSPEED_TEST_ROLE it plays that role. */
 #include "jobs.h"
+#include "shell.h"
 #include "ports.h"
 #include "suite.h"
 
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- this program as a rank ---- */
@@ -148,7 +148,7 @@ START_TEST(ranks_get_their_environment)
     sscanf(strstr(here.err, "127.0.0.1:") + 10, "%15[0-9]", port);
     ck_assert_uint_eq(strlen(id), 8);
     snprintf(wanted, sizeof wanted, "| %s %s\n", port, id);
-    ck_assert_int_eq(jobs_count_of(here.out, wanted), 3);
+    ck_assert_int_eq(shell_count_of(here.out, wanted), 3);
     jobs_end(&here);
 }
 END_TEST
@@ -301,12 +301,12 @@ START_TEST(ranks_have_cores_of_their_own)
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         char line[32];
         snprintf(line, sizeof line, "core %zu\n", cpu);
-        ck_assert_int_eq(jobs_count_of(here.out, line), CPU_ISSET(cpu, &allowed) != 0);
+        ck_assert_int_eq(shell_count_of(here.out, line), CPU_ISSET(cpu, &allowed) != 0);
     }
     jobs_end(&here);
     jobs_begin();
     RUN(told, "-q", "--bind", "core", "--num_gpus", "2", "--no_prefix", SHELL, "echo threads=$OMP_NUM_THREADS");
-    ck_assert_int_eq(jobs_count_of(told.out, "threads="), 2);
+    ck_assert_int_eq(shell_count_of(told.out, "threads="), 2);
     ck_assert_ptr_null(strstr(told.out, "threads=\n"));
     jobs_end(&told);
     jobs_begin();

@@ -1,6 +1,7 @@
 /* test_launch_output.c - the output of ranks with the cspeed command: lines, log files, a console that is not read, and
  * a terminal. */
 #include "jobs.h"
+#include "shell.h"
 #include "suite.h"
 
 #include <fcntl.h>
@@ -70,8 +71,8 @@ START_TEST(long_lines_are_broken)
     RUN(here, "-q", "--num_gpus", "1", "--prefix", "{rank}> ", SHELL,
         "head -c 100000 /dev/zero | tr '\\0' x; echo; echo end");
     jobs_check_code(&here, 0);
-    ck_assert_int_eq(jobs_count_of(here.out, "x"), 100000);
-    ck_assert_int_eq(jobs_count_of(here.out, "x\\\n0> x"), 1);
+    ck_assert_int_eq(shell_count_of(here.out, "x"), 100000);
+    ck_assert_int_eq(shell_count_of(here.out, "x\\\n0> x"), 1);
     jobs_check_has(here.out, "x\n0> end\n");
     jobs_end(&here);
 }

@@ -43,7 +43,7 @@ START_TEST(a_node_that_is_slow_to_make_ready)
     shell_write("slow.sh", "case $SSH_CONNECTION in *127.0.0.3*) sleep 1;; esac\n");
     RUN(here, hosts, port, "--heartbeat=0.1", "--venv_script=slow.sh", "/bin/echo", "here");
     jobs_check_code(&here, 0);
-    ck_assert_int_eq(jobs_count_of(here.out, "here\n"), 2);
+    ck_assert_int_eq(shell_count_of(here.out, "here\n"), 2);
     leave(&here);
 }
 END_TEST
@@ -77,7 +77,7 @@ START_TEST(files_are_sent_first)
     ck_assert_int_eq(chmod("sub/small", 0640), 0);
     RUN(here, hosts, port, "--workdir=far", "--stage=sub/small", "/bin/cat", "sub/small");
     jobs_check_code(&here, 0);
-    ck_assert_int_eq(jobs_count_of(here.out, "one line\n"), 2);
+    ck_assert_int_eq(shell_count_of(here.out, "one line\n"), 2);
     ck_assert_int_eq(stat("far/sub/small", &facts), 0);
     ck_assert_int_eq(facts.st_mode & 0777, 0640);
     leave(&here);

@@ -3,9 +3,7 @@
 #include "suite.h"
 
 #include "base/json.h"
-#include "base/status.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

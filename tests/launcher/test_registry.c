@@ -6,9 +6,6 @@
 #include "node/proc.h"
 #include "shell.h"
 
-#include "base/json.h"
-#include "base/status.h"
-
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -70,7 +70,7 @@ START_TEST(only_some_failures_are_tried_again)
         RUN(here, "--num_gpus", "1", "--restart_delay", "0.1", "--max_restarts", cases[i].restarts, "--restart_on",
             cases[i].on, SHELL, script);
         jobs_check_code(&here, cases[i].code);
-        ck_assert_int_eq(jobs_count_of(here.out, "try\n"), cases[i].attempts);
+        ck_assert_int_eq(shell_count_of(here.out, "try\n"), cases[i].attempts);
         jobs_end(&here);
     }
 }
@@ -85,7 +85,7 @@ START_TEST(a_signal_ends_the_job_without_a_restart)
     kill(here.pid, SIGTERM);
     jobs_finish(&here);
     jobs_check_code(&here, 143);
-    ck_assert_int_eq(jobs_count_of(here.err, "starts again"), 0);
+    ck_assert_int_eq(shell_count_of(here.err, "starts again"), 0);
     jobs_end(&here);
 }
 END_TEST
@@ -102,7 +102,7 @@ START_TEST(a_signal_during_a_failure_ends_the_job)
     kill(here.pid, SIGTERM);
     jobs_finish(&here);
     jobs_check_code(&here, 3);
-    ck_assert_int_eq(jobs_count_of(here.err, "starts again"), 0);
+    ck_assert_int_eq(shell_count_of(here.err, "starts again"), 0);
     jobs_end(&here);
 }
 END_TEST
@@ -121,7 +121,7 @@ START_TEST(a_signal_just_after_a_failure_ends_the_job)
     jobs_await("up.0.1");
     fclose(fopen("go", "w"));
     jobs_finish(&here);
-    ck_assert_int_eq(jobs_count_of(here.err, "starts again"), 0);
+    ck_assert_int_eq(shell_count_of(here.err, "starts again"), 0);
     ck_assert_int_ne(access("up.1.0", F_OK), 0);
     jobs_end(&here);
 }
@@ -232,8 +232,8 @@ START_TEST(a_given_port_belongs_to_the_ranks)
             jobs_check_code(&nodes[i], 0);
             for (int attempt = i == 2 ? 2 : 0; attempt < 3; attempt++) {
                 snprintf(line, sizeof line, "met at %d in %d\n", number, attempt);
-                ck_assert_msg(jobs_count_of(nodes[i].out, line) == 1, "row %zu, node %d: not once \"%s\" in %s", row, i,
-                              line, nodes[i].out);
+                ck_assert_msg(shell_count_of(nodes[i].out, line) == 1, "row %zu, node %d: not once \"%s\" in %s", row,
+                              i, line, nodes[i].out);
             }
             free(nodes[i].out);
             free(nodes[i].err);

@@ -4,8 +4,6 @@
 #include "codes.h"
 #include "plan/hosts.h"
 
-#include "base/status.h"
-
 #include <stdio.h>
 #include <string.h>
 

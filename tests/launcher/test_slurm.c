@@ -7,12 +7,12 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LIMIT = 120 }; /* seconds */
@@ -52,18 +52,11 @@ static const char training[] =
 
 /* ---- the cluster ------------------------------------------------------------------------------- */
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Runs the command again and again until it succeeds. */
 static void await(const char *command)
 {
-    for (double until = seconds() + LIMIT; shell_run("%s", command) != 0; usleep(200000)) {
-        if (seconds() < until)
+    for (double until = ce_clock_seconds() + LIMIT; shell_run("%s", command) != 0; usleep(200000)) {
+        if (ce_clock_seconds() < until)
             continue;
         shell_run("tail -n 12 1.log job.txt");
         char *text = shell_read("out.txt", NULL);

@@ -4,12 +4,10 @@
 #include "shell.h"
 #include "suite.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void write_script(const char *path, const char *text)

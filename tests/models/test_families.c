@@ -15,36 +15,28 @@ static const char *const models[] = { "neox",    "neot", "gem2", "gem3", "phi", 
                                       "granite", "star", "fal",  "falo", "falq", "fals",     "gptlayer", "gptrelu" };
 enum { MODELS = sizeof models / sizeof *models };
 
-static void against(const char *model, const char *precision, const char *recompute, double logits, double losses)
-{
-    against_transformers(&(against_case){ .golden = GOLDEN,
-                                          .model = model,
-                                          .precision = precision,
-                                          .recompute = recompute,
-                                          .gradients = strcmp(precision, "fp32") == 0,
-                                          .logits = logits,
-                                          .losses = losses });
-}
-
 START_TEST(fp32)
 {
-    for (int i = 0; i < MODELS; i++)
-        against(models[i], "fp32", "none", 1e-5, 1e-6);
+    against_each(
+        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "none", .logits = 1e-5, .losses = 1e-6 },
+        models, MODELS);
 }
 END_TEST
 
 START_TEST(fp32_recomputed)
 {
-    for (int i = 0; i < MODELS; i++)
-        against(models[i], "fp32", "unit", 1e-5, 1e-6);
+    against_each(
+        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "unit", .logits = 1e-5, .losses = 1e-6 },
+        models, MODELS);
 }
 END_TEST
 
 /* bf16 has 8 bits of precision; in such small models each rounding shows in heads and logits. */
 START_TEST(bf16)
 {
-    for (int i = 0; i < MODELS; i++)
-        against(models[i], "bf16", "none", 6e-2, 2e-2);
+    against_each(
+        &(against_case){ .golden = GOLDEN, .precision = "bf16", .recompute = "none", .logits = 6e-2, .losses = 2e-2 },
+        models, MODELS);
 }
 END_TEST
 

@@ -3,7 +3,6 @@
 #include "golden.h"
 #include "near.h"
 #include "pieces.h"
-#include "runs.h"
 #include "suite.h"
 
 #include <math.h>

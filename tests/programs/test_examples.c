@@ -3,7 +3,6 @@
 #include "shell.h"
 #include "suite.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

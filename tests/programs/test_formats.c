@@ -4,7 +4,6 @@
 #include "shell.h"
 #include "suite.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,15 +32,6 @@ static const char pairs[] = "{\"q\": \"Add.\\n1 2\", \"a\": \"3\"}\n{\"q\": \"Sa
 static bool has_tables(void)
 {
     return access(CS_BIN "/libcspeed_arrow.so", F_OK) == 0;
-}
-
-/* Fails unless the command ends with this code and prints the words. */
-static void expect(int code, int got, const char *words)
-{
-    char *out = shell_read("out.txt", NULL);
-    ck_assert_msg(code == got && strstr(out, words), "exit code %d, not %d, or not said: %s\n%s", got, code, words,
-                  out);
-    free(out);
 }
 
 /* Returns the tokens of a shard, a character each: a '.' follows those that are not learnt, a '|' begins a document. */
@@ -116,21 +106,21 @@ START_TEST(pairs_texts_and_tokens_need_no_template)
                            "\"attention_mask\": [1, 1, 1, 0]}\n");
     expect_tokens("a.jsonl", "|a.b.cd|ef|g.hi.");
     shell_write("b.jsonl", "{\"text\": \"ef\"}\n{\"input_ids\": [1, 256]}\n");
-    expect(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
-           "b.jsonl, line 2: \"input_ids\" has the token 256, and the tokenizer has 256");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
+                "b.jsonl, line 2: \"input_ids\" has the token 256, and the tokenizer has 256");
     shell_write("b.jsonl", "{\"input_ids\": [1, 2, 3], \"labels\": [2, 3, -100]}\n");
-    expect(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
-           "b.jsonl, line 1: \"labels\" has 2 at 0, where \"input_ids\" has 1");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed b.jsonl"),
+                "b.jsonl, line 1: \"labels\" has 2 at 0, where \"input_ids\" has 1");
     shell_write("c.json", "[{\"text\": \"ef\"},\n\n {\"texts\": 1}]");
-    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json, line 3: there is no key \"text\"");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json, line 3: there is no key \"text\"");
     shell_write("c.json", "[{\"text\": \"ef\"},\n {\"text\": \"]\\\"}, {\"}");
-    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: cut short: it is a list");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: cut short: it is a list");
     shell_write("c.json", "[{\"text\": \"ef\"}] {}");
-    expect(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: there is more behind the list");
+    shell_ended(65, shell_run(PACK " --valid 0 --output packed c.json"), "c.json: there is more behind the list");
     shell_write("c.json", " [ {\"text\": \"]\\\"}, {\\\\\"} , {\"text\": \"x\"}]\n");
     expect_tokens("c.json", "|]\"}, {\\|x");
-    expect(64, shell_run(PACK " --column prompt c.json"), "--column: KEY=NAME is needed");
-    expect(64, shell_run(PACK " --column text=body c.json"), "\"field\" names the column of a text");
+    shell_ended(64, shell_run(PACK " --column prompt c.json"), "--column: KEY=NAME is needed");
+    shell_ended(64, shell_run(PACK " --column text=body c.json"), "\"field\" names the column of a text");
     shell_leave();
 }
 END_TEST
@@ -146,8 +136,8 @@ START_TEST(compressed_texts_are_read)
                      0);
     ck_assert_int_eq(shell_run("diff -r plain packed"), 0);
     ck_assert_int_eq(shell_run("head -c 60 b.jsonl.gz > cut.jsonl.gz"), 0);
-    expect(65, shell_run(PACK " --template plain --output none cut.jsonl.gz"),
-           "cut.jsonl.gz: cut short: it ends at byte 60, within its compressed text");
+    shell_ended(65, shell_run(PACK " --template plain --output none cut.jsonl.gz"),
+                "cut.jsonl.gz: cut short: it ends at byte 60, within its compressed text");
     ck_assert_int_ne(access("none", F_OK), 0);
     shell_leave();
 }
@@ -163,29 +153,31 @@ START_TEST(a_mixture_may_have_every_shape)
     ck_assert_int_eq(mkdir("folder", 0777), 0);
     shell_write("folder/pairs.jsonl", pairs);
     ck_assert_int_eq(shell_run("gzip a.txt folder/pairs.jsonl && " PACK " --valid 0 --output shards a.txt.gz"), 0);
-    expect(0,
-           shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe train --config config.json "
-                     "--set 'cspeed.data.train=[\"a.txt.gz\", \"alpaca.json\", \"folder\", \"%s\"]' --set "
-                     "'cspeed.data.weights=[1, 2, 3, 1]' --set cspeed.data.template=plain "
-                     "--set 'cspeed.data.columns={\"prompt\": \"q\", \"completion\": \"a\"}' "
-                     "--set cspeed.data.field=body",
-                     CS_BIN, has_tables() ? TABLES "rows.parquet" : "shards"),
-           "making tokens of folder");
+    shell_ended(0,
+                shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe train --config config.json "
+                          "--set 'cspeed.data.train=[\"a.txt.gz\", \"alpaca.json\", \"folder\", \"%s\"]' --set "
+                          "'cspeed.data.weights=[1, 2, 3, 1]' --set cspeed.data.template=plain "
+                          "--set 'cspeed.data.columns={\"prompt\": \"q\", \"completion\": \"a\"}' "
+                          "--set cspeed.data.field=body",
+                          CS_BIN, has_tables() ? TABLES "rows.parquet" : "shards"),
+                "making tokens of folder");
     ck_assert_int_eq(shell_run("grep -rlx 'prompt in the column q' out.tokens/*/made_from.txt | grep -q ."), 0);
-    expect(0, shell_run("'%s/cspeed' eval out --data folder", CS_BIN), "loss");
+    shell_ended(0, shell_run("'%s/cspeed' eval out --data folder", CS_BIN), "loss");
     ck_assert_int_eq(shell_run("echo '{\"prompt\": \"some\", \"id\": 7}' | gzip > prompts.jsonl.gz"), 0);
-    expect(0, shell_run("'%s/generate' out --prompts prompts.jsonl.gz --max_tokens 2", CS_BIN), "\"id\":7,\"text\":");
+    shell_ended(0, shell_run("'%s/generate' out --prompts prompts.jsonl.gz --max_tokens 2", CS_BIN),
+                "\"id\":7,\"text\":");
     ck_assert_int_eq(shell_run("gzip -dk folder/pairs.jsonl.gz"), 0);
-    expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl");
+    shell_ended(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl");
     shell_write("masked.jsonl", "{\"input_ids\": [5, 6, 7, 8], \"completion_mask\": [0, 0, 1, 1], "
                                 "\"assistant_masks\": [1, 1, 0, 1]}\n");
-    expect(0, shell_run(PACK " --valid 0 --output masked masked.jsonl"), "1 of these 4 tokens are answers");
+    shell_ended(0, shell_run(PACK " --valid 0 --output masked masked.jsonl"), "1 of these 4 tokens are answers");
     ck_assert_int_eq(shell_run("mv folder/pairs.jsonl folder/pairs.jsonl.zst"), 0); /* its name is enough */
-    expect(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl.zst");
-    expect(78,
-           shell_run("'%s/cspeed' train --config config.json --data folder --set 'cspeed.data.columns={\"text\": 1}'",
-                     CS_BIN),
-           "the column of \"text\" is a name in double quotes");
+    shell_ended(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl.zst");
+    shell_ended(
+        78,
+        shell_run("'%s/cspeed' train --config config.json --data folder --set 'cspeed.data.columns={\"text\": 1}'",
+                  CS_BIN),
+        "the column of \"text\" is a name in double quotes");
     shell_leave();
 }
 END_TEST
@@ -200,27 +192,27 @@ START_TEST(saved_folders_are_read)
     shell_write("saved/train/state.json", "{\"_data_files\": [{\"filename\": \"data-00000-of-00001.arrow\"}]}");
     shell_write("saved/train/dataset_info.json", "{}");
     shell_write("saved/train/cache-1.arrow", "an index that map() left");
-    expect(65, shell_run(PACK " saved"),
-           "saved: a DatasetDict of several splits; name the one to read: saved/train, "
-           "saved/test");
-    expect(66, shell_run(PACK " saved/train"),
-           "saved/train/data-00000-of-00001.arrow: no such file; state.json lists it");
+    shell_ended(65, shell_run(PACK " saved"),
+                "saved: a DatasetDict of several splits; name the one to read: saved/train, "
+                "saved/test");
+    shell_ended(66, shell_run(PACK " saved/train"),
+                "saved/train/data-00000-of-00001.arrow: no such file; state.json lists it");
     ck_assert_int_eq(shell_run("cp '" TABLES "stream.arrow' saved/train/data-00000-of-00001.arrow"), 0);
     if (has_tables()) {
         ck_assert_int_eq(shell_run(PACK " --valid 0 --field body --output packed saved/train"), 0);
         expect_tokens("saved/train", "|\001\002\003||\377|\004\005");
     } else {
-        expect(78, shell_run(PACK " saved/train"), "because libcspeed_arrow.so cannot be opened");
+        shell_ended(78, shell_run(PACK " saved/train"), "because libcspeed_arrow.so cannot be opened");
     }
     shell_write("saved/train/state.json", "{\"_data_files\": [{\"filename\": \"data-00000-of-00001.arrow\"}], "
                                           "\"_indices_data_files\": [{\"filename\": \"indices.arrow\"}]}");
-    expect(78, shell_run(PACK " saved/train"), "saved/train/state.json: \"_indices_data_files\"");
+    shell_ended(78, shell_run(PACK " saved/train"), "saved/train/state.json: \"_indices_data_files\"");
     shell_write("saved/train/state.json", "{}");
-    expect(65, shell_run(PACK " saved/train"), "saved/train/state.json: it lists no \"_data_files\"");
+    shell_ended(65, shell_run(PACK " saved/train"), "saved/train/state.json: it lists no \"_data_files\"");
 
     ck_assert_int_eq(mkdir("hub", 0777), 0);
     ck_assert_int_eq(shell_run("touch hub/train-00000-of-00001.parquet hub/test-00000-of-00001.parquet"), 0);
-    expect(65, shell_run(PACK " hub"), "hub: files of several splits, ");
+    shell_ended(65, shell_run(PACK " hub"), "hub: files of several splits, ");
     shell_leave();
 }
 END_TEST
@@ -242,8 +234,8 @@ START_TEST(a_folder_with_several_splits_is_refused)
         ck_assert_int_eq(shell_run("rm -rf f && mkdir f && cd f && echo '{\"text\": \"a\"}' | tee %s",
                                    folders[i].files),
                          0);
-        expect(folders[i].words ? 65 : 0, shell_run(PACK " --valid 0 f"),
-               folders[i].words ? folders[i].words : "packed");
+        shell_ended(folders[i].words ? 65 : 0, shell_run(PACK " --valid 0 f"),
+                    folders[i].words ? folders[i].words : "packed");
     }
     shell_leave();
 }
@@ -255,7 +247,7 @@ START_TEST(a_module_that_does_not_open_says_why)
     shell_enter();
     shell_write("libcspeed_arrow.so", "no library");
     ck_assert_int_eq(shell_run("cp " PACK " '" TABLES "rows.parquet' ."), 0);
-    expect(78, shell_run("unset CSPEED_ARROW_MODULE; ./pack rows.parquet"), "libcspeed_arrow.so: file too short");
+    shell_ended(78, shell_run("unset CSPEED_ARROW_MODULE; ./pack rows.parquet"), "libcspeed_arrow.so: file too short");
     shell_leave();
 }
 END_TEST

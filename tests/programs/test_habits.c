@@ -41,17 +41,9 @@ static void train(int code, const char *arguments)
     free(out);
 }
 
-static bool says(const char *words)
-{
-    char *out = shell_read("out.txt", NULL);
-    bool found = strstr(out, words) != NULL;
-    free(out);
-    return found;
-}
-
 static void must_say(const char *words)
 {
-    ck_assert_msg(says(words), "\"%s\" is not said", words);
+    ck_assert_msg(shell_says(words), "\"%s\" is not said", words);
 }
 
 /* ---- data ---- */
@@ -131,7 +123,7 @@ START_TEST(windows_are_cut_to_the_positions_of_a_folder)
     ck_assert(strstr(cut, "\"step\": 1, ") && strstr(cut, "\"tokens\": 64, ")); /* 4 windows of 16 */
     free(cut);
     train(0, "--config config.json --model model --seq_len 16 --steps 5");
-    ck_assert(!says("is cut"));
+    ck_assert(!shell_says("is cut"));
     train(78, "--config config.json --fresh --seq_len 64"); /* the file itself describes the model */
     must_say("cspeed.data.seq_len 64 is longer than the model's positions: --seq_len 16 is the most");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --seq_len 64 --plan", CS_BIN), 0);
@@ -166,14 +158,14 @@ START_TEST(a_changed_schedule_is_said)
     write_config("cosine.json", "\"train\": \"data [1]/mine\", \"seq_len\": 16", cosine);
     write_config("constant.json", "\"train\": \"data [1]/mine\", \"seq_len\": 16", "null");
     train(0, "--config cosine.json");
-    ck_assert(!says("the schedule of the learning rate"));
+    ck_assert(!shell_says("the schedule of the learning rate"));
     train(0, "--config cosine.json --tag global_step2"); /* goes on as before */
-    ck_assert(!says("the schedule of the learning rate"));
+    ck_assert(!shell_says("the schedule of the learning rate"));
     train(0, "--config cosine.json --steps 8");
     must_change("total_num_steps 4 became 8. This run's schedule holds: ", 5);
     must_say(", and by the checkpoint's it would take ");
     train(0, "--config cosine.json --steps 9 --set scheduler.params.total_num_steps=8");
-    ck_assert(!says("the schedule of the learning rate"));
+    ck_assert(!shell_says("the schedule of the learning rate"));
     train(0, "--config constant.json --steps 10");
     must_change("WarmupCosineLR became a constant rate", 10);
     train(0, "--config constant.json --steps 11 --set optimizer.params.lr=0.001");
@@ -194,7 +186,7 @@ START_TEST(a_schedule_over_epochs_is_the_same_again)
     train(0, epochs);
     ck_assert_int_eq(shell_run("grep '\"total_num_steps\": [0-9]' out/$(cat out/latest)/ds_config.json"), 0);
     ck_assert_int_eq(shell_run("%s/train %s --tag global_step20", CS_BIN, epochs), 0);
-    ck_assert(!says("the schedule of the learning rate"));
+    ck_assert(!shell_says("the schedule of the learning rate"));
     ck_assert_int_eq(shell_run("%s/train --config cosine.json --set cspeed.steps=0 --set cspeed.epochs=2 --set "
                                "cspeed.save_interval=0",
                                CS_BIN),

@@ -1,6 +1,5 @@
 /* test_hosts_train.c - training on two hosts gives the same losses, bit for bit, as on one. */
 #include "cluster.h"
-#include "runs.h"
 #include "shell.h"
 #include "suite.h"
 

@@ -2,6 +2,7 @@
  * in checkpoints, chosen by the key, refused where a CPU does not have it. */
 #include "shell.h"
 #include "suite.h"
+#include "training.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -27,22 +28,6 @@ static void prepare(const char *precision)
     ck_assert_int_eq(shell_run("%s/pack --output data song.txt", CS_BIN), 0);
     snprintf(text, sizeof text, config_text, precision);
     shell_write("config.json", text);
-}
-
-static bool printed(const char *words)
-{
-    char *out = shell_read("out.txt", NULL);
-    bool found = strstr(out, words) != NULL;
-    free(out);
-    return found;
-}
-
-static void expect(int code, int got)
-{
-    if (code != got) {
-        char *out = shell_read("out.txt", NULL);
-        ck_abort_msg("exit code %d, not %d; it printed:\n%s", got, code, out);
-    }
 }
 
 static void says(const char *words)
@@ -95,12 +80,12 @@ START_TEST(methods_are_measured_once_and_kept)
 {
     char first[256], second[256];
     prepare("bf16");
-    expect(0, train("", "--fresh"));
+    training_expect(0, train("", "--fresh"));
     says("products: bf16: ");
     says("measured now (cspeed.products)");
     int share = share_of_roof();
     recorded(first, "global_step2");
-    expect(0, train("", "--fresh"));
+    training_expect(0, train("", "--fresh"));
     recorded(second, "global_step2");
     if (share > 65) {
         says("measured before (cspeed.products)");
@@ -108,9 +93,9 @@ START_TEST(methods_are_measured_once_and_kept)
     } else if (share < 65)
         says("measured now (cspeed.products)");
     ck_assert_int_eq(shell_run("rm -rf cache && touch cache"), 0); /* it cannot be written: measured at every start */
-    expect(0, train("", "--fresh"));
+    training_expect(0, train("", "--fresh"));
     says("measured now (cspeed.products)");
-    ck_assert(!printed("cannot be written"));
+    ck_assert(!shell_says("cannot be written"));
     shell_leave();
 }
 END_TEST
@@ -121,14 +106,14 @@ static void resume_keeps(const char *precision, const char *method)
     char set[128], want[128];
     snprintf(set, sizeof set, "--fresh --set cspeed.products=%s", method);
     snprintf(want, sizeof want, "%s: others %s", precision, method);
-    expect(0, train("", set));
-    ck_assert(!printed("products: "));
+    training_expect(0, train("", set));
+    ck_assert(!shell_says("products: "));
     expect_recorded("global_step2", want);
-    expect(0, train("", "--steps 3"));
-    if (printed("as in the checkpoint"))
+    training_expect(0, train("", "--steps 3"));
+    if (shell_says("as in the checkpoint"))
         expect_recorded("global_step3", want);
     else
-        ck_assert(!printed("the checkpoint was made"));
+        ck_assert(!shell_says("the checkpoint was made"));
 }
 
 START_TEST(a_resume_keeps_the_methods_of_the_checkpoint)
@@ -136,7 +121,7 @@ START_TEST(a_resume_keeps_the_methods_of_the_checkpoint)
     prepare("bf16");
     resume_keeps("bf16", "fixed");
     resume_keeps("bf16", "sgemm");
-    expect(0, train("", "--steps 4 --set cspeed.products=fixed"));
+    training_expect(0, train("", "--steps 4 --set cspeed.products=fixed"));
     says("the checkpoint was made with other methods of products: sgemm for ");
     says("cspeed.products asks for fixed for ");
     expect_recorded("global_step4", "bf16: others fixed");
@@ -150,7 +135,7 @@ static const char no_bf16[] = "export ONEDNN_MAX_CPU_ISA=AVX2;",
 /* Whether report tells the speed of native bf16 products. */
 static bool has_native(void)
 {
-    expect(0, shell_run("%s/cspeed report", CS_BIN));
+    training_expect(0, shell_run("%s/cspeed report", CS_BIN));
     char *out = shell_read("out.txt", NULL), *line = strstr(out, "bf16 products");
     ck_assert_ptr_nonnull(line);
     line[strcspn(line, "\n")] = 0;
@@ -165,8 +150,8 @@ START_TEST(a_method_that_a_cpu_lacks_is_not_used)
     ck_assert_int_ne(0, train(no_bf16, "--fresh --set cspeed.products=native"));
     says(
         "not supported: cspeed.products \"native\", because oneDNN has no products of this type for the CPU of this rank");
-    expect(0, train(no_bf16, "--fresh"));
-    ck_assert(!printed("native for"));
+    training_expect(0, train(no_bf16, "--fresh"));
+    ck_assert(!shell_says("native for"));
     if (!has_native()) {
         printf("native products are not run: this CPU has none in bf16\n");
         shell_leave();
@@ -174,12 +159,12 @@ START_TEST(a_method_that_a_cpu_lacks_is_not_used)
     }
     ck_assert_int_ne(0, train(narrow_1, "--fresh --set cspeed.products=native"));
     says("not supported: cspeed.products \"native\"");
-    expect(0, train(narrow_1, "--fresh"));
+    training_expect(0, train(narrow_1, "--fresh"));
     says("products: not native, because the CPU of another rank has no native products of this type");
-    ck_assert(!printed("native for"));
-    expect(0, train("", "--fresh --set cspeed.products=native"));
+    ck_assert(!shell_says("native for"));
+    training_expect(0, train("", "--fresh --set cspeed.products=native"));
     says("bf16 matrices are multiplied as bf16");
-    expect(0, train(no_bf16, "--steps 3"));
+    training_expect(0, train(no_bf16, "--steps 3"));
     says("the checkpoint was made with methods of products that the CPU of a rank does not have: native for ");
     shell_leave();
 }
@@ -189,8 +174,8 @@ START_TEST(small_models_and_the_old_name)
 {
     char methods[256];
     prepare("fp16");
-    expect(0, train("", "--fresh --set cspeed.data.seq_len=8"));
-    ck_assert(!printed("products: "));
+    training_expect(0, train("", "--fresh --set cspeed.data.seq_len=8"));
+    ck_assert(!shell_says("products: "));
     recorded(methods, "global_step2");
     ck_assert_msg(strncmp(methods, "fp16: others ", 13) == 0, "%s", methods);
     ck_assert_int_ne(0, train("", "--fresh --set cspeed.bf16_products=fp32"));

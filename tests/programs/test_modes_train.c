@@ -5,7 +5,6 @@
 #include "training.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 static double last_loss(const char *folder)

@@ -73,14 +73,6 @@ static void enter(void)
     shell_write("plain.json", plain);
 }
 
-static void expect(int code, int got, const char *words)
-{
-    char *out = shell_read("out.txt", NULL);
-    ck_assert_msg(code == got && strstr(out, words), "exit code %d, not %d, or not said: %s\n%s", got, code, words,
-                  out);
-    free(out);
-}
-
 static int train(int ranks, const char *arguments)
 {
     return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
@@ -115,17 +107,17 @@ static double loss_of(const char *source)
 START_TEST(a_folder_and_conversations_become_a_folder)
 {
     enter();
-    expect(0, train(2, "recipe.json"), "wrote tuned");
+    shell_ended(0, train(2, "recipe.json"), "wrote tuned");
     ck_assert_int_eq(shell_run("cmp model/tokenizer.json tuned/tokenizer.json && test -f tuned/model.safetensors && "
                                "cmp model/tokenizer_config.json tuned/tokenizer_config.json"),
                      0);
     double tuned = loss_of("tuned"), trained = loss_of("out"), before = log(448);
     ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
-    expect(0, train(1, "recipe.json"), "tuned is there already");
-    expect(78, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
+    shell_ended(0, train(1, "recipe.json"), "tuned is there already");
+    shell_ended(78, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
     /* no step is left to train */
-    expect(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
+    shell_ended(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
     ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
     shell_leave();
 }
@@ -135,7 +127,7 @@ START_TEST(tokens_are_those_of_pack)
 {
     char folder[256];
     enter();
-    expect(0, train(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --tokenizer model --template auto --output packed chats.jsonl",
                                CS_BIN),
@@ -149,17 +141,17 @@ START_TEST(tokens_are_made_once)
 {
     char folder[256], stale[300];
     enter();
-    expect(0, train(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    expect(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
+    shell_ended(0, train(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
     ck_assert_int_eq(rename(folder, stale), 0); /* the state that a run leaves if it is killed during the work */
-    expect(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
     ck_assert_int_ne(access(stale, F_OK), 0);
     ck_assert_int_eq(shell_run("echo damaged > %s/made_from.txt", folder), 0);
-    expect(0, train(2, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    expect(0, train(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
-           "making tokens of chats.jsonl");
+    shell_ended(0, train(2, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
+                "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 2);
     shell_leave();
 }
@@ -170,8 +162,8 @@ START_TEST(an_exported_model_of_bytes_reads_texts)
 {
     enter();
     shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
-    expect(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
-    expect(0, train(2, "plain.json --data a.txt --model bytes --output next"), "one token for each byte");
+    shell_ended(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
+    shell_ended(0, train(2, "plain.json --data a.txt --model bytes --output next"), "one token for each byte");
     shell_leave();
 }
 END_TEST
@@ -183,25 +175,27 @@ START_TEST(tokens_of_older_texts_are_removed)
     char folder[256], newer[256];
     enter();
     write_chats("other.jsonl", 60);
-    expect(0, train(1, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(1, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 1);
-    expect(0, train(1, "recipe.json --steps 2 --set cspeed.export=null --set cspeed.data.template=chatml"), "making");
-    expect(0, train(1, "recipe.json --steps 3 --set cspeed.export=null --data other.jsonl"), "making");
+    shell_ended(0, train(1, "recipe.json --steps 2 --set cspeed.export=null --set cspeed.data.template=chatml"),
+                "making");
+    shell_ended(0, train(1, "recipe.json --steps 3 --set cspeed.export=null --data other.jsonl"), "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
 
     int reader = open(folder, O_RDONLY | O_DIRECTORY);
     ck_assert_int_eq(flock(reader, LOCK_SH | LOCK_NB), 0);
     write_chats("chats.jsonl", 61);
-    expect(0, train(1, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, train(1, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(newer, sizeof newer, "out.tokens", 4);
     close(reader);
     write_chats("chats.jsonl", 62);
-    expect(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"),
-           "tokens of an earlier chats.jsonl are removed");
+    shell_ended(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"),
+                "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
     ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock file */
-    expect(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"), "making");
+    shell_ended(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"),
+                "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     shell_leave();
 }
@@ -235,15 +229,15 @@ START_TEST(texts_of_every_sort_are_read)
     shell_write("more/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
     shell_write("more/c.jsonl", "{\"body\": \"Lines of JSON with a key of their own, and twice of it.\"}\n");
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --output packed a.txt", CS_BIN), 0);
-    expect(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "one token for each byte");
-    expect(0,
-           train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
-                    "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),
-           "documents, ");
-    expect(0,
-           train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
-                    "--set cspeed.data.packing=documents"),
-           "as they were made before");
+    shell_ended(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "one token for each byte");
+    shell_ended(0,
+                train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
+                         "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),
+                "documents, ");
+    shell_ended(0,
+                train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
+                         "--set cspeed.data.packing=documents"),
+                "as they were made before");
     ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
 }
@@ -257,8 +251,8 @@ START_TEST(names_may_have_any_character)
     ck_assert_int_eq(mkdir("more [1]*", 0777), 0);
     shell_write("a[1].txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("more [1]*/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
-    expect(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "in 1 document, ");
-    expect(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "in 1 document, ");
+    shell_ended(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "in 1 document, ");
+    shell_ended(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "in 1 document, ");
     shell_leave();
 }
 END_TEST
@@ -268,18 +262,18 @@ START_TEST(other_data_is_reported)
 {
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
-    expect(0, train(2, "plain.json --data a.txt --steps 1"), "making tokens of a.txt");
+    shell_ended(0, train(2, "plain.json --data a.txt --steps 1"), "making tokens of a.txt");
     shell_write("a.txt", "Another text, of just as many bytes, though not a single one of them same.\n");
     ck_assert_int_eq(shell_run("truncate -s 74 a.txt"), 0);
-    expect(0, train(2, "plain.json --data a.txt --steps 2"), "was made on other data of as many windows");
-    expect(0, train(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"), "windows of data, here");
+    shell_ended(0, train(2, "plain.json --data a.txt --steps 2"), "was made on other data of as many windows");
+    shell_ended(0, train(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"), "windows of data, here");
     shell_write("rank.sh", "cd host$RANK && exec \"$1\" --config ../plain.json --data t.txt.bin\n");
     ck_assert_int_eq(shell_run("for h in 0 1; do mkdir host$h && seq $h 90 > t.txt && '%s/pack' --valid 0 --output p "
                                "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done",
                                CS_BIN),
                      0);
-    expect(76, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe run sh rank.sh '%s/train'", CS_BIN, CS_BIN),
-           "not the same on all ranks");
+    shell_ended(76, shell_run("'%s/cspeed' --num_gpus 2 --oversubscribe run sh rank.sh '%s/train'", CS_BIN, CS_BIN),
+                "not the same on all ranks");
     shell_leave();
 }
 END_TEST
@@ -289,7 +283,7 @@ START_TEST(failures_leave_nothing)
 {
     enter();
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
-    expect(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+    shell_ended(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
     ck_assert_int_eq(shell_run("test -d out.tokens && ! ls -d out.tokens/*.part"), 0);
     shell_leave();
 }
@@ -301,9 +295,9 @@ START_TEST(bad_lines_are_left_out_if_asked)
     enter();
     shell_write("bad.jsonl", "{\"text\": \"long enough for a window of sixteen tokens\"}\n{\"text\": \"a\\u0000\"}\n");
     for (int again = 0; again < 2; again++) {
-        expect(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
-        expect(0, train(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
-               again ? "as they were made before" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
+        shell_ended(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+        shell_ended(0, train(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
+                    again ? "as they were made before" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
     }
     shell_leave();
 }
@@ -314,9 +308,9 @@ START_TEST(export_is_checked_first)
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("file", "");
-    expect(78, train(2, "plain.json --data a.txt --export file/x"), "cspeed.export: cannot write to file: ");
+    shell_ended(78, train(2, "plain.json --data a.txt --export file/x"), "cspeed.export: cannot write to file: ");
     ck_assert_int_ne(access("out/latest", F_OK), 0);
-    expect(0, train(2, "plain.json --data a.txt --export deep/er/"), "wrote deep/er/, a Hugging Face folder");
+    shell_ended(0, train(2, "plain.json --data a.txt --export deep/er/"), "wrote deep/er/, a Hugging Face folder");
     ck_assert_int_eq(shell_run("test -f deep/er/model.safetensors -a $(ls -a deep | wc -l) = 3"), 0);
     shell_leave();
 }
@@ -355,7 +349,7 @@ START_TEST(faults_are_named)
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        expect(cases[i].code, train(2, cases[i].arguments), cases[i].words);
+        shell_ended(cases[i].code, train(2, cases[i].arguments), cases[i].words);
     shell_leave();
 }
 END_TEST

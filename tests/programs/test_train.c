@@ -4,10 +4,6 @@
 #include "shell.h"
 #include "training.h"
 
-#include <math.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -139,3 +139,13 @@ char *against_config(const char *name, const char *model)
     golden_close(file);
     return text;
 }
+
+void against_each(const against_case *given, const char *const *models, int count)
+{
+    for (int i = 0; i < count; i++) {
+        against_case one = *given;
+        one.model = models[i];
+        one.gradients = strcmp(given->precision, "fp32") == 0;
+        against_transformers(&one);
+    }
+}

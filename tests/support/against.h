@@ -13,6 +13,9 @@ typedef struct {
 } against_case;
 void against_transformers(const against_case *given);
 
+/* Compares each of these models as `given` says; in fp32 the gradients too. */
+void against_each(const against_case *given, const char *const *models, int count);
+
 /* Returns the config.json of a case; the caller frees it. */
 char *against_config(const char *name, const char *model);
 

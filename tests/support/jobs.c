@@ -222,14 +222,6 @@ void jobs_check_code(const job *here, int code)
     ck_assert_msg(here->code == code, "exit code %d, not %d: %.1500s", here->code, code, here->err);
 }
 
-int jobs_count_of(const char *text, const char *part)
-{
-    int count = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        count++;
-    return count;
-}
-
 void jobs_await_words(const char *file, const char *words)
 {
     bool found = false;

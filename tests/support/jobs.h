@@ -46,7 +46,6 @@ const char *jobs_self(void); /* the path of this test program */
 
 void jobs_check_code(const job *here, int code);
 void jobs_check_has(const char *text, const char *part);
-int jobs_count_of(const char *text, const char *part);
 char *jobs_slurp(const char *path); /* returns the content of a file, malloc'ed; "" if there is none */
 void jobs_await(const char *file);  /* waits until the file exists */
 /* Waits for the files up.ATTEMPT.RANK of ranks 0 to count - 1, and checks that there is none of another rank. */

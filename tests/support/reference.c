@@ -77,6 +77,17 @@ double reference_gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
 }
 
+float reference_normal(uint64_t key, uint64_t index)
+{
+    /* The four words of a block are two pairs. Each pair gives two normal numbers. */
+    ce_rng_block block = cs_rng_philox(key, index / 4);
+    int pair = (int)(index % 4 / 2);
+    double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);
+    double first = ((double)block.word[2 * pair + 1] + 0.5) * 0x1p-32;
+    double swing = index % 2 ? sin(angle) : cos(angle);
+    return (float)(sqrt(-2 * log(first)) * swing);
+}
+
 double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate)
 {
     if (rate == 0)

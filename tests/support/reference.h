@@ -29,6 +29,9 @@ void reference_norm_grad(reference_norm_out out, const double *dy, const double 
 double reference_gelu(double x);
 double reference_gelu_slope(double x);
 
+/* Number `index` of the normal numbers of a key: mean 0, standard deviation 1, by the Box-Muller transform. */
+float reference_normal(uint64_t key, uint64_t index);
+
 /* Returns the dropout factor: 1 / (1 - rate) if element `element` of a sample with this key is kept at `place`, else
  * 0. */
 double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate);

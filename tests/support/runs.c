@@ -129,6 +129,16 @@ uint32_t run_slots(cs_engine *engine)
     return checksum(engine, true);
 }
 
+void run_same_bits(const run_result *a, const run_result *b, int steps, const char *what)
+{
+    for (int i = 0; i < steps; i++) {
+        ck_assert_msg(memcmp(&a->loss[i], &b->loss[i], sizeof a->loss[i]) == 0, "%s: loss of step %d: %.17g and %.17g",
+                      what, i + 1, a->loss[i], b->loss[i]);
+        ck_assert_msg(memcmp(&a->norm[i], &b->norm[i], sizeof a->norm[i]) == 0, "%s: norm of step %d: %.17g and %.17g",
+                      what, i + 1, a->norm[i], b->norm[i]);
+    }
+}
+
 /* ---- ranks ---- */
 
 void *run_share(size_t bytes)

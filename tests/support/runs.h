@@ -44,6 +44,9 @@ void run_step(cs_engine *engine, const run_spec *spec);
 /* Trains spec->steps steps in spec->world processes. Fails the test after any error. */
 void run_train(const run_spec *spec, run_result *result);
 
+/* Fails the test unless the losses and norms of the first `steps` steps are equal bit for bit. */
+void run_same_bits(const run_result *a, const run_result *b, int steps, const char *what);
+
 /* Returns zeroed memory that the ranks share with the test. Only the test makes assertions: a check that fails in a
  * rank would continue there as the test itself. */
 void *run_share(size_t bytes);

@@ -8,6 +8,14 @@
 
 enum { SAVED_TENSORS = 12 };
 
+/* Fails the test unless the call succeeds, or unless it fails with this status and words in its message. */
+#define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
+#define SHOULD_SAY(call, status, words)                                                                                \
+    do {                                                                                                               \
+        ck_assert_int_eq(call, status);                                                                                \
+        ck_assert_msg(strstr(cs_error(), words) != NULL, "%s", cs_error());                                            \
+    } while (0)
+
 /* How the elements are distributed over the ranks: all tensors as one flat list divided into equal parts, or each
  * tensor divided by itself. */
 typedef enum { SAVED_FLAT, SAVED_EACH } saved_deal;

@@ -3,7 +3,6 @@
 
 #include <check.h>
 #include <dirent.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +87,39 @@ int shell_wait(pid_t child)
     int status;
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void shell_expect(int code, const char *words, const char *arguments)
+{
+    int got = shell_run("%s/cspeed %s", CS_BIN, arguments);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d:\n%s", arguments, got, code, text);
+    ck_assert_msg(strstr(text, words) != NULL, "cspeed %s: \"%s\" is not in\n%s", arguments, words, text);
+    free(text);
+}
+
+void shell_ended(int code, int got, const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(code == got && strstr(out, words), "exit code %d, not %d, or not said: %s\n%s", got, code, words,
+                  out);
+    free(out);
+}
+
+bool shell_says(const char *words)
+{
+    char *out = shell_read("out.txt", NULL);
+    bool found = strstr(out, words) != NULL;
+    free(out);
+    return found;
+}
+
+int shell_count_of(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        count++;
+    return count;
 }
 
 pid_t shell_start(const char *format, ...)

@@ -3,6 +3,7 @@
 #ifndef CS_TESTS_SHELL_H
 #define CS_TESTS_SHELL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -19,6 +20,12 @@ void shell_flip(const char *path, long offset);
 
 /* Runs a command with sh, with its output in "out.txt". Returns its exit code, or 128 + signal if it was killed. */
 int shell_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Runs the cspeed command and checks its exit code, and that its output contains `words`. */
+void shell_expect(int code, const char *words, const char *arguments);
+/* Checks the exit code `got` of the last command, and that its output contains `words`. */
+void shell_ended(int code, int got, const char *words);
+bool shell_says(const char *words);                     /* whether the output of the last command contains them */
+int shell_count_of(const char *text, const char *part); /* how often `part` stands in `text` */
 /* Starts a command in a new process group. */
 pid_t shell_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int shell_wait(pid_t child);

@@ -1,7 +1,6 @@
 /* written.c - a configuration from a string, as if it were read from a file. */
 #include "written.h"
 
-#include "base/status.h"
 #include "config/config.h"
 
 #include <check.h>

@@ -84,6 +84,12 @@ int64_t ce_parts_count(const ce_parts *parts, int member)
     return parts->counts ? parts->counts[member] : parts->count;
 }
 
+int64_t ce_parts_piece(const ce_parts *parts, int member, int64_t piece, int64_t index)
+{
+    int64_t left = ce_parts_count(parts, member) - index * piece;
+    return left < 0 ? 0 : left < piece ? left : piece;
+}
+
 int64_t ce_parts_longest(const ce_parts *parts, int members)
 {
     int64_t count = 0;

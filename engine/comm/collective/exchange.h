@@ -24,6 +24,9 @@ void ce_exchange_reduce_slots(cs_comm *comm, const ce_members *among, void *out,
                               cs_dtype dtype, cs_reduce_op op);
 
 int64_t ce_parts_count(const ce_parts *parts, int member);
+/* Returns the number of elements of a member's part that belong to piece `index`. A piece has `piece` elements, and
+ * the last one has the rest. */
+int64_t ce_parts_piece(const ce_parts *parts, int member, int64_t piece, int64_t index);
 int64_t ce_parts_longest(const ce_parts *parts, int members); /* returns the number of elements of the longest part */
 size_t ce_parts_offset(const ce_parts *parts, int member, size_t element_bytes);
 

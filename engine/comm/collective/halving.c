@@ -218,13 +218,6 @@ void ce_halving_all_reduce(cs_comm *comm, const ce_members *among, void *data, i
     } while (at < count);
 }
 
-/* Returns the number of elements of a member's part that belong to piece `index`. */
-static int64_t piece_of(const ce_parts *parts, int member, int64_t unit, int64_t index)
-{
-    int64_t left = ce_parts_count(parts, member) - index * unit;
-    return left < 0 ? 0 : left < unit ? left : unit;
-}
-
 /* Copies piece `index` of every part into the leaf of the member that reduces it. Returns the position of this rank's
  * part in the vector, in elements. */
 static int64_t pack(const request *r, const char *in, const ce_parts *parts, int64_t index)
@@ -234,7 +227,8 @@ static int64_t pack(const request *r, const char *in, const ce_parts *parts, int
     for (int member = 0; member < r->among->count; member++) {
         int holder = member % r->leaves;
         ce_range leaf = elements(r, leaves_of(r, holder, r->leaves));
-        int64_t at = leaf.from + (member >= r->leaves ? r->unit : 0), count = piece_of(parts, member, r->unit, index);
+        int64_t at = leaf.from + (member >= r->leaves ? r->unit : 0),
+                count = ce_parts_piece(parts, member, r->unit, index);
         if (count > 0)
             memcpy(r->data + (size_t)at * element,
                    in + ce_parts_offset(parts, member, element) + (size_t)(index * r->unit) * element,
@@ -260,13 +254,13 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
     r.data = comm->staging;
     r.incoming = comm->staging + room;
     do {
-        int64_t own_place = pack(&r, in, parts, index), own_count = piece_of(parts, own_index, r.unit, index);
+        int64_t own_place = pack(&r, in, parts, index), own_count = ce_parts_piece(parts, own_index, r.unit, index);
         char *own_out = (char *)out + (size_t)(index * r.unit) * element;
         reduce(&r, previous);
         int other = own_index + r.leaves;
         if (other < among->count)
             ce_exchange_send(comm, among->ranks[other], r.data + (size_t)(own_place + r.unit) * element,
-                             (size_t)piece_of(parts, other, r.unit, index) * element);
+                             (size_t)ce_parts_piece(parts, other, r.unit, index) * element);
         if (own_index >= r.leaves)
             ce_exchange_receive(comm, among->ranks[own_index - r.leaves], own_out, (size_t)own_count * element);
         ce_exchange_run(comm);

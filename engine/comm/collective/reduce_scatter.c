@@ -6,13 +6,6 @@
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
-/* Returns the number of elements that piece `index` of a member's part has. */
-static int64_t piece_of(const ce_parts *parts, int member, int64_t piece, int64_t index)
-{
-    int64_t left = ce_parts_count(parts, member) - index * piece;
-    return left < 0 ? 0 : left < piece ? left : piece;
-}
-
 void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
                              cs_dtype dtype, cs_reduce_op op)
 {
@@ -20,10 +13,10 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = ce_parts_longest(parts, among->count),
             step = 0;
     do { /* in the first step all ranks send messages, even empty ones, so that all ranks compare their calls */
-        int64_t own_count = piece_of(parts, among->own_index, piece, step);
+        int64_t own_count = ce_parts_piece(parts, among->own_index, piece, step);
         size_t at = (size_t)(step * piece) * element;
         for (int i = 0; i < among->count; i++) {
-            int64_t its = piece_of(parts, i, piece, step);
+            int64_t its = ce_parts_piece(parts, i, piece, step);
             if (i != among->own_index && (its > 0 || step == 0))
                 ce_exchange_send(comm, among->ranks[i], (const char *)in + ce_parts_offset(parts, i, element) + at,
                                  (size_t)its * element);

@@ -3,7 +3,6 @@
  * The code does not look for lost ranks, because MPI does not say which rank is lost: when a process dies, mpirun or
  * srun ends the others. */
 #include "comm/mpi/frames.h"
-#include "base/beat.h"
 #include "base/clock.h"
 #include "base/must.h"
 

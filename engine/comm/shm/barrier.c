@@ -23,7 +23,8 @@ void ce_shm_pause(void)
 #endif
 }
 
-void ce_shm_signal_set(ce_shm_signal *signal, uint32_t value)
+/* Sets the signal to `value` and wakes the ranks that sleep until it changes. */
+static void set(ce_shm_signal *signal, uint32_t value)
 {
     atomic_store(&signal->value, value);
     if (atomic_load(&signal->sleepers) > 0)
@@ -93,7 +94,7 @@ void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call)
     uint32_t point = ++shm->point;
     ce_shm_signal *arrival = &ce_shm_header_of(shm, shm->rank)->arrival[point % 2];
     arrival->call = *call;
-    ce_shm_signal_set(arrival, point);
+    set(arrival, point);
     for (int i = 0; i < shm->size; i++) {
         ce_shm_signal *signal = &ce_shm_header_of(shm, i)->arrival[point % 2];
         if (i == shm->rank)

@@ -13,11 +13,6 @@
 #include "comm/collective/reduction.h"
 #include "base/range.h"
 
-static char *shared_of(const ce_shm *shm, int rank)
-{
-    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
-}
-
 /* Tells the other ranks where this rank's buffer is, and passes the first barrier. Returns true if the buffer is in
  * shared memory: on all ranks if `root` is -1, otherwise on the root. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
@@ -48,8 +43,9 @@ void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_
     ce_range part = ce_range_part(count, shm->rank, shm->size);
     size_t at = (size_t)part.from * cs_dtype_bytes(dtype);
     for (int i = 0; i < shm->size; i++)
-        shm->inputs[i] = shared_of(shm, i) + at;
-    ce_reduce((void *[]){ shared_of(shm, root) + at }, 1, shm->inputs, shm->size, ce_range_length(part), dtype, op);
+        shm->inputs[i] = ce_shm_first_of(shm, i) + at;
+    ce_reduce((void *[]){ ce_shm_first_of(shm, root) + at }, 1, shm->inputs, shm->size, ce_range_length(part), dtype,
+              op);
     ce_shm_barrier(shm, &call);
 }
 
@@ -62,7 +58,7 @@ void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_
         ce_messages_scatter(comm, out, in, count, dtype, root);
         return;
     }
-    const char *from = shared_of(shm, root) + (size_t)shm->rank * bytes;
+    const char *from = ce_shm_first_of(shm, root) + (size_t)shm->rank * bytes;
     if (out != from)
         ce_copy_nontemporal(out, from, bytes);
     ce_shm_barrier(shm, &call);
@@ -77,7 +73,7 @@ void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_d
         ce_messages_gather(comm, out, in, count, dtype, root);
         return;
     }
-    char *to = shared_of(shm, root) + (size_t)shm->rank * bytes;
+    char *to = ce_shm_first_of(shm, root) + (size_t)shm->rank * bytes;
     if (to != in)
         ce_copy_nontemporal(to, in, bytes);
     ce_shm_barrier(shm, &call);
@@ -95,7 +91,7 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
     for (int i = 0; i < shm->size; i++) {
         /* Ranks begin with different peers, so at any time each rank reads from another one. */
         int peer = (shm->rank + i) % shm->size;
-        ce_copy_nontemporal((char *)out + (size_t)peer * bytes, shared_of(shm, peer) + (size_t)shm->rank * bytes,
+        ce_copy_nontemporal((char *)out + (size_t)peer * bytes, ce_shm_first_of(shm, peer) + (size_t)shm->rank * bytes,
                             bytes);
     }
     ce_shm_barrier(shm, &call);

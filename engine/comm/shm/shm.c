@@ -37,11 +37,6 @@ static bool all_have_second(const ce_shm *shm)
     return true;
 }
 
-static char *first_of(const ce_shm *shm, int rank)
-{
-    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
-}
-
 static ce_call describe(const ce_shm *shm, int what, cs_dtype dtype, int op, int root, int64_t count)
 {
     return (ce_call){ (uint8_t)what, (uint8_t)dtype, (uint8_t)op, root, count, shm->comm->call.number };
@@ -63,7 +58,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     ce_range own_range =
         ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {
-        shm->outputs[i] = first_of(shm, i) + (size_t)own_range.from * element;
+        shm->outputs[i] = ce_shm_first_of(shm, i) + (size_t)own_range.from * element;
         shm->inputs[i] = shm->outputs[i];
     }
     comm->algorithm = "in_place";
@@ -85,7 +80,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
         return;
     }
     for (int i = 0; i < shm->size; i++)
-        shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * apart) * element;
+        shm->inputs[i] = ce_shm_first_of(shm, i) + (size_t)(shm->rank * apart) * element;
     comm->algorithm = "in_place";
     ce_reduce(&out, 1, shm->inputs, shm->size, count, dtype, op);
     ce_shm_barrier(shm, &call);
@@ -106,7 +101,7 @@ static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64
     for (int64_t at = 0; at < count; at += ADD_BLOCK) {
         int64_t length = count - at < ADD_BLOCK ? count - at : ADD_BLOCK;
         for (int i = 0; i < shm->size; i++)
-            shm->inputs[i] = first_of(shm, i) + (size_t)(shm->rank * count + at) * sizeof *in;
+            shm->inputs[i] = ce_shm_first_of(shm, i) + (size_t)(shm->rank * count + at) * sizeof *in;
         ce_reduce((void *[]){ block }, 1, shm->inputs, shm->size, length, CS_F32, CS_SUM);
         ce_reduce((void *[]){ sum + at }, 1, (const void *[]){ sum + at, block }, 2, length, CS_F32, CS_SUM);
     }
@@ -119,7 +114,7 @@ static void push(const ce_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {
         int peer = (shm->rank + i) % shm->size;
-        char *to = first_of(shm, peer) + (size_t)shm->rank * bytes;
+        char *to = ce_shm_first_of(shm, peer) + (size_t)shm->rank * bytes;
         if (to != in)
             ce_copy_nontemporal(to, in, bytes);
     }
@@ -172,7 +167,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
     }
     comm->algorithm = "in_place";
     if (comm->world.rank != root)
-        ce_copy_nontemporal(data, first_of(shm, root), bytes);
+        ce_copy_nontemporal(data, ce_shm_first_of(shm, root), bytes);
     ce_shm_barrier(shm, &call);
 }
 

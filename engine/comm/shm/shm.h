@@ -132,8 +132,6 @@ void ce_segment_close(cs_comm *comm);
 
 /* barrier.c */
 
-/* Sets the signal to `value` and wakes the ranks that sleep until the signal changes. */
-void ce_shm_signal_set(ce_shm_signal *signal, uint32_t value);
 /* Changes the signal's value and wakes the ranks that sleep until then. Several ranks may call this for one signal at
  * the same time. */
 void ce_shm_signal_change(ce_shm_signal *signal);
@@ -151,6 +149,11 @@ void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
 int ce_shm_missing(cs_comm *comm, bool *closed);
 /* Returns the call that `rank` made at the barrier that was passed last. */
 const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
+/* The first buffer of that call, in the memory of `rank`. */
+static inline char *ce_shm_first_of(const ce_shm *shm, int rank)
+{
+    return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
+}
 
 /* The next four functions are in slots.c. They are collectives through the staging slots, piece by piece, for memory
  * that is not shared and for small vectors. */

@@ -28,7 +28,8 @@ static struct iovec signed_part(const ce_tcp_head *head)
     return (struct iovec){ (void *)(size_t)head, offsetof(ce_tcp_head, tag) };
 }
 
-void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
+/* Adds a frame to a rank. */
+static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
 {
     ce_tcp_link *link = &tcp->links[to];
     ce_tcp_queue *queue = &link->out;
@@ -50,7 +51,8 @@ void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes)
     ce_seal_sign(&link->seal, head->tag, &part, 1);
 }
 
-void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes)
+/* Adds a frame from a rank. */
+static void add_incoming(ce_tcp *tcp, int from, void *data, size_t bytes)
 {
     ce_tcp_queue *queue = &tcp->links[from].in;
     int at = queue->count++;
@@ -388,7 +390,8 @@ static bool move_all(ce_tcp *tcp, bool *moved)
     return waits;
 }
 
-void ce_tcp_frames_run(ce_tcp *tcp)
+/* Moves all frames that were added, and returns when they are complete. */
+static void move_frames(ce_tcp *tcp)
 {
     bool moved;
     int idle = 0;
@@ -411,9 +414,9 @@ static void start_message(ce_tcp *tcp, ce_message *message)
     ce_tcp_link *link = &tcp->links[message->peer];
     message->started = (message->incoming ? link->in : link->out).count == 0;
     if (message->started && message->incoming)
-        ce_tcp_frames_receive(tcp, message->peer, message->data, message->bytes);
+        add_incoming(tcp, message->peer, message->data, message->bytes);
     else if (message->started)
-        ce_tcp_frames_send(tcp, message->peer, message->data, message->bytes);
+        add_outgoing(tcp, message->peer, message->data, message->bytes);
 }
 
 static void finish_message(ce_tcp *tcp, ce_message *message)
@@ -432,12 +435,12 @@ bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wai
     for (int i = 0; i < count && wait; i++) {
         const ce_message *message = &messages[i];
         if (message->incoming)
-            ce_tcp_frames_receive(tcp, message->peer, message->data, message->bytes);
+            add_incoming(tcp, message->peer, message->data, message->bytes);
         else
-            ce_tcp_frames_send(tcp, message->peer, message->data, message->bytes);
+            add_outgoing(tcp, message->peer, message->data, message->bytes);
     }
     if (wait) {
-        ce_tcp_frames_run(tcp);
+        move_frames(tcp);
         return true;
     }
     for (int i = 0; i < count; i++)

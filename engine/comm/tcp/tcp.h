@@ -5,7 +5,7 @@
  * numbered (base/seal.h). So foreign, repeated and reordered frames are detected, and ranks that make different calls.
  * The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
- * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_run sends and receives
+ * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_move sends and receives
  * until the frames of all queues are complete. All ranks must have the same byte order. */
 #ifndef CS_COMM_TCP_H
 #define CS_COMM_TCP_H
@@ -59,10 +59,6 @@ struct ce_tcp {
 
 /* frames.c */
 
-/* Add a frame to or from a rank. ce_tcp_frames_run moves all frames and returns when they are complete. */
-void ce_tcp_frames_send(ce_tcp *tcp, int to, const void *data, size_t bytes);
-void ce_tcp_frames_receive(ce_tcp *tcp, int from, void *data, size_t bytes);
-void ce_tcp_frames_run(ce_tcp *tcp);
 /* implements ce_transport.move */
 bool ce_tcp_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_tcp_frames_leave(ce_tcp *tcp); /* tells the other ranks that this rank closes its comm and is not lost */

@@ -4,12 +4,6 @@
 
 enum { LEAST_ROWS = 8 };
 
-static void scale_chunk(float *restrict out, const float *restrict x, float scale, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        out[i] = scale * x[i];
-}
-
 static void add_chunk(float *restrict out, const float *restrict y, const float *restrict x, float scale, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
@@ -28,7 +22,7 @@ static void columns_rows(void *argument, ce_range range, int part)
             int64_t narrow = row * columns + at, wide = row * cs_columns(job->wide) + job->first + at;
             const float *y = ce_elements_read(job->wide, wide, count, wide_y);
             if (job->takes) {
-                scale_chunk(out, y, job->scale, count);
+                ce_elements_scale(out, y, job->scale, count);
                 ce_elements_write(job->narrow, narrow, count, out);
                 continue;
             }

@@ -1,7 +1,6 @@
 /* cpu.c - the CPU device: its table of functions, its threads, its memory and its streams. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
-#include "base/must.h"
 
 #include <stdio.h>
 #include <stdlib.h>

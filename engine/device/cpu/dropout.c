@@ -93,12 +93,6 @@ static void dropout_chunk(float *restrict y, const float *restrict b, const uint
         y[i] = bits[i] >= threshold ? b[i] * scale : 0.0f;
 }
 
-static void add_chunk(float *restrict y, const float *restrict a, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        y[i] += a[i];
-}
-
 static void dropout_part(void *argument, ce_range range, int part)
 {
     (void)part;
@@ -115,7 +109,7 @@ static void dropout_part(void *argument, ce_range range, int part)
         const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
         dropout_chunk(out, ce_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);
         if (all->a.data)
-            add_chunk(out, ce_elements_read(all->a, at, count, wide_a), count);
+            ce_elements_add(out, ce_elements_read(all->a, at, count, wide_a), count);
         ce_elements_write(all->y, at, count, out);
     }
 }

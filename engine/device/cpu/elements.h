@@ -34,6 +34,20 @@ static inline void ce_elements_write(cs_tensor y, int64_t from, int64_t count, c
     ce_elements_narrow(ce_elements_at(y, from), y.dtype, values, count);
 }
 
+/* Computes y += x. */
+static inline void ce_elements_add(float *restrict y, const float *restrict x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] += x[i];
+}
+
+/* Computes y = factor x. */
+static inline void ce_elements_scale(float *restrict y, const float *restrict x, float factor, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        y[i] = factor * x[i];
+}
+
 /* Adds `more` to the gradient of one row. If the gradient is fresh (tensor.h) and `first` is true, sets the gradient to
  * `more` instead. */
 static inline void ce_elements_grow(cs_tensor gradient, const float *restrict more, bool first)

@@ -27,19 +27,14 @@ static int64_t position_of(const embed_job *all, int64_t row)
     return all->starts.data ? position - ((const int32_t *)all->starts.data)[row] : position;
 }
 
-static void add_to(float *restrict y, const float *restrict x, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        y[i] += x[i];
-}
-
 static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
 {
     int64_t width = cs_columns(all->y);
     float sum[CS_CHUNK], wide[CS_CHUNK];
     ce_elements_widen(sum, ce_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
     if (all->positions.data)
-        add_to(sum, ce_elements_read(all->positions, position_of(all, row) * width + from, count, wide), count);
+        ce_elements_add(sum, ce_elements_read(all->positions, position_of(all, row) * width + from, count, wide),
+                        count);
     ce_elements_write(all->y, row * width + from, count, sum);
 }
 
@@ -72,9 +67,9 @@ static void embed_grad_columns(void *argument, ce_range range, int part)
             const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
             int64_t token = token_at(all, row);
             if (token != all->padding)
-                add_to(table + token * width + from, dy, count);
+                ce_elements_add(table + token * width + from, dy, count);
             if (positions)
-                add_to(positions + position_of(all, row) * width + from, dy, count);
+                ce_elements_add(positions + position_of(all, row) * width + from, dy, count);
         }
     }
 }

@@ -40,8 +40,7 @@ static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t coun
     int64_t columns = cs_columns(all->x);
     for (int64_t j = 0; j < all->chosen; j++) {
         const float *x = ce_elements_read(all->x, all->index[row * all->chosen + j] * columns + at, count, wide);
-        for (int64_t i = 0; i < count; i++)
-            sum[i] += x[i];
+        ce_elements_add(sum, x, count);
     }
     ce_elements_write(all->y, row * columns + at, count, sum);
 }
@@ -104,19 +103,13 @@ static float factor_at(const scale_job *all, int64_t row)
     return all->logistic ? 1 / (1 + ce_elements_exp_one(-factor)) : factor;
 }
 
-static void multiply(float *restrict y, const float *restrict x, float factor, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        y[i] = factor * x[i];
-}
-
 static void scale_one(const scale_job *all, cs_tensor y, cs_tensor x, int64_t row)
 {
     float wide[CS_CHUNK], out[CS_CHUNK], factor = factor_at(all, row);
     int64_t columns = cs_columns(x);
     for (int64_t at = 0; at < columns; at += CS_CHUNK) {
         int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = row * columns + at;
-        multiply(out, ce_elements_read(x, place, count, wide), factor, count);
+        ce_elements_scale(out, ce_elements_read(x, place, count, wide), factor, count);
         ce_elements_write(y, place, count, out);
     }
 }

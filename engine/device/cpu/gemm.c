@@ -173,24 +173,19 @@ static void multiply_block(float *c, int64_t ldc, const float *a, const float *b
     }
 }
 
-static int64_t end_of(int64_t from, int64_t block, int64_t whole)
-{
-    return from + block < whole ? from + block : whole;
-}
-
 void ce_gemm_run(const ce_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch)
 {
     operand left = { a, dtype, panel->lda, !panel->transpose_a };
     operand right = { b, dtype, panel->ldb, panel->transpose_b };
     float *packed_a = scratch, *packed_b = scratch + BLOCK_ROWS * DEPTH;
     for (int64_t j = 0; j < panel->n; j += BLOCK_COLUMNS) {
-        ce_range columns = { j, end_of(j, BLOCK_COLUMNS, panel->n) };
+        ce_range columns = { j, ce_gemm_end(j, BLOCK_COLUMNS, panel->n) };
         for (int64_t k = 0; k < panel->k; k += DEPTH) {
-            int64_t depth = end_of(k, DEPTH, panel->k) - k;
+            int64_t depth = ce_gemm_end(k, DEPTH, panel->k) - k;
             bool add = k > 0 || panel->beta != 0;
             pack(packed_b, COLUMNS, &right, columns, k, depth);
             for (int64_t i = 0; i < panel->m; i += BLOCK_ROWS) {
-                ce_range rows = { i, end_of(i, BLOCK_ROWS, panel->m) };
+                ce_range rows = { i, ce_gemm_end(i, BLOCK_ROWS, panel->m) };
                 pack(packed_a, ROWS, &left, rows, k, depth);
                 multiply_block(c + i * panel->ldc + j, panel->ldc, packed_a, packed_b, depth, add,
                                ce_range_length(rows), ce_range_length(columns));

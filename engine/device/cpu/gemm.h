@@ -4,6 +4,12 @@
 
 #include "device/cpu/cpu.h"
 
+/* Returns where the block of `block` elements that begins at `from` ends in [0, whole). */
+static inline int64_t ce_gemm_end(int64_t from, int64_t block, int64_t whole)
+{
+    return from + block < whole ? from + block : whole;
+}
+
 /* Returns whether gemm.c is compiled for AVX2, the set of instructions for which this product is written. */
 bool ce_gemm_fits(void);
 size_t ce_gemm_scratch(void); /* returns the bytes of scratch memory for each thread */

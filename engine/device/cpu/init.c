@@ -1,5 +1,5 @@
 /* init.c - initial values of parameters, which depend only on the parameter's random key and the element. Normal values
- * are those of ce_rng_normal, computed four at a time, because one Philox counter gives four. */
+ * are computed four at a time, because one Philox counter gives four, by the Box-Muller transform. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 

@@ -105,18 +105,13 @@ static void finish(const job *all, const piece *part, const float *result, int64
     }
 }
 
-static int64_t end_of(int64_t from, int64_t block, int64_t whole)
-{
-    return from + block < whole ? from + block : whole;
-}
-
 static void run_strips(const job *all, const piece *part, int thread)
 {
     float *result = all->strips + (int64_t)thread * STRIP_ROWS * STRIP_COLUMNS;
     for (int64_t column = 0; column < part->panel.n; column += STRIP_COLUMNS) {
         for (int64_t row = 0; row < part->panel.m; row += STRIP_ROWS) {
-            piece strip = cut(*part, (ce_range){ row, end_of(row, STRIP_ROWS, part->panel.m) },
-                              (ce_range){ column, end_of(column, STRIP_COLUMNS, part->panel.n) });
+            piece strip = cut(*part, (ce_range){ row, ce_gemm_end(row, STRIP_ROWS, part->panel.m) },
+                              (ce_range){ column, ce_gemm_end(column, STRIP_COLUMNS, part->panel.n) });
             piece beside = strip;
             beside.panel.ldc = strip.panel.n;
             multiply(all, &beside, result, thread);

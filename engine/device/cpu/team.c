@@ -5,7 +5,6 @@
  * the word in a loop for some microseconds, and then sleeps until the word is changed (futex). */
 #include "device/cpu/cpu.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>

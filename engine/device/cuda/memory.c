@@ -16,10 +16,9 @@ static const char *advice(cudaError_t error)
 
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line)
 {
-    const char *name = strrchr(file, '/');
     if (error != cudaSuccess)
         ce_fatal(error == cudaErrorMemoryAllocation ? CS_NO_MEMORY : CS_NO_DEVICE, "%s:%d: %s: %s (%s)%s",
-                 name ? name + 1 : file, line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
+                 basename(file), line, call, cudaGetErrorString(error), cudaGetErrorName(error), advice(error));
 }
 
 /* Returns true for success, and false if the error says that there is no memory. Other errors are fatal. */
