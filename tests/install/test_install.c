@@ -77,7 +77,7 @@ START_TEST(programs_are_commands)
     must("cspeed plan train");
     check_says("/moved/libexec/cspeed/train");
     must("cspeed report");
-    check_says("train pack generate eval in ");
+    check_says("train pack generate eval bench in ");
     must("cspeed eval runs/tiny --json");
     must("cspeed --num_gpus 2 --oversubscribe -q eval runs/tiny --json");
     must("echo abc | cspeed generate runs/tiny --max_tokens 5"); /* it reads the input, as it is one process */
