@@ -159,10 +159,12 @@ static cs_status write_json(const writing *w, const char *name, json_t *value)
 {
     char *path = ce_files_join(w->folder, name);
     char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-    char *line = text ? realloc(text, strlen(text) + 2) : NULL;
-    cs_status status = line ? ce_files_write(path, strcat(line, "\n"), strlen(line) + 1)
-                            : ce_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
-    free(line ? line : text);
+    size_t length = text ? strlen(text) : 0;
+    if (text)
+        text[length] = '\n'; /* in the place of the terminating 0 */
+    cs_status status =
+        text ? ce_files_write(path, text, length + 1) : ce_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
+    free(text);
     free(path);
     return status;
 }
