@@ -17,19 +17,29 @@
 static const char *const models[] = { "mix", "aux", "qm2", "qms", "qm3", "qmr" };
 enum { MODELS = sizeof models / sizeof *models };
 
+/* Adam moves a parameter by the whole learning rate also where its gradient is only rounding error, and the experts of a
+ * tiny model have such gradients. The losses are within 1e-6 in optimized builds; in a build with ASan that uses AVX2, a
+ * norm differs by 1.2e-5 and a loss by 1.4e-6. The bounds leave room for other compilers. */
+static void compare_fp32(const char *recompute)
+{
+    against_each(&(against_case){ .golden = GOLDEN,
+                                  .precision = "fp32",
+                                  .recompute = recompute,
+                                  .logits = 1e-5,
+                                  .losses = 4e-6,
+                                  .norms = 5e-5 },
+                 models, MODELS);
+}
+
 START_TEST(fp32)
 {
-    against_each(
-        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "none", .logits = 1e-5, .losses = 1e-6 },
-        models, MODELS);
+    compare_fp32("none");
 }
 END_TEST
 
 START_TEST(fp32_recomputed)
 {
-    against_each(
-        &(against_case){ .golden = GOLDEN, .precision = "fp32", .recompute = "unit", .logits = 1e-5, .losses = 1e-6 },
-        models, MODELS);
+    compare_fp32("unit");
 }
 END_TEST
 

@@ -10,6 +10,7 @@ typedef struct {
     const char *precision, *recompute;
     bool gradients;        /* the file has the gradients of the first step, and they are compared */
     double logits, losses; /* bounds of the differences, relative */
+    double norms;          /* bound of the gradient norms' differences; 0: 10 times `losses` */
 } against_case;
 void against_transformers(const against_case *given);
 
