@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "checkpoint/collective_status.h"
 #include "config/listing.h"
 
@@ -195,7 +196,7 @@ static void share_seed(cs_engine *engine)
         ce_log(CS_LOG_WARNING,
                "cspeed.seed: %lld on rank 0 and %lld on rank %d (%d rank%s with another seed than rank "
                "0): all ranks take rank 0's",
-               (long long)seeds[0], (long long)seeds[first], first, others, others > 1 ? "s" : "");
+               (long long)seeds[0], (long long)seeds[first], first, others, ce_plural(others));
     settings->seed = seeds[0];
     free(seeds);
 }

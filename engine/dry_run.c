@@ -128,6 +128,19 @@ static cs_status measure(cs_engine *engine)
     return measure_predictions(engine, peak);
 }
 
+void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory)
+{
+    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
+    memory->values = plan.values;
+    memory->gradients = plan.gradients;
+    memory->masters = plan.masters;
+    memory->slots = plan.slots;
+    memory->padding = plan.padding;
+    memory->rows_held = plan.rows_held;
+    memory->rows_zero = plan.rows_zero;
+    memory->copy = ce_async_save_copy(engine);
+}
+
 cs_status ce_dry_run(cs_engine *engine)
 {
     cs_device *device = engine->device;
@@ -144,17 +157,9 @@ cs_status ce_dry_run(cs_engine *engine)
     engine->device = device;
     engine->zero.device = device;
     engine->zero.comm = comm;
-    ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-    engine->memory.values = plan.values;
-    engine->memory.gradients = plan.gradients;
-    engine->memory.masters = plan.masters;
-    engine->memory.slots = plan.slots;
-    engine->memory.padding = plan.padding;
-    engine->memory.rows_held = plan.rows_held;
-    engine->memory.rows_zero = plan.rows_zero;
+    ce_dry_run_persistent(engine, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);
     engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);
-    engine->memory.copy = ce_async_save_copy(engine);
     bool gpu = device ? ce_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
     engine->memory.pinned = gpu ? ce_transfer_bytes() : 0;
     return status;

@@ -192,7 +192,7 @@ double ce_phase_clock(cs_engine *engine);
 /* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
 /* Prepares engine->lanes, engine->served and engine->zero for rank `rank`, which is a worker or a server. */
 void ce_served_place(cs_engine *engine, int rank);
-/* Changes `memory`, which the dry run of a worker has measured, to the memory that this rank needs. */
+/* Sets in `memory`, which the dry run of a worker has measured, what differs for this rank beside the state. */
 void ce_served_measure(const cs_engine *engine, cs_memory *memory);
 /* Called after the dry run of a worker: makes this rank a worker or a server, and computes the memory that it needs. */
 cs_status ce_served_prepare(cs_engine *engine);
@@ -341,6 +341,8 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config); /* ope
 const char *ce_connect_kind(int device); /* the name of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
+/* Sets what `memory` has of the state that this rank keeps between steps, as engine->zero places it. */
+void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
  * needed */
 cs_status ce_memory_fit_check(const cs_engine *engine);

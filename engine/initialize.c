@@ -1,6 +1,7 @@
 /* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
 #include "engine.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "checkpoint/files.h"
 #include "comm/common.h"
 
@@ -133,7 +134,7 @@ static cs_status open_groups(cs_engine *engine)
         return CS_OK;
     ce_log(CS_LOG_INFO,
            "hybrid sharding: %d groups of %d rank%s; each group has all parameters, gradients and optimizer state",
-           engine->world.size / size, size, size == 1 ? "" : "s");
+           engine->world.size / size, size, ce_plural(size));
     CS_TRY(cs_comm_split(&engine->group, engine->comm, rank / size, rank));
     return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
 }
@@ -389,17 +390,10 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
         ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
         if (engine->settings->mode == CS_MODE_PS)
             ce_served_place(engine, i);
-        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-        cs_memory *rank = &memory[i];
-        *rank = engine->memory;
-        rank->values = plan.values;
-        rank->gradients = plan.gradients;
-        rank->masters = plan.masters;
-        rank->slots = plan.slots;
-        rank->padding = plan.padding;
-        rank->copy = ce_async_save_copy(engine);
+        memory[i] = engine->memory;
+        ce_dry_run_persistent(engine, &memory[i]);
         if (engine->settings->mode == CS_MODE_PS)
-            ce_served_measure(engine, rank);
+            ce_served_measure(engine, &memory[i]);
     }
     return CS_OK;
 }

@@ -51,16 +51,9 @@ static size_t sent(const cs_engine *engine, const cs_memory *memory)
 void ce_served_measure(const cs_engine *engine, cs_memory *memory)
 {
     if (ce_served_serves(engine)) {
-        ce_plan plan = ce_plan_persistent(&engine->zero, engine->model);
-        memory->values = plan.values;
-        memory->gradients = plan.gradients;
-        memory->masters = plan.masters;
-        memory->slots = plan.slots;
-        memory->padding = plan.padding;
         memory->gradient_rows = ce_served_staging(&engine->zero, engine->model);
         memory->activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model);
         memory->prediction = 0;
-        memory->copy = ce_async_save_copy(engine);
     }
     memory->sent = sent(engine, memory);
 }
@@ -68,6 +61,7 @@ void ce_served_measure(const cs_engine *engine, cs_memory *memory)
 cs_status ce_served_prepare(cs_engine *engine)
 {
     ce_served_place(engine, engine->world.rank);
+    ce_dry_run_persistent(engine, &engine->memory);
     ce_served_measure(engine, &engine->memory);
     return ce_served_open(&engine->zero, engine->model);
 }

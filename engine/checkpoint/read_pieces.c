@@ -5,6 +5,7 @@
  * because its checksum covers all of it. The block is read in windows that stay in the processor's cache between
  * checksum and copy, so that data cross the memory bus once. */
 #include "base/crc.h"
+#include "base/plural.h"
 #include "base/progress.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
@@ -118,7 +119,7 @@ static cs_status report(const char *path, const char *lines)
     if (others == 0)
         return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
     return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
-                   lines, others, others > 1 ? "s" : "", others > 1 ? "" : "s");
+                   lines, others, ce_plural((int64_t)others), others > 1 ? "" : "s");
 }
 
 static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t count)

@@ -1,5 +1,6 @@
 /* batches.c - the key tables of batch sizes and elasticity. The batch sizes are resolved so that train_batch_size =
  * micro batch x accumulation steps x world size. */
+#include "base/plural.h"
 #include "config/resolve.h"
 #include "config/rows.h"
 
@@ -48,7 +49,7 @@ static const char *name_lanes(const cs_config *config, int64_t count, char text[
         snprintf(text, LANES, "world size %lld", (long long)count);
     else
         snprintf(text, LANES, "%lld %s%s", (long long)count, config->settings.mode == CS_MODE_PS ? "worker" : "replica",
-                 count == 1 ? "" : "s");
+                 ce_plural(count));
     return text;
 }
 

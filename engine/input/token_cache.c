@@ -6,6 +6,7 @@
 #include "input/loader.h"
 #include "base/beat.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "data/folder.h"
@@ -31,7 +32,7 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
 static void report(const ce_token_cache_key *self, const ce_packing_counts *counts)
 {
     ce_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
-           self->name, counts->train_tokens, counts->documents, counts->documents == 1 ? "" : "s", counts->learnt,
+           self->name, counts->train_tokens, counts->documents, ce_plural(counts->documents), counts->learnt,
            counts->seconds);
     ce_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)

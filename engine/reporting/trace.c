@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/say.h"
 #include "base/trace.h"
 
@@ -159,7 +160,7 @@ static void write_file(const cs_engine *engine, const char *events)
     if (written)
         ce_say("wrote %s: steps %" PRId64 " to %" PRId64
                " of %d rank%s; https://ui.perfetto.dev and chrome://tracing show it",
-               path, engine->trace->first, engine->trace->last, engine->world.size, engine->world.size == 1 ? "" : "s");
+               path, engine->trace->first, engine->trace->last, engine->world.size, ce_plural(engine->world.size));
     else
         ce_log(CS_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path ? path : "",
                strerror(errno));

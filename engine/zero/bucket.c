@@ -46,7 +46,8 @@ cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_mode
                 lowest = i;
         for (int i = first; i <= last; i++) {
             (*buckets)[i] = (ce_bucket){ .sum = sum, .elements = elements, .completes = i == lowest };
-            sum += (size_t)held(zero, model->units[i]) * width;
+            if (sum)
+                sum += (size_t)held(zero, model->units[i]) * width;
         }
     }
     return CS_OK;

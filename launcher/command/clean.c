@@ -1,6 +1,7 @@
 /* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes these remains. */
 #include "codes.h"
 #include "command.h"
+#include "base/plural.h"
 #include "front/registry_read.h"
 #include "node/leftover.h"
 
@@ -28,7 +29,7 @@ static int clean_registry(void)
     int count, swept = 0, code = cl_registry_read_list(&jobs, &count, &swept);
     free(jobs);
     if (swept)
-        printf("%d stale file%s of the registry removed\n", swept, swept == 1 ? "" : "s");
+        printf("%d stale file%s of the registry removed\n", swept, ce_plural(swept));
     return code;
 }
 

@@ -2,6 +2,7 @@
  * optimizer state and counters, from which `train` continues with the given configuration. */
 #include "command/import_state.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "checkpoint/files.h"
 #include "config/config.h"
 #include "interchange/training_state.h"
@@ -88,7 +89,7 @@ static cs_status check_optimizer(const import *all)
                            "element (%s%s%s): name the optimizer that trained",
                            all->request->config, optimizer->name, state->origin,
                            state->optimizer ? state->optimizer : "another one", state->slot_count,
-                           state->slot_count == 1 ? "" : "s", state->slot_count ? state->slots[0] : "none",
+                           ce_plural(state->slot_count), state->slot_count ? state->slots[0] : "none",
                            state->slot_count > 1 ? ", " : "", state->slot_count > 1 ? state->slots[1] : "");
     }
     return CS_OK;

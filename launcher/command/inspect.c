@@ -155,7 +155,7 @@ static void print_rows(const json_t *rows)
         if (json_object_get(row, "world_size"))
             snprintf(saver, sizeof saver, "%lld rank%s, ZeRO-%lld",
                      (long long)json_integer_value(json_object_get(row, "world_size")),
-                     json_integer_value(json_object_get(row, "world_size")) == 1 ? "" : "s",
+                     ce_plural(json_integer_value(json_object_get(row, "world_size"))),
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
         printf("%-*s %c%7s  %-17s %7.1f %5lld  %-15s  %s\n", width, name,
                json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, minute,

@@ -109,7 +109,7 @@ static void print(const request *r, const ce_audit *audit, const char *directory
            seconds);
     if (audit->faults)
         printf("%s, %lld fault%s\n", is_damaged(audit) ? "DAMAGED" : "UNREADABLE", (long long)audit->faults,
-               audit->faults > 1 ? "s" : "");
+               ce_plural(audit->faults));
     else
         printf("whole\n");
 }

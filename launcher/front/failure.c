@@ -1,4 +1,5 @@
 /* failure.c - writes the failure report of a job. */
+#include "base/plural.h"
 #include "front/failure.h"
 
 #include "codes.h"
@@ -149,7 +150,7 @@ static void print_stopped(const cl_front *front, FILE *out)
         killed += WIFSIGNALED(worker->end.status) && WTERMSIG(worker->end.status) == SIGKILL;
         last = worker->ended > last ? worker->ended : last;
     }
-    fprintf(out, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, stopped == 1 ? "" : "s", killed);
+    fprintf(out, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, ce_plural(stopped), killed);
     if (stopped && front->stopped && last > front->stopped)
         fprintf(out, ", within %.1f s", (double)(last - front->stopped) / (double)SECOND);
     fputc('\n', out);

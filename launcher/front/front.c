@@ -221,16 +221,9 @@ static void start_ranks(cl_front *front, int64_t now)
     cl_front_enter(front, CL_RUNNING, INT64_MAX);
 }
 
-static void finish_attempt(cl_front *front, int64_t now)
+/* Prints why the current attempt failed, and when the next one starts. */
+static void announce_restart(cl_front *front, int64_t now)
 {
-    bool again = cl_retry_wanted(front, now);
-    cl_front_enter(front, CL_OVER, now);
-    front->over = !again;
-    if (!again)
-        return;
-    front->attempt++;
-    if (front->reforming)
-        return;
     char *text = cl_failure_text(front);
     cl_output_say(&front->output, "%s", text);
     free(text);
@@ -238,6 +231,18 @@ static void finish_attempt(cl_front *front, int64_t now)
     front->deadline = now + (int64_t)(delay * (double)SECOND);
     cl_output_say(&front->output, "cspeed: job %s starts again in %.0f s, restart %d of %d", front->plan->id, delay,
                   front->restarts, front->options->max_restarts);
+}
+
+static void finish_attempt(cl_front *front, int64_t now)
+{
+    bool again = cl_retry_wanted(front, now);
+    cl_front_enter(front, CL_OVER, now);
+    front->over = !again;
+    if (!again)
+        return;
+    if (!front->reforming)
+        announce_restart(front, now);
+    front->attempt++;
 }
 
 void cl_front_take_time(cl_front *front, int64_t now)

@@ -1,5 +1,6 @@
 /* join_agents.c - the agents join: they are started or accepted, and the plan is reduced to the nodes that are present.
  */
+#include "base/plural.h"
 #include "front/front.h"
 
 #include "node/agent.h"
@@ -187,7 +188,7 @@ static void say_difference(const cl_front *front, const cl_node *node, const cl_
             why, room,
             "node %d (%s) was started with %d rank%s, and the first node expects %d of it; --nproc_per_node and the "
             "hostfile must be the same on every node (a hostfile may give each host its own slots)",
-            node->place, joined->host, joined->ranks, joined->ranks == 1 ? "" : "s", ranks);
+            node->place, joined->host, joined->ranks, ce_plural(joined->ranks), ranks);
     else
         snprintf(why, room,
                  "node %d (%s) was started with another hostfile, program or version than this one; the "

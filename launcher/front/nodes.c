@@ -1,4 +1,5 @@
 /* nodes.c - the nodes of a job: handles the messages of their agents, and the loss of a node. */
+#include "base/plural.h"
 #include "front/front.h"
 
 #include "codes.h"
@@ -149,7 +150,7 @@ static void tell_to_wait(cl_front *front, cl_node *node)
     char text[640];
     snprintf(text, sizeof text,
              "cspeed: node %d (%s) has joined job %s, which runs already with %d rank%s; it waits %s", node->place,
-             node->host, front->plan->id, front->plan->rank_count, front->plan->rank_count == 1 ? "" : "s", until);
+             node->host, front->plan->id, front->plan->rank_count, ce_plural(front->plan->rank_count), until);
     cl_link_say(&node->link, CL_LINK_SAY, 0, "%s", text);
     cl_output_say(&front->output, "%s", text);
 }

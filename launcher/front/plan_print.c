@@ -1,4 +1,5 @@
 /* plan_print.c - prints the plan of a job as text and as JSON. The values of secret variables are never printed. */
+#include "base/plural.h"
 #include "plan/hostplan.h"
 
 #include "plan/bind.h"
@@ -60,7 +61,7 @@ static void print_head(const cl_plan *plan)
            : plan->no_ssh        ? "from where they meet"
                                  : "random");
     printf("hosts     %s\n", plan->hosts.origin);
-    printf("ranks     %d on %d node%s", plan->rank_count, plan->node_count, plan->node_count == 1 ? "" : "s");
+    printf("ranks     %d on %d node%s", plan->rank_count, plan->node_count, ce_plural(plan->node_count));
     if (plan->min_nodes < plan->max_nodes)
         printf(", elastic: %d to %d nodes", plan->min_nodes, plan->max_nodes);
     printf("\nmaster    %s (%s), port ", *plan->master_addr ? plan->master_addr : "?", plan->master_addr_origin);

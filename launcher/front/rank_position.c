@@ -5,6 +5,7 @@
 #include "plan/ranges.h"
 
 #include "base/beat.h"
+#include "base/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +80,7 @@ void cl_rank_position_table(const cl_front *front, const char *indent, int witho
             oldest = age > oldest ? age : oldest;
         }
         cl_ranges_print(same, count, list);
-        fprintf(out, "%srank%s %s: %s", indent, members == 1 ? "" : "s", list, text);
+        fprintf(out, "%srank%s %s: %s", indent, ce_plural(members), list, text);
         if (now && oldest >= 0)
             fprintf(out, " (%ld s)", oldest / SECOND);
         fputc('\n', out);

@@ -13,6 +13,7 @@
 #include "options.h"
 
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/range.h"
 
 #include <errno.h>
@@ -227,7 +228,7 @@ static void describe(cl_binding *binding, int first_rank)
             continue;
         cl_cores_print(&binding->list[i].cpus, cores, sizeof cores);
         fprintf(out, "%srank %d on core%s %s", i ? ", " : "", first_rank + i,
-                CPU_COUNT(&binding->list[i].cpus) == 1 ? "" : "s", cores);
+                ce_plural(CPU_COUNT(&binding->list[i].cpus)), cores);
     }
     fputs(!binding->bound ? "not pinned to cores" : binding->count > TEXT_RANKS ? " ..." : "", out);
     if (!binding->set_threads)
@@ -235,7 +236,7 @@ static void describe(cl_binding *binding, int first_rank)
     else if (min < max)
         fprintf(out, "; %d or %d threads each", min, max);
     else
-        fprintf(out, "; %d thread%s each", max, max == 1 ? "" : "s");
+        fprintf(out, "; %d thread%s each", max, ce_plural(max));
     fclose(out);
     binding->text[sizeof binding->text - 1] = '\0';
 }

@@ -8,6 +8,7 @@
 #include "plan/gpus.h"
 
 #include "base/must.h"
+#include "base/plural.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -181,7 +182,7 @@ int cl_slots_choose(cl_plan *plan)
         if (wanted > host->slot_count && !options->oversubscribe)
             ce_faults_add(
                 &faults, flag, 0, 0, "", "%s has %d slot%s%s; ask for %d or fewer, or add --oversubscribe",
-                plan->named ? host->name : "this machine", host->slot_count, host->slot_count == 1 ? "" : "s",
+                plan->named ? host->name : "this machine", host->slot_count, ce_plural(host->slot_count),
                 plan->named || plan->has_devices
                     ? ""
                     : " (without CUDA, one per core that this process may use, as far as its cgroup grants CPU time)",

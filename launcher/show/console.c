@@ -1,4 +1,5 @@
 /* console.c - a queue of output in front of a terminal, a pipe or a file. */
+#include "base/plural.h"
 #include "show/console.h"
 
 #include "base/terminal.h"
@@ -104,7 +105,7 @@ static void say_dropped(cl_console *console)
 {
     char notice[NOTICE_BYTES];
     int used = snprintf(notice, sizeof notice, "cspeed: %ld line%s dropped here while nothing was read",
-                        console->dropped, console->dropped == 1 ? "" : "s");
+                        console->dropped, ce_plural(console->dropped));
     if (console->log_dir && *console->log_dir)
         used += snprintf(notice + used, sizeof notice - (size_t)used, "; all are in %.150s", console->log_dir);
     snprintf(notice + used, sizeof notice - (size_t)used, "\n");

@@ -9,6 +9,7 @@
 #include "wire/words.h"
 
 #include "base/must.h"
+#include "base/plural.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -149,8 +150,7 @@ int cl_mpi_ranks_run(const cl_plan *plan, const char *program)
         return code;
     if (!plan->options->quiet)
         fprintf(stderr, "cspeed %s  %d rank%s on %d node%s by %s, which starts and ends them\n", CS_VERSION,
-                plan->rank_count, plan->rank_count == 1 ? "" : "s", plan->node_count, plan->node_count == 1 ? "" : "s",
-                mpirun);
+                plan->rank_count, ce_plural(plan->rank_count), plan->node_count, ce_plural(plan->node_count), mpirun);
     if (plan->options->verbose)
         cl_argv_print(&words);
     for (int i = 0; i < plan->env.count; i++)

@@ -1,5 +1,6 @@
 /* plan.c - prints the memory plan: the memory that each rank of a training would need. The training is not run. */
 #include "train.h"
+#include "base/plural.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -77,11 +78,11 @@ static sharing read_sharing(const cs_config *config, int64_t world_size)
 static char *name_sharing(const sharing *s)
 {
     if (s->mode == PS)
-        return text("parameter server: %" PRId64 " worker%s, %" PRId64 " server%s", s->workers,
-                    s->workers == 1 ? "" : "s", s->servers, s->servers == 1 ? "" : "s");
+        return text("parameter server: %" PRId64 " worker%s, %" PRId64 " server%s", s->workers, ce_plural(s->workers),
+                    s->servers, ce_plural(s->servers));
     if (s->mode == DP)
         return text("DataParallel: %" PRId64 " replica%s, of which this is the master", s->replicas,
-                    s->replicas == 1 ? "" : "s");
+                    ce_plural(s->replicas));
     return text("ZeRO-%" PRId64, s->stage);
 }
 

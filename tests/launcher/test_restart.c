@@ -32,6 +32,7 @@ START_TEST(a_second_attempt_may_succeed)
     jobs_check_has(here.out, "attempt 0 of 3 0\n");
     jobs_check_has(here.out, "attempt 1 of 3 1\n");
     jobs_check_has(here.err, "starts again");
+    jobs_check_has(here.err, "logs/attempt_0/1.err\n"); /* the log of the attempt that failed */
     char *first = jobs_slurp("logs/attempt_0/1.out"), *second = jobs_slurp("logs/attempt_1/1.out");
     ck_assert_str_eq(first, "attempt 0 of 3 0\n");
     ck_assert_str_eq(second, "attempt 1 of 3 1\n");

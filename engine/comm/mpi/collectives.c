@@ -24,7 +24,6 @@ cs_status ce_mpi_collectives_open(cs_comm *comm)
     ce_mpi_check(MPI_Comm_group(ce_mpi_ranks, &all), "MPI_Comm_group");
     ce_mpi_check(MPI_Group_incl(all, comm->world.size, members, &own), "MPI_Group_incl");
     error = MPI_Comm_create_group(ce_mpi_ranks, own, mpi->tag, &mpi->own_ranks);
-    mpi->has_own_ranks = error == MPI_SUCCESS;
     MPI_Group_free(&own);
     MPI_Group_free(&all);
     ce_mpi_unlock();
@@ -36,9 +35,8 @@ cs_status ce_mpi_collectives_open(cs_comm *comm)
 
 void ce_mpi_collectives_close(ce_mpi *mpi)
 {
-    if (mpi->has_own_ranks)
+    if (mpi->own_ranks != MPI_COMM_NULL)
         ce_mpi_check(MPI_Comm_free(&mpi->own_ranks), "MPI_Comm_free");
-    mpi->has_own_ranks = false;
 }
 
 /* Waits until the request is complete, or ends the process when the time limit of the call is over. */

@@ -55,8 +55,7 @@ typedef struct {
     int tag;            /* the comm's tag; 0 if the comm is not open */
     ce_mpi_link *links; /* [size] */
     int yields;         /* number of times that a waiting rank yields its core before it sleeps */
-    bool has_own_ranks; /* True if `own_ranks` is open. */
-    MPI_Comm own_ranks; /* the ranks of the comm, for MPI's own collectives */
+    MPI_Comm own_ranks; /* the ranks of the comm, for MPI's own collectives; MPI_COMM_NULL without them */
 } ce_mpi;
 
 /* library.c */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/log.h"
+#include "base/plural.h"
 #include "comm/tcp/tcp.h"
 
 #include <errno.h>
@@ -225,7 +226,7 @@ static cs_status report_missing(const mesh_builder *all)
     return ce_fail(CS_NO_PEER,
                    "rank %d waited %.3g seconds for a connection with rank%s %s: if the hosts have another network for "
                    "this, name the interface in CSPEED_SOCKET_IFNAME",
-                   all->tcp->rank, all->seconds, all->missing > 1 ? "s" : "", names);
+                   all->tcp->rank, all->seconds, ce_plural(all->missing), names);
 }
 
 static cs_status connect_all(mesh_builder *all)

@@ -1,4 +1,5 @@
 /* cpu.c - the CPU device: its table of functions, its threads, its memory and its streams. */
+#include "base/plural.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
 
@@ -32,7 +33,7 @@ bool ce_cpu_computes_bf16(const cs_device *device)
 static void describe(cs_device *device)
 {
     snprintf(device->description, sizeof device->description, "cpu: %d thread%s, %s; %s", device->threads,
-             device->threads > 1 ? "s" : "", ce_isa_name(device->isa),
+             ce_plural(device->threads), ce_isa_name(device->isa),
              ce_cpu_computes_bf16(device) ? "bf16 matrices are multiplied as bf16; fp16 is stored, fp32 computed"
                                           : "bf16 and fp16 are stored, fp32 computed");
 }
@@ -196,7 +197,7 @@ static const char *cpu_products_on(cs_device *device)
         read_processor(processor);
         ce_matmul_version(version);
         snprintf(text, sizeof ce_cpu_of(device)->products_on, "%s, %s, %s, %d thread%s", processor,
-                 ce_isa_name(device->isa), version, device->threads, device->threads > 1 ? "s" : "");
+                 ce_isa_name(device->isa), version, device->threads, ce_plural(device->threads));
     }
     return text;
 }
