@@ -18,14 +18,14 @@
 enum { NAMED = 8, VALUE_BYTES = 80, SENTENCE_BYTES = 4096 };
 
 /* Keys that may differ between ranks: the device, and names of files and folders, because hosts may keep the same
- * things in different places. The contents are compared elsewhere: a model's config.json in this file, data by its
+ * things in different places. The contents are compared elsewhere: a model's config.json by add_model, data by its
  * tokens in cs_data_open, a checkpoint by its checksums. If `together` is true, the ranks use the named file or folder
  * collectively, so the key must be set on all ranks or on none. */
 static const struct {
     const char *path;
     bool together;
 } of_a_rank[] = {
-    { "cspeed.seed", false }, /* all ranks take rank 0's seed, see share_seed */
+    { "cspeed.seed", false }, /* all ranks take rank 0's seed (share_seed) */
     { "cspeed.device", false },
     { "cspeed.threads", false },
     { "cspeed.model", false },

@@ -35,9 +35,9 @@ static void recompute(cs_engine *engine, int i)
     ce_pass_let_go(engine->pass, x);
 }
 
-/* True if backward finishes the reduction of gradients. CUDA graphs cannot finish it, because they have the same
- * launches in every micro-batch, and the reduction is finished in the last one only. Workers of a parameter server send
- * their gradients in cs_step. */
+/* Returns true if backward finishes the reduction of gradients. CUDA graphs cannot finish it, because they have the
+ * same launches in every micro-batch, and the reduction is finished in the last one only. Workers of a parameter server
+ * send their gradients in cs_step. */
 bool ce_backward_finishes(const cs_engine *engine)
 {
     return !engine->graphs && !engine->zero.served;

@@ -14,7 +14,7 @@ const char *ce_connect_kind(int device)
     return kinds[device];
 }
 
-/* Closes the device and the comm in cs_config_close, if no engine has taken them over. */
+/* Closes the device and the comm. cs_config_close calls this function if no engine has taken them over. */
 static void disconnect(cs_config *config)
 {
     cs_comm_close(config->comm);

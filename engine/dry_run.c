@@ -1,9 +1,9 @@
 /* dry_run.c - measures the memory of a run and lists its matrix products, by running forward and backward on a device
  * that computes nothing.
  *
- * The code is that of training, with this dry device and without a transport: the pools count how many of their buffers
- * are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is allocated
- * at once. */
+ * The dry run executes the code of training on this device and without a transport: the pools count how many of their
+ * buffers are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is
+ * allocated at once. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *inpu
     return CS_OK;
 }
 
-/* Measures the memory of cs_predict and of contexts. `peak` is the peak of all other passes, in bytes. */
+/* Measures the memory that cs_predict and a cs_context need. `peak` is the peak of all other passes, in bytes. */
 static cs_status measure_predictions(cs_engine *engine, size_t peak)
 {
     const cs_model *model = engine->model;

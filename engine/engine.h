@@ -13,8 +13,8 @@
 #include "unit/pass.h"
 #include "zero/zero.h"
 
-/* The phases of a micro-batch, in the order in which a program must call cs_forward, cs_backward and cs_step.
- * CS_EVALUATE, an evaluation, is allowed where cs_forward is the next call. */
+/* The phases of a micro-batch: a program calls cs_forward, cs_backward and cs_step in this order. CS_EVALUATE is an
+ * evaluation, which is allowed when the next call is cs_forward. */
 typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } ce_phase;
 
 typedef struct ce_profile ce_profile;
@@ -31,11 +31,12 @@ typedef struct {
     int64_t step;
     double stall; /* seconds for which the save stopped the training */
     cs_status status;
-    char *why;         /* message of a failed save that no call has returned yet; NULL if there is none */
-    char *resume_dir;  /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
-    char *in_progress; /* "TAG in DIR" of the save in progress; NULL if there is none or its step was not finite */
-    char *good;        /* "TAG in DIR" of the last checkpoint completely saved or loaded; NULL if there is none */
-    bool resumes;      /* the save in progress writes to resume_dir */
+    char *why;        /* message of a failed save that no call has returned yet; NULL if there is none */
+    char *resume_dir; /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
+    /* "TAG in DIR" of the save in progress; NULL if there is none, or if the saved step is not finite (ce_finite) */
+    char *in_progress;
+    char *good;   /* "TAG in DIR" of the last checkpoint completely saved or loaded; NULL if there is none */
+    bool resumes; /* the save in progress writes to resume_dir */
 } ce_async_save;
 
 /* Steps whose loss or gradient norm is not finite. */
@@ -43,7 +44,7 @@ typedef struct {
     bool unreported; /* the first step of the current series of non-finite steps has not been reported yet */
     int64_t step;    /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
     double loss, norm;
-    char *gave_up; /* the reason why no usable loss scale is left; NULL if there is one */
+    char *gave_up; /* why the run must end, because no usable loss scale is left; NULL if the run may go on */
 } ce_finite;
 
 /* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
@@ -60,8 +61,8 @@ typedef struct {
     ce_verdict verdict;
 } ce_step_judge_record;
 typedef struct {
-    ce_step_judge_record *device; /* the record in device memory */
-    ce_step_judge_record *host;   /* a copy of the record that the host reads; the same pointer as `device` on a CPU */
+    ce_step_judge_record *device; /* the ce_step_judge_record in device memory */
+    ce_step_judge_record *host;   /* a copy of *device, which the host reads; the same pointer as `device` on a CPU */
     ce_step_terms terms;
     ce_event copied; /* the event that is complete when *host equals *device */
     bool pending;    /* the host has not read the verdict yet */
@@ -93,11 +94,11 @@ struct cs_engine {
     ce_served_async *async;  /* the state of cspeed.ps.async; NULL if this key is false */
     ce_replicas *replicas;   /* the other replicas, if this is the master of cspeed.mode "dp"; otherwise NULL */
     const cs_engine *master; /* the master, if this engine is one of its other replicas; otherwise NULL */
-    int number;              /* this replica's number, from 1 */
+    int number;              /* this replica's number, from 1; 0 in the master */
     ce_zero zero;
     ce_pool *values, *grads;
-    ce_bucket *buckets; /* zero.buckets */
-    ce_shard **shards;  /* one shard for each unit, also for units of frozen parameters (`store`) */
+    ce_bucket *buckets; /* the memory of zero.buckets, which the engine owns */
+    ce_shard **shards;  /* one shard for each unit, the stores of frozen parameters included */
     ce_update *update;  /* the optimizer; it uses the memory of the pass as scratch, because the pass is empty then */
     void *block;        /* device memory for the record of `judge`, the table of `update`, and the pass */
     cs_pass *pass;
@@ -116,7 +117,7 @@ struct cs_engine {
 
     /* one micro-batch */
     ce_phase phase;      /* the phase that must come next */
-    int ahead;           /* index of the last unit whose all-gather was started */
+    int ahead;           /* index of the unit whose all-gather was started last; -1 at the beginning of forward */
     cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
     cs_tensor loss_rows; /* (rows, 1) */
     cs_tensor prediction;
@@ -139,16 +140,17 @@ struct cs_engine {
         int64_t *counting; /* (layers, experts): tokens of each expert in this step so far, on this rank */
         int64_t *tokens;   /* (layers, experts): tokens of each expert in the last complete step, over all ranks */
     } experts;             /* counting and tokens are NULL if no layer has experts */
-    int64_t parts_saved;   /* number of ranks whose part of the save in progress was written at the last verdict */
-    double started;        /* time at which the step began */
+    int64_t parts_saved; /* number of ranks that had written their parts of the save in progress at the last verdict */
+    double started;      /* time at which the step began */
     double flops_before;
     double phase_started, phase_flops;      /* time, and number of operations, at which the current phase began */
     cs_phase_seconds seconds, last_seconds; /* seconds of the step so far, and of the last complete step */
 
     /* the training so far */
-    int64_t updates;                              /* applied optimizer steps: Adam's t */
-    int64_t scheduled;                            /* applied optimizer steps, for the learning-rate schedule */
-    double (*rate)(int64_t step, void *argument); /* the rate by cs_set_schedule; NULL: the configuration's schedule */
+    int64_t updates;   /* number of updates since the optimizer state was zero: Adam's t */
+    int64_t scheduled; /* number of updates that the learning-rate schedule has counted */
+    /* the program's schedule (cs_set_schedule), which returns a rate; NULL: the configuration's schedule */
+    double (*rate)(int64_t step, void *argument);
     void *rate_argument;
     struct {
         ce_schedule_settings schedule; /* the schedule of the checkpoint from which the training resumed */
@@ -185,8 +187,8 @@ void ce_phase_end(cs_engine *engine, ce_phase phase);
 void ce_phase_reduced(cs_engine *engine);
 /* Ends the program with a message that names the call `verb`, unless `due` is the phase that must come next. */
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
-/* The current time in seconds. With wall_clock_breakdown, the function waits for a GPU before it reads the clock, so
- * that a phase's time is that of its operations and not that of their launches. */
+/* Returns the current time in seconds. With wall_clock_breakdown, the function waits for a GPU before it reads the
+ * clock, so that a phase's time is that of its operations and not that of their launches. */
 double ce_phase_clock(cs_engine *engine);
 
 /* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
@@ -233,7 +235,7 @@ cs_status ce_initialize_replica(cs_engine **replica, const cs_engine *master, in
 
 /* ---- walk.c: entering and leaving unit i ---- */
 typedef enum { CS_DOWN = 1, CS_UP = -1 } ce_direction;
-/* Gathers the parameters of unit i, starts to gather the parameters of the next units in this direction, and makes the
+/* Gathers the parameters of unit i, starts to gather the parameters of the next units in `direction`, and makes the
  * compute stream wait until the parameters of unit i are gathered. */
 cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
@@ -287,7 +289,8 @@ void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the dev
 void ce_step_judge_begin(cs_engine *engine); /* clears the sums and counts before the first micro-batch of a step */
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
-void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);         /* fills dy with loss_scale / step_rows */
+/* Sets each element of dy to the loss scale divided by ce_step_terms.step_rows. */
+void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);
 ce_step_terms ce_step_judge_terms(const cs_engine *engine);
 void ce_step_judge_step(cs_engine *engine);                 /* starts to add up the sums and to compute the verdict */
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the ce_gate of the last judged step, in device memory */
@@ -311,8 +314,10 @@ int64_t ce_preference_count(cs_tensor targets); /* number of pairs that have a t
 void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEANS]);
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
-void ce_finite_count(cs_engine *engine, const ce_verdict *verdict); /* `verdict` is the verdict on step metrics.step */
-void ce_finite_give_up(cs_engine *engine, const char *why);         /* makes the next ce_finite_report end the run */
+/* Counts the step metrics.step if the loss or the gradient norm in its verdict is not finite, unless only the gradients
+ * overflowed and a dynamic loss scale skips the step. */
+void ce_finite_count(cs_engine *engine, const ce_verdict *verdict);
+void ce_finite_give_up(cs_engine *engine, const char *why); /* makes the next ce_finite_report end the run */
 /* Reports the first step of a series of steps that are not finite, and ends the run after nan_patience such steps in a
  * row. Collective, but while steps are finite nothing is communicated. */
 void ce_finite_report(cs_engine *engine);
@@ -351,8 +356,8 @@ cs_status ce_memory_fit_check(const cs_engine *engine);
 cs_status ce_cpu_isa_agree(cs_engine *engine);
 /* products.c: makes all ranks multiply matrices by the same methods. Call it after ce_dry_run. Collective. */
 cs_status ce_products_agree(cs_engine *engine);
-/* Returns the methods in use as text, for a checkpoint's provenance; NULL if the device has no choice of methods. The
- * caller owns the text. */
+/* Returns the methods in use as a JSON string, for a checkpoint's provenance; NULL if the device has no choice of
+ * methods. The caller owns the reference. */
 json_t *ce_products_record(const cs_engine *engine);
 /* Switches to the methods that a checkpoint's provenance names, or logs why this run uses other methods. */
 void ce_products_resume(cs_engine *engine, json_t *provenance);
@@ -409,7 +414,8 @@ cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_check
 cs_status ce_async_save_finish(cs_engine *engine);
 size_t ce_async_save_copy(const cs_engine *engine); /* bytes of the copy of cspeed.async_save; 0 without this key */
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
-void ce_async_save_hold(cs_engine *engine);           /* call before parameters and optimizer state change */
+/* Waits until the save in progress has copied the state; parameters and optimizer state may change afterwards. */
+void ce_async_save_hold(cs_engine *engine);
 int64_t ce_async_save_ready(const cs_engine *engine); /* 1 if this rank has written its part of the save in progress */
 /* Continues the save in progress when all ranks have written their parts. `ready` is the sum of ce_async_save_ready
  * over all ranks. Collective. */
@@ -448,14 +454,14 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
  * otherwise the model's parameters, and the norms that are the initial magnitudes of DoRA. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
-/* True if a folder of PEFT has this parameter, which is in an adapter or is trained with the adapters. */
+/* Returns true if a folder of PEFT has this parameter, which is in an adapter or is trained with the adapters. */
 bool ce_adapter_has(const ce_unit_entry *entry);
 /* Always fails, because `folder` has no config.json. The message says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
 
 /* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets
- * (*targets is a new reference) and, if `dropout` is true, dropout. If the configuration names such a folder,
- * ce_adapter_load reads its values. Collective. */
+ * (*targets is a new reference) and, if `dropout` is true, dropout. ce_adapter_load reads the values of the adapters
+ * from the folder if the configuration names one; it is collective. */
 cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
 

@@ -99,8 +99,8 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* True if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own shard of the
- * parameters. */
+/* Returns true if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own
+ * shard of the parameters. */
 static bool helps_rank0(const cs_engine *engine)
 {
     return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.rank < engine->zero.world;
@@ -124,8 +124,8 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
     return shared;
 }
 
-/* Number of this rank's micro-batch in `round`. -1: there is none, and the rank takes part with a batch without
- * targets. */
+/* Returns the number of this rank's micro-batch in `round`, or -1 if there is none; the rank then takes part with a
+ * batch without targets. */
 static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
     int64_t lane = round * shared->sharers + engine->lanes.own;
@@ -231,9 +231,10 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 
 /* ---- predictions ---- */
 
-/* Returns the bytes of the pass of a prediction. cs_predict returns all rows of the output, contexts return one row for
- * each text. For contexts the result is an upper bound: for at most `length` rows, all tensors but the logits fit into
- * continuation.text bytes, to which the bytes of the logits are added. */
+/* Returns the bytes that the pass of a prediction needs. cs_predict computes all rows of the output. A cs_context
+ * computes one row for each text, and the result is an upper bound: continuation.text bytes hold all tensors of at most
+ * `length` rows but the logits, and the bytes of the logits are added. For more than `length` texts, the memory of
+ * cs_predict is enough. */
 static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
 {
     int64_t texts = input->inputs.shape[0];

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* True for a step that a dynamic loss scale skips because gradients overflowed. A dynamic loss scale finds its value by
- * such steps, so these steps are not counted. A loss that is not finite is always counted, because the loss scale does
- * not affect the loss. */
+/* Returns true for a step that a dynamic loss scale skips because only the gradients overflowed. A dynamic loss scale
+ * finds its value by such steps, so they are not counted as not finite. A loss that is not finite is always counted,
+ * because the loss scale does not affect the loss. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
@@ -145,8 +145,8 @@ static void report(cs_engine *engine)
            advice(engine), limit);
 }
 
-/* Ends every rank with exit code 1, so that the launcher does not restart the job. If a save is in progress, the
- * function completes it first. */
+/* Ends every rank with exit code 1; cs_must also tells the launcher not to restart the job. If a save is in progress,
+ * the function completes it first. */
 static void end_run(cs_engine *engine, const char *why)
 {
     if (ce_async_save_finish(engine) != CS_OK)

@@ -29,10 +29,10 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
     };
 }
 
-/* Computes the gradient of the loss before the last unit's forward runs, so that the last unit may compute its own
- * gradients within forward (ce_backward_open prepares memory for them). Here all rows have the same weight; cs_step
- * divides by the number of rows that have a target. The loss scale of this step is known already, since the previous
- * step was judged. */
+/* Computes the gradient of each row's loss before the last unit's forward runs, so that the last unit may compute its
+ * own gradients within forward (ce_backward_open prepares memory for them). Here all rows have the same weight; the
+ * verdict has the factor that makes the gradients a mean over the rows that have a target. The loss scale of this step
+ * is known already, since the previous step was judged. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);
@@ -108,8 +108,8 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     return x;
 }
 
-/* Number of rows that count in the loss. For tokens these are the rows that have a target; otherwise each sample is one
- * row. */
+/* Returns the number of rows that count in the loss. For tokens these are the rows that have a target; otherwise each
+ * sample is one row. */
 static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 {
     if (engine->model->inputs)

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* The reason why graphs cannot be used; NULL if they can. */
+/* Returns the reason why graphs cannot be used; NULL if they can. */
 static const char *obstacle(const cs_engine *engine)
 {
     if (!ce_device_has_graphs(engine->device))

@@ -113,7 +113,8 @@ static void say_padding(const cs_memory *memory)
                (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
 }
 
-/* True if the ranks of this rank's group of hybrid sharding can compute with one common copy of the parameters. */
+/* Returns true if the ranks of this rank's group of hybrid sharding can compute with one common copy of the
+ * parameters. */
 static bool has_common(const cs_engine *engine)
 {
     cs_world group = engine->world;

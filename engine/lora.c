@@ -23,7 +23,8 @@ static const struct {
     { "gemma3_text", { "q_proj", "v_proj" } },
 };
 
-/* Returns a new list; NULL if PEFT has no default targets for this family. */
+/* Returns a new list of the layers to which PEFT adds adapters by default; NULL if PEFT has no default for this
+ * family. */
 static json_t *usual_targets(const cs_engine *engine)
 {
     const char *type = json_string_value(json_object_get(engine->model_json, "model_type"));
@@ -60,8 +61,9 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     return CS_OK;
 }
 
-/* Refuses dropout with DoRA. There PEFT computes the product of the weights twice: with the input, and with the input
- * after dropout. */
+/* Refuses DoRA with dropout, because PEFT then computes the product of the weights twice: with the input, and with the
+ * input after dropout. Also refuses DoRA for a model with random initial weights, because DoRA starts from the norms of
+ * pretrained weights. */
 static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 {
     engine->facts.cpu_only = "DoRA";

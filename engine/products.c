@@ -109,7 +109,7 @@ static ce_product_choice choose(cs_engine *engine, ce_product_choice choice)
 
 /* ---- all ranks ---- */
 
-/* Sets the methods that every rank offers. Collective. */
+/* Sets engine->products.common to the methods that every rank offers. Collective. */
 static void intersect(cs_engine *engine, unsigned offered)
 {
     int64_t flags[CS_METHODS];

@@ -93,6 +93,7 @@ void ce_products_cache_put(const char *key, ce_products_measured *measured)
     if (!written)
         ce_log(CS_LOG_DEBUG, "%s cannot be written: products are measured at every start", new);
     else if (link(new, path) != 0 && !read_file(path, key, measured))
-        written = rename(new, path) == 0; /* the file at `path` is damaged, or its file system has no links */
+        /* This line runs if the file at `path` is damaged, or if its file system has no hard links. */
+        written = rename(new, path) == 0;
     unlink(new);
 }

@@ -8,7 +8,8 @@ enum { CS_PRODUCTS_KEY = 8192 };
 
 typedef struct {
     ce_product_choice choice;
-    double share, roof; /* share: the result of ce_products_pick; roof: FLOP/s of one thread */
+    /* share: the result of ce_products_pick, from 0 to 1; roof: the highest measured speed of one thread, in FLOP/s */
+    double share, roof;
     bool cached;
 } ce_products_measured;
 

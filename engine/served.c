@@ -2,10 +2,10 @@
  * parameters and their optimizer state; the other ranks, the workers, compute gradients with whole copies of the
  * parameters.
  *
- * A synchronous step is that of stage 0 with another reduction (zero/served.c): instead of an all-reduce the workers
- * send their gradients to the servers, and each server adds them in the order of the all-reduce; each server updates
- * its part of the parameters; the workers receive the new values. The sums by which a step is judged go through the
- * first server, so that all ranks reach one verdict. */
+ * A synchronous step differs from a step of ZeRO stage 0 only in its reduction (zero/served.c). There is no all-reduce:
+ * the workers send their gradients to the servers, and each server adds them in the order in which an all-reduce adds.
+ * Each server updates its part of the parameters, and the workers receive the new values. The sums by which a step is
+ * judged go through the first server, so that all ranks reach one verdict. */
 #include "engine.h"
 
 static int servers_of(const cs_engine *engine)
@@ -29,7 +29,7 @@ void ce_served_place(cs_engine *engine, int rank)
     engine->zero.rank = serves ? rank - workers : 0;
 }
 
-/* Bytes of this server's parts of the trained parameters. */
+/* Returns the bytes of this server's parts of the trained parameters. */
 static size_t moving_values(const cs_engine *engine)
 {
     int64_t elements = 0;
@@ -38,7 +38,7 @@ static size_t moving_values(const cs_engine *engine)
     return (size_t)elements * cs_dtype_bytes(engine->zero.precision.values);
 }
 
-/* Bytes that this rank sends in one optimizer step. */
+/* Returns the bytes that this rank sends in one optimizer step. */
 static size_t sent(const cs_engine *engine, const cs_memory *memory)
 {
     bool async = engine->served.async;

@@ -30,7 +30,8 @@ struct ce_served_async {
     bool *held;         /* [workers] true if the worker waits for values */
     /* [staleness + 1] ahead[k] is the number of steps that began k steps ahead of the slowest worker */
     int64_t *ahead;
-    int64_t rounds; /* number of steps that every worker has done when the server's step returns */
+    /* number of calls of ce_served_async_serve; when a call returns, every worker has done at least this many steps */
+    int64_t rounds;
 };
 
 bool ce_served_is_async(const cs_engine *engine)

@@ -24,7 +24,7 @@
 
 /* ---- times and memory ------------------------------------------------------------------------- */
 
-/* Returns the time of CLOCK_MONOTONIC at which a wait of `seconds` ends. */
+/* Returns the time of CLOCK_MONOTONIC, in seconds, at which a wait of `seconds` ends; below 0 means no limit. */
 static double deadline_of(double seconds)
 {
     return ce_clock_seconds() + (seconds < 0 ? LONGEST : fmin(seconds, LONGEST));

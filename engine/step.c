@@ -58,9 +58,9 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* True if the verdict on this step (whether the step counts) is read one step later. The verdict is read at once for
- * LAMB and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where reading it at once
- * costs nothing. */
+/* Returns true if the verdict on this step (whether the step counts) is read one step later. The verdict is read at
+ * once for LAMB and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where reading it at
+ * once costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -110,8 +110,8 @@ bool ce_step_settle(cs_engine *engine)
     return moved;
 }
 
-/* Continues the save in progress. Collective: by now all ranks have read the same verdict, although some ranks may have
- * read it earlier for its numbers. */
+/* Continues the save in progress. Collective: all ranks have read the same verdict by now. Some ranks may have read it
+ * earlier, because their program asked for the loss or the metrics. */
 static void continue_saving(cs_engine *engine)
 {
     int64_t ready = engine->parts_saved;
@@ -187,8 +187,8 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
-/* Asynchronous workers get false: they have no sums over all ranks, by which all ranks could learn of the request at
- * the same step. */
+/* Asynchronous workers get false: they have no sums over all ranks, by which all ranks could learn at the same step
+ * that a checkpoint is asked for. */
 bool cs_save_asked(cs_engine *engine)
 {
     if (ce_served_is_async(engine))

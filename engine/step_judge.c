@@ -3,8 +3,9 @@
  * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). The verdict
  * in device memory decides whether the update changes parameters, and gives the next backward its loss scale. The host
  * launches all these operations without waiting for the verdict. The host reads a copy of the verdict when the program
- * asks for its numbers, at the latest at the next boundary, because the learning rate and the step number there depend
- * on the verdict. A host is therefore at most one step ahead of a GPU. On a CPU device and host share one record. */
+ * asks for the loss or the metrics, at the latest at the next gradient accumulation boundary, because the learning rate
+ * and the step number of that step depend on the verdict. A host is therefore at most one step ahead of a GPU. On a CPU
+ * device and host share one record. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -69,7 +70,7 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
                      (const float *)facts.data + i * pairs, pairs);
 }
 
-/* Number of rows (pairs in preference training) of one rank in one step: the number in a micro-batch times
+/* Returns the number of rows (pairs in preference training) of one rank in one step: the number in a micro-batch times
  * gradient_accumulation_steps. DeepSpeed also divides the loss by gradient_accumulation_steps before each backward. A
  * suitable loss scale therefore does not depend on gradient_accumulation_steps. */
 static double step_rows(const cs_engine *engine, cs_tensor losses)
@@ -123,8 +124,8 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     };
 }
 
-/* `host` may be overwritten here. The host has read the previous step's verdict, which was copied to the host after the
- * copy from `host` to the device, so that earlier copy is complete. */
+/* *host may be overwritten here, because the previous copy from *host to the device is complete: the verdict was copied
+ * back to the host after it, and the host has read that verdict. */
 void ce_step_judge_step(cs_engine *engine)
 {
     ce_step_judge *judge = &engine->judge;

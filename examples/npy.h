@@ -14,7 +14,7 @@
 typedef struct {
     int64_t rows, columns; /* rows: the first dimension; columns: the product of the other dimensions, 1 for a vector */
     int64_t height, width; /* H and W if the array is images (N, H, W); otherwise 1 and `columns` */
-    char type[8];          /* "<f4", "<i8" */
+    char type[8];          /* NumPy's name of the type of the elements: "<f4", "<i8" or "<i4" */
     char *data;
 } array;
 
@@ -23,7 +23,7 @@ _Noreturn static inline void refuse_as(cs_status status, const char *path, const
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s: %s", path, why);
     cs_must(status, sentence);
-    abort(); /* cs_must has ended the process */
+    abort(); /* This is never reached, because cs_must ends the process. */
 }
 
 _Noreturn static inline void refuse(const char *path, const char *why)

@@ -15,8 +15,10 @@ typedef struct {
      * the name; the function may reorder it. Returns an exit code (codes.h); if the code is not 0, cs_error() has the
      * message. */
     int (*run)(const cl_options *options, char **arguments);
-    bool is_program; /* a program of cspeed, which prints the help of its options itself */
-    bool hands_on;   /* arguments behind the first may be those of another program, and so may a --help among them */
+    bool is_program; /* true: a program of cspeed, which prints the help of its options itself */
+    /* true: the arguments after the first one may belong to another program, so a --help among them does not print the
+     * help of this command */
+    bool hands_on;
 } cl_command;
 
 /* Makes one row of a command's table of options. The command stores its settings in a type named `request`. The row has

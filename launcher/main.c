@@ -17,7 +17,8 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-/* Returns true if --help or -h is the first argument, or any one of a command whose arguments are all its own. */
+/* Returns true if --help or -h is the first argument. If all arguments belong to the command itself, and not to another
+ * program, the later arguments are searched too. */
 static bool wants_help(const cl_command *command, char **arguments)
 {
     bool any = !command->is_program && !command->hands_on;
@@ -83,7 +84,8 @@ static int obey(char **argv)
 int main(int argument_count, char **argv)
 {
     (void)argument_count;
-    /* opens a closed standard descriptor, so that no file that is opened later gets its number */
+    /* opens /dev/null in place of a closed standard descriptor; otherwise a file that is opened later would get its
+     * number */
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CL_CODE_SYSTEM;

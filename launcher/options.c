@@ -24,7 +24,8 @@ static const char torchrun[] =
     "duplicate_stdout_filters duplicate_stderr_filters event_log_handler logs_specs virtual_local_rank "
     "local_addr";
 
-/* Flags that no environment variable can set. Neither can one set a flag that may be repeated. */
+/* Flags that no environment variable can set. Flags that may be repeated cannot be set by environment variables either,
+ * and need not be in this list. */
 static const char bare[] = "dry_run help version";
 
 static bool is_listed(const char *list, const char *name)

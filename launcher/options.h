@@ -18,8 +18,8 @@ typedef enum { CL_HOST_KEY_ACCEPT_NEW, CL_HOST_KEY_STRICT, CL_HOST_KEY_OFF } cl_
 typedef enum { CL_STALL_WARN, CL_STALL_DUMP, CL_STALL_KILL } cl_stall_action;
 typedef enum { CL_PREFLIGHT_FAST, CL_PREFLIGHT_OFF, CL_PREFLIGHT_FULL } cl_preflight;
 
-/* All pointers point into argv or the environment. NULL and 0 mean that the flag was not given, unless a comment says
- * otherwise. */
+/* The struct does not own the texts, which are in argv, in the environment or in static memory. NULL and 0 mean that
+ * the flag was not given, unless a comment says otherwise. */
 typedef struct {
     /* ---- hosts and slots ---- */
     const char *hostfile, *hosts, *include, *exclude;
@@ -45,30 +45,30 @@ typedef struct {
     bool no_ssh, no_ssh_check, force_multi, insecure_join;
     const char *node_rank; /* number of the node "N", or "auto" */
     const char *secret_file;
-    int ssh_port; /* 0: not given */
+    int ssh_port; /* the port of sshd; 0: not given */
     const char *ssh_user, *ssh_key, *ssh_config, *ssh_cmd, *agent_path;
     int host_key;  /* a value of cl_host_key */
     int preflight; /* a value of cl_preflight */
     const char *workdir, *venv_script;
     cs_option_list stage;
 
-    /* environment */
+    /* ---- environment ---- */
     cs_option_list env, env_files;
     bool no_env_defaults, env_expand;
 
-    /* binding */
-    int bind; /* a cl_bind */
+    /* ---- binding ---- */
+    int bind; /* a value of cl_bind */
     bool bind_cores_to_rank;
     const char *bind_core_list;
 
     /* ---- restarts, end, time limits ---- */
     int max_restarts;
     double restart_delay; /* in seconds; the default is 5 */
-    /* the exit codes that lead to a restart: "any", or codes separated by commas */
+    /* the exit codes that lead to a restart: "any", which is the default, or codes separated by commas */
     const char *restart_on;
     double grace_seconds; /* in seconds; the default is 30 */
     int stop_signal;      /* the default is SIGTERM */
-    const char *forward;  /* the signals that are passed on to ranks, for example "USR1,USR2" */
+    const char *forward;  /* the signals that are passed on to ranks; the default is "USR1,USR2" */
     /* time limits in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */
@@ -80,7 +80,7 @@ typedef struct {
     const char *console; /* the output to show: "all", "dedup", "first" or "none", or ranks such as "0,4-7" */
     const char *prefix;
     bool no_prefix, timestamps, log_json;
-    const char *color; /* "auto", "always" or "never" */
+    const char *color; /* "auto", which is the default, "always" or "never" */
     bool quiet, verbose, dry_run, help, version;
 
     /* ---- flags of `run`, and the program ---- */

@@ -203,7 +203,8 @@ int cl_spellings_color(void *field, const char *flag, const char *value)
     return cl_codes_fail(CL_CODE_USAGE, "%s is one of auto|always|never, not \"%s\"", flag, value);
 }
 
-/* A job id becomes part of file names, and of a text that is searched for in /proc/PID/environ. */
+/* A job id becomes part of file names. It has at most 63 bytes, because structures such as cs_world have 64 bytes for
+ * it. */
 int cl_spellings_job(void *field, const char *flag, const char *value)
 {
     size_t length = strlen(value);

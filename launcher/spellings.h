@@ -18,7 +18,8 @@ int cl_spellings_console(void *field, const char *flag, const char *value); /* a
 int cl_spellings_color(void *field, const char *flag, const char *value);
 int cl_spellings_job(void *field, const char *flag, const char *value);   /* characters allowed in a job id */
 int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4: ascending */
-int cl_spellings_maybe(void *field, const char *flag, const char *value); /* "" is NULL, as in DeepSpeed and torchrun */
+/* stores "" as NULL, as DeepSpeed and torchrun do */
+int cl_spellings_maybe(void *field, const char *flag, const char *value);
 
 /* The following functions do the same for fields of other types, which the comments name. */
 int cl_spellings_count(void *field, const char *flag, const char *value);  /* int; 0 or more, or -1 */

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MOST_TUNED: bytes. The switches between algorithms are all at shorter vectors. */
+/* MOST_TUNED: the longest vector that --tune measures, in bytes. All switches between algorithms are at shorter
+ * vectors. */
 enum { SHORTEST = 1024, SIZES = 48, MOST_TUNED = 4 << 20 };
 
 typedef struct {
@@ -174,7 +175,7 @@ static void tune(const options *given)
         fail(cs_launched_rank(), cs_exit_code(status));
 }
 
-/* Collectives are between ranks: of a single one there is nothing to measure. */
+/* Refuses a world of one rank, because collectives need at least two ranks. */
 static void check_world(void)
 {
     cs_world world;

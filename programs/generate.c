@@ -138,7 +138,7 @@ static void open_model(model *m)
     set_items(config, &m->given->set);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
-    /* the limit is seq_len, because cs_contexts_step has one row for each text, and a pass at most seq_len rows */
+    /* cs_contexts_step computes one row for each text, and the micro-batch of this model has seq_len rows */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));

@@ -55,8 +55,8 @@ void ce_beat_step(int64_t step);
 void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
 void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of this step is complete */
 void ce_beat_give_up(void);
-void ce_beat_offer_saves(void);     /* sets `saves` */
-int32_t ce_beat_take_request(void); /* returns `save_asked` and sets it to 0 */
+void ce_beat_offer_saves(void);     /* sets `saves` to 1 */
+int32_t ce_beat_take_request(void); /* returns `save_asked`, and sets it to 0 */
 void ce_beat_enter(int collective);
 void ce_beat_leave(void);
 

@@ -185,7 +185,6 @@ static size_t skip_word(scanner *s)
 {
     size_t from = s->at;
     while (s->at < s->length && !strchr(",]}[{\"#\n", s->text[s->at]) && !starts(s, "//") && !starts(s, "/*"))
-        /* still in the word */
         s->at++;
     size_t end = s->at;
     while (end > from && strchr(" \t\r", s->text[end - 1]))

@@ -54,9 +54,9 @@ void ce_keys_default(void *settings, const ce_key *table, int count);
  * returns them all at the end. Keys that begin with "_" are comments. */
 void ce_keys_fill(ce_json *doc, json_t *object, const char *path, void *settings, const ce_key *table, int count);
 
-/* Replaces every "auto" in `object` by the value of the key's field, and records that in the notes and origins of
- * `doc`. The caller has computed the values of these fields before. The "auto" of an inert key is replaced by its
- * fallback. */
+/* Replaces every "auto" in `object` by the value of the key's field, and records each replacement in the notes and
+ * origins of `doc`. The caller has computed the values of these fields before. The "auto" of an inert key is replaced
+ * by its fallback. */
 void ce_keys_settle(ce_json *doc, json_t *object, const char *path, const void *settings, const ce_key *table,
                     int count);
 

@@ -14,7 +14,8 @@ static int own_rank = -1;
 
 void ce_log_open(ce_log_level min, int rank)
 {
-    /* The launcher has more levels in its option of the same name; ranks only recognise "debug". */
+    /* CSPEED_LOG_LEVEL is also the value of the launcher's option --log_level, which has more levels; ranks only
+     * recognise "debug". */
     const char *level = getenv("CSPEED_LOG_LEVEL");
     min_level = level && strcmp(level, "debug") == 0 ? CS_LOG_DEBUG : min;
     own_rank = rank;

@@ -40,10 +40,11 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     size_t length = strlen(wanted);
     int best = 2 + min_of((int)length, LONGEST - 3) / 3;
     for (; *names; names++) {
-        /* True if `wanted` is the beginning of this name. */
+        /* `begins` is true if `wanted` is the beginning of this name. */
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0;
         int far = begins ? 1 : distance(wanted, *names);
-        bool shorter = far == best && begins && nearest && strlen(*names) < strlen(nearest); /* mode, not model */
+        /* Of two names that begin with `wanted` the shorter one is nearer: for "mod", "mode" rather than "model". */
+        bool shorter = far == best && begins && nearest && strlen(*names) < strlen(nearest);
         if (far < best || shorter) {
             best = far;
             nearest = *names;

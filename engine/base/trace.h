@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The rows of a rank in the picture of the trace; each span is drawn in one of them. */
+/* The rows that a trace viewer draws for one rank; each span is drawn in one row. */
 typedef enum { CS_TRACE_STEP, CS_TRACE_COMPUTE, CS_TRACE_COMMUNICATION, CS_TRACE_COPY } ce_trace_lane;
 
 /* A span of time. The texts must stay valid as long as the recorder. */

@@ -81,7 +81,7 @@ static void read_string(const ce_value *e)
         *(const char **)e->field = json_string_value(e->value);
 }
 
-/* Refuses a word that is none of the choices, and names the one that is most similar. */
+/* Refuses a word that is none of the choices, and names the most similar choice. */
 static void refuse_choice(const ce_value *e, const char *wanted)
 {
     enum { MOST = 32 };

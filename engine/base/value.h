@@ -20,10 +20,12 @@ bool ce_value_check_inert(const ce_value *e);
 bool ce_value_is_auto(const json_t *value);
 /* The next four functions return new references to JSON values. */
 json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */
-json_t *ce_value_sample(const ce_key *key);   /* returns a value of the type of an inert or refused key, or null */
-/* Returns the field as JSON, or NULL if the key does not accept "auto". */
+/* Returns an example of a value of an inert or refused key, or null if any type is allowed. */
+json_t *ce_value_sample(const ce_key *key);
+/* Returns the field as JSON if the type of the key is one that may accept "auto" (bool, integer, number, pair), the
+ * fallback of an inert key, and NULL for all other types. */
 json_t *ce_value_of(const ce_key *key, const char *field);
-/* Does the same for a key of any kind. Returns NULL if no field belongs to the key. */
+/* Returns the field of a key as JSON, also if the key does not accept "auto"; NULL if the key has no field. */
 json_t *ce_value_any(const ce_key *key, const char *field);
 
 #endif

@@ -42,7 +42,7 @@ static const char *list_names(char *text, size_t room)
 }
 
 /* Checks that each control word that a built-in template writes is one token of the tokenizer. If it were several
- * tokens, the model would learn the control word letter by letter. */
+ * tokens, the model would learn the control word as ordinary text. */
 static cs_status check_words(const char *name, const char *source, const ce_tokenizer *tokenizer)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>",      "<|start_header_id|>", "<|end_header_id|>",

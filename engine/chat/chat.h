@@ -22,9 +22,9 @@ typedef struct ce_chat ce_chat; /* a template for one tokenizer, which is immuta
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer);
 void ce_chat_close(ce_chat *chat); /* accepts NULL */
 
-bool ce_chat_is_file(const char *name); /* True if this name of a template is the name of a file. */
+bool ce_chat_is_file(const char *name); /* returns true if this name of a template is the name of a file */
 
-/* True if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
+/* Returns true if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
 bool ce_chat_is_answer(const json_t *message);
 
 typedef struct {
@@ -40,8 +40,8 @@ typedef struct {
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
  * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are the parts
  * that the template's {% generation %} blocks write. If the template has no such blocks, each answer is found by
- * writing the conversation up to this answer. Returns CS_UNSUPPORTED if the template writes the messages of such a
- * shorter conversation differently. */
+ * writing only the messages up to this answer. Returns CS_UNSUPPORTED if the template then writes one of these messages
+ * differently than in the whole conversation. */
 cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
 /* Appends the text that the template writes for a list of messages, without looking for answers. If `asks` is true, the
  * text ends with the prompt for the next answer. The tools are read from `document`. */

@@ -79,7 +79,7 @@ static cs_status take_memory(ce_background *b, size_t bytes)
                        "save without it, or use more ranks",
                        1e-6 * (double)bytes);
     }
-    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* only a hint */
+    madvise(b->memory, b->bytes, MADV_HUGEPAGE); /* an error is ignored: without huge pages the copy is only slower */
     return CS_OK;
 }
 

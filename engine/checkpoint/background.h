@@ -18,9 +18,10 @@ size_t ce_background_room(size_t elements_bytes);
 size_t ce_background_bytes(size_t rooms);
 
 /* Starts a save. The first call allocates *background; later saves reuse it and its memory, and ce_background_close
- * frees it. All of `content` is copied. The caller may change it when the call returns, except the elements of the
- * pieces, which must not change before ce_background_hold returns. No save may be in progress before the call; if the
- * call fails, no save is in progress after it. The call is collective. */
+ * frees it. All of `content` is copied except `line`, which the save changes and which must stay valid until the save
+ * ends. The caller may change the rest of `content` when the call returns; only the elements of the pieces must not
+ * change before ce_background_hold returns. No save may be in progress before the call; if the call fails, no save is
+ * in progress after it. The call is collective. */
 cs_status ce_background_save(ce_background **background, cs_comm *comm, const char *dir,
                              const ce_checkpoint_content *content);
 

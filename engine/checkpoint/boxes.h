@@ -17,7 +17,7 @@ typedef struct {
     int64_t offset[CS_MAX_DIMS], size[CS_MAX_DIMS];
 } ce_box;
 
-/* Sets *count to the product of the sizes. Returns false if the product times `scale` exceeds 2^63 - 1. */
+/* Sets *count to the number of elements of the shape. Returns false if this number times `scale` exceeds 2^63 - 1. */
 bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
 
 /* Divides a range of elements, in row-major order, into boxes, and writes them to `boxes` in ascending order. `boxes`

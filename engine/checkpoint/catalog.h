@@ -18,7 +18,7 @@ typedef struct {
 } ce_catalog_item;
 
 typedef struct {
-    /* Sorted by step, highest first; after ce_line_follow, sorted by generation, then by step. */
+    /* Sorted by step, highest first; after ce_line_follow, sorted by generation, lowest first, and then by step. */
     ce_catalog_item *items;
     int64_t count;
     char *broken; /* a message about a checkpoint that has a manifest but is not complete; NULL if there is none */

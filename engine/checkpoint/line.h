@@ -18,8 +18,8 @@ json_t *ce_line_behind(const ce_manifest *manifest);
 /* Inserts a checkpoint at the front of the list, and removes an earlier entry with the same tag. */
 void ce_line_add(json_t *line, const char *tag, uint32_t digest);
 
-/* Removes an entry if its checkpoint no longer exists in dir, unless it is the parent. So the list of a long training
- * stays short. */
+/* Removes the entries of checkpoints that no longer exist in dir, so that the list of a long training stays short. The
+ * first entry, the parent, is never removed. */
 void ce_line_shorten(json_t *line, const char *dir);
 
 /* Sets the generation of each catalog item relative to the checkpoint dir/name, and sorts the items by generation. Only

@@ -55,10 +55,10 @@ typedef struct {
  * "writer"}. If content->line is NULL, the manifest has no list of ancestors. */
 char *ce_manifest_text(const ce_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
 
-/* Parses a manifest, for loading and for `cspeed verify`, and validates everything that is later taken from it:
- * types, bounds (counts are 0 to 2^53, the sum of all files' bytes does not overflow), and that no file is listed
- * twice. Returns CS_BAD_FILE if the text is no manifest or is damaged, and CS_UNSUPPORTED if a later version has
- * written it. */
+/* Parses a manifest, for loading and for `cspeed verify`. Validates all members that are used later: their types, their
+ * bounds (counts are 0 to 2^53, the sum of all files' bytes does not overflow), and that no file is listed twice.
+ * Returns CS_BAD_FILE if the text is no manifest or is damaged, and CS_UNSUPPORTED if a later version has written
+ * it. */
 cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t length, const char *path);
 cs_status ce_manifest_load(ce_manifest *manifest, const char *directory); /* reads and parses directory/manifest.json */
 void ce_manifest_close(ce_manifest *manifest); /* frees the manifest's memory; allowed after a failed parse */
@@ -77,7 +77,7 @@ cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *
  * exactly `bytes` bytes, otherwise `status`. */
 cs_status ce_manifest_file_status(const ce_manifest_file *file, const char *path, cs_status status, int64_t bytes);
 
-/* Parses eight hexadecimal digits. Returns false if `digits` is anything else. */
+/* Parses eight lower-case hexadecimal digits. Returns false if `digits` is anything else. */
 bool ce_manifest_digits(uint32_t *value, const char *digits);
 
 #endif

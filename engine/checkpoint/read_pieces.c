@@ -224,7 +224,8 @@ static cs_status open_file(piece_reader *r, int64_t file)
     return ce_files_open(&r->descriptor, r->path);
 }
 
-/* Reads one window of the chunk's block into the buffer. */
+/* Reads the chunk's block number `index` up to window number `window`, which is then in the buffer. Without
+ * verification the windows before it are skipped. */
 static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t index, int64_t window)
 {
     const ce_checkpoint_reader *reader = r->reader;

@@ -43,7 +43,7 @@ cs_status ce_safetensors_load(char **block, size_t *block_bytes, int64_t *file_b
 /* Convert between data types and their names ("F32" and so on). ce_safetensors_dtype returns false for types that
  * cspeed does not have. */
 const char *ce_safetensors_name(cs_dtype dtype);
-json_t *ce_safetensors_numbers(const int64_t *numbers, int count); /* a shape or offsets as a JSON array */
+json_t *ce_safetensors_numbers(const int64_t *numbers, int count); /* returns a shape or offsets as a JSON array */
 bool ce_safetensors_dtype(cs_dtype *dtype, const char *name);
 
 #endif

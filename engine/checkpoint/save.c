@@ -46,9 +46,10 @@ static cs_status count_all(ce_save *s)
     return CS_OK;
 }
 
-/* The three times in a save at which damaged checkpoints are renamed. NO_CHECKPOINT: at the start, directories without
- * a manifest, because they would block a save under their tag. TAG_IS_TAKEN: just before the new checkpoint takes its
- * tag, a damaged checkpoint with the same tag. THE_REST: all others, after `latest` names another checkpoint. */
+/* The three times in a save at which damaged directories are renamed. NO_CHECKPOINT is the start of the save:
+ * directories without a manifest are renamed, because they would block a save under their tag. TAG_IS_TAKEN is just
+ * before the new checkpoint takes its tag: a damaged checkpoint with the same tag is renamed. THE_REST is after
+ * `latest` names another checkpoint: all others are renamed. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const ce_save *s, occasion now)

@@ -49,7 +49,7 @@ typedef struct {
     ce_write_plan plan;
     ce_save_volume *volumes; /* what each rank writes, one element for each rank */
     ce_save_volume total;
-    ce_staging staging;           /* rank 0 */
+    ce_staging staging;           /* the staging directory; used on rank 0 only */
     uint32_t digest;              /* on rank 0, the digest of the manifest that was written */
     char *path;                   /* path of the staging directory, known on every rank */
     ce_shardfile_record *records; /* the records of this rank's files */

@@ -20,7 +20,7 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-/* "auto" never chooses the last one, mpi, because TCP fits every world that the first two do not fit. */
+/* "auto" never chooses the last transport, mpi, because TCP fits every world that the first two do not fit. */
 static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp, &ce_comm_mpi };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 

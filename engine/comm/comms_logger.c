@@ -183,8 +183,8 @@ static void print_name(const ce_comms_logger *logger, int i)
         ce_say("%s", names[logger->entries[i].operation]);
 }
 
-/* Returns the number of entries of collectives of all ranks, which come first. Sends and receives, which concern two
- * ranks only, follow them. */
+/* Returns the number of entries of collectives, in which all ranks take part. They come first in the sorted list; the
+ * entries of sends and receives, which concern two ranks only, follow. */
 static int collective_count(const ce_comms_logger *logger)
 {
     int count = 0;
@@ -193,7 +193,8 @@ static int collective_count(const ce_comms_logger *logger)
     return count;
 }
 
-/* Returns true if all ranks have recorded the same collectives, because the table compares them one by one. */
+/* Returns true if all ranks have recorded the same collectives. Otherwise the table of waiting times, which compares
+ * the ranks' collectives one by one, cannot be made. */
 static bool ranks_agree(const ce_comms_logger *logger, cs_comm *comm)
 {
     uint64_t sum = 0;

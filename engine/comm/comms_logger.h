@@ -1,9 +1,9 @@
 /* comms_logger.h - statistics of collectives by operation and message size: DeepSpeed's comms_logger.
  *
- * Times are measured in the thread that runs the collective, so that the measurement delays nothing. On a GPU the host
- * waits for each recorded collective, as DeepSpeed does. Calls that return before they are done are not recorded. Times
- * include waiting for peers. The last 512 times of each size are stored, because means omit the slowest tenth and the
- * fastest tenth of them. */
+ * Times are measured in the thread that runs the collective. On a CPU the measurement delays nothing; on a GPU the host
+ * waits for each recorded collective, as DeepSpeed does. Nonblocking calls are not recorded. Times include waiting for
+ * peers. The last 512 times of each size are stored, because means omit the slowest tenth and the fastest tenth of
+ * them. */
 #ifndef CS_COMM_COMMS_LOGGER_H
 #define CS_COMM_COMMS_LOGGER_H
 

@@ -109,7 +109,8 @@ static void add_message(ce_nonblocking *background, cs_work *work)
     background->works[background->count++] = work;
 }
 
-/* Removes the messages that are done from the list. Afterwards comm->call is the call of a message that is left. */
+/* Removes the completed messages from the list. Afterwards comm->call is the call of one of the remaining messages, or
+ * no call if none remains. */
 static void remove_done(ce_nonblocking *background)
 {
     int kept = 0;

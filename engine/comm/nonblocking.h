@@ -1,5 +1,5 @@
-/* nonblocking.h - the nonblocking calls, which return before they are done: a second comm of the same ranks, and a
- * thread that makes the calls there in their order. */
+/* nonblocking.h - the nonblocking calls, which return before they are done. A thread makes them in a second comm of the
+ * same ranks, in the order in which the caller made them. */
 #ifndef CS_COMM_NONBLOCKING_H
 #define CS_COMM_NONBLOCKING_H
 

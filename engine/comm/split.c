@@ -17,11 +17,13 @@ typedef struct {
 
 typedef struct {
     cs_comm *parent;
-    member *all;     /* what the ranks of the parent have told, one element for each rank */
+    member *all;     /* the members of the parent comm, one element for each rank */
     member *members; /* the members of this rank's group, in the order of their ranks in the group */
     int count;
-    cs_world world;              /* the group's */
-    ce_mesh_endpoint *endpoints; /* It has space for all ranks of the parent; endpoints[i] belongs to members[i]. */
+    /* the group as a world, with the number of this rank in the group and the group's job name */
+    cs_world world;
+    /* [size of the parent] the addresses at which the ranks listen; endpoints[i] belongs to members[i] */
+    ce_mesh_endpoint *endpoints;
     int listener;
 } builder;
 
@@ -62,8 +64,9 @@ static void choose_members(builder *b, int color)
     qsort(b->members, (size_t)b->count, sizeof *b->members, by_key);
 }
 
-/* Returns the first rank on the host of `rank`, if the ranks of each host are consecutive. If they are not, it is
- * unknown which ranks share a host, unless all ranks do; then every rank counts as a host of its own. */
+/* Returns the first rank on the host of `rank`. If there are several hosts, and the ranks of each host are not
+ * consecutive, it is unknown which ranks share a host: each rank then counts as a host of its own, and the result is
+ * `rank`. */
 static int host_of(const builder *b, int rank)
 {
     int size = b->parent->world.size;

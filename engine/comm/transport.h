@@ -97,8 +97,8 @@ typedef struct ce_transport {
     void (*scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
     void (*gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
     void (*all_to_all)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-    /* The two functions below exist only in a transport of GPU memory, which lacks the four functions above. Transports
-     * of host memory use `move` instead. */
+    /* `send` and `receive` exist only in transports of GPU memory, which lack `reduce`, `scatter`, `gather` and
+     * `all_to_all`. Transports of host memory use `move` instead. */
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
     /* Returns a rank that has ended, or -1. *closed becomes true if that rank had closed its comm before. If several
@@ -156,7 +156,8 @@ struct cs_comm {
     char *algorithm_list;            /* copy of settings.algorithms, or NULL */
     const char *algorithm;           /* name of the algorithm of the last collective */
     /* The members below are for collectives over messages. */
-    ce_message *messages; /* [4 * size] */
+    /* [4 * size] the messages of the current collective; the first message_count elements are used */
+    ce_message *messages;
     int message_count;
     const void **inputs; /* the operands of a reduction, one for each rank */
     char *staging; /* staging buffer of CS_COMM_STAGING bytes for operands from other ranks: one slot for each rank */
@@ -193,8 +194,8 @@ const ce_transport *ce_comm_transport(const cs_world *world, const char *kind);
 /* Returns the transport of host memory whose name is the first `length` characters of `name`, or NULL if there is
  * none. */
 const ce_transport *ce_comm_named(const char *name, size_t length);
-/* Returns the wanted size of a heap in bytes, rounded up to pages. It is heap_bytes of the settings. If that is 0, it
- * is the size of the machine's memory, but at most half of this process's limit on the size of files. */
+/* Returns the wanted size of a heap in bytes, rounded up to pages. The size is settings->heap_bytes. If heap_bytes is
+ * 0, the size is that of the machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);
 /* Does the same as cs_comm_open, but with a meeting and names. The ranks find each other by `meeting` or, if it is
  * NULL, by the address of the world. Error messages name rank i by names[i] or, if `names` is NULL, by i. The comm owns

@@ -6,8 +6,9 @@
  * the id of the job replaces them.
  *
  * One launcher may have started another: srun may start mpirun, and both may start cspeed. The rows are therefore
- * ordered from the innermost launcher to the outermost. The row in use is compared only with rows of its own level or,
- * if the variables were set by hand, with all later rows. */
+ * ordered from the innermost launcher to the outermost. Rank and size of the row in use must equal those of all later
+ * rows of the same kind of launcher (`level`) whose variables are set. If the variables of torchrun were set by hand,
+ * they must equal those of all later rows. */
 #include "base/status.h"
 #include "cspeed/comm.h"
 

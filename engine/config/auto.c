@@ -51,7 +51,7 @@ static bool is_for_trainer(ce_json *doc)
     return false;
 }
 
-/* True if the file does not have this section. A section that --set created does not count. */
+/* True if the file does not have this section. A section that only exists because of --set does not count. */
 static bool is_left_out(ce_json *doc, const char *section)
 {
     char origin[64];
@@ -86,7 +86,7 @@ static void note_optimizer(ce_json *doc, bool for_trainer, bool set)
     const char *why = for_trainer ? "whose \"auto\" says that Hugging Face's Trainer supplies it"
                                   : "as where a program supplies one of its own";
     const char *whose = for_trainer ? "that Trainer's" : "DeepSpeed's";
-    if (set) /* if --set gave some keys of optimizer.params */
+    if (set) /* true if --set gave keys of optimizer.params */
         ce_json_note(doc, "optimizer", "not in the file, %s: AdamW with %s defaults, but for what --set gives", why,
                      whose);
     else
@@ -104,15 +104,15 @@ static void supply_optimizer(ce_json *doc, bool for_trainer)
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
-        return; /* Without a section, the defaults in the key tables of the optimizers apply. */
+        return; /* Without a section "optimizer", the defaults in the optimizers' key tables apply. */
     section = object_in(root, "optimizer");
     json_object_set_new(section, "type", json_string("AdamW"));
     if (for_trainer)
         supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
-/* Adds Trainer's schedule if the file has none; "scheduler": null means that none is wanted. Parameters that --set
- * gives without a type belong to the added schedule. */
+/* Adds Trainer's schedule if the file has none. "scheduler": null means that no schedule is wanted. If --set gives
+ * parameters without a type, these parameters are set in the added schedule. */
 static void supply_schedule(ce_json *doc)
 {
     json_t *root = ce_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
@@ -143,8 +143,8 @@ static int64_t width_in(const json_t *model)
     return 0;
 }
 
-/* Returns the width of the model, or 0 if it is not known: the program makes the model itself, or the model's folder
- * gives no width. */
+/* Returns the width of the model. Returns 0 if the width is not known, because the program makes the model itself or
+ * the model's folder gives no width. */
 static int64_t find_width(ce_json *doc)
 {
     const json_t *model = ce_json_find(doc, "cspeed.model");

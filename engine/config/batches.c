@@ -22,8 +22,8 @@ static int64_t product(int64_t a, int64_t b, int64_t c)
     return __builtin_mul_overflow(a, b, &all) || __builtin_mul_overflow(all, c, &all) ? -1 : all;
 }
 
-/* Replaces "auto" by the micro-batch size that Hugging Face's Trainer takes if neither train_batch_size nor
- * train_micro_batch_size_per_gpu is a number. If neither of the two is "auto", reports an error and returns false. */
+/* Called if neither train_batch_size nor train_micro_batch_size_per_gpu is a number. If one of the two is "auto", sets
+ * the micro-batch size that Hugging Face's Trainer takes. Otherwise reports an error and returns false. */
 static bool take_usual(cs_config *config)
 {
     json_t *root = ce_json_root(config->doc);
@@ -42,7 +42,7 @@ static bool take_usual(cs_config *config)
 
 enum { LANES = 48 };
 
-/* The factor beside micro-batch and accumulation steps, with this number of lanes. */
+/* Writes the third factor of train_batch_size, with its name: "world size 4", "4 workers" or "4 replicas". */
 static const char *name_lanes(const cs_config *config, int64_t count, char text[LANES])
 {
     if (config->settings.mode == CS_MODE_ZERO)

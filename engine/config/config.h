@@ -42,14 +42,14 @@ enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key 
 extern const char *const ce_config_biases[];               /* words of the key lora.bias, in the order of this enum */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
- * dora, bias and targets by the values in that folder. */
+ * dora, bias and targets by the values in the folder `adapter`. */
 typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora, merge;
-    int bias;        /* which biases are trained: a value of the enum CS_BIASES_* */
-    json_t *targets; /* "all-linear" or a list of names; NULL means the names that PEFT takes for the model's family */
-    const char *adapter; /* a folder of PEFT with the first values of the adapters, or NULL */
+    int bias;            /* which biases are trained: a value of the enum CS_BIASES_* */
+    json_t *targets;     /* "all-linear" or a list of names; NULL means PEFT's default names for the model's family */
+    const char *adapter; /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
 } ce_lora_settings;
 
 /* The values of a curriculum section, as they are written in the file. */
@@ -72,18 +72,19 @@ typedef struct {
     ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to dtype */
     bool mixed;               /* True if amp or torch_autocast is on. */
     float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
-    bool check_grad_overflow; /* With bf16, a step whose gradients are not finite is skipped. */
+    bool check_grad_overflow; /* True if, with bf16, a step whose gradients are not finite is skipped. */
     ce_optim_settings optim;
     ce_groups groups; /* parameter groups; the last group has the settings of `optim` */
     ce_schedule_settings schedule;
     double gradient_clipping; /* greatest gradient norm; 0 turns clipping off */
     bool gradient_sum;        /* True if gradient_allreduce_op is "sum". */
     int stage;                /* value of zero_optimization.stage */
-    /* The number of elements in a bucket of gradients. With 0 each unit is reduced by itself. */
+    /* The number of elements in a bucket of gradients. 0 means that the gradients of each unit are reduced
+     * separately. */
     int64_t reduce_bucket_size;
     /* The number of ranks in a group that shards the state. If it is the world size, there is one group. */
     int shard_size;
-    int64_t steps_per_print; /* 0 means that steps are never printed */
+    int64_t steps_per_print; /* number of steps from one printed step to the next; 0 means that no step is printed */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
     ce_comms_logger_settings comms_logger; /* section comms_logger */
@@ -101,7 +102,7 @@ typedef struct {
     } trace; /* section cspeed.trace */
 
     /* The following members are the section "cspeed". */
-    const char *model_path; /* a folder with config.json, or NULL if `model` is an object */
+    const char *model_path; /* folder of the model, which contains config.json; NULL if `model` is an object */
     json_t *model;          /* keys of config.json, or NULL if the file names no model */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int train_count, valid_count;
@@ -110,16 +111,17 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
-    /* These keys are for text files. If `tokenizer` is NULL, the tokenizer in model_path is used; if there is none
-     * either, each byte is a token. */
+    /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in
+     * model_path is used; if that folder has none either, each byte is a token. */
     const char *tokenizer, *field, *template, *cache;
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
     ce_preference preference; /* section "dpo" */
-    /* folder of the reference model of `preference`; NULL means the trained model as it is at the start */
+    /* folder of the reference model of `preference`; NULL means the initial state of the trained model */
     const char *reference;
-    int64_t steps, epochs; /* Either `steps` or `epochs` is 0. */
-    /* time limit in seconds: fewer than `steps` steps are made if these would take longer; 0 means no limit */
+    int64_t steps, epochs; /* One of the two is 0: training ends after `steps` steps or after `epochs` epochs. */
+    /* Time limit in seconds of training with validation and saves; 0 means no limit. If `steps` steps would take
+     * longer, fewer steps are made. */
     double fit_seconds;
     int64_t seed;
     const char *output, *load, *tag, *metrics;
@@ -135,7 +137,8 @@ typedef struct {
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
     int mode;                    /* CS_MODE_* */
-    int lanes; /* number of replicas of the model that compute: ranks, or workers, or threads, as the mode says */
+    /* number of replicas of the model that compute; depending on the mode these are ranks, workers or threads */
+    int lanes;
     struct {
         int64_t servers, staleness;
         bool async;
@@ -198,15 +201,15 @@ struct cs_config {
     bool reads; /* True if cs_reopen made this configuration, so that the model is used but not trained. */
     ce_settings settings;
     char *text; /* resolved configuration as JSON, which a checkpoint stores as ds_config.json */
-    /* cs_init_distributed sets the next three members; they are NULL before. `disconnect` closes `comm` and `device`.
-     * If `disconnect` is NULL, the engine closes them. */
+    /* cs_init_distributed sets the next three members, which are NULL before that call. The function `disconnect`
+     * closes `comm` and `device`. If `disconnect` is NULL, the engine closes them. */
     cs_comm *comm;
     cs_device *device;
     void (*disconnect)(cs_config *config);
 };
 
-/* These two functions change a finished configuration and its text. ce_config_cut_windows sets cspeed.data.seq_len, and
- * ce_config_set_total sets the number of steps after which the learning-rate schedule ends. */
+/* The next two functions change a finished configuration and its text. ce_config_cut_windows sets cspeed.data.seq_len,
+ * and ce_config_set_total sets the number of steps after which the learning-rate schedule ends. */
 void ce_config_cut_windows(cs_config *config, int64_t seq_len);
 void ce_config_set_total(cs_config *config, int64_t steps);
 /* Changes all values of cspeed.lora except `merge`, after the engine has read the adapter's folder or chosen the

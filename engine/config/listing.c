@@ -23,7 +23,7 @@ static void give(const lister *to, const char *path, const ce_key *key, json_t *
     bool idle = key && key->type >= CS_KEY_INERT;
     const char *from = ce_json_origin(to->config->doc, path, origin, sizeof origin);
     if (json_is_null(ce_json_find(to->config->doc, path)) && !json_is_null(value))
-        from = "default"; /* A value of null means the default. */
+        from = "default"; /* The value null means the default. */
     if (idle && ce_json_is_set(to->config->doc, path))
         value = json_incref(ce_json_find(to->config->doc, path));
     if (value)
@@ -187,7 +187,8 @@ enum { PLACES = 3 }; /* A key that belongs to more sections than this, such as "
 typedef struct {
     const char *wanted;
     const char *folders[PLACES]; /* sections where the key has an effect */
-    const char *owners[PLACES];  /* optimizers, for example, that have this key in the section that the path names */
+    /* headings of the tables of the path's section that have this key, for example names of optimizers */
+    const char *owners[PLACES];
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert, or NULL */
     const char *refused; /* a section where the key is refused, or NULL */

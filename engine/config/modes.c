@@ -71,8 +71,8 @@ void ce_modes_count_lanes(cs_config *config)
     }
 }
 
-/* Refuses what asynchronous workers cannot do, because a worker decides about its step without knowing the other
- * workers. */
+/* Refuses settings that asynchronous workers cannot support, because a worker decides about its step without knowing
+ * the other workers. */
 static void check_async(cs_config *config)
 {
     const ce_settings *s = &config->settings;

@@ -174,7 +174,8 @@ static void resolve_types(cs_config *config)
         ce_json_fault(config->doc, "communication_data_type",
                       "not supported: %s for gradients that accumulate in %s, because each rounds what the other keeps",
                       ce_precision_name(types->wire), ce_precision_name(types->sums));
-    /* The gradients have the same bits as if fp32 were sent: they were rounded before, and are added in fp32. */
+    /* The result has the same bits as if fp32 were sent, because the gradients were rounded before, and are added in
+     * fp32. */
     else if (s->stage < 2) {
         types->wire = types->sums;
         ce_json_note(config->doc, "communication_data_type",

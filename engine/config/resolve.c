@@ -223,7 +223,8 @@ static const char *host_transport(const cs_world *world)
 void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
-    enum { NAMED = sizeof transports / sizeof *transports }; /* The words "gloo" and "cpu" follow in the key's row. */
+    /* the key accepts two more words after these: "gloo" and "cpu" */
+    enum { NAMED = sizeof transports / sizeof *transports };
     ce_settings *s = &config->settings;
     resolve_model(config);
     resolve_lora(config);

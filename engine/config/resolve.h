@@ -4,12 +4,12 @@
 
 #include "config/config.h"
 
-/* The first step of resolving: reports an error for each placeholder of a template that was not filled in. */
+/* Reports an error for each placeholder of a template that was not filled in. This is the first step of resolving. */
 void ce_resolve_templates(cs_config *config);
 
-/* Steps before the tables read the file, in this order. ce_resolve_auto replaces "auto" and adds missing sections as
- * Hugging Face's integration does. ce_resolve_strings converts strings that DeepSpeed reads as booleans or numbers.
- * ce_resolve_legacy replaces DeepSpeed's deprecated spellings. */
+/* The next three functions are called in this order, before the tables read the file. ce_resolve_auto replaces "auto"
+ * and adds missing sections as Hugging Face's integration does. ce_resolve_strings converts strings that DeepSpeed
+ * reads as booleans or numbers. ce_resolve_legacy replaces DeepSpeed's deprecated spellings. */
 void ce_resolve_auto(cs_config *config);
 void ce_resolve_strings(cs_config *config);
 void ce_resolve_legacy(cs_config *config);
@@ -23,26 +23,26 @@ bool ce_resolve_is_given(cs_config *config, const char *path);
 /* Reads the section "elasticity", and no other section, into config->settings. */
 cs_status ce_resolve_elasticity(cs_config *config);
 
-/* Steps after the tables have set config->settings. They report errors in config->doc. */
+/* The functions below are called after the tables have set config->settings. They report errors in config->doc. */
 void ce_resolve_batch(cs_config *config);
 void ce_resolve_precision(cs_config *config);
 void ce_numbers_resolve(cs_config *config); /* defined in numbers.c; it is called after ce_optim_read */
 /* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);
 void ce_resolve_offload(cs_config *config);
-/* These two are defined in sharding.c. ce_sharding_name_stage writes the stage that cspeed.fsdp.sharding_strategy
- * names; it is called before the tables read the file, after ce_resolve_legacy. ce_sharding_resolve sets shard_size; it
- * is called after ce_resolve_run. */
+/* The next two functions are defined in sharding.c. ce_sharding_name_stage sets zero_optimization.stage to the stage of
+ * cspeed.fsdp.sharding_strategy; it is called after ce_resolve_legacy and before the tables read the file.
+ * ce_sharding_resolve sets shard_size; it is called after ce_resolve_run. */
 void ce_sharding_name_stage(cs_config *config);
 void ce_sharding_resolve(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
-void ce_courses_resolve(cs_config *config); /* This function is called after ce_resolve_run. */
+void ce_courses_resolve(cs_config *config); /* is called after ce_resolve_run */
 /* defined in data_names.c; resolves the file names of data.train and data.valid */
 void ce_resolve_data(cs_config *config);
 /* defined in preference.c; checks the section "dpo", and is called after ce_courses_resolve */
 void ce_preference_resolve(cs_config *config);
-/* Defined in modes.c: ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch needs. ce_modes_resolve is
- * called last and refuses what does not combine with the mode. */
+/* The next two functions are defined in modes.c. ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch
+ * needs. ce_modes_resolve is called last, and refuses settings that cannot be combined with the mode. */
 void ce_modes_count_lanes(cs_config *config);
 void ce_modes_resolve(cs_config *config);
 void ce_resolve_run(cs_config *config); /* Resolves the section "cspeed": model, data, sequence length, transport. */

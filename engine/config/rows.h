@@ -23,7 +23,7 @@
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
     }
-/* A row of an inert key whose default is null. Other values must have the type of `sample`. */
+/* A row of an inert key whose default is null. Any other value must have the same JSON type as `sample`. */
 #define INERT_LIKE(key, sample, sentence)                                                                              \
     {                                                                                                                  \
         key, CS_KEY_INERT, 0, "null", 0, 0, sample, sentence                                                           \

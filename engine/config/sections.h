@@ -6,12 +6,12 @@
 #include "base/keys.h"
 
 typedef struct {
-    const char *path; /* path of the section: "zero_optimization.offload_param", for example, or "" for the top level */
+    const char *path;   /* path of the section, for example "zero_optimization.offload_param"; "" for the top level */
     const ce_key *keys; /* The keys of the section. Their offsets are offsets in ce_settings. */
     int count;
 } ce_section;
 
-/* Each topic has one list, in the source file of the same name. */
+/* Each topic has one list of sections, in the source file that has the name of the topic. */
 extern const ce_section ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[], ce_ours_sections[],
     ce_batches_sections[], ce_courses_sections[], ce_modes_sections[];
 extern const int ce_formats_section_count, ce_sharding_section_count, ce_monitors_section_count, ce_ours_section_count,

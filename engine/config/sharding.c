@@ -106,7 +106,7 @@ static const ce_key offload_optimizer[] = {
 static const struct {
     const char *name;
     int stage;
-    bool hybrid; /* True if the ranks of one host are a sharding group. */
+    bool hybrid; /* true if the ranks of each host are a sharding group */
 } strategies[] = {
     { "stage", 0, false },    { "FULL_SHARD", 3, false },  { "SHARD_GRAD_OP", 2, false },
     { "NO_SHARD", 0, false }, { "HYBRID_SHARD", 3, true }, { "_HYBRID_SHARD_ZERO2", 2, true },
@@ -126,7 +126,7 @@ void ce_sharding_name_stage(cs_config *config)
     const char *given = json_string_value(ce_json_find(config->doc, strategy_path));
     for (int i = BY_STAGE + 1; given && i < STRATEGIES; i++) {
         const char *name = strategies[i].name;
-        if (strcasecmp(name, given) != 0) /* as the table of the keys reads every choice */
+        if (strcasecmp(name, given) != 0) /* without regard to upper and lower case, as the key table compares words */
             continue;
         json_t *section = ce_json_find(config->doc, "zero_optimization"), *stage = json_object_get(section, "stage");
         if (!section) {
@@ -144,7 +144,8 @@ void ce_sharding_name_stage(cs_config *config)
     }
 }
 
-/* Returns the launcher's list of the numbers of ranks of all hosts, such as "2,4", if they differ; otherwise NULL. */
+/* Returns the launcher's list of the number of ranks of each host, such as "2,4", if these numbers differ; otherwise
+ * NULL. */
 static const char *uneven_hosts(void)
 {
     const char *list = getenv("CSPEED_HOST_RANKS");
@@ -155,7 +156,7 @@ static const char *uneven_hosts(void)
     return NULL;
 }
 
-/* The ranks of a host are a group. */
+/* Makes the ranks of each host a sharding group. */
 static void group_by_hosts(cs_config *config)
 {
     static const char path[] = "cspeed.fsdp.sharding_strategy";

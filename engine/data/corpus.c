@@ -90,8 +90,8 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
     return is_json ? CS_OK : add_document(corpus, start, end - start, false);
 }
 
-/* Adds each element of a JSON list as a document. An element may take several lines. `at` points behind the bracket
- * that opens the list. */
+/* Adds each element of a JSON list as a document. An element may have several lines. `at` points to the first character
+ * after the bracket that opens the list. */
 static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end)
 {
     const char *start = NULL;

@@ -11,9 +11,9 @@
 
 typedef struct {
     const char *bytes;
-    int64_t length, train_length; /* The bytes behind the first train_length bytes are held out. */
+    int64_t length, train_length; /* The bytes after the first train_length bytes are held out. */
     int32_t text;                 /* index of the document's text in `texts` */
-    bool is_json;                 /* The document is a line of JSON, which must not be cut. */
+    bool is_json;                 /* True if the document is a line of JSON, which must not be cut. */
 } ce_document;
 
 typedef struct {
@@ -42,8 +42,8 @@ void ce_corpus_close(ce_corpus *corpus);
  * bytes would remain for training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
-/* The number of newlines in front of `bytes`, which points into a text or is NULL; it is zeroed at first. If the places
- * of many documents are asked for in order, the cursor saves reading a text more than once. */
+/* A position in a text, and the number of newlines before it; `bytes` may be NULL. The caller zeroes the cursor before
+ * the first call of ce_corpus_place. If the documents of the calls are in order, no text is read more than once. */
 typedef struct {
     const char *bytes;
     int64_t lines;

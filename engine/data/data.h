@@ -1,9 +1,9 @@
 /* data.h - maps token shards and selects the window that each training sample reads.
  *
- * A window is seq_len + 1 tokens of one shard, beginning at a multiple of seq_len. The global position g is the number
- * of samples since the start of training. The window for g is element g mod windows of a permutation of all windows,
- * which depends only on the seed and the epoch. The world size only decides which rank reads a window. The whole state
- * of a loader is therefore the number g, and resuming needs no replay. */
+ * A window is a range of seq_len + 1 tokens of one shard that begins at a multiple of seq_len. The global position g is
+ * the number of samples since the start of training. Each epoch has a permutation of all N windows, which depends only
+ * on the seed and the epoch. Position g reads element g mod N of its epoch's permutation. The world size only decides
+ * which rank reads a window. The whole state of a loader is therefore the number g, and resuming needs no replay. */
 #ifndef CS_DATA_DATA_H
 #define CS_DATA_DATA_H
 
@@ -15,10 +15,10 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     uint64_t seed;
-    /* The vocabulary size of the model. A token that is not smaller causes CS_BAD_FILE, with a message that has the
-     * token's position. If the size is 0, tokens are not checked. */
+    /* The vocabulary size of the model. Opening fails with CS_BAD_FILE if a token is not less than this size; the
+     * message has the token's position. If the size is 0, tokens are not checked. */
     int64_t vocab_size;
-    /* (pattern_count) weights of a mixture (mixture.h); if NULL, every window is read once in each epoch */
+    /* weights of a mixture (mixture.h), one for each pattern; if NULL, every window is read once in each epoch */
     const double *weights;
     /* If true, a window is a pair of answers: two documents of a shard, with the first seq_len tokens of each
      * document. */
@@ -45,8 +45,8 @@ void ce_windows_close(ce_windows *windows);
 int64_t ce_windows_count(const ce_windows *windows); /* Returns the number of windows in one epoch. */
 /* Returns the number of pairs that are left out, because the prompt alone has seq_len tokens or more. */
 int64_t ce_windows_left_out(const ce_windows *windows);
-/* Returns a hash that identifies the data: of the length and of 256 sampled tokens of each shard, in the order of the
- * shards. For pairs it is a hash of all tokens and of the positions at which the answers begin. */
+/* Returns a hash that identifies the data. It covers the length and 256 sampled tokens of each shard, in the order of
+ * the shards. For pairs it covers all tokens, and the positions at which the answers begin. */
 uint64_t ce_windows_mark(const ce_windows *windows);
 /* Returns the index, in file order, of the window at the global position `position`. */
 int64_t ce_windows_index(const ce_windows *windows, int64_t position);

@@ -9,9 +9,9 @@ enum { CS_DIFFICULTY_STAIRS = 64 };
 
 typedef enum { CS_DIFFICULTY_NONE, CS_DIFFICULTY_ROOT, CS_DIFFICULTY_STAIRCASE } ce_difficulty_kind;
 
-/* The form of the curriculum at step s, which counts from 1. ROOT: floor((s / total)^(1 / degree) (max - min) + min),
+/* The sequence length at step s, where s counts from 1. ROOT: floor((s / total)^(1 / degree) (max - min) + min),
  * rounded down to a multiple of `stride`, at most `max`; a degree of 1 is linear. STAIRCASE: stairs[i] for the first i
- * with s <= until[i], or the last of the stairs. */
+ * with s <= until[i], or the last element of `stairs` if there is no such i. */
 typedef struct {
     ce_difficulty_kind kind;
     int64_t min, max, total, stride;
@@ -21,7 +21,7 @@ typedef struct {
 } ce_difficulty;
 
 int64_t ce_difficulty_at(const ce_difficulty *difficulty, int64_t step);
-/* True if the curriculum has this value at some step. */
+/* Returns true if the sequence length is `value` at some step. */
 bool ce_difficulty_may_be(const ce_difficulty *difficulty, int64_t value);
 
 #endif

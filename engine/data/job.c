@@ -103,14 +103,15 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    /* One is added for the token that ends the text. */
+    /* the last 1 is for the token that ends the text */
     ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
     end(work, plan);
 }
 
-/* Refuses a row whose tokens the tokenizer does not have, or whose labels are other targets than those of training. */
+/* Refuses a row with a token that the tokenizer does not have, or with a label that is neither IGNORED nor the token at
+ * the same place. */
 static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;

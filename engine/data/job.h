@@ -13,11 +13,12 @@ typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
     ce_chat *chat; /* template of conversations, or NULL if documents are not conversations */
-    bool pairs;    /* The lines of JSON are pairs of answers; `chat` writes those whose answers are conversations. */
+    /* True if the JSON lines are pairs of answers; `chat` then formats answers that are conversations. */
+    bool pairs;
     const char *field;
     const ce_shape_columns *columns; /* other names that the keys of JSON rows may have */
-    int32_t end;                     /* token that follows each document, or -1 */
-    bool newline;                    /* A newline follows each document in place of the separator line. */
+    int32_t end;                     /* token that follows each document; -1 means that none follows */
+    bool newline;                    /* True if a newline follows each document in place of the separator line. */
     bool held_out;
     int64_t skip_bad; /* number of faulty JSON lines that may be skipped */
 } ce_job_plan;
@@ -28,8 +29,8 @@ typedef struct {
     ce_text line;
     ce_chat_lines chat; /* text of a conversation, or of a prompt and its completion */
     ce_pair pair;
-    /* The number of invalid characters that this thread repaired in lines of JSON. The encoder counts those of other
-     * texts. */
+    /* The number of invalid characters that this thread repaired in JSON lines. The encoder counts the invalid
+     * characters of other texts. */
     int64_t repaired;
     ce_corpus_cursor cursor;
 } ce_job_workspace;
@@ -37,19 +38,19 @@ typedef struct {
 typedef struct {
     int64_t first, count; /* range of documents; if `count` is 1, the job may be a part of that document */
     int64_t from, to;     /* byte range of the part within the document */
-    int32_t *ids;         /* (token_count) ids of the tokens */
+    int32_t *ids;         /* ids of the tokens, token_count elements */
     bool *learnt;
     int64_t token_count, room;
-    int64_t *starts; /* (start_count) positions in `ids` at which documents begin */
+    int64_t *starts; /* positions in `ids` at which documents begin, start_count elements */
     int64_t start_count, start_room;
-    char **skipped; /* (skip_count) a message for each line that was skipped */
+    char **skipped; /* a message for each line that was skipped, skip_count elements */
     int64_t skip_count;
     cs_status status;
-    char *sentence; /* message of a failure */
+    char *sentence; /* error message, if `status` is not CS_OK */
 } ce_job_work;
 
-/* Returns the part of a document that belongs to the set that is being written, which is the training set or the
- * held-out set. */
+/* Returns the part of a document that is tokenized: its held-out part if plan->held_out is true, otherwise its training
+ * part. */
 ce_document ce_job_part(const ce_job_plan *plan, int64_t document);
 
 void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace);

@@ -11,7 +11,7 @@
 
 struct cs_loader {
     cs_loader_settings settings;
-    char *memory; /* memory of `slots` batches; `apart` is the distance in bytes from one to the next */
+    char *memory; /* memory of `slots` batches; slot i begins at byte i * `apart` */
     size_t apart;
     int64_t slots;
     int64_t given; /* number of batches that cs_loader_next has returned; the last of them is in use */
@@ -21,7 +21,7 @@ struct cs_loader {
     /* `filled` is signalled when a batch is complete, `released` when a slot becomes free */
     pthread_cond_t filled, released;
     int64_t taken; /* number of batches that workers have taken */
-    bool *ready;   /* (slots) true if the slot has a complete batch that cs_loader_next has not returned yet */
+    bool *ready;   /* for each slot: true if it has a complete batch that cs_loader_next has not returned yet */
     bool closing;
 };
 

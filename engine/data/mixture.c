@@ -41,7 +41,7 @@ cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int6
         past += weights[i];
     }
     mixture->first[count] = total;
-    /* Sets with weight 0 at the end of the list get no windows, not even those that rounding leaves over. */
+    /* Rounding may leave windows over. Sets with weight 0 at the end of the list do not get them. */
     for (int i = count - 1; i >= 0 && weights[i] == 0; i--)
         mixture->first[i] = total;
     return CS_OK;

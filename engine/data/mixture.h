@@ -14,17 +14,17 @@ enum { CS_MIXTURE_SETS = 256 };
 typedef struct {
     int count;
     int64_t windows[CS_MIXTURE_SETS]; /* number of windows of each set */
-    int64_t first[CS_MIXTURE_SETS +
-                  1]; /* Before the epoch is shuffled, its windows first[i] to first[i + 1] - 1 belong to set i. */
+    /* Before the epoch is shuffled, its windows first[i] to first[i + 1] - 1 belong to set i. */
+    int64_t first[CS_MIXTURE_SETS + 1];
 } ce_mixture;
 
-/* Returns CS_BAD_CONFIG if a weight is negative or not finite, or if all are 0, and CS_BAD_FILE if a set has a weight
- * but no window. */
+/* Computes how many windows each set has in an epoch. Returns CS_BAD_CONFIG if a weight is negative or not finite, or
+ * if all are 0, and CS_BAD_FILE if a set has a weight but no window. */
 cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count);
 
 typedef struct {
     int set;
-    int64_t window; /* index of a window of that set */
+    int64_t window; /* index of a window within the set */
 } ce_mixture_place;
 ce_mixture_place ce_mixture_at(const ce_mixture *mixture, uint64_t seed, int64_t position);
 

@@ -21,9 +21,9 @@ enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THR
 
 typedef struct {
     ce_job_plan plan;
-    ce_job_workspace *workspaces; /* (threads) */
+    ce_job_workspace *workspaces; /* one element for each thread */
     int threads;
-    ce_job_work *jobs; /* (threads * JOBS_A_THREAD) */
+    ce_job_work *jobs; /* threads * JOBS_A_THREAD elements */
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and the byte offset in it at which the next job begins */
@@ -33,8 +33,8 @@ typedef struct {
 
 /* ---- jobs ---- */
 
-/* Returns the offset at which the next part of a long text ends. A place where the text may be cut is searched in the
- * first JOB_BYTES bytes, then in twice as many, and so on. If there is no such place, the part ends with the
+/* Returns the offset at which the next part of a long text ends. The function searches the first JOB_BYTES bytes for a
+ * place where the text may be cut, then twice as many, and so on. If there is no such place, the part ends with the
  * document. */
 static int64_t cut_at(const packer *self, const ce_document *document)
 {
@@ -72,8 +72,8 @@ static void cut_job(packer *self, ce_job_work *job)
     }
 }
 
-/* The function that the thread pool runs. Call number `workspace` processes jobs with the working memory of that number
- * until no job is left. */
+/* The function that the thread pool runs. Call number `workspace` uses the working memory of that number, and processes
+ * jobs until no job is left. */
 static cs_status work(void *argument, int64_t workspace)
 {
     packer *self = argument;

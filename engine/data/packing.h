@@ -12,18 +12,19 @@ typedef struct {
     const char *output;
     const char *tokenizer; /* a folder or a tokenizer.json; if NULL, each byte is a token */
     const char *separator; /* A line equal to this text ends a document. NULL means that there are no separators. */
-    /* the JSON member that has a document's text; NULL means "text". If it is given, all files are JSON. */
+    /* the JSON member that has a document's text; NULL means "text". If `field` is not NULL, all files are JSON. */
     const char *field;
     ce_shape_columns columns; /* other names that the members of JSON documents may have */
-    /* The chat template (chat/chat.h) that writes JSON documents as conversations. If it is NULL, they are not
-     * conversations. */
+    /* The chat template (chat/chat.h) that formats JSON documents as conversations. NULL means that JSON documents are
+     * not conversations. */
     const char *chat;
-    /* JSON documents are pairs of answers (pair.h), and each becomes two documents. Answers that are conversations are
-     * written by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens are in one shard. */
+    /* True if JSON documents are pairs of answers (pair.h), each of which becomes two documents. Answers that are
+     * conversations are formatted by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens
+     * are in one shard. */
     bool pairs;
     int64_t skip_bad; /* number of faulty JSON lines in all files that may be skipped */
-    bool by_name;     /* A file is JSON only if its name says so, even if `field` or `chat` is given. */
-    const char *end;  /* text of the token that follows each document; NULL means the tokenizer's own */
+    bool by_name;     /* True if only a file's name decides whether it is JSON, even if `field` or `chat` is given. */
+    const char *end;  /* text of the token that follows each document; NULL means the end token of the tokenizer */
     double valid;     /* fraction of the bytes that is held out for validation */
     int64_t seq_len, shard_tokens;
     int64_t threads; /* 0 means the number of processors that the process may use */

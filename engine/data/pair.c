@@ -13,7 +13,7 @@ typedef struct {
 
 /* ---- texts ---- */
 
-/* Writes the prompt, the answer, and the text `end`, unless the answer already ends with `end`. */
+/* Appends the prompt and the answer to `to`, and then the text `end` unless the answer already ends with it. */
 static void write_text(ce_text *to, const char *prompt, size_t prompt_size, const char *answer, size_t size,
                        const char *end)
 {
@@ -58,8 +58,8 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
 
 /* ---- conversations ---- */
 
-/* Returns the number of messages at the beginning that are equal in both lists. At least one message of each list is
- * not counted. */
+/* Returns the number of messages at the beginning of both lists that are equal. If all messages of the shorter list are
+ * equal, its last message is not counted. */
 static size_t common_messages(const json_t *a, const json_t *b)
 {
     size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);

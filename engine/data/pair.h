@@ -11,13 +11,14 @@
 enum { CS_PAIR_ANSWERS = 2 };
 
 typedef struct {
-    ce_text prompt;           /* text before an answer, including what a template writes to ask for an answer */
-    ce_text chosen, rejected; /* each of these: the prompt, the answer, and the token that ends a text */
-    bool rendered;            /* True if a template has written the texts, so that no tokens are added around them. */
+    ce_text prompt;           /* text before an answer, including the template's text that asks for an answer */
+    ce_text chosen, rejected; /* the whole texts: prompt, answer and, at the end, the text of the end token */
+    bool rendered;            /* True if a template has formatted the texts. Then no tokens are added around them. */
 } ce_pair;
 
-/* Replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the text of the token that is
- * appended to an answer that is a text and does not end with this token. If `end` is NULL, nothing is appended. */
+/* Reads a pair from `document` and replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the
+ * text of the end token. It is appended to each answer that is a text and does not end with it. If `end` is NULL,
+ * nothing is appended. */
 cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 

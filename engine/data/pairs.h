@@ -8,7 +8,7 @@
 
 /* The pairs of a shard whose prompts have fewer than seq_len tokens. */
 typedef struct {
-    int64_t *first; /* (count) index of the first document of each pair */
+    int64_t *first; /* index of the first document of each pair, `count` elements */
     int64_t count, left_out;
 } ce_pairs;
 

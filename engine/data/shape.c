@@ -10,7 +10,7 @@
 
 static const struct {
     const char *name;
-    bool extra; /* The key does not decide a row's shape, but belongs to one of the shapes. */
+    bool extra; /* True if the key does not decide a row's shape, but belongs to one of the shapes. */
 } keys[] = {
     { "messages", false },      { "conversations", false },  { "prompt", false },         { "completion", false },
     { "instruction", false },   { "output", false },         { "input_ids", false },      { "system", true },

@@ -22,17 +22,17 @@
 
 enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2 };
 
-/* Other names for the keys above. The keys system, input, labels, the masks, tools and documents do not decide a shape.
- * Such a key is read by its other name if the row has that name, and otherwise by the name above. The remaining keys
- * decide the shape. If a row has another name of one of these, all of these are read by their other names only: those
- * without another name count as missing. */
+/* Other names that rows use for the keys above. The keys system, input, labels, the masks, tools and documents do not
+ * decide a shape: each of them is read by its other name if the row has that name, and otherwise by the name above. All
+ * other keys decide the shape. If a row has another name for at least one key that decides the shape, each such key is
+ * read by its other name only, and counts as missing if it has no other name. */
 typedef struct {
     const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
     int count;
 } ce_shape_columns;
 
-/* Gives a key another name, which must stay valid. Returns CS_BAD_CONFIG if there is no such key, or if it has another
- * name already. */
+/* Adds the name `name` for a key. `name` must stay valid. Returns CS_BAD_CONFIG if there is no such key, or if the key
+ * has another name already. */
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a list with all keys that ce_shape_read may look at. The last element is NULL. */
@@ -44,8 +44,8 @@ typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce
 typedef struct {
     ce_shape_kind kind;
     const json_t *text, *completion; /* `text` is a text, or the prompt of `completion`. */
-    /* For a conversation with a prompt: `answers` is the number of its answers, `given` the number of those in the
-     * prompt. */
+    /* For a conversation with a prompt: `answers` is the number of all its answers, `given` the number of answers that
+     * are in the prompt. */
     int64_t answers, given;
     json_t *chat;                         /* conversation that chat/chat.h writes: {"messages", "tools", "documents"} */
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */

@@ -9,14 +9,14 @@ typedef struct {
     int64_t limit; /* number of tokens in one shard; INT64_MAX means one shard, whose name has no number */
     int64_t vocab_size;
     ce_tokens_writer *writer;
-    int64_t shards, complete; /* number of shards that were begun, and of those that are complete */
+    int64_t shards, complete; /* number of shards that were begun, and number of complete shards */
     int64_t in_shard, total;
 } ce_shards;
 
 /* Creates the folder and its parents. *made becomes the length of the shortest prefix of `path` that was created, or 0
  * if the folder existed. It is also set after a failure. */
 cs_status ce_shards_folder(const char *path, size_t *made);
-/* Removes those folders that ce_shards_folder created and that are empty. */
+/* Removes the folders that ce_shards_folder created, if they are empty. `made` is the result of that function. */
 void ce_shards_remove_folder(const char *path, size_t made);
 
 cs_status ce_shards_document(ce_shards *shards); /* Marks the next token as the first of a document. */

@@ -16,10 +16,11 @@
 #include "base/status.h"
 
 typedef struct {
-    const void *tokens; /* (count) tokens, each of which has token_bytes bytes */
-    int token_bytes;    /* The value is 2 or 4. */
-    int64_t count, vocab_size /* 0 if unknown */, documents /* 0 if unknown */;
-    const uint64_t *starts;      /* (documents) position of the first token of each document */
+    const void *tokens; /* `count` tokens, each of which has token_bytes bytes */
+    int token_bytes;    /* 2 or 4 */
+    /* number of tokens, size of the vocabulary, number of documents; the last two are 0 if they are unknown */
+    int64_t count, vocab_size, documents;
+    const uint64_t *starts;      /* position of the first token of each document; `documents` elements */
     const unsigned char *learnt; /* one bit for each token, or NULL if all tokens are targets */
     void *mapping;
     size_t mapping_bytes;
@@ -28,7 +29,7 @@ typedef struct {
 /* Maps the file and checks its header against its size. Returns CS_NOT_FOUND, CS_BAD_FILE or CS_IO_ERROR, with a
  * message that names the file and the field. The tokens themselves are not checked. */
 cs_status ce_tokens_open(ce_tokens *tokens, const char *path);
-void ce_tokens_close(ce_tokens *tokens); /* `tokens` may be closed already, or zeroed. */
+void ce_tokens_close(ce_tokens *tokens); /* accepts `tokens` that are closed already, or zeroed */
 
 /* Returns the position of the first token that is greater than or equal to `limit`, or `count` if there is none. It
  * reads the whole shard. */

@@ -37,7 +37,7 @@ enum { ROUNDS = 8, MARKED = 256 };
 
 static uint64_t ceil_root(uint64_t number)
 {
-    /* The smallest root with root^2 >= number is always in (low - 1, high]. */
+    /* The result, the smallest root with root^2 >= number, is always in (low - 1, high]. */
     uint64_t low = 1, high = (uint64_t)1 << 32;
     while (low < high) {
         uint64_t middle = (low + high) / 2;

@@ -21,7 +21,7 @@ typedef struct cs_device cs_device;
 typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
-    const char *kind; /* the kind of device: "cpu", "dry" (computes nothing; for plans), "cuda" or "auto" */
+    const char *kind; /* the kind of device: "cpu", "cuda", "dry" (for plans of memory; computes nothing) or "auto" */
     /* number of threads of this rank; 0: OMP_NUM_THREADS if it is set, otherwise the cores of this process /
      * local_ranks */
     int threads;
@@ -42,9 +42,9 @@ const char *ce_device_kind(const cs_device *device);
 const char *
 ce_device_describe(const cs_device *device); /* e.g. "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
 int ce_device_threads(const cs_device *device);
-/* If the rows of a matrix are the columns of a product, the matrix should be padded with zero rows to a multiple of the
- * returned number. It is 128 on a GPU, where other numbers of rows make the product use slow kernels, and 1 on a CPU.
- * "auto" means the device that ce_device_open would try first. */
+/* Returns a number m. A matrix whose rows become the columns of a product, such as the weight of a language model's
+ * head, should be padded with zero rows to a multiple of m. m is 1 on a CPU, and 128 on a GPU, where products with
+ * other numbers of columns use slower kernels. "auto" means the device that ce_device_open would try first. */
 int64_t ce_device_row_multiple(const char *kind);
 /* Returns the greatest number of bytes of a large intermediate matrix that should exist at a time (cs_pass_chunk): 32
  * MB on a CPU, and 1 GiB on a GPU, whose products need more rows to be fast. "auto" means the device that
@@ -89,9 +89,9 @@ double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* Returns the set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
 ce_isa ce_device_isa(const cs_device *device);
-/* Makes an open CPU device use a lower set, in its kernels and in oneDNN. Must be called before the device computes,
- * because oneDNN changes its set only once in a process and only before its first use. Fails with CS_UNSUPPORTED if the
- * device has computed already, or if the CPU lacks the set. */
+/* Makes an open CPU device use a lower set of instructions, both in its kernels and in oneDNN. Must be called before
+ * the device computes, because oneDNN changes its set only once in a process and only before its first use. Fails with
+ * CS_UNSUPPORTED if the device has computed already, or if the CPU lacks the set. */
 cs_status ce_device_lower_isa(cs_device *device, ce_isa isa);
 
 typedef struct {
@@ -111,17 +111,17 @@ void ce_stream_follow(cs_stream *later, cs_stream *earlier);
 /* Blocks the caller until the event is complete; returns at once if the event is zero. */
 void ce_event_wait(ce_event event);
 void ce_stream_sync(cs_stream *stream); /* blocks the caller until all work put into the stream so far is complete */
-/* Copies in the stream's order, between device memory, host memory, or both. The caller must wait for the copy before
- * it reads or changes the host memory. */
+/* Puts a copy of `bytes` bytes into the stream. Each address is in device memory or in host memory. The caller must
+ * wait for the copy before it reads or changes the host memory. */
 void ce_stream_copy(cs_stream *stream, void *to, const void *from, size_t bytes);
 /* Copies from device memory to host memory, and waits for the copy. */
 void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes);
 
-/* Between ce_device_graph_begin and ce_device_graph_end the calling thread gives work to both streams; it must be the
- * same work each time the same key is used. A device with graphs (CUDA graphs) captures the work when a key is used for
- * the second time, and replays it at each later use. The caller's code between the two calls always runs; it must not
- * wait for the device or allocate device memory. On other devices the two functions have no effect. Their calls must
- * not be nested. */
+/* Between ce_device_graph_begin and ce_device_graph_end the calling thread puts work into the compute stream and the
+ * comm stream. The work must be the same each time the same key is used. A device with graphs (CUDA graphs) captures
+ * the work when a key is used for the second time, and replays it at each later use. The caller's code between the two
+ * calls always runs; it must not wait for the device or allocate device memory. On other devices the two functions have
+ * no effect. Their calls must not be nested. */
 void ce_device_graph_begin(cs_device *device, uint64_t key);
 void ce_device_graph_end(cs_device *device);
 bool ce_device_has_graphs(const cs_device *device);

@@ -19,7 +19,8 @@ typedef struct {
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Each of these functions tests the features that the compiler uses for its set (options in CMakeLists.txt). */
+/* Each of these functions tests the CPU features that the compiler may use in the kernels of one set (the options are
+ * in CMakeLists.txt). */
 static bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&

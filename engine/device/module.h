@@ -23,8 +23,8 @@ typedef struct {
     char *(*report)(void);
 } ce_module;
 
-/* This number is made from the sizes of structs that the program and the module share. A module of another build has
- * another number and is refused. */
+/* A number that is computed from the sizes of structs that the program and the module share. The program refuses a
+ * module that was built with another number. */
 #define CS_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
 
 /* Returns whether the library of the CUDA driver exists; the call takes some microseconds. */

@@ -2,14 +2,14 @@
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
  * cuda/cuda.c) are made from it.
  *
- * A file that includes this list defines OPERATION before. If it does not define FUSED or CPU_ONLY, OPERATION is used
+ * A file must define OPERATION before it includes this list. If it does not define FUSED or CPU_ONLY, OPERATION is used
  * in its place. The list undefines OPERATION, FUSED and CPU_ONLY at the end. OPERATION(name, parameters): every device
  * that computes has the operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device
  * may leave the operation out; ops.c then composes it of other operations.
  *
  * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
- * cs_stream are those of state.h (and add) and work in that stream. All return void. ops.c and state.c check shapes and
- * types before they call these functions.
+ * cs_stream are those of state.h and the operation `add`; they work in that stream. All return void. ops.c and state.c
+ * check shapes and types before they call these functions.
  *
  * CPU_ONLY(name, parameters): the GPU has no kernel for the operation yet, and ops.c refuses it on a GPU.
  *
@@ -60,8 +60,8 @@ CPU_ONLY(gated, (cs_device *device, cs_tensor y, cs_tensor x, cs_activation func
 CPU_ONLY(gated_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function))
 CPU_ONLY(softcap, (cs_device *device, cs_tensor y, cs_tensor x, float cap))
 CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap))
-/* Copies x to y with its heads in the order of cs_op_attention. If `back` is true, copies x, whose heads have that
- * order, to y with its heads in the original order. */
+/* If `back` is false, copies x to y and puts the heads into the order that cs_op_attention needs. If `back` is true,
+ * copies x, whose heads have that order, and puts them into the original order. */
 CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
 CPU_ONLY(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
 CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,

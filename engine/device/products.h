@@ -92,12 +92,13 @@ double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial
 /* Returns the methods that this device offers for products of a type, as bits 1 << method. If `slow` is true, NATIVE is
  * included even if oneDNN has only reference code for it. The result is 0 if the device has no choice of methods. */
 unsigned ce_device_methods(cs_device *device, cs_dtype dtype, bool slow);
-/* Measures the speed of parts of the products. A part takes a fraction of a millisecond of one thread's CPU time. */
+/* Measures the speed of the products of trial->list by running parts of them, and stores the results in *trial. A part
+ * takes a fraction of a millisecond of one thread's CPU time. */
 void ce_device_try_products(cs_device *device, ce_product_trial *trial);
 /* Sets the method of each class of products. The device must offer every method in `choice`. This has no effect on a
  * device that has only one method. */
 void ce_device_use_products(cs_device *device, const ce_product_choice *choice);
-/* Returns NULL if the device has no choice of methods. */
+/* Returns the methods that the device uses now. Returns NULL if the device has no choice of methods. */
 const ce_product_choice *ce_device_products(const cs_device *device);
 /* Returns the facts on which the speed of products depends, such as "AMD EPYC, AVX-512 BF16, oneDNN 2.6.3, 2 threads",
  * or "" if the device has no choice of methods. */

@@ -1,7 +1,8 @@
 /* state.h - operations on the flat state of a shard (gradients, master values, optimizer slots), which the sharding
  * needs and models do not need.
  *
- * Sums, verdicts and gates are in device memory, so the decision about a step does not need the host. */
+ * The sums over ranks, the verdict on a step and its gate (optim/verdict.h) are in device memory, so the device decides
+ * without the host whether a step counts. */
 #ifndef CS_DEVICE_STATE_H
 #define CS_DEVICE_STATE_H
 
@@ -18,7 +19,7 @@
  * not depend on how it is divided. Elements that are not finite are counted in sum->nonfinite. */
 void ce_state_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale);
 
-/* Adds the values [0, count) to *sum exactly. */
+/* Adds values[0] to values[count - 1] to *sum exactly. */
 void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count);
 
 /* Computes the verdict of a step from the sums of all ranks. Before the call, *verdict holds the verdict of the
@@ -40,9 +41,9 @@ enum {
     CS_PREFERENCE_REJECTED_LOGP,
     CS_PREFERENCE_FACTS
 };
-/* The loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses. Sequence
- * 2 b is the chosen answer of pair b, and sequence 2 b + 1 is the rejected answer. A sequence has T rows. All facts of
- * a pair without targets are 0. */
+/* Computes the loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses.
+ * Sequence 2 b is the chosen answer of pair b, and sequence 2 b + 1 is the rejected answer. A sequence has T rows. All
+ * facts of a pair without targets are 0. */
 typedef struct {
     ce_preference rule;
     cs_tensor losses;  /* losses (2 B T, 1) f32: the losses of the rows, from cs_op_cross_entropy */

@@ -23,13 +23,13 @@ typedef struct {
     bool transpose_a, transpose_b;
     bool add; /* add: whether the product is added to the values of c, which is then fp32 */
 } ce_product;
-/* products.c */
+/* functions of products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
 void ce_product_list_add(ce_product_list *list, const ce_product *product);
 
-/* The products of E experts. product.c, a and b hold all experts: the rows of c and a, or, with transpose_a, those of a
- * and b, are the slots, which bounds (E + 1) i32 divides among the experts. The third matrix has E parts of equal size,
- * one for each expert. */
+/* The products of E experts. Each matrix of `product` holds the data of all experts. In two of the matrices a row is a
+ * slot: in c and a, or, with transpose_a, in a and b. The slots of expert e are rows bounds[e] to bounds[e + 1] - 1;
+ * `bounds` has E + 1 elements of type i32. The third matrix has E parts of equal size, one for each expert. */
 typedef struct {
     ce_product product;
     cs_tensor bounds;
@@ -112,7 +112,7 @@ typedef struct {
     void (*call)(cs_stream *stream, void (*call)(void *argument), void *argument);
     uint64_t (*record)(cs_stream *stream);
     void (*wait)(cs_stream *stream, ce_event event); /* if stream is NULL, the caller waits */
-    /* sync is NULL if the device waits for a new event by wait() instead */
+    /* if sync is NULL, ce_stream_sync records an event and waits for it by wait() */
     void (*sync)(cs_stream *stream);
     /* graph_begin and graph_end are NULL if the device has no graphs */
     void (*graph_begin)(cs_device *device, uint64_t key);
@@ -123,7 +123,7 @@ typedef struct {
 #include "device/ops_list.h"
 } ce_device_table;
 
-/* In the kernels, ce_device_cpu has another name for each set of instructions, which CMakeLists.txt defines. */
+/* CMakeLists.txt renames ce_device_cpu in the kernels: it has another name for each set of instructions. */
 extern const ce_device_table ce_device_cpu, ce_device_dry;
 const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: returns the table of the CPU for this set */
 
@@ -141,12 +141,12 @@ typedef struct {
 
 struct cs_device {
     const ce_device_table *table;
-    cs_stream streams[CS_STREAM_ROLES]; /* by role */
+    cs_stream streams[CS_STREAM_ROLES]; /* the index is a ce_stream_role */
     void *private_data;                 /* the state of the device's implementation */
     int threads;
     ce_isa isa;
     char description[160];
-    /* flops: all floating-point operations so far; gradient_flops: those of gradients among them */
+    /* flops: all floating-point operations so far; gradient_flops: those that computed gradients */
     double flops, gradient_flops;
     double roofs[CS_F16 + 1];
 

@@ -15,7 +15,7 @@ static cs_status damaged(const ce_decode *self, const z_stream *stream)
                    self->place - (int64_t)stream->avail_in, stream->msg ? stream->msg : "not gzip's format");
 }
 
-/* Decompresses the block that was read. *ended says whether the last byte so far ended a member. */
+/* Decompresses the block that was read. *ended is true if the last byte that was decompressed ended a member. */
 static cs_status inflate_block(ce_decode *self, z_stream *stream, unsigned char *text, bool *ended)
 {
     do {

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-/* The endings of texts that may stand in a folder, in the order in which the files of a folder are read. */
+/* The endings of the names of the text files that are read from a folder, in the order in which the files are read. */
 extern const char *const ce_plain_endings[];
 extern const int ce_plain_ending_count;
 
@@ -27,8 +27,8 @@ typedef struct {
 
 /* Opens the text of a file for reading. The caller closes *file. Errors: CS_NOT_FOUND if there is no such file.
  * CS_BAD_FILE if the file is damaged or cut short; the message gives the place. CS_UNSUPPORTED if this build cannot
- * read the format; the message gives the command that converts the file. CS_IO_ERROR if the file cannot be read, or its
- * text not written. */
+ * read the format; the message gives the command that converts the file. CS_IO_ERROR if the file cannot be read, or the
+ * decoded text cannot be written. */
 cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how);
 
 #endif

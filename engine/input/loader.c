@@ -115,8 +115,8 @@ cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
     *data = ce_collective_memory(sizeof **data);
     (*data)->engine = engine;
     (*data)->cache = cache;
-    cs_status status =
-        ce_collective_status(engine->comm, build(*data, train)); /* A file may be missing on one rank only. */
+    /* A file may be missing on one rank only; all ranks then return the same error. */
+    cs_status status = ce_collective_status(engine->comm, build(*data, train));
     if (status == CS_OK)
         status = compare_ranks(*data, split);
     if (status == CS_OK && ce_preference_is_on(engine))

@@ -9,8 +9,9 @@
  *
  * If a name in cspeed.data is a text (data/texts.h) or a folder of texts, it is tokenized, and its shards are in
  * CACHE/<16 hexadecimal digits>. The digits are a hash of the texts' names, sizes and modification times, of the
- * tokenizer's files, and of the keys of cspeed.data that matter; made_from.txt in that folder lists these facts. When a
- * changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads them. */
+ * tokenizer's files, and of the keys of cspeed.data that change the tokens; made_from.txt in that folder lists these
+ * facts. When a changed text is tokenized again, the shards of its earlier state are deleted, unless a run still reads
+ * them. */
 
 typedef struct {
     const char **names; /* (count) patterns of token shards; a name that is not a text is copied unchanged */
@@ -29,11 +30,11 @@ void ce_token_cache_close(ce_token_cache *cache);
 struct cs_data {
     cs_engine *engine;
     ce_windows *windows;
-    /* These have the shape (B, T), where B is engine->sequences. `starts` is NULL unless documents are packed. */
+    /* (B, T) arrays, where B is engine->sequences; `starts` is NULL unless documents are packed */
     int32_t *inputs, *targets, *starts;
     int64_t *samples;  /* (B) number of each sample */
     float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
-    /* reference model's log-probabilities of all windows, by window and answer; NULL without cspeed.dpo */
+    /* (windows, answers of a pair) log-probabilities by the reference model; NULL without cspeed.dpo */
     float *logps;
     ce_token_cache cache; /* lock on the token shards that the windows map, which protects the shards from deletion */
 };

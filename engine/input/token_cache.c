@@ -67,7 +67,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
     close(held);
 }
 
-/* Deletes shards of earlier states of the same texts, because no run can need these shards again. */
+/* Deletes shards of earlier states of the same texts. A run that starts later cannot use them. */
 static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);

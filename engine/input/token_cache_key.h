@@ -11,7 +11,7 @@ typedef struct {
     const cs_engine *engine;
     const ce_settings *settings;
     const char *name;      /* name as it is written in the configuration */
-    const char *tokenizer; /* NULL if every byte is a token */
+    const char *tokenizer; /* path of the tokenizer; NULL if every byte is a token */
     glob_t paths;
     char *record; /* key as text; shards with an equal record are reused */
     /* length of the first part of `record`, which names the text; the sizes and times of files follow it */
@@ -23,11 +23,11 @@ cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engi
                                   const char *name); /* The key must be closed, also after a failure. */
 void ce_token_cache_key_close(ce_token_cache_key *key);
 
-/* True if the cache's folder for this key holds complete shards that were made from exactly this key. Other contents of
- * the folder are ignored. */
+/* Returns true if the cache's folder for this key holds complete shards that were made from exactly this key. Other
+ * contents of the folder are ignored. */
 bool ce_token_cache_key_is_done(const ce_token_cache_key *key);
 
-/* True if `folder` holds complete shards of an earlier state of the same text. */
+/* Returns true if `folder` holds complete shards of an earlier state of the same text. */
 bool ce_token_cache_key_is_older(const ce_token_cache_key *key, const char *folder);
 
 /* Writes the record into `folder`, which holds the new shards. Fails if the text's files have changed since

@@ -58,7 +58,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= tail && strcmp(name + length - tail, end) == 0;
 }
 
-/* True for the names of masks and tables that older versions of transformers saved with the weights. */
+/* Returns true for the names of masks and tables that older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name)
 {
     return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||

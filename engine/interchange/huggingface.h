@@ -28,7 +28,8 @@ cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const 
 cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const ce_model_facts *facts,
                                const char *folder);
 
-/* Writes the SHA-256 of the files of weights in a Hugging Face folder. The files are read completely. */
+/* Writes to `text` the SHA-256, in hexadecimal digits, of the SHA-256s of all files with weights in a Hugging Face
+ * folder. The files are read completely. */
 cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder);
 
 /* Opens the file adapter_model.safetensors of a folder of PEFT. The tensors get the names that they have in the model:

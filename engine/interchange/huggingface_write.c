@@ -161,7 +161,7 @@ static cs_status write_json(const writing *w, const char *name, json_t *value)
     char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     size_t length = text ? strlen(text) : 0;
     if (text)
-        text[length] = '\n'; /* in the place of the terminating 0 */
+        text[length] = '\n'; /* the line break replaces the terminating NUL */
     cs_status status =
         text ? ce_files_write(path, text, length + 1) : ce_fail(CS_NO_MEMORY, "out of memory for the text of %s", path);
     free(text);
@@ -285,8 +285,9 @@ static cs_status write_all(writing *w)
     return CS_OK;
 }
 
-/* Names a temporary folder next to the target, without its trailing slashes. A folder of that name, which a killed
- * process with the same id has left, is removed. */
+/* Makes a temporary folder next to the target folder. Its name is the target's path, without slashes at the end,
+ * followed by a suffix with the process id. If a killed process with the same id has left a folder of that name, the
+ * old folder is removed first. */
 static cs_status name_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);

@@ -5,7 +5,7 @@
 
 #include "interchange/source.h"
 
-/* True if the name is that of DoRA's magnitudes, NAME.lora_magnitude_vector. */
+/* Returns true if the name is that of DoRA's magnitudes, NAME.lora_magnitude_vector. */
 bool ce_norms_are(const char *magnitudes);
 /* Sets *weight to the index of the tensor NAME.weight, whose norms are the first values of these magnitudes. Returns
  * false if `magnitudes` has another form, or if there is no such tensor. */

@@ -19,8 +19,8 @@ static cs_status refuse(const char *path, const char *key, const char *why)
     return ce_fail(CS_UNSUPPORTED, "not supported: %s: \"%s\", because %s", path, key, why);
 }
 
-/* True if a value of adapter_config.json asks for nothing: it is absent, null, false, "none", or an empty list or
- * object. */
+/* Returns true if a value of adapter_config.json asks for no feature: it is absent, null, false, "none", or an empty
+ * list or object. */
 static bool is_idle(const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -312,7 +312,7 @@ static cs_status read_gain(ce_source *source, int64_t tensor, int64_t magnitude)
     return status;
 }
 
-/* Reads the factors and magnitudes of an adapted weight, unless those of this weight are in memory already. */
+/* Reads the factors and magnitudes of the adapted weight `tensor`, unless they are in memory already. */
 static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
 {
     layered *over = source->private_data;

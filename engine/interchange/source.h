@@ -33,7 +33,7 @@ struct ce_source {
 
 /* Returns the index of the tensor with this name, or -1 if there is none. */
 int64_t ce_source_find(const ce_source *source, const char *name);
-void ce_source_close(ce_source *source); /* The source may be zeroed. */
+void ce_source_close(ce_source *source); /* accepts a source whose bytes are all zero */
 
 /* Opens the weights of a checkpoint. `dir` is the checkpoint, or a directory that contains it under `tag`. If `tag` is
  * NULL, it is the checkpoint that the file `latest` names, or, with a warning, the newest complete one. *provenance,

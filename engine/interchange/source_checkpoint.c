@@ -49,8 +49,8 @@ static cs_status read_headers(checkpoint_source *checkpoint)
     return ce_chunks_check(&checkpoint->chunks, &checkpoint->manifest, checkpoint->path);
 }
 
-/* Opens dir/name, or dir itself if `name` is NULL. Its manifest and headers must be valid. After a failure nothing
- * stays open. */
+/* Opens the checkpoint dir/name, or dir itself if `name` is NULL. Fails if the manifest or a header of a chunk is
+ * invalid. After a failure no file is open. */
 static cs_status try_folder(checkpoint_source *checkpoint, const char *dir, const char *name)
 {
     checkpoint->path = name ? ce_files_join(dir, name) : strdup(dir);

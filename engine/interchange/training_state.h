@@ -17,11 +17,11 @@
 enum { CS_TRAINING_STATE_SLOTS = 2 };
 
 typedef struct {
-    const char *folder; /* folder, whose name the caller owns; the other texts belong to `root` */
+    const char *folder; /* path of the folder, owned by the caller; the other texts belong to `root` */
     json_t *root;       /* contents of state.json */
     const char *origin; /* program that trained, for messages, such as "DeepSpeed 0.19.8" */
     int world_size, stage;
-    /* numbers of all steps, of all samples, and of skipped steps, in which no parameter changed */
+    /* the number of all steps, of all samples, and of the skipped steps, in which no parameter changed */
     int64_t step, samples, skipped;
     /* number of steps that the optimizer has made, and that the learning-rate schedule has made */
     int64_t updates, scheduled;

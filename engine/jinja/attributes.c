@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* True if the method of this name changes its object, which templates may not do. */
+/* Returns true if the method of this name changes its object, which templates may not do. */
 static bool changes(ce_jvalue of, const char *name)
 {
     static const char *const lists[] = { "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort" };

@@ -233,7 +233,7 @@ static ce_jnode *parse_filter(ce_jparser *p, ce_jnode *on)
     return node;
 }
 
-/* True if the next token begins the argument of a test. A test may have one argument without parentheses. */
+/* Returns true if the next token begins the argument of a test. A test may have one argument without parentheses. */
 static bool sees_test_argument(const ce_jparser *p)
 {
     static const char *const ends[] = { "else", "or", "and", "is" };

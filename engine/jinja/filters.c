@@ -158,7 +158,7 @@ FILTER(indent)
 
 /* ---- numbers ---- */
 
-/* Reads a text, without the white space around it, as an integer. Returns false if it is none. */
+/* Reads a text, without the white space around it, as an integer. Returns false if the text is not an integer. */
 static bool read_int(ce_jrun *run, ce_jvalue text, int base, int64_t *whole)
 {
     char *end;

@@ -21,7 +21,7 @@ typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *gi
 
 typedef struct {
     const char *name;
-    const char *parameters; /* names of the parameters, between blanks; if NULL, the function reads `all` itself */
+    const char *parameters; /* names of the parameters, separated by blanks; if NULL, the function reads `all` itself */
     size_t required;        /* number of parameters that must be given */
     ce_jfunction *call;
 } ce_jentry;

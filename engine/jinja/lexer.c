@@ -10,7 +10,7 @@ typedef struct {
     size_t size, at;
     ce_jtoken *tokens;
     size_t count, room;
-    char open[CS_JINJA_DEPTH]; /* brackets of an expression that are open */
+    char open[CS_JINJA_DEPTH]; /* the opening brackets of an expression that are not closed yet */
     int depth;
 } lexer;
 
@@ -145,7 +145,7 @@ static size_t lone_tag(const lexer *l, size_t tag, const char *word, char *sign)
     return sees(l, at, "%}") ? at : 0;
 }
 
-/* Reads {% raw %}...{% endraw %} if it begins at `tag`, and returns true then. */
+/* If {% raw %}...{% endraw %} begins at `tag`, reads it and returns true; otherwise returns false. */
 static bool read_raw(lexer *l, size_t tag)
 {
     char sign;

@@ -48,7 +48,8 @@ typedef enum {
     CS_N_OPERAND /* uses name (the operator) and a */
 } ce_jnode_kind;
 
-/* Names that, in the body of a macro, make it take further arguments. */
+/* The bits of ce_jnode.uses. A macro whose body reads the name caller, varargs or kwargs accepts more arguments than
+ * its parameters. */
 enum { CS_USES_CALLER = 1, CS_USES_VARARGS = 2, CS_USES_KWARGS = 4 };
 
 typedef struct ce_jnode ce_jnode;

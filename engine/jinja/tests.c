@@ -26,8 +26,8 @@ static int64_t remainder_of(ce_jrun *run, ce_jvalue value, ce_jvalue by)
     return divisor == -1 ? 0 : whole_of(run, value) % divisor;
 }
 
-/* True if the text has a letter with upper and lower case, and if changing it to the case `which` does not change
- * it. */
+/* Returns true if the text has at least one letter that exists in upper and lower case, and if converting the text to
+ * the case `which` does not change it. */
 static bool has_case(ce_jrun *run, ce_jvalue value, ce_unicode_case which)
 {
     bool cased = false;

@@ -180,7 +180,8 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
            (what.size == 0 || memcmp(text.bytes + (at_start ? 0 : text.size - what.size), what.bytes, what.size) == 0);
 }
 
-/* True if the text begins (`at_start`) or ends with the text `what`, or with one of the texts if `what` is a tuple. */
+/* Returns true if the text begins or ends with the text `what`, or with one of the texts if `what` is a tuple. The
+ * beginning is compared if `at_start` is true, otherwise the end. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
     if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)
@@ -347,7 +348,7 @@ METHOD(rpartition)
     return three(run, part(self, 0, (size_t)at), by, part(self, (size_t)at + by.size, self.size));
 }
 
-/* True for the characters that are line boundaries in Python. The pair CR LF counts as one boundary. */
+/* Returns true for the characters that are line boundaries in Python. The pair CR LF counts as one boundary. */
 static bool is_line_break(int32_t point)
 {
     return (point >= '\n' && point <= '\r') || (point >= 0x1c && point <= 0x1e) || point == 0x85 || point == 0x2028 ||

@@ -80,7 +80,7 @@ typedef struct {
     int64_t steps; /* number of steps taken so far */
     int line, depth;
     time_t now;
-    /* out[0] is the template's output; the others are texts that are captured inside it */
+    /* out[0] is the template's output; out[1] to out[captures] are the open buffers of ce_jrun_capture */
     ce_text out[CS_JINJA_DEPTH + 1];
     int captures;
     void *output;
@@ -98,8 +98,9 @@ void ce_jrun_step(ce_jrun *run, size_t count);
  * ce_jrun_leave. */
 void ce_jrun_enter(ce_jrun *run);
 void ce_jrun_leave(ce_jrun *run);
-/* ce_jrun_capture begins a buffer inside those that are open. ce_jrun_captured ends it and returns its text as a value.
- * If the rendering fails, the buffer is freed. */
+/* ce_jrun_capture opens a text buffer; open buffers are nested, and statements print into the newest one.
+ * ce_jrun_captured closes the newest buffer and returns its text as a value. If the rendering fails, ce_jrun_free frees
+ * all buffers. */
 ce_text *ce_jrun_capture(ce_jrun *run);
 ce_jvalue ce_jrun_captured(ce_jrun *run);
 void ce_jrun_free(ce_jrun *run);
@@ -122,9 +123,9 @@ extern const ce_jvalue ce_jvalue_none;
 /* ---- reading values ---- */
 
 bool ce_jvalue_true(ce_jvalue value);
-bool ce_jvalue_is_number(ce_jvalue value); /* True for int, float and bool. */
+bool ce_jvalue_is_number(ce_jvalue value); /* Returns true for int, float and bool. */
 double ce_jvalue_number(ce_jvalue value);
-/* True if the value is an int or a bool. Then *whole is set to its number. */
+/* Returns true, and sets *whole to the number, if the value is an int or a bool. */
 bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole);
 bool ce_jvalue_is(ce_jvalue value, const char *text);
 const char *ce_jvalue_type(ce_jvalue value); /* Returns Python's name of the value's type. */

@@ -17,7 +17,7 @@
 typedef struct {
     const cs_linear *head;
     cs_pass *pass;
-    cs_tensor x, dx; /* dx is absent if only the loss is computed, and no gradient */
+    cs_tensor x, dx; /* dx is absent if no gradient is computed, but only the loss */
     cs_tensor weight, bias, logits, loss;
     cs_tensor raw; /* logits before the soft cap; absent if there is no soft cap */
     int64_t classes;

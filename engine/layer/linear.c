@@ -59,7 +59,7 @@ static cs_tensor whole_bias(const cs_linear *linear, cs_tensor first)
     return first;
 }
 
-/* True if backward needs the input: if the weight or the bias is trained, or there are adapters. */
+/* Returns true if backward needs the input: if the weight or the bias is trained, or there are adapters. */
 static bool keeps_input(const cs_linear *linear)
 {
     return !linear->weight->frozen || (linear->bias && !linear->bias->frozen) || linear->adapter;

@@ -4,8 +4,9 @@
 
 #include "cspeed/layer.h"
 
-/* Each function returns a tensor in the type of the operands of matrix products: the tensor itself, or a rounded copy
- * that is valid until the unit's forward or backward returns. The bias is absent if the layer has none. */
+/* Each function returns its tensor (x, the weight or the bias) in the type of the operands of matrix products. The
+ * result is the tensor itself, or a rounded copy that is valid until the unit's forward or backward returns. If the
+ * layer has no bias, ce_linear_bias returns an absent tensor. */
 cs_tensor ce_linear_factor(cs_pass *pass, cs_tensor x);
 cs_tensor ce_linear_weight(const cs_linear *linear, cs_pass *pass);
 cs_tensor ce_linear_bias(const cs_linear *linear, cs_pass *pass);

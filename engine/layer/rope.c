@@ -6,7 +6,7 @@
 #define TWO_PI 6.283185307179586
 
 /* Llama 3: wavelengths shorter than original / high do not change. Wavelengths longer than original / low are
- * multiplied by the factor. Frequencies between these limits are interpolated. */
+ * multiplied by the factor. Between these wavelengths the frequency is interpolated. */
 static double scale_llama3(double frequency, const cs_rope_sizes *s)
 {
     double wavelength = TWO_PI / frequency;
@@ -25,8 +25,8 @@ static double pair_of(double turns, const cs_rope_sizes *s)
     return (double)s->width * log(s->original / (turns * TWO_PI)) / (2 * log(s->theta));
 }
 
-/* YaRN (Peng et al. 2023): the frequencies of pairs with many rotations do not change, those of pairs with few
- * rotations are divided by the factor, and between these pairs the scaling changes linearly. */
+/* YaRN (Peng et al. 2023): the frequencies of pairs with many rotations do not change. The frequencies of pairs with
+ * few rotations are divided by the factor. For the pairs in between, the frequency is interpolated linearly. */
 static double scale_yarn(double frequency, int64_t pair, const cs_rope_sizes *s)
 {
     double from = pair_of(s->high, s), to = pair_of(s->low, s);

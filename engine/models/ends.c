@@ -82,8 +82,8 @@ static cs_tensor normed(const head *h, cs_pass *pass, cs_tensor x)
     return y;
 }
 
-/* Computes the logits of the vocabulary, without those of the padding rows. The product need not be aligned, because
- * only a few rows are requested. */
+/* Computes the logits of the vocabulary. The rows that pad the head's table on the device have no column in the
+ * result. */
 static cs_tensor head_predict(cs_unit *unit, cs_pass *pass, cs_tensor x)
 {
     const head *h = cs_unit_self(unit, sizeof *h);

@@ -12,9 +12,10 @@ typedef struct {
     cs_embed_sizes wide;
 } ce_ends_first;
 extern const cs_kind ce_ends_embedding;
-/* ce_ends_pad sets the token whose embedding has no gradient from config.json's pad_token_id, which is PyTorch's
- * padding_idx. A negative number counts from the end of the vocabulary. NULL or null means that there is none. For any
- * other value, ce_ends_check_pad adds a fault to the input's document. */
+/* ce_ends_pad sets the token whose embedding has no gradient, which is PyTorch's padding_idx. `token` is the value of
+ * config.json's pad_token_id: an integer, where a negative one counts from the end of the vocabulary; null, or a NULL
+ * pointer if the key is missing, means that there is no such token. If the value is anything else, ce_ends_check_pad
+ * adds a fault to the input's document. */
 void ce_ends_pad(cs_embed_sizes *sizes, const json_t *token);
 void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 

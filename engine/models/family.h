@@ -8,7 +8,7 @@
 /* The input of a family's build function. */
 typedef struct {
     const void *settings; /* family's settings, which its key table has filled */
-    json_t *config;       /* object in config.json */
+    json_t *config;       /* description of the model, an object with the keys of config.json */
     ce_json *doc;         /* document to which faults are added, with `path` in front */
     const char *path;
 } ce_family_input;

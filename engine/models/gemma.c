@@ -1,9 +1,9 @@
 /* gemma.c - Gemma 2 and the text models of Gemma 3 (Gemma Team 2024, 2025).
  *
- * Gemma 2 and 3 have norms before and after attention and feed-forward, whose factors are 1 + weight, and multiply
- * embeddings by sqrt(width). Gemma 2 has sliding windows in every second layer, and soft caps of scores and logits.
- * Gemma 3 has sliding windows in all layers except every sixth one, norms of q and k, and rotary positions of two
- * kinds. */
+ * Gemma 2 and 3 have norms before and after attention and feed-forward. The factors of these norms are 1 + weight.
+ * Embeddings are multiplied by sqrt(width). Gemma 2 has sliding windows in every second layer, and soft caps of scores
+ * and logits. Gemma 3 has sliding windows in all layers except every sixth one, norms of q and k, and rotary positions
+ * of two kinds. */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT

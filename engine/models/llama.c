@@ -75,7 +75,7 @@ static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const blo
         cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
 }
 
-/* Returns a factor of config.json. A factor of 1 becomes 0, which means that there is none. */
+/* Returns a factor of config.json for the settings of a block: 0, which means no factor, if the factor is 1. */
 static float factor_of(double given)
 {
     return given == 1 ? 0 : (float)given;
@@ -278,7 +278,8 @@ static const char *type_of(const ce_llama_sizes *s, int64_t i, const ce_family_i
     return type;
 }
 
-/* True if layer i has a window. The model has layers with a window and layers without one. */
+/* True if layer i has a window in a model whose layers may differ. The list layer_types decides; without this list the
+ * rule of traits->window does. */
 static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int64_t i, const ce_family_input *input)
 {
     const char *type = type_of(s, i, input);

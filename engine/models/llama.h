@@ -11,17 +11,17 @@
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
     double dropout, epsilon, init_std, theta, partial;
-    double local_theta; /* theta for the layers with a window; 0 means that of the other layers */
+    double local_theta; /* theta for the layers with a window; 0 means the theta of the other layers */
     double embedding, residual, attention, logits;  /* multipliers of Granite; `logits` is a divisor */
     double query_scalar, attention_cap, logits_cap; /* keys of Gemma */
     int activation;
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
     json_t *padding; /* value of pad_token_id */
-    /* Mixtures of experts. `experts` is the number of experts of a layer, and `other_experts` the same number under the
-     * name that transformers 5 writes. Each token is computed by `chosen` experts. `expert_inner` and `shared_inner`
-     * are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has experts, except
-     * the layers that `dense_layers` lists. */
+    /* Mixtures of experts. `experts` is the number of experts of a layer. `other_experts` is the same number, read from
+     * the key that transformers 5 writes for it. Each token is computed by `chosen` experts. `expert_inner` and
+     * `shared_inner` are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has
+     * experts, except the layers that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
     bool normalized, balanced; /* values of norm_topk_prob and of output_router_logits */
     double balance;            /* value of router_aux_loss_coef */
@@ -42,14 +42,16 @@ typedef struct {
     int64_t keys;    /* default of num_key_value_heads; 0 means the value of num_attention_heads */
     int64_t head;    /* default of head_dim; 0 means hidden_size / num_attention_heads */
     const struct ce_moe_names *moe; /* names of the experts' parameters, or NULL if there are no experts */
-    bool moe_rounded;               /* The factors of experts have the type of the products, not fp32. */
-    bool moe_normalized;            /* The factors of a token's experts are always divided by their sum. */
+    /* True if the factors of experts are rounded to the type of matrix products instead of fp32. */
+    bool moe_rounded;
+    bool moe_normalized; /* The factors of a token's experts are always divided by their sum. */
     /* Which layers have an attention window:
      * - CS_NO_WINDOW: no layer;
      * - CS_WINDOW, CS_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, CS_WINDOW means 4096, and
      *   CS_WINDOW_IF_GIVEN means that no layer has one;
-     * - CS_WINDOW_IF_ASKED, CS_WINDOW_BEFORE, CS_WINDOW_ALL_IF_ASKED: if use_sliding_window is true, the layers from
-     *   max_window_layers on, or every second layer before max_window_layers, or all layers;
+     * - CS_WINDOW_IF_ASKED: the layers from max_window_layers on, if use_sliding_window is true;
+     * - CS_WINDOW_BEFORE: every second layer before max_window_layers, if use_sliding_window is true;
+     * - CS_WINDOW_ALL_IF_ASKED: all layers, if use_sliding_window is true;
      * - CS_WINDOW_BY_LAYER: all layers except every `period`-th. */
     enum {
         CS_NO_WINDOW,
@@ -63,11 +65,11 @@ typedef struct {
 } ce_llama_traits;
 
 typedef struct ce_moe_names {
-    /* name of the layer's feed-forward, and those of an expert's matrices in it */
+    /* names: `block` of the layer's feed-forward, the others of an expert's matrices in it */
     const char *block, *gate, *up, *down;
 } ce_moe_names;
-/* Checks the keys of experts and adds faults (moe.c). If config.json has the number `other_experts`, sets
- * s->experts to it. */
+/* Checks the keys of experts and adds faults (moe.c). If config.json gives the number of experts as `other_experts`,
+ * sets s->experts to this number. */
 void ce_moe_check(ce_llama_sizes *s, const ce_family_input *input);
 bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer); /* Returns whether the layer has experts. */
 

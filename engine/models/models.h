@@ -8,7 +8,7 @@
 typedef struct {
     int64_t positions;  /* length of the longest sequence */
     int64_t vocabulary; /* number of token ids; every id is below it */
-    /* second name of the parameter `alias_of`, which a tied head has; NULL if no parameter has a second name */
+    /* second name of the parameter `alias_of`, for example the name of a tied head; NULL if no parameter has one */
     const char *alias;
     const char *alias_of;
     const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
@@ -20,7 +20,8 @@ typedef struct {
  * messages: "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG
  * if there are any. */
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
-/* As ce_models_open; *description becomes a copy of `config` with the keys that transformers needs beside. */
+/* Does what ce_models_open does. Also sets *description, which the caller owns, to a copy of `config` that has the key
+ * "architectures", because transformers needs this key. */
 cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
                                    json_t *config, const char *path);
 /* Prints the key tables of all families. */

@@ -38,7 +38,7 @@ static const ce_llama_traits qwen3_moe = {
     {                                                                                                                    \
         "router_aux_loss_coef", CS_KEY_NUMBER, AT(balance), "0.001", 0, 1e6, NULL, "factor of the load-balancing loss"   \
     }
-/* The rows that both Qwen2-MoE and Qwen3-MoE have. */
+/* The rows of key tables that Qwen2-MoE and Qwen3-MoE have in common. */
 #define QWEN(inner)                                                                                                    \
     { "moe_intermediate_size", CS_KEY_INT, AT(expert_inner), inner, 1, 1 << 22, NULL, "width inside an expert" },      \
         { "decoder_sparse_step",                                                                                       \

@@ -14,8 +14,8 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window;
-    /* The number of norms of a block, 1 or 2, which then have Falcon's names. 0 means two norms with the other
-     * families' names. */
+    /* The norms of a block. 0: input_layernorm and post_attention_layernorm. 1: input_layernorm only. 2: ln_attn and
+     * ln_mlp, which are names of Falcon. */
     int64_t norms;
     double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
     int activation;

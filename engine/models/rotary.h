@@ -13,7 +13,8 @@ typedef struct {
     json_t *scaling;    /* object rope_scaling, or NULL */
     json_t *parameters; /* object rope_parameters, or NULL; it takes precedence, as in transformers */
     double partial;     /* default of partial_rotary_factor; 0 if models of this type rotate whole heads */
-    int64_t original; /* original_max_position_embeddings of the model's own keys; 0 means that of the rotary object */
+    /* original_max_position_embeddings among the model's own keys; 0 means the value in the rotary object */
+    int64_t original;
 } ce_rotary_input;
 
 /* Reads the settings. Faults are added to doc, with `path` in front. */

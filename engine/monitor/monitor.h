@@ -4,10 +4,11 @@
  *     ce_monitor_write(monitor, "Train/Samples/lr", 1e-3, samples);
  *     ce_monitor_flush(monitor);
  *
- * The files are in output_path/job_name and are opened when the first number is written. If an earlier run has written
- * entries at the position of that number or later, they are removed (CSV) or marked as replaced (TensorBoard). If a
- * file cannot be written, one warning is logged, and nothing more is written in that format; training continues. Only
- * rank 0 uses a monitor. */
+ * The last argument of ce_monitor_write is the position of the number, which is DeepSpeed's sample count. The files are
+ * in output_path/job_name and are opened when the first number is written. If an earlier run has written entries at the
+ * position of this number or later, these entries are removed (CSV) or marked as replaced (TensorBoard). If a file
+ * cannot be written, one warning is logged, and nothing more is written in that format; training continues. Only rank 0
+ * uses a monitor. */
 #ifndef CS_MONITOR_MONITOR_H
 #define CS_MONITOR_MONITOR_H
 

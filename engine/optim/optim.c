@@ -96,8 +96,8 @@ static bool gives(const json_t *object, const char *key)
     return value && !json_is_null(value) && !ce_value_is_auto(value);
 }
 
-/* If the configuration gives lr, sets muon_lr and adam_lr to the value of lr. A muon_lr or adam_lr that the
- * configuration gives is not changed. */
+/* Sets Muon's muon_lr and adam_lr where the configuration does not give them. If it gives lr, they become lr. Otherwise
+ * a rate that is not set yet gets its default: the default of lr for muon_lr, 3e-4 for adam_lr. */
 static void settle_rates(const json_t *object, ce_optim_settings *settings)
 {
     bool both = gives(object, "lr");

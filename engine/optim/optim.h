@@ -26,8 +26,9 @@ typedef enum {
 
 typedef struct {
     ce_optim_kind kind;
-    const char *name;                       /* name, such as "AdamW" */
-    int slots;                              /* number of fp32 values of optimizer state for each element, at most 2 */
+    const char *name; /* name, such as "AdamW" */
+    /* number of values of optimizer state for each element (slots), at most 2 */
+    int slots;
     const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
     float first_value;                      /* value of every slot before the first step */
     bool directs; /* True if the optimizer's function returns a direction instead of the new parameter. */
@@ -40,11 +41,11 @@ typedef struct {
     double momentum, dampening;
     bool nesterov, bias_correction;
     double lr_decay, first_sum;     /* keys of Adagrad */
-    bool inside_root;               /* for LAMB: epsilon is added under the square root */
+    bool inside_root;               /* for LAMB: true if epsilon is added under the square root */
     double min_ratio, max_ratio;    /* for LAMB: the bounds of the ratio of a tensor's norm to its step's norm */
     double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; `rate` is equal to matrix_rate */
     int ns_method;                  /* Muon's ns_method */
-    bool adam_w_mode;               /* value of the key; if it is true, "Adam" means AdamW */
+    bool adam_w_mode;               /* value of the key adam_w_mode; if it is true, "Adam" means AdamW */
 } ce_optim_settings;
 
 /* Returns the optimizer for these settings. SGD without momentum has no slot. For Muon the result is the optimizer of

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     bool dynamic;
     double scale;
-    int64_t hysteresis;    /* number of overflows that are tolerated before the scale is lowered */
+    int64_t hysteresis;    /* number of overflows after which the scale is lowered: the last of them lowers it */
     int64_t iteration;     /* number of steps so far */
     int64_t last_overflow; /* iteration of the last overflow, or -1 */
 } ce_scaler;

@@ -1,7 +1,7 @@
 /* verdict.h - the verdict on a step at the end of gradient accumulation, which is computed from sums over all ranks.
  *
- * The verdict says whether parameters change, and has the factor of the gradients (unscaling, mean, clipping) and the
- * loss scale of the next step. The same code runs on every device, in doubles and in one order, so the bits are the
+ * The verdict says whether parameters change. It contains the factor of the gradients (unscaling, mean, clipping) and
+ * the loss scale of the next step. The same code runs on every device, in doubles and in one order, so the bits are the
  * same. */
 #ifndef CS_OPTIM_VERDICT_H
 #define CS_OPTIM_VERDICT_H
@@ -15,7 +15,7 @@ enum { CS_PAIR_MEANS = 5 };
 /* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
  * bits. */
 typedef struct {
-    ce_exact squares;              /* sum of the squares of the gradients, divided by the loss scale of this step */
+    ce_exact squares;              /* sum of the squares of (gradient / loss scale of this step) */
     ce_exact loss;                 /* sum of the losses of the rows that have a target */
     int64_t rows;                  /* number of rows that have a target; in preference training the number of pairs */
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */

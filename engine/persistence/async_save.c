@@ -19,7 +19,7 @@ cs_status ce_async_save_open(cs_engine *engine)
 void ce_async_save_close(cs_engine *engine)
 {
     if (ce_background_busy(engine->saving.work))
-        ce_async_save_finish(engine); /* The call logs a failure. */
+        ce_async_save_finish(engine); /* The function logs a failed save, so its result is not used. */
     ce_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.resume_dir);
@@ -56,8 +56,8 @@ static cs_status refuse(const ce_async_save *saving, cs_status status, const cha
                    saving->good ? "the last good one is " : "there is no good one", saving->good ? saving->good : "");
 }
 
-/* Ends the save in progress. A failure is logged on rank 0 now, and the next function that saves or loads a checkpoint
- * returns it on all ranks. */
+/* Ends the save in progress. If it failed, rank 0 logs this now, and the next function that saves or loads a checkpoint
+ * returns the status of the failed save on all ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
     ce_async_save *saving = &engine->saving;

@@ -1,4 +1,5 @@
-/* base.c - the digest (SHA-256) of the weights of the base model, beside which adapters are trained. */
+/* base.c - the digest (SHA-256) of the base model's weights. Adapters are trained for these weights, so the digest must
+ * be equal to the one that the checkpoint contains. */
 #include "engine.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"

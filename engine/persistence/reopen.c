@@ -80,7 +80,8 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     ce_catalog_close(&catalog);
     if (named && !chosen->dir)
-        return check_whole(dir, name); /* The call returns the error of the checkpoint that `latest` names. */
+        /* The second call sets cs_error() to the fault of the checkpoint that `latest` names. */
+        return check_whole(dir, name);
     return chosen->dir ? CS_OK
                        : ce_fail(CS_NOT_FOUND,
                                  "%s is neither a folder of checkpoints, nor a checkpoint, nor a Hugging "

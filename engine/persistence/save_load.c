@@ -256,7 +256,8 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
     char current[MARK_DIGITS];
-    const char *mark = current; /* Checkpoints of older versions have no hash of the data, which counts as equal. */
+    /* A checkpoint of an older version has no hash of the data; its data then counts as equal. */
+    const char *mark = current;
     format_mark(current, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
     if (seed != engine->settings->seed)
@@ -322,7 +323,8 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     }
     warn_of_other_data(engine, state);
     warn_of_other_model(engine, ce_checkpoint_provenance(reader));
-    /* The adapter is loaded again, because its folder may have biases that the checkpoint has too. */
+    /* The checkpoint may contain biases that the adapter's folder contains too. Loading the adapter again restores the
+     * values of the folder. */
     if (takes_adapter(engine))
         CS_TRY(ce_adapter_load(engine));
     if (!options->module_only || engine->config->reads)
@@ -380,7 +382,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         ce_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
         ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
-        engine->metrics.not_finite = 0; /* The state has been replaced. */
+        engine->metrics.not_finite = 0; /* The steps that were not finite belong to the state that has been replaced. */
     }
     ce_checkpoint_close(reader);
     engine->started = ce_clock_seconds();

@@ -14,7 +14,7 @@ enum { BUFFERS = 2, BUFFER = 16 << 20 };
 struct ce_transfer {
     cs_device *device;
     ce_checkpoint_device_copy device_copy;
-    pthread_mutex_t mutex; /* It protects the members below, because several threads write files. */
+    pthread_mutex_t mutex; /* protects the members below, because several threads write files */
     char *buffers[BUFFERS];
     ce_event done[BUFFERS]; /* for each buffer, the end of the last copy that used it */
     ce_event begun;         /* end of the operations on which the state depends */
@@ -39,7 +39,7 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
     ce_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
     pthread_mutex_lock(&transfer->mutex);
-    ce_event_wait(transfer->begun); /* The call also selects the GPU in a new thread. */
+    ce_event_wait(transfer->begun); /* The call also makes this GPU the current one of the calling thread. */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
             ce_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,

@@ -16,7 +16,7 @@ enum { LABEL = 10, MIN_COLUMNS = 24, MAX_COLUMNS = 1000, MIN_ROWS = 2, MAX_ROWS 
 static const char marks[] = "*ox+#@%&";
 
 typedef struct {
-    int columns, rows; /* The unit is characters. */
+    int columns, rows; /* size of the diagram in characters */
     bool unicode;
     unsigned char *dots; /* for each cell of the diagram, the dots of the first curve, one bit for each dot */
     char *mark;          /* for each cell of the diagram, the character of another curve, or 0 */

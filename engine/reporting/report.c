@@ -211,7 +211,7 @@ void ce_report_step(cs_engine *engine)
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
     double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->lanes.count);
     cs_dtype products = engine->zero.precision.products;
-    ce_device_roof(engine->device, products); /* The first call measures the roof, the device's greatest rate. */
+    ce_device_roof(engine->device, products); /* The first call measures the device's greatest rate (its roof). */
     metrics->step_seconds = now - engine->started;
     double reached = (flops - engine->flops_before) / metrics->step_seconds;
     double roof = ce_device_raise_roof(engine->device, products, reached);

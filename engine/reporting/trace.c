@@ -28,8 +28,8 @@ struct ce_trace_file {
 
 static const char *const lanes[] = { "step", "compute", "communication", "copy" };
 
-/* Returns the greatest number of spans in the recorded steps: those of each unit in each micro-batch, and those of each
- * micro-batch itself. */
+/* Returns how many spans to reserve: enough for the spans of each unit in each micro-batch and those of each
+ * micro-batch itself, but at most MOST_SPANS. */
 static int64_t spans_needed(const cs_engine *engine)
 {
     int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;
@@ -37,8 +37,8 @@ static int64_t spans_needed(const cs_engine *engine)
     return spans < MOST_SPANS ? spans : MOST_SPANS;
 }
 
-/* Returns the moment, on this host's clock, that has the time 0 in the file. It is one moment of rank 0 for all ranks.
- * Clocks of hosts differ, so this moment is converted by the time of day. */
+/* Returns the moment, on this host's clock, that has the time 0 in the file. All ranks use the same moment of rank 0.
+ * Clocks of hosts begin at different times, so the moment is converted by means of the time of day. */
 static double common_origin(cs_engine *engine)
 {
     struct timespec now;
@@ -174,7 +174,8 @@ void ce_trace_file_end_step(cs_engine *engine)
     ce_trace_file_begin_step(engine);
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;
-    ce_walk_settle(engine); /* The call waits until operations on other threads have recorded their ends. */
+    /* The call waits until operations on other threads have recorded the ends of their spans. */
+    ce_walk_settle(engine);
     ce_trace_switch(false);
     trace->done = true;
     char *own = own_events(engine), *all = cs_gather(engine, own);

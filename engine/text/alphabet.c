@@ -16,7 +16,7 @@ int32_t ce_alphabet_point(unsigned char byte)
     return is_printable(byte) ? byte : next;
 }
 
-/* The byte of a character, or -1. */
+/* Returns the byte that a character represents, or -1 if the character is not in the alphabet. */
 static int byte_of(int32_t point)
 {
     if (point < 0x100)

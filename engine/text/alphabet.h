@@ -1,7 +1,7 @@
 /* alphabet.h - the characters with which byte-level BPE writes the 256 bytes.
  *
- * Each printable byte of Latin-1 is represented by its own character; the other 68, in ascending order, by U+0100 to
- * U+0143. Therefore no byte is written as a space, and a vocabulary is readable text. */
+ * Each printable byte of Latin-1 is represented by its own character; the other 68 bytes, in ascending order, are
+ * represented by U+0100 to U+0143. Therefore no byte is written as a space, and a vocabulary is readable text. */
 #ifndef CS_TEXT_ALPHABET_H
 #define CS_TEXT_ALPHABET_H
 

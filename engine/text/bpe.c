@@ -151,8 +151,9 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
 }
 
 /* Writes a word as the tokens of its characters. As in Hugging Face's library, the token for unknown characters is
- * written only when a character with a token of its own follows. A character in between that is written as the tokens
- * of its bytes therefore comes before the unknown token. */
+ * delayed: it is written before the next character that has a token of its own, at the end of the word, or, without
+ * fuse_unknown, before the next unknown character. Characters that are written as the tokens of their bytes do not end
+ * the delay, so the tokens of such characters may come before it. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;

@@ -253,7 +253,8 @@ static void decode_ctc(const work *w)
 
 /* ---- SentencePiece ---- */
 
-/* Appends a run of bytes. Each byte that is not part of a valid character becomes U+FFFD, unless `middle` is true. */
+/* Appends a run of bytes. If `middle` is true, the bytes are not changed. Otherwise each byte that is not part of a
+ * valid character becomes U+FFFD. */
 static void append_valid(ce_text *to, ce_text *run, bool middle)
 {
     for (size_t place = 0; place < run->size;) {
@@ -319,8 +320,8 @@ static void run_step(const work *w)
     }
 }
 
-/* True if a step is left out in the middle of a text. A strip step that follows the joining of all tokens removes
- * characters at the ends of the whole text, which the middle does not have. */
+/* True if a step must not be applied in the middle of a text. This is a strip step that follows the joining of all
+ * tokens, because it removes characters only at the two ends of the whole text. */
 static bool is_left_out(const ce_decoder *decoder, int number)
 {
     for (int i = 0; i < number && decoder->steps[number].kind == CS_DECODE_STRIP; i++)

@@ -9,7 +9,7 @@
 /* A list of texts, which are stored one after the other in `text`. */
 typedef struct {
     ce_text text;
-    size_t *ends; /* (count) where each text ends in `text` */
+    size_t *ends; /* [count]: where each text ends in `text` */
     size_t count, room;
 } ce_pieces;
 
@@ -33,11 +33,11 @@ typedef struct {
     ce_decode_kind kind;
     ce_pattern *pattern;
     char *text;          /* what the step looks for: the character, suffix, prefix or padding */
-    char *other;         /* what replaces `text`; for CTC the delimiter of words */
+    char *other;         /* what replaces `text`; for ctc the delimiter of words */
     int64_t start, stop; /* strip: number of characters at the beginning and the end */
-    bool prefixed;       /* metaspace, sentence: the text begins with a space that the tokenizer added */
-    bool cleanup;        /* ctc, wordpiece: spaces in front of punctuation are removed */
-    bool all;            /* sentence: all spaces in front of the text are removed */
+    bool prefixed;       /* metaspace, sentence: true if the tokenizer added a space at the beginning of the text */
+    bool cleanup;        /* ctc, wordpiece: true if spaces in front of punctuation are removed */
+    bool all;            /* sentence: true if all spaces at the beginning of the text are removed */
 } ce_decode_step;
 
 enum { CS_DECODE_MOST = 16 };
@@ -45,7 +45,7 @@ enum { CS_DECODE_MOST = 16 };
 typedef struct {
     ce_decode_step steps[CS_DECODE_MOST];
     int count;
-    bool spaced; /* The file has no decoder, so tokens are separated by spaces. */
+    bool spaced; /* True if the file has no decoder; tokens are then separated by spaces. */
 } ce_decoder;
 
 /* Reads the value of "decoder" in tokenizer.json. `path` is its place in the file, for messages. */

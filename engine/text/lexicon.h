@@ -16,14 +16,15 @@ typedef struct {
 } ce_merge;
 
 typedef struct {
-    ce_text text;             /* texts of all tokens, one after the other */
-    ce_lexicon_piece *names;  /* (size) each token as it is written in the file */
-    ce_lexicon_piece *pieces; /* (size) each token as it is spelled in words: bytes if `is_bytes`, otherwise the name */
+    ce_text text;            /* texts of all tokens, one after the other */
+    ce_lexicon_piece *names; /* [size]: each token as it is written in the file */
+    /* [size]: each token as it is spelled in words: bytes if `is_bytes`, otherwise the name */
+    ce_lexicon_piece *pieces;
     int64_t size;
     /* Hash table of the tokens that can occur in words: their ids by the hash of their pieces. A free slot has -1. */
     int32_t *index;
     size_t index_room;
-    ce_merge *merges; /* (merge_room) hash table of the merges by pair */
+    ce_merge *merges; /* [merge_room]: hash table of the merges by pair */
     size_t merge_room;
     int32_t *results;   /* id of the token that each merge makes, by the merge's rank */
     bool is_bytes;      /* true if a word is a sequence of bytes, false if it is a sequence of characters */
@@ -33,13 +34,13 @@ typedef struct {
      * (ignore_merges), a word that is a token is not split. With byte_fallback, a character without a token becomes the
      * tokens of its bytes. */
     bool fuse_unknown, whole_words, byte_fallback;
-    /* To find the token of a character, `prefix` is put before it unless it is the word's first, and `suffix` behind it
-     * if it is the last. NULL means none. */
+    /* The token of a character is looked up with `prefix` before the character unless the character begins the word,
+     * and with `suffix` behind it if the character ends the word. NULL means that there is no prefix or suffix. */
     char *prefix, *suffix;
 } ce_lexicon;
 
 /* Fills the lexicon from model.vocab, an object of {"text": id}, and model.merges, a list of "a b" or of ["a", "b"].
- * The caller has set `is_bytes` and `prefix` before. */
+ * The caller must set `is_bytes` and `prefix` before this call. */
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges);
 /* Sets the name of an id, and replaces an earlier name. The token occurs in words only if ce_lexicon_add has added
  * it. */

@@ -10,8 +10,9 @@
 
 /* The rules of SentencePiece's normalizer_spec. */
 typedef struct {
-    bool add_prefix;         /* add_dummy_prefix: adds a space in front of the text, or behind it if `at_end` is true */
-    bool only_first;         /* The space is added only where the original text begins, not after each special token. */
+    bool add_prefix; /* add_dummy_prefix: a space is added before the text, or after it if `at_end` is true */
+    /* True if the space is added only where the original text begins, not after each special token. */
+    bool only_first;
     bool at_end;             /* treat_whitespace_as_suffix */
     bool remove_extra;       /* remove_extra_whitespaces */
     bool escape;             /* escape_whitespaces: a space is written as U+2581 */
@@ -66,7 +67,7 @@ typedef struct {
     ce_made made[2];
     ce_text scratch;
     ce_matcher *matcher;
-    bool continued; /* The original text begins in the middle of a document, so it gets no prefix. */
+    bool continued; /* True if the original text begins in the middle of a document; it then gets no prefix. */
 } ce_normal_work;
 
 /* Returns the normalized text, which is valid until the next call. */

@@ -13,7 +13,7 @@
 enum { CS_PARTS_AROUND = 8 };
 
 struct ce_tokenizer {
-    bool is_bytes; /* Each byte is a token, and the members below are unused. */
+    bool is_bytes; /* True if each byte is a token; the members below are then unused. */
     ce_lexicon lexicon;
     ce_seams seams;
     ce_normalizer normalizer;
@@ -22,14 +22,15 @@ struct ce_tokenizer {
     ce_specials raw, normal;
     ce_decoder decoder;
     ce_text shown_text;
-    ce_lexicon_piece *shown; /* (lexicon.size) the text of each token in the middle of a text, in `shown_text` */
-    bool has_cuts;           /* Long texts may be cut at the beginnings of lines. */
+    /* [lexicon.size]: place in `shown_text` of each token's text, as this text is in the middle of a longer text */
+    ce_lexicon_piece *shown;
+    bool has_cuts; /* True if long texts may be cut at the beginnings of lines. */
     /* The ids of the tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
     int before_count, after_count;
     char *chat_template, *begin_text, *end_text;
     int32_t end;
-    /* These members are set for a SentencePiece model only. has_no_text (piece_count) marks the control symbols, which
+    /* These members are set for a SentencePiece model only. has_no_text [piece_count] marks the control symbols, which
      * have no text; it is NULL if all tokens have a text. unknown_text is the text of the unknown token. */
     bool *has_no_text;
     int64_t piece_count;

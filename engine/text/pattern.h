@@ -27,7 +27,7 @@ void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
 typedef struct {
     size_t from, to;
     size_t search; /* offset where the next search begins */
-    bool found;    /* An earlier search has found a match. */
+    bool found;    /* True if an earlier search has found a match. */
 } ce_match;
 bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);
 

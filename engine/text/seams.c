@@ -26,7 +26,8 @@ static bool begins_with_mark(const char *text, size_t size)
     return size >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0;
 }
 
-/* True unless the character is fused with unknown characters beside it into one token, which a cut would divide. */
+/* True unless the character has no token and is fused with unknown neighbours into one token, which a cut would
+ * divide. */
 static bool is_known(const ce_lexicon *lexicon, const char *character)
 {
     return lexicon->unknown < 0 || !lexicon->fuse_unknown ||

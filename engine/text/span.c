@@ -20,7 +20,8 @@ static size_t entry_of(ce_made *made, size_t place)
     return made->cursor = index;
 }
 
-/* An entry covers the original bytes up to the beginning of the next entry, even if the entry has more bytes itself. */
+/* If an entry has more bytes than the original bytes that it stands for, its surplus bytes count as the last of these
+ * original bytes. */
 size_t ce_span_origin(ce_span span, size_t at)
 {
     ce_made *made = span.made;

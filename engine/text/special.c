@@ -38,8 +38,8 @@ void ce_special_free(ce_specials *specials)
     *specials = (ce_specials){ 0 };
 }
 
-/* Binary search: returns the first token in [low, high) whose byte number `depth` is at least `byte`. The tokens of the
- * range are equal in the bytes before. */
+/* Returns, by binary search, the first token in [low, high) whose byte at the offset `depth` is at least `byte`. The
+ * tokens of this range are equal in all bytes before that offset. */
 static int64_t first_from(const ce_specials *specials, int64_t low, int64_t high, size_t depth, int byte)
 {
     while (low < high) {

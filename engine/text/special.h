@@ -9,10 +9,12 @@ typedef struct {
     size_t size;
     char *content; /* token as it is written in the file; NULL if that is equal to `text` */
     int32_t id;
-    bool special;                 /* a control token, which is left out where only text is wanted */
-    bool normalized;              /* The token is searched in the normalized text instead of the original text. */
-    bool single_word;             /* The token matches only if no letter or digit is next to it. */
-    bool strip_left, strip_right; /* A match also covers the white space on the left side or on the right side. */
+    bool special; /* True for a control token, which is left out where only text is wanted. */
+    /* True if the token is searched in the normalized text instead of the original text. */
+    bool normalized;
+    bool single_word; /* True if the token matches only where no letter or digit is next to it. */
+    /* True if a match also covers the white space on the left side or on the right side. */
+    bool strip_left, strip_right;
 } ce_special;
 
 /* A list of special tokens, which is sorted by text. */

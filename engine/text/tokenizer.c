@@ -122,7 +122,7 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
     tokenizer->words = ce_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
-            if (known[i].compose) /* The zeroed form is the first of its enum, NFC. */
+            if (known[i].compose) /* A new step is zeroed, so its form is NFC, the first value of ce_unicode_form. */
                 CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_FORM, &step));
             return ce_words_add_regex(tokenizer->words, known[i].pattern);
         }

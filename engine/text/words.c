@@ -22,9 +22,10 @@ typedef struct {
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    /* There is a round about which ce_words_lines_part cannot tell whether it allows cuts between lines. */
+    /* True if one of the rounds is not known to allow cuts between lines. */
     bool strange;
-    bool known; /* One of the rounds is a pattern that always ends a word before a line that begins with a letter. */
+    /* True if a round splits by a pattern that always ends a word before a line that begins with a letter. */
+    bool known;
 };
 
 struct ce_cutters {
@@ -169,7 +170,7 @@ static void emit(ce_cutters *cutters, int number, ce_span text, size_t from, siz
         cut(cutters, number + 1, ce_span_part(text, from, to - from));
 }
 
-/* A piece that may still grow. `is_match`: the piece ends in a match. `there`: the piece exists. */
+/* A piece that may still grow. `is_match` is true if the piece ends in a match, `there` if the piece exists. */
 typedef struct {
     size_t from, to;
     bool is_match, there;

@@ -11,7 +11,7 @@ typedef struct ce_cutters ce_cutters; /* working memory of one thread */
 ce_words *ce_words_open(void);
 void ce_words_close(ce_words *words); /* accepts NULL */
 
-/* What becomes of each match of a pattern. The text between two matches is a piece. */
+/* What is done with each match of a pattern. The text between two matches is a piece. */
 typedef enum {
     CS_WORDS_ISOLATED,      /* The match is a piece. */
     CS_WORDS_REMOVED,       /* The match is dropped. */
@@ -40,9 +40,10 @@ cs_status ce_words_add_own(ce_words *words, const char *pattern, ce_words_behavi
 
 extern const char ce_words_gpt2[], ce_words_qwen2[];
 
-/* Tells whether a text may be cut between a line that ends in a letter or digit and a line that begins with a letter,
- * so that the words of the two parts are the words of the whole text. NO_CUTS: it may not. CUTS: it may, because a word
- * ends there. CUTS_IF_TOKENS_DO: it may if no token reaches across the line break. */
+/* Tells whether a text may be cut between a line that ends in a letter or digit and a line that begins with a letter.
+ * After such a cut the words of the two parts must be the words of the whole text. NO_CUTS: no cut is allowed. CUTS:
+ * cuts are allowed, because a word ends there. CUTS_IF_TOKENS_DO: a cut is allowed if no token reaches across the line
+ * break. */
 typedef enum { CS_WORDS_NO_CUTS, CS_WORDS_CUTS, CS_WORDS_CUTS_IF_TOKENS_DO } ce_words_lines;
 ce_words_lines ce_words_lines_part(const ce_words *words);
 

@@ -9,14 +9,14 @@
 
 enum { ALIGN = 64 };
 
-/* A pass that only measures how much memory it needs has no memory. Its tensors get addresses at which no process has
- * memory, and the dry device does not access them. */
+/* A pass that only measures how much memory it needs has no block of memory. Its tensors get addresses from this number
+ * on, where no process has memory. The dry device does not access them. */
 static const uintptr_t measuring_base = (uintptr_t)1 << 46;
 
 typedef struct {
     size_t offset, bytes;
     int references;
-    int young; /* how many of `references` end with the current unit's forward or backward */
+    int young; /* number of `references` that end when the current unit's forward or backward returns */
 } live_tensor;
 
 struct cs_pass {
@@ -208,7 +208,7 @@ cs_tensor cs_pass_take(cs_pass *pass)
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
-        live->young++; /* the reference that cs_pass_keep took now ends when this unit's backward returns */
+        live->young++; /* The reference that cs_pass_keep added now ends when this unit's backward returns. */
     return tensor;
 }
 

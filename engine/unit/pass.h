@@ -2,23 +2,23 @@
  * for backward.
  *
  * All tensors of a pass are in one block of memory, allocated first-fit. A tensor lives until its unit's forward or
- * backward returns. A saved tensor lives until the unit whose backward takes it from the stack returns. The order of
- * requests depends only on the model. So a pass on the dry device finds the size that the block needs before the run
- * (ce_pass_peak), and the block is never too small. */
+ * backward returns. A saved tensor lives longer: a unit's backward takes it from the stack, and it lives until this
+ * backward returns. The order of requests depends only on the model. So a pass on the dry device finds the size that
+ * the block needs before the run (ce_pass_peak), and the block is never too small. */
 #ifndef CS_UNIT_PASS_H
 #define CS_UNIT_PASS_H
 
 #include "base/status.h"
 #include "device/device.h"
 
-/* The key-value cache of text generation consists of tensors of keys and values of the positions so far, which outlive
- * a pass. Tensors are identified by the order in which the units ask for them. */
+/* The key-value cache of text generation: tensors with the keys and values of the positions so far, which are kept
+ * after a pass ends. Tensors are identified by the order in which the units ask for them. */
 typedef struct ce_cache ce_cache;
 
 /* Opens an empty cache. Each of its tensors has `positions` rows and is allocated when it is first requested. */
 cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions);
 void ce_cache_close(ce_cache *cache);  /* accepts NULL */
-void ce_cache_rewind(ce_cache *cache); /* after this call, ce_cache_next returns the first tensor again */
+void ce_cache_rewind(ce_cache *cache); /* Makes ce_cache_next return the first tensor again. */
 /* Returns the next tensor, which is (positions, columns). */
 cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns);
 
@@ -43,8 +43,8 @@ typedef struct {
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
 void ce_pass_close(cs_pass *pass);
-size_t ce_pass_room(const cs_pass *pass); /* the bytes of the pass's block of memory */
-/* The greatest number of bytes of the block that were in use at one time so far. */
+size_t ce_pass_room(const cs_pass *pass); /* Returns the size of the pass's block of memory in bytes. */
+/* Returns the greatest number of bytes of the block that were in use at the same time so far. */
 size_t ce_pass_peak(const cs_pass *pass);
 
 typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } ce_pass_mode;
@@ -54,23 +54,25 @@ typedef struct {
     int64_t batch, length;
     cs_tensor targets;
     const uint64_t *keys;
-    /* where the documents of the batch start (cs_heads.starts); absent: each sample is one document */
+    /* positions at which the documents of the batch start (cs_heads.starts); absent if each sample is one document */
     cs_tensor starts;
-    bool no_dropout;              /* whether dropout is off in training too */
-    cs_tensor hits;               /* hits (rows, 1) f32: the result of cs_pass_hits; absent: hits are not computed */
-    const ce_sequence *sequences; /* the text that each sample continues; NULL: samples begin at position 0 */
+    bool no_dropout; /* True if dropout is off in training too. */
+    /* (rows, 1) f32: the tensor that cs_pass_hits returns; absent if the accuracy is not computed */
+    cs_tensor hits;
+    const ce_sequence *sequences; /* the text that each sample continues; NULL if samples begin at position 0 */
 } ce_pass_batch_info;
 void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info);
-void ce_pass_weigh(cs_pass *pass, cs_tensor dloss); /* sets the result of cs_pass_dloss until the pass ends */
-/* For preference training, where the weights of the rows depend on the losses of the rows. The last unit's forward
- * first computes the losses of all rows, and then calls ce_pass_weigh_now once. That function calls `weigher`, which
- * changes the values of the tensor that cs_pass_dloss returns. */
+void ce_pass_weigh(cs_pass *pass, cs_tensor dloss); /* Sets the tensor that cs_pass_dloss returns in this pass. */
+/* These functions are for preference training, in which the weights of the rows depend on the losses of the rows. The
+ * last unit's forward first computes the losses of all rows, and then calls ce_pass_weigh_now once. That function calls
+ * `weigher`, which changes the values of the tensor that cs_pass_dloss returns. */
 typedef void ce_pass_weigher(void *argument, cs_tensor losses);
 void ce_pass_weigh_later(cs_pass *pass, ce_pass_weigher *weigher, void *argument);
-bool ce_pass_weighs_later(const cs_pass *pass); /* true from ce_pass_weigh_later until ce_pass_weigh_now */
+/* Returns true after ce_pass_weigh_later until ce_pass_weigh_now is called. */
+bool ce_pass_weighs_later(const cs_pass *pass);
 void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses);
-bool ce_pass_drops(const cs_pass *pass); /* whether dropout is on */
-void ce_pass_end(cs_pass *pass);         /* asserts that no tensor of the pass is left */
+bool ce_pass_drops(const cs_pass *pass); /* Returns whether dropout is on. */
+void ce_pass_end(cs_pass *pass);         /* Asserts that no tensor of the pass is left. */
 
 /* Tensors that are allocated between ce_pass_enter and ce_pass_leave belong to one unit's forward or backward.
  * ce_pass_leave releases them. */
@@ -83,7 +85,7 @@ void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
 
 /* Returns the number of tensors on the stack of saved tensors. */
 int ce_pass_mark(const cs_pass *pass);
-/* Removes the tensors that were saved since ce_pass_mark returned `mark`; used for recomputation. */
+/* Removes the tensors that were saved after ce_pass_mark returned `mark`. Recomputation uses it. */
 void ce_pass_rewind(cs_pass *pass, int mark);
 
 #endif

@@ -22,9 +22,10 @@ enum { CS_UNIT_LENDERS = 4 };
  * because the memory of the gradient may not have been cleared: an operation that adds to cs_param.grad ends the run
  * instead of adding to undefined numbers. */
 struct cs_growth {
-    cs_growth *with; /* gradients that one operation writes share one `fresh`, that of the struct `with` */
-    void *data;      /* address of the gradient; NULL while the gradient has no memory */
-    bool fresh;      /* true while nothing has been written to the gradient, not even zeros */
+    /* Gradients that one operation writes together have the same `with`; only the `fresh` of that struct is used. */
+    cs_growth *with;
+    void *data; /* address of the gradient; NULL while the gradient has no memory */
+    bool fresh; /* true while nothing has been written to the gradient, not even zeros */
 };
 
 /* A parameter and its position in the row of its unit. */
@@ -34,7 +35,8 @@ typedef struct {
     char *full_name;
     int64_t offset, count;
     int group; /* index of the parameter's optimizer group, which zero/ sets; a frozen parameter may have no group */
-    bool lora; /* the parameter belongs to an adapter (layer/lora.h), so it is not among the base model's weights */
+    /* True if the parameter belongs to an adapter (layer/lora.h); it is then not among the base model's weights. */
+    bool lora;
     cs_growth growth;
 } ce_unit_entry;
 
@@ -52,13 +54,13 @@ struct cs_unit {
     int entry_count;
     ce_unit_loan **loans;
     int loan_count;
-    cs_unit *lenders[CS_UNIT_LENDERS]; /* the units from which this unit borrows, each once */
+    cs_unit *lenders[CS_UNIT_LENDERS]; /* units from which this unit borrows; each is listed once */
     int lender_count;
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     cs_model *model;
     int index; /* index of the unit in the model's list of units */
-    /* the unit that holds the frozen parameters of this unit; NULL: no parameter of this unit is frozen */
+    /* unit that holds the frozen parameters of this unit; NULL if no parameter of this unit is frozen */
     cs_unit *store;
     bool frozen; /* true if this unit holds the frozen parameters of another unit */
 };
@@ -68,7 +70,7 @@ struct cs_unit {
 typedef struct {
     int64_t layers, experts;
     int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */
-    float coefficient; /* coefficient of the load-balancing loss; 0: the loss is not computed */
+    float coefficient; /* coefficient of the load-balancing loss; 0 means that the loss is not computed */
     /* tokens (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
     int32_t *tokens;
     float *probabilities;  /* probabilities (layers, experts): sums of probabilities, as in cs_routing */
@@ -85,7 +87,7 @@ struct cs_model {
     int64_t width;      /* number of columns of the tensors that one unit passes to another */
     int64_t parameters; /* number of elements of all parameters */
     int64_t trained;    /* number of elements of the trained parameters, after ce_model_freeze */
-    /* number of columns of the inputs and of the targets of a batch of floats; 0: the batch consists of tokens */
+    /* number of columns of the inputs and of the targets of a batch of floats; 0 if a batch consists of tokens */
     int64_t inputs, targets;
     cs_dtype target_dtype; /* type of the targets of a batch of floats */
     ce_load load;          /* load.layers is 0 if no layer has experts */
@@ -93,28 +95,30 @@ struct cs_model {
 
 void ce_unit_free(cs_unit *unit);
 
-/* Moves the parameters whose `param.frozen` is set to stores. To be called once, when all parameters are declared and
- * before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train, or if a parameter cannot be
- * frozen. */
+/* Moves the parameters whose `param.frozen` is set to stores. It is called once, after all parameters are declared and
+ * before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train. Returns CS_UNSUPPORTED if a
+ * parameter cannot be frozen. */
 cs_status ce_model_freeze(cs_model *model);
 
 /* Returns the name of a parameter of the model's first unit. */
 const char *ce_model_first(const cs_model *model);
-/* Returns NULL if there is no such parameter. */
+/* Returns the parameter with this name, or NULL if there is none. */
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name);
 
-/* Computes the position of each parameter in its unit's row. Also sets cs_param.held, the number of rows of a padded
- * parameter, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps, as before this call. To be
- * called before memory for any row is allocated. */
+/* Computes the position of each parameter in its unit's row. For a padded parameter, sets cs_param.held to its number
+ * of rows, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps. It is called before memory
+ * for any row is allocated. */
 void ce_model_lay_out(cs_model *model, int64_t multiple);
-ce_range ce_unit_gap(const ce_unit_entry *entry); /* the range of the gap (padding elements) behind the parameter */
+/* Returns the range of the gap (padding elements) behind the parameter. */
+ce_range ce_unit_gap(const ce_unit_entry *entry);
 
-/* Point the values or the gradients of the unit's own parameters to their places in `row`, which has all elements of
- * the unit. If `row` is NULL, they become absent. ce_unit_refresh_loans does this for borrowed parameters. */
+/* Set the addresses of the values or gradients of the unit's own parameters to their places in `row`, which has all
+ * elements of the unit. If `row` is NULL, the values or gradients become absent. ce_unit_refresh_loans copies the
+ * addresses to the parameters that borrow them. */
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
-bool ce_unit_has_grads(const cs_unit *unit); /* whether a row of gradients is attached */
-/* Sets `fresh` of all gradients for which cs_param_grows was called. */
+bool ce_unit_has_grads(const cs_unit *unit); /* Returns whether a row of gradients is attached. */
+/* Sets the flag `fresh` of all gradients for which cs_param_grows was called. */
 void ce_unit_set_fresh(cs_unit *unit, bool fresh);
 /* Returns true if cs_param_grows was called for the entry and nothing has been written to its gradient yet. */
 bool ce_unit_is_fresh(const ce_unit_entry *entry);

@@ -3,7 +3,7 @@
 #include "base/trace.h"
 #include "comm/common.h"
 
-/* Returns true if backward adds gradients directly to the shard's `sum`. If false, backward adds gradients to a
+/* Returns true if backward adds gradients directly to the shard's `sum`. Otherwise backward adds gradients to a
  * temporary buffer of the pool, which is then reduced over ranks or added to `sum`. */
 static bool sums_in_place(const ce_shard *shard)
 {
@@ -16,9 +16,9 @@ static void clear(const ce_shard *shard, float *row, int64_t from, int64_t to)
         cs_op_fill(ce_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
 }
 
-/* Prepares a gradient buffer to which nothing was added yet: sets the buffer to zero. Not set to zero are gradients
- * that their layer overwrites at the first use (cs_param_grows), and the gaps behind these gradients, which the layer
- * overwrites as well (cs_param.padded). */
+/* Prepares a gradient buffer to which nothing was added yet: sets it to zero, except gradients that their layer
+ * overwrites at the first use (cs_param_grows) and the gaps behind these gradients, which the layer overwrites as well
+ * (cs_param.padded). */
 static void begin_row(const ce_shard *shard, float *row)
 {
     int64_t from = 0;
@@ -123,7 +123,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     if (sums_in_place(shard))
         return;
     if (!ce_part_dry(shard)) {
-        /* The call that the previous micro-batch put into the comm stream may still read `reducing` and `micro`. */
+        /* The function that the previous micro-batch put into the comm stream may still read `reducing` and `micro`. */
         if (shard->reduced.stream)
             ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->reduced);
         shard->reducing = ce_pool_data(shard->grad_row);

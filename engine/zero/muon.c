@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* SUM_FLOATS: the floats at the beginning of scratch memory that hold the sum of squares */
+/* SUM_FLOATS is the number of floats at the beginning of scratch memory that hold the sum of squares. */
 enum { ITERATIONS = 5, SUM_FLOATS = 64 };
 
 static const float a = 3.4445f, b = -4.7750f, c = 2.0315f;
@@ -60,7 +60,8 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
     cs_tensor square = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
     ce_exact sum;
     _Static_assert(sizeof sum <= SUM_FLOATS * sizeof(float), "the sum has its place in scratch");
-    cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0); /* zero bits */
+    /* The fp32 number 0 has only zero bits, so an exact sum that is filled with it is 0. */
+    cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0);
     ce_state_sum_squares(stream, (ce_exact *)(void *)scratch, matrix, 0, 1);
     ce_stream_fetch(stream, &sum, scratch, sizeof sum);
     ce_state_convert(stream, matrix, matrix, (float)(1 / (sqrt(ce_exact_value(&sum)) + 1e-7)));

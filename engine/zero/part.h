@@ -10,7 +10,7 @@ struct ce_shard {
     cs_unit *unit;
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
-    ce_range part; /* the range of the unit's parameter row that this rank holds */
+    ce_range part; /* range of the unit's parameter row that this rank holds */
     /* own: the elements of the row that only this rank adds to norms and saves; equal to `part` unless sharding is
      * hybrid */
     ce_range own;
@@ -24,11 +24,11 @@ struct ce_shard {
      * memory as the values in `home` */
     void *master;
     void *slots[CS_OPTIM_SLOTS];
-    /* the fp32 values of all norms' parameters, one after another; NULL: norms have no separate fp32 values */
+    /* fp32 values of all norms' parameters, one after another; NULL if norms have no separate fp32 values */
     float *norms;
-    /* how many units use the gathered row of parameters now; when the number becomes 0, the row is released */
+    /* number of current users of the gathered row of parameters; the row is released when the number becomes 0 */
     int users;
-    int gathers; /* how often the row was gathered; ce_plan_sent reads this number after the dry run */
+    int gathers; /* number of times the row was gathered; ce_plan_sent reads it after the dry run */
     ce_row *value_row, *grad_row;
     ce_event gathered;
     /* `reducing` is the row that the queued call of reduce_part reads; `micro` is the micro-batch of that row */
@@ -41,22 +41,23 @@ struct ce_shard {
 bool ce_part_dry(const ce_shard *shard);
 /* Returns true if masters and values are one buffer, because their types are equal or the parameters are frozen. */
 bool ce_part_one_copy(const ce_shard *shard);
-cs_dtype ce_part_masters(const ce_shard *shard); /* returns the type of the master values */
+cs_dtype ce_part_masters(const ce_shard *shard); /* Returns the type of the master values. */
 cs_stream *ce_part_stream(const ce_shard *shard, ce_stream_role role);
-/* Calls ce_stream_follow for the two streams that have these roles. */
+/* Makes the stream with the role `later` wait for the operations that are now in the stream with the role `earlier`. */
 void ce_part_follow(const ce_shard *shard, ce_stream_role later, ce_stream_role earlier);
 
-/* Index in the parameter row of the first element that has a master value on this rank. */
+/* Returns the index, in the parameter row, of the first element that has a master value on this rank. */
 int64_t ce_part_from(const ce_shard *shard);
-int64_t ce_part_count(const ce_shard *shard); /* number of elements that have a master value on this rank */
-/* The range of the parameter row that has master values and slots on this rank. */
+/* Returns the number of elements that have a master value on this rank. */
+int64_t ce_part_count(const ce_shard *shard);
+/* Returns the range of the parameter row that has master values and slots on this rank. */
 ce_range ce_part_moved(const ce_shard *shard);
-/* The elements of the parameter `entry` that are in the range ce_part_moved. */
+/* Returns the elements of the parameter `entry` that are in the range ce_part_moved. */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 
-/* The type in which the groups of hybrid sharding add their gradients (gradient.c). */
+/* Returns the type in which the groups of hybrid sharding add their gradients (gradient.c). */
 cs_dtype ce_gradient_across_type(ce_precision types);
-const char *ce_part_name(const ce_shard *shard); /* the name of the shard's unit, for a trace */
+const char *ce_part_name(const ce_shard *shard); /* Returns the name of the shard's unit, for a trace. */
 
 /* ce_part_at returns the address of an element of `row`. The other functions return the address of an element of the
  * unit's parameter row in one of the shard's buffers. */

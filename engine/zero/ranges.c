@@ -1,9 +1,9 @@
 /* ranges.c - the table of the ranges of a rank's rows that each parameter group updates. The kernel launches of an
  * update read the table.
  *
- * The parameters of a unit that belong to one group share their rule and its hyper-parameters (except that vectors have
- * no weight decay), so one launch updates them all. Numbers that change from step to step are arguments of the launch,
- * so the table never changes. */
+ * The parameters of a unit that belong to one group share their rule and its hyper-parameters, so one launch updates
+ * them all. The table says for each range whether weight decay applies, because vectors have none by default. Numbers
+ * that change from step to step are arguments of the launch, so the table never changes. */
 #include "zero/zero.h"
 
 #include <stdlib.h>

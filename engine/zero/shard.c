@@ -45,7 +45,7 @@ static void take_memory(ce_shard *shard)
     const ce_zero *zero = shard->zero;
     ce_precision types = zero->precision;
     size_t optim = (size_t)ce_part_count(shard), norms = (size_t)ce_stage_norms(zero, shard->unit);
-    if (shard->padded == 0) /* this happens if all parameters of the unit are frozen */
+    if (shard->padded == 0) /* The row is empty if all parameters of the unit are frozen. */
         return;
     take_values(shard);
     if (norms)

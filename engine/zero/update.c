@@ -17,7 +17,7 @@ struct ce_update {
     const cs_model *model;
     void *scratch;
     ce_ranges ranges;
-    int *first;     /* for each unit: index of its first parameter among the parameters of all units */
+    int *first;     /* for each unit: index of its first parameter, counted over the parameters of all units */
     ce_exact *sums; /* two sums for each parameter: of the squares of its values, and of the squares of its direction */
     double *ratios; /* LAMB's trust ratio for each parameter */
     int entries;
@@ -169,8 +169,9 @@ static void find_ratios(ce_update *update)
 {
     const ce_groups *groups = update->zero->groups;
     ce_exact *sums = update->scratch;
+    /* The fp32 number 0 has only zero bits, so an exact sum that is filled with it is 0. */
     cs_op_fill(ce_device_stream(update->zero->device, CS_COMPUTE),
-               cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0); /* zero bits */
+               cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0);
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
         run_rules(update, i, CS_OPTIM_LAMB);

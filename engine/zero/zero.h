@@ -77,13 +77,13 @@ extern const ce_stage ce_stage_worker, ce_stage_server;
  * compute. */
 typedef struct {
     int workers, servers;
-    /* async: each worker's gradients lead to an update of their own, and are not added to those of other workers */
+    /* True if each worker's gradients lead to an update of their own, and are not added to those of other workers. */
     bool async;
-    bool serves;         /* true if this rank is a server */
+    bool serves;         /* True if this rank is a server. */
     uint64_t *sent;      /* sent [workers + servers]: the bytes that this rank has sent to each rank */
     float *staging;      /* on a server: memory for `longest` gradient elements of each worker */
     const void **inputs; /* on a server: for each worker, the address of its gradients in `staging` */
-    size_t longest;      /* elements of the longest part that a server holds of any unit */
+    size_t longest;      /* number of elements of the longest part that a server holds of any unit */
 } ce_served;
 
 /* A unit's place in its bucket of gradients (bucket.c). */
@@ -91,7 +91,7 @@ typedef struct {
     /* the unit's gradient sum; the sums of a bucket's units are adjacent, in the order of the units */
     void *sum;
     int64_t elements; /* number of elements of all units of the bucket */
-    /* whether the unit is the bucket's first unit with elements; backward completes its gradient last */
+    /* True if the unit is the bucket's first unit with elements. Backward completes the gradient of this unit last. */
     bool completes;
 } ce_bucket;
 
@@ -99,7 +99,8 @@ typedef struct {
 typedef struct {
     ce_stage stage;
     ce_precision precision;
-    /* a bucket gets one more unit if it then has at most this many elements; 0: each unit is a bucket by itself */
+    /* A bucket gets one more unit if it then has at most this many elements. 0 means that each unit is a bucket by
+     * itself. */
     int64_t bucket_elements;
     const ce_bucket *buckets; /* buckets [units]: one for each unit; NULL in the dry run */
     float prescale_factor;    /* gradients are multiplied by this factor before their reduction over ranks */
@@ -108,20 +109,20 @@ typedef struct {
     ce_optimizer optimizer;
     const ce_groups *groups;
     cs_comm *comm; /* the ranks over which state is sharded: all ranks, or the ranks of this rank's group */
-    /* the ranks that have the same part, one of each group, in the order of groups; NULL: there is one group */
+    /* the ranks that have the same part, one of each group, in the order of groups; NULL if there is one group */
     cs_comm *across;
     cs_device *device;
-    int rank, world; /* in `comm` */
+    int rank, world; /* this rank's number in `comm`, and the number of ranks of `comm` */
     /* replica: number of this rank's group, also this rank's number in `across`; replicas: number of groups */
     int replica, replicas;
-    /* ranks have common memory (comm/common.h), which contains each SHARDED row of values. Each rank writes its own
-     * part of the row, and all ranks compute with the whole row in place. */
+    /* True if the ranks have common memory (comm/common.h), which contains each SHARDED row of values. Each rank writes
+     * its own part of the row, and all ranks compute with the whole row in place. */
     bool common;
-    bool stateless; /* whether this rank keeps no optimizer state; then its part of a SHARDED row is empty */
+    bool stateless; /* True if this rank keeps no optimizer state; its part of a SHARDED row is then empty. */
     /* served is NULL if there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a
      * server's number among them. */
     ce_served *served;
-    /* the buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL:
+    /* buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL if
      * gradients are sent without conversion (ce_plan_wire) */
     void *wire;
 } ce_zero;
@@ -131,22 +132,23 @@ typedef struct {
 /* Sets rank, world, replica and replicas for rank number `rank` of `size` ranks, if state is sharded over groups of
  * `shard_size` ranks. */
 void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
-ce_range ce_stage_part(const ce_zero *zero, int64_t padded); /* the range of a parameter row that this rank holds */
-/* The range of a parameter row that only this rank adds to norms and saves. */
+/* Returns the range of a parameter row that this rank holds. */
+ce_range ce_stage_part(const ce_zero *zero, int64_t padded);
+/* Returns the range of a parameter row that only this rank adds to norms and saves. */
 ce_range ce_stage_own(const ce_zero *zero, int64_t padded);
-int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* length of a parameter row with padding */
-/* Number of elements of a parameter row that a rank holds if its placement is `place`. */
+int64_t ce_stage_padded(const ce_zero *zero, int64_t length); /* Returns the length of a parameter row with padding. */
+/* Returns how many elements of a row with the placement `place` a rank holds. */
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
 /* Returns the number of elements in `range` of the unit's row that have the optimizer slot number `slot`. Elements of a
  * parameter whose optimizer has fewer slots are not counted. */
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
-bool ce_stage_one_copy(const ce_zero *zero); /* returns true if masters and values are one buffer */
-/* Number of norm elements that are kept in fp32 in addition to a 16-bit row. */
+bool ce_stage_one_copy(const ce_zero *zero); /* Returns true if masters and values are one buffer. */
+/* Returns the number of the unit's norm elements that are kept in fp32 in addition to its 16-bit row. */
 int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit);
 
 /* ---- bucket.c ---- */
 
-bool ce_bucket_joins(const ce_zero *zero); /* returns true if a bucket may have several units */
+bool ce_bucket_joins(const ce_zero *zero); /* Returns true if a bucket may have several units. */
 /* Returns the first unit of the bucket whose last unit is `last`. Sets *elements to the number of elements of this
  * rank's gradient sums of the bucket. */
 int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements);
@@ -154,10 +156,11 @@ int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_
  * too. */
 cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model);
 
-/* ---- pool.c: buffers of a whole row, which units borrow in turn ---- A row is a buffer with the padded length of the
- * unit that borrows it; units of equal length share rows. Before ce_pool_settle the pool counts how many rows of each
- * length are borrowed at the same time, and returns addresses that must not be accessed (dry run). ce_pool_settle
- * allocates as many rows as were counted. */
+/* ---- pool.c: buffers of a whole row, which units borrow in turn ---- */
+
+/* A row of a pool is a buffer with the padded length of the unit that borrows it; units of equal length share rows.
+ * Before ce_pool_settle (in the dry run) the pool counts how many rows of each length are borrowed at the same time,
+ * and returns addresses that must not be accessed. ce_pool_settle allocates as many rows as were counted. */
 
 typedef struct ce_pool ce_pool;
 typedef struct ce_row ce_row;
@@ -172,7 +175,7 @@ ce_event ce_pool_after(const ce_row *row);
 /* Returns the row to the pool. The next borrower may write to the row once the event `after` is complete. */
 void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after);
 size_t ce_pool_bytes(const ce_pool *pool);
-void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* allocates the rows that the dry run counted */
+void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* Allocates the rows that the dry run counted. */
 
 /* ---- shard.c: the verbs ---- */
 
@@ -185,13 +188,13 @@ void ce_shard_close(ce_shard *shard);
 void ce_shard_gather(ce_shard *shard);
 /* Makes the compute stream wait for the all-gather; the parameters then point into the row. */
 void ce_shard_await(ce_shard *shard);
-void ce_shard_release(ce_shard *shard); /* counts one user less; when no user is left, the row returns to the pool */
+void ce_shard_release(ce_shard *shard); /* Counts one user less; when no user is left, the row returns to the pool. */
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
-void ce_shard_publish(ce_shard *shard); /* to be called after an update: sends the new values to the other ranks */
-/* After the last unit of an update: waits until all ranks have written their new values to common memory. Collective.
- * When an update begins, no rank may still compute with the old values; the all-reduce of the gradient norm ensures
- * this. */
+void ce_shard_publish(ce_shard *shard); /* Sends the new values to the other ranks; called after an update. */
+/* To be called after the last unit of an update. If values are in common memory, puts a barrier into the comm stream,
+ * so that all ranks have written their new values. Collective. When an update begins, no rank may still compute with
+ * the old values; the all-reduce of the gradient norm ensures this. */
 void ce_shard_published(const ce_zero *zero);
 
 /* For replicas in one process, whose rows of values are REPLICATED: copies the values of `from` to `to` and returns
@@ -216,14 +219,13 @@ void ce_shard_spread(ce_shard *shard);
 typedef struct {
     ce_unit_entry *entry;
     ce_range range;
-    cs_dtype dtype; /* the type of `master`, which is the value itself if the parameter is frozen */
+    cs_dtype dtype; /* type of `master`; if the parameter is frozen, `master` is its value in the compute type */
     void *master;
-    void *gradient; /* NULL: frozen */
+    void *gradient; /* NULL if the parameter is frozen */
     void *slots[CS_OPTIM_SLOTS];
 } ce_shard_piece;
-int ce_shard_pieces(
-    ce_shard *shard,
-    ce_shard_piece *pieces); /* `pieces` has room for one piece for each parameter; returns the number of pieces */
+/* Fills `pieces`, which has room for one piece for each parameter. Returns the number of pieces. */
+int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces);
 
 /* The elements of a parameter that this rank holds in the type with which the model computes (local.c). */
 typedef struct {
@@ -240,8 +242,9 @@ typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
 /* Makes a row for the gradients of the whole unit available to backward. The row holds the sum so far, or zeros, but
  * gradients that their layer overwrites at the first use (cs_param_grows) are not set to zero. */
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
-void ce_gradient_reduce(ce_shard *shard,
-                        ce_micro micro); /* to be called when the unit's gradient of this micro-batch is complete */
+/* To be called when the unit's gradient of this micro-batch is complete. Adds the gradient to the sum; if gradients are
+ * SHARDED, a reduce-scatter adds it over the ranks first. */
+void ce_gradient_reduce(ce_shard *shard, ce_micro micro);
 /* To be called at the boundary of gradient accumulation for each unit, from the last to the first. Reduces the sums of
  * a bucket when all units of the bucket are complete. */
 void ce_gradient_finish(ce_shard *shard);
@@ -252,18 +255,18 @@ void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- served.c: the verbs with a parameter server ---- */
 
-/* Returns the bytes in which a server receives the gradients of all workers for one unit. zero->world must be set
- * before ce_served_staging and ce_served_open are called. */
+/* Returns the size in bytes of the memory in which a server receives the gradients of all workers for one unit.
+ * zero->world must be set before ce_served_staging and ce_served_open are called. */
 size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
 /* Opens zero->served. On a server, this allocates the memory whose size ce_served_staging returns. */
 cs_status ce_served_open(ce_zero *zero, const cs_model *model);
 void ce_served_close(ce_served *served);
-/* Calls by all ranks together: ce_served_collect sums the workers' gradients on the servers, in the order of ce_reduce;
- * ce_served_deliver sends the servers' values to the workers. */
+/* These functions are called by all ranks together. ce_served_collect sums the workers' gradients on the servers, in
+ * the order of ce_reduce. ce_served_deliver sends the servers' values to the workers. */
 void ce_served_collect(ce_shard *shard);
 void ce_served_deliver(ce_shard *shard);
-/* Between one worker and one server: the worker's ce_served_push sends gradients to the server's ce_served_take; the
- * server's ce_served_give sends values to the worker's ce_served_pull. */
+/* These functions exchange data between one worker and one server. The worker's ce_served_push sends gradients to the
+ * server's ce_served_take. The server's ce_served_give sends values to the worker's ce_served_pull. */
 void ce_served_push(ce_shard *shard, int server);
 void ce_served_take(ce_shard *shard, int worker);
 void ce_served_give(ce_shard *shard, int worker);
@@ -309,19 +312,20 @@ void ce_assign_print(const ce_groups *groups, const cs_model *model);
 /* A table of all units' ranges; the ranges of one unit are ordered by group. The table is made once and kept in device
  * memory. */
 typedef struct {
-    /* the host's copy of the ranges; the entry after the last range has in `tile` the number of all tiles */
+    /* the host's copy of the ranges; in the entry after the last range, `tile` is the number of all tiles */
     ce_state_range *here;
     const ce_state_range *there; /* the ranges of `here` in device memory */
     /* index of each unit's first range; the entry after the last unit is the number of all ranges */
     int *first;
-    int *entry; /* for each range: the number of its parameter in the unit */
+    int *entry; /* for each range: the index of its parameter in the unit */
 } ce_ranges;
 
 /* Returns the bytes of device memory that ce_ranges_open needs on any rank. */
 size_t ce_ranges_bytes(const cs_model *model);
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
-void ce_ranges_close(ce_ranges *ranges); /* must also be called after a failed open; does not free the device memory */
+/* Frees the host's tables, not the device memory. It must also be called after a failed open. */
+void ce_ranges_close(ce_ranges *ranges);
 /* Returns the ranges [some.from, some.to) of the table, which must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
@@ -333,12 +337,13 @@ typedef struct {
     double rate;         /* learning rate from the schedule */
     int64_t t;           /* number of this update, counted from 1 */
     const ce_gate *gate; /* the gate that decides whether the update is applied; in device memory */
-    bool cycles;         /* whether `betas` replace those of the optimizer */
+    bool cycles;         /* True if `betas` replace those of the optimizer. */
     double betas[2];
 } ce_update_terms;
 
 /* Returns the bytes of scratch memory that Muon's matrices and LAMB's norms need. The caller of ce_update_open passes
- * this much device memory as `scratch`, and ce_ranges_bytes as `table`. ce_update_close does not free them. */
+ * device memory: this many bytes as `scratch`, and ce_ranges_bytes bytes as `table`. ce_update_close does not free
+ * them. */
 size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
 cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table);
@@ -352,15 +357,15 @@ void ce_update_take(ce_update *update, int number);
 
 /* ---- muon.c: orthogonalization of a matrix ---- */
 
-size_t ce_muon_scratch(int64_t rows, int64_t columns); /* bytes */
-/* `matrix` is fp32 and is changed in place */
+size_t ce_muon_scratch(int64_t rows, int64_t columns); /* Returns the bytes of scratch memory. */
+/* Orthogonalizes `matrix`, which is fp32, in place. `scratch` is device memory. */
 void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 
 /* ---- plan.c: memory of a run, computed before it starts ---- */
 
 typedef struct {
     size_t values, gradients, masters, slots; /* bytes that one rank keeps in memory between steps */
-    size_t padding;                           /* how many of these bytes are gaps behind padded parameters */
+    size_t padding;                           /* number of these bytes that are gaps behind padded parameters */
     /* rows_held: rows of padded parameters with their gaps; rows_zero: rows of the gaps alone */
     int64_t rows_held, rows_zero;
 } ce_plan;
@@ -368,8 +373,8 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes of ce_zero.wire, which has room for the longest unit or bucket; 0 if this buffer is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts
- * them, without the bytes that an optimizer (LAMB, Muon) sends and those of the decision whether the step counts. The
- * dry run of one micro-batch must have counted the gathers of each shard. */
+ * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the all-reduce that decides
+ * whether the step counts. The dry run of one micro-batch must have counted the gathers of each shard. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 /* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on
  * `micros`. */

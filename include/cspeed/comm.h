@@ -23,10 +23,10 @@
  * in host memory. Host memory goes through the host's transport, as without a GPU. A collective on GPU memory is queued
  * on the device's communication stream, and the call returns before the collective is done; events order the collective
  * and other work. NCCL carries out the collective; without NCCL the data goes through pinned host memory and the host's
- * transport, with the bits of a run on the CPU. NCCL sums in an order of its own and may round 16-bit sums more than
- * once, so the statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call
- * different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and those whose names begin
- * with cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
+ * transport, and the result has the same bits as on a CPU. NCCL sums in an order of its own and may round 16-bit sums
+ * more than once, so the statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks
+ * call different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and the calls whose
+ * names begin with cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -69,8 +69,9 @@ typedef struct {
      *   "mpi"   messages of MPI, for ranks that mpirun or srun started; libcspeed_mpi.so must have been built. The
      *           world must be that of MPI_COMM_WORLD. MPI is finalized when the process exits with code 0. A program
      *           that initializes MPI itself must ask for MPI_THREAD_SERIALIZED, and must finalize MPI itself after it
-     *           has closed its comms. When a rank dies, mpirun ends the others. For GPU memory as "auto"
-     *   "nccl"  NCCL for GPU memory; for host memory as "auto"
+     *           has closed its comms. When a rank dies, mpirun ends the others. For GPU memory, "mpi" is the same as
+     *           "auto".
+     *   "nccl"  NCCL for GPU memory; `device` must be a GPU. For host memory, "nccl" is the same as "auto".
      *   "auto"  the first of self, shm and tcp that fits; for GPU memory NCCL, if each rank has it and its own GPU */
     const char *kind;
     /* Upper bound, in bytes, of the memory that all calls of cs_comm_alloc return together; 0 means as much as the
@@ -85,19 +86,20 @@ typedef struct {
      * time the process prints a sentence that names a rank for which the call waited, and ends with exit code 75. For
      * calls over NCCL, timeout_seconds is the limit instead. */
     double call_seconds;
-    /* If true, the calls whose names begin with cs_comm_i may be used, and each rank has for them a second set of
-     * connections (TCP) or segments (shared memory) and a thread, which uses a part of a core while such calls run. */
+    /* If true, the calls whose names begin with cs_comm_i may be used. For these calls, each rank has a second set of
+     * connections (TCP) or segments (shared memory), and a thread, which uses a part of a core while such calls run. */
     bool nonblocking;
     /* Which algorithms carry out the collectives of host memory: assignments, separated by commas. If NULL, the
      * transport chooses by the length of the vector.
      *   all_reduce=auto|whole|direct|ring|halving|hierarchical
      *   reduce_scatter=auto|direct|ring|halving|hierarchical
      *   all_gather=auto|direct|ring|doubling|hierarchical
-     *   TRANSPORT.SIZE=BYTES   a number of the transport's table of sizes, as `cspeed bench comm --tune` prints it
+     *   TRANSPORT.SIZE=BYTES   the size of a vector at which the transport changes from one algorithm to another;
+     *                          `cspeed bench comm --tune` measures the sizes and prints them in this form
      * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than with other
-     * algorithms; sums still have the same bits on every rank and in every run with as many ranks. The list must be the
-     * same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size. CS_DISAGREE:
-     * the lists of two ranks differ. */
+     * algorithms; sums still have the same bits on every rank and in every run with the same number of ranks. The list
+     * must be the same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size.
+     * CS_DISAGREE: the lists of two ranks differ. */
     const char *algorithms;
 } cs_comm_settings;
 

@@ -127,7 +127,7 @@ bool cs_config_get_bool(const cs_config *config, const char *path);
  * cspeed does not accept the key. The output is the page docs/keys.md. */
 void cs_config_help(void);
 
-/* Makes the configuration that evaluates or samples a trained model. `source` is a folder of checkpoints, one
+/* Makes a configuration for the evaluation or sampling of a trained model. `source` is a folder of checkpoints, one
  * checkpoint, or a Hugging Face folder; `tag` names a checkpoint in the folder, NULL means the latest. The
  * configuration has the training's model, precision and data. One rank holds the whole model and there is no optimizer,
  * so cs_forward is refused. For a checkpoint, the key "cspeed.load" of the configuration is the folder to pass to
@@ -272,9 +272,10 @@ int64_t cs_parameter_count(const cs_engine *engine); /* the number of elements o
 int64_t cs_active_parameter_count(const cs_engine *engine);
 /* size of the vocabulary if the configuration names a language model; otherwise 0 */
 int64_t cs_vocabulary(const cs_engine *engine);
-int64_t cs_positions(const cs_engine *engine); /* the longest text that the model can read; 0: no limit is known */
-/* The longest text that a cs_context can hold. This is cs_positions, or with longrope the original context length: a
- * longer text needs other rotations, but keys that are in the cache cannot be rotated again. */
+/* the longest text that the model can read, in tokens; 0: no limit is known */
+int64_t cs_positions(const cs_engine *engine);
+/* The longest text that a cs_context can hold, in tokens. This is cs_positions, or with longrope the original context
+ * length: a longer text needs other rotations, but keys that are in the cache cannot be rotated again. */
 int64_t cs_context_positions(const cs_engine *engine);
 
 /* Seconds that this rank spent in each phase of the last complete optimizer step. Work that overlaps with computation
@@ -306,8 +307,8 @@ typedef struct {
      * write or read checkpoints are not counted. */
     uint64_t *sent;
     int ranks;
-    /* with cspeed.ps.async: ahead[k] is the number of steps that a worker began k steps ahead of the slowest worker, as
-     * the first server counts; the array has `levels` elements */
+    /* with cspeed.ps.async: ahead[k] counts the steps that a worker began when it was k steps ahead of the slowest
+     * worker. The first server counts them. The array has `levels` elements */
     int64_t *ahead;
     int64_t levels;
     /* "dp": handed_out: bytes of parameters that the master has copied to the other replicas; gathered: bytes of
@@ -344,7 +345,7 @@ typedef struct {
     int64_t step;    /* optimizer steps so far, including skipped ones */
     int64_t skipped; /* skipped steps so far, because gradients overflowed or no row had a target */
     /* How many steps in a row, up to this one, had a loss or gradients that were not finite. Steps that a dynamic loss
-     * scale skips because of their gradients do not count. (cspeed.nan_patience) */
+     * scale skips because of their gradients do not count. cspeed.nan_patience limits this number. */
     int64_t not_finite;
     int64_t samples; /* samples so far, over all ranks */
     int64_t tokens;  /* rows with a target so far, over all ranks */
@@ -389,7 +390,7 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
  * target. */
 typedef struct {
     double loss;    /* the mean loss, as from cs_evaluate; NaN if there is no target */
-    int64_t tokens; /* targets */
+    int64_t tokens; /* number of targets */
     /* number of targets that were the most probable token; -1 if the last unit is not a cross-entropy */
     int64_t correct;
     /* in preference training the number of pairs of answers, over which `loss` is the mean; otherwise 0 */
@@ -440,19 +441,19 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save, cs_save_checkpoint returns when the save has begun. The state is copied before the next
- * update, and a thread writes the copy. The results of the training keep the same bits. A second save waits for the
- * first. If a save fails, a message is printed at once, and the next cs_save_checkpoint, cs_load_checkpoint or
- * cs_finish_checkpoint returns the status of the failed save without doing anything else. cs_finish_checkpoint waits
- * until the save is complete, and so does cs_destroy. Collective. */
+ * update, and a thread writes the copy. The results of the training have the same bits as without cspeed.async_save. A
+ * second save waits for the first. If a save fails, a message is printed at once, and the next cs_save_checkpoint,
+ * cs_load_checkpoint or cs_finish_checkpoint returns the status of the failed save without doing anything else.
+ * cs_finish_checkpoint waits until the save is complete, and so does cs_destroy. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
 /* Returns true, once for each request and after the same step on all ranks, if the launcher has asked for a checkpoint.
  * The launcher asks for one when a node wants to join an elastic job (--nnodes MIN:MAX): after the checkpoint is
  * complete, the launcher ends the ranks and starts them again together with that node. Call this function after every
  * cs_step that returned true, and save a checkpoint if the function returns true. The launcher asks only programs that
- * have called the function before. The call does not communicate, because the request is added up with the sums of the
- * step. Asynchronous workers (cspeed.ps.async) have no such sums: the launcher does not ask them, and the function
- * returns false. */
+ * have called the function before. The call does not communicate, because the all-reduce of the loss in each step also
+ * carries the request. Asynchronous workers (cspeed.ps.async) have no such all-reduce: the launcher does not ask them,
+ * and the function returns false. */
 bool cs_save_asked(cs_engine *engine);
 
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are
@@ -630,8 +631,9 @@ cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t c
 
 const char *cs_error(void);         /* the last error of this thread: one or more sentences */
 int cs_exit_code(cs_status status); /* the exit code of a status, as listed at cs_status; 0 for CS_OK */
-/* For main(): if the status is not CS_OK, prints cs_error() or, if that text is empty, `what`, and ends the process with
- * its exit code. Ranks other than 0 wait 0.3 s first, so that rank 0 prints first where all ranks fail alike. */
+/* For main(): if the status is not CS_OK, prints cs_error() or, if that text is empty, `what`, and ends the process
+ * with the exit code of the status. Ranks other than 0 wait 0.3 s first, so that rank 0 prints first where all ranks
+ * fail alike. */
 void cs_must(cs_status status, const char *what);
 #define CS_MUST(call) cs_must((call), #call)
 

@@ -107,7 +107,7 @@ void cs_rope_open_longer(cs_rope *rope, const cs_rope_sizes *sizes);
 typedef struct {
     cs_linear qkv, out;
     cs_heads heads;
-    int64_t width;  /* of a head */
+    int64_t width;  /* columns of a head */
     cs_rope rope;   /* rope.width is 0 if there is no rotary embedding */
     cs_rope longer; /* the RoPE table for samples longer than `original`; not used if `original` is 0 */
     int64_t original;

@@ -154,11 +154,11 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
                         cs_tensor weight, cs_tensor beside);
 
 /* Causal self-attention over B sequences of T positions. qkv (B*T, (queries + 2 keys) D) holds q, k and v in adjacent
- * columns; head h of q begins at column h*D of q, and so for k and v. y is (B*T, queries D). lse (B*queries, T) f32 is
- * the logarithm of the softmax's denominator, which backward needs. Scores are multiplied by heads.scale and capped.
- * Dropout applies to the probabilities; the probability of head h, query i and key j is element (h*T + i)*T + j of the
- * sample. Where the device multiplies 16-bit types natively, probabilities and gradients of scores are rounded to that
- * type before they are multiplied. */
+ * columns; head h of q begins at column h*D of q, and the heads of k and v are arranged in the same way. y is (B*T,
+ * queries D). lse (B*queries, T) f32 is the logarithm of the softmax's denominator, which backward needs. Scores are
+ * multiplied by heads.scale and capped. Dropout applies to the probabilities; the probability of head h, query i and
+ * key j is element (h*T + i)*T + j of the sample. Where the device multiplies 16-bit types natively, probabilities and
+ * gradients of scores are rounded to that type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
 /* dqkv has the shape of qkv; all of its elements are written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
@@ -281,7 +281,7 @@ typedef struct {
     cs_tensor weight; /* the layer's weights of these columns, (K, M) or (M, K) as `layout` says */
     cs_layout layout;
     cs_tensor a, b;      /* the adapter's matrices A (R, K) and B (M, R) */
-    cs_tensor magnitude; /* (M) c */
+    cs_tensor magnitude; /* (M) */
     cs_tensor bias;      /* the layer's bias of these columns (M); absent if the layer has no bias */
     float scale;
     int64_t first;

@@ -60,7 +60,7 @@ typedef struct {
     cs_option_kind kind;
     size_t offset;     /* offset of the option's field in the struct of settings, in bytes */
     const char *value; /* the name of the value in the help; NULL if the option takes no value */
-    const char *text;  /* for the help */
+    const char *text;  /* the description of the option in the help */
     double min, max;   /* bounds of the value of a WHOLE or NUMBER; max 0 means that there is no upper bound */
     /* `word` is the option as the user gave it, for messages */
     int (*take)(void *field, const char *word, const char *value);

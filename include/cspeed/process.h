@@ -60,7 +60,7 @@ cs_status cs_pool_map(int workers, int64_t count, void (*run)(void *argument, in
 
 /* A queue of messages, first in, first out; any number of processes may put and get. */
 typedef struct cs_queue cs_queue;
-enum { CS_QUEUE_BYTES = 64 << 10 }; /* the longest message */
+enum { CS_QUEUE_BYTES = 64 << 10 }; /* bytes of the longest message */
 cs_status cs_queue_open(cs_queue **queue);
 /* Puts a message into the queue, and waits while the queue is full (some hundred kilobytes). CS_MISUSE: the message is
  * longer than CS_QUEUE_BYTES. */

@@ -8,7 +8,8 @@
  * cspeed, the working directory, and a correct clock. The program's configuration file (--config, --deepspeed_config)
  * should be the same as on this machine. CL_CHECK_TABLE prints one row for each host to stdout; CL_CHECK_FAULTS prints
  * only the problems, to stderr. Returns 0, or the code of the first host with a problem: CL_CODE_HOST,
- * CL_CODE_NOT_FOUND, CL_CODE_DISAGREE or CL_CODE_NO_FILE. */
+ * CL_CODE_NOT_FOUND, CL_CODE_DISAGREE or CL_CODE_NO_FILE. Returns CL_CODE_SYSTEM with a message if no host can be
+ * asked. */
 typedef enum { CL_CHECK_TABLE, CL_CHECK_FAULTS } cl_check_print;
 
 int cl_check_run(const cl_plan *plan, cl_check_print print);

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An upper limit of a key that is at least this value only keeps computations in range, and is not printed. */
+/* Some keys have a very large upper limit, which only keeps computations in range. A limit of at least this value is
+ * not printed. */
 #define AS_GOOD_AS_OPEN 1e15
 
 enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
@@ -60,7 +61,8 @@ static cs_status open_config(cs_config **config, const request *r)
     return status;
 }
 
-/* Whether the configuration describes its model, or names a folder that is on this machine. */
+/* Returns true if the configuration describes its model, or names a folder of this machine that contains the model's
+ * config.json. */
 static bool has_model(const cs_config *config)
 {
     const ce_settings *s = &config->settings;
@@ -77,7 +79,7 @@ static cs_status check_model(const request *r)
     int64_t count;
     cs_status status = open_config(&config, r);
     if (status == CS_OK)
-        status = cs_estimate_units(config, &units, &count); /* it takes the configuration */
+        status = cs_estimate_units(config, &units, &count); /* cs_estimate_units takes ownership of the configuration */
     else
         cs_config_close(config);
     free(units);
@@ -101,7 +103,8 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
     const ce_difference *other = ce_differences_find(r->explain);
-    /* true: the path given by the user does not name the optimizer or schedule of this key */
+    /* true: the key belongs to the optimizer or schedule `heading`, which the path given by the user does not
+     * contain */
     bool bare = *heading && !strstr(r->explain, heading);
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);

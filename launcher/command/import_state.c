@@ -20,10 +20,10 @@ typedef struct {
     const cl_weights_request *request;
     ce_training_state state;
     cs_config *config;
-    const ce_settings *settings; /* of config */
+    const ce_settings *settings; /* the settings of `config`, which owns them */
     cs_model *model;
     ce_model_facts facts;
-    json_t *model_json; /* the contents of config.json, which the checkpoint stores as its origin */
+    json_t *model_json; /* the contents of config.json, which the checkpoint stores in its "provenance" */
 } import;
 
 bool cl_import_state_is(const cl_weights_request *request)

@@ -224,7 +224,7 @@ static int show(reader *all, bool follows)
 
 typedef struct {
     bool follows;
-    int64_t rank; /* -1: all */
+    int64_t rank; /* -1: all ranks */
 } request;
 
 static int run(const cl_options *options, char **at)

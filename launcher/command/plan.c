@@ -28,7 +28,8 @@ static bool has_memory_plan(char **program)
     return cl_world_sizes_config(program + 1) != NULL;
 }
 
-/* Replaces the child process by the program. `flag` and the sizes of the plan follow the program's own arguments. */
+/* Replaces this process, which is a child of cspeed, by the program. The arguments are those of the program, then
+ * `flag`, then the world size and the local size of the plan. */
 _Noreturn static void exec_program(const char *path, char **program, char *flag, const cl_plan *plan)
 {
     int count = 0;
@@ -92,7 +93,7 @@ static int ask_memory(char **json, char **program, const cl_plan *plan)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The hosts say how many ranks there are. */
+/* Refuses --world_size and --local_size, because here the number of ranks follows from the hosts of the plan. */
 static int refuse_sizes(char **program)
 {
     static const char *const flags[] = { "world_size", "local_size" };

@@ -34,8 +34,8 @@ static int read_arguments(request *r, char **at)
     return code;
 }
 
-/* Copies the name of the checkpoint that the file `latest` names. It is an error if that checkpoint does not exist,
- * because the user did not ask for another one. */
+/* Copies the name of the checkpoint that the file `latest` names. It is an error if this file does not exist: no other
+ * checkpoint is chosen, because the user did not ask for one. */
 static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 {
     ce_catalog catalog;
@@ -52,7 +52,7 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
     return status;
 }
 
-/* Returns the malloc'ed path of the checkpoint's folder. */
+/* Sets *directory to the malloc'ed path of the checkpoint's folder. */
 static cs_status find(char **directory, const request *r)
 {
     char name[CS_TAG_BYTES];

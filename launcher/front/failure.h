@@ -5,11 +5,12 @@
 
 #include "front/front.h"
 
-/* Returns the report as a malloc'ed text, which the caller frees. The report is empty ("") if the job succeeded. It is
- * one line if the job was stopped from outside, or if the program has explained its failure itself. It has several
- * lines if a rank died or a node was lost. Whenever the exit code is not 0, one line begins with "cspeed: job ID
- * failed: ". If the same command would resume from a checkpoint, the last line says this. The front process prints the
- * report and sends it to the nodes of a --no_ssh job. */
+/* Returns the report as a malloc'ed text, which the caller frees. If the job succeeded, the report is empty (""),
+ * except that one line is written with --verbose or if processes remain. It has several lines if a rank died or a node
+ * was lost. It is one line if the job was stopped from outside, or if the program has explained its failure itself.
+ * Whenever the exit code is not 0, one line begins with "cspeed: job ID failed: ". If the same command would resume
+ * from a checkpoint, another line after it says this. The front process prints the report and sends it to the nodes of
+ * a --no_ssh job. */
 char *cl_failure_text(const cl_front *front);
 
 /* Returns true if the reported failure is that of the rank front->first; false if a node or the whole job failed. */

@@ -144,7 +144,7 @@ int cl_front_begin(cl_front *front, int64_t now); /* begins an attempt */
 void cl_front_take_signal(cl_front *front, int number, int64_t now);
 void cl_front_take_time(cl_front *front, int64_t now);
 
-/* Returns the exit code of the job that follows from the failures recorded so far. */
+/* Returns the job's exit code, which follows from the failures recorded so far. */
 int cl_front_code(const cl_front *front);
 
 /* Stops the job because of a failure that no rank caused. Only the first such failure is recorded. */
@@ -212,7 +212,8 @@ int cl_staging_send(cl_front *front);
 void cl_reform_check(cl_front *front, int64_t now);
 
 /* ---- retry.c: whether another attempt follows ---- */
-/* Returns true if another attempt follows, and counts this attempt. */
+/* Returns true if another attempt follows, and then increments front->restarts, unless the attempt does not count for
+ * --max_restarts. */
 bool cl_retry_wanted(cl_front *front, int64_t now);
 
 #endif

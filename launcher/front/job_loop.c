@@ -171,9 +171,9 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
             front->nodes[i].link.heard = ce_clock_now();
 }
 
-/* Reaps children that have ended: starters of agents and carriers of connections. Local agents, and carriers of nodes
- * that are not yet marked as lost, are reaped elsewhere, because their exit status is part of the reason for the loss.
- */
+/* Reaps child processes that have ended: mpirun or srun, and the process that carried the connection to a lost node. A
+ * local agent, and the process of a node that is not yet marked as lost, are reaped elsewhere, because their exit
+ * status is part of the reason for the loss. */
 static void reap(cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)

@@ -268,7 +268,8 @@ bool cl_join_agents_is_new(const cl_front *front, int node)
     return elastic && front->rendezvous && front->attempt > 0 && !front->nodes[node].ran;
 }
 
-/* Returns the largest world size that the elasticity section of the configuration allows. */
+/* Adds up the slots of the nodes that are present, in order. Returns the largest number of nodes, at least MIN, for
+ * which the sum is a world size that the elasticity section allows; 0: there is no such number. */
 int cl_join_agents_possible(const cl_front *front)
 {
     const cl_plan *plan = front->plan;
@@ -284,8 +285,8 @@ int cl_join_agents_possible(const cl_front *front)
     return count;
 }
 
-/* Returns a malloc'ed array with the places of the nodes that are present, in order. Returns NULL if memory is short.
- */
+/* Returns a malloc'ed array with the indices in plan->hosts.list of the nodes that are present, in order. Returns NULL
+ * if memory is short. */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0;

@@ -100,7 +100,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
     write_key(front, order->key);
 }
 
-/* Returns the malloc'ed array for cl_order.places: the places of the plan's nodes. */
+/* Returns the malloc'ed array for cl_order.places: the indices in plan->hosts.list of the plan's nodes. */
 static int *list_places(const cl_front *front)
 {
     int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
@@ -136,9 +136,9 @@ int cl_node_orders_send(cl_front *front)
     return code;
 }
 
-/* Chooses the master address: the one that the user gave, or else an address of the first node that connections use and
- * that therefore works: the address to which the other nodes connected, or the address at which the first node was
- * reached. */
+/* Chooses the master address. It is, in this order: the address that the user gave; the address of the interface that
+ * --master_if names; if the first node is this machine, the address of this machine to which another node has
+ * connected; if the first node is another machine, the address at which it was reached, or its name; 127.0.0.1. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];

@@ -31,8 +31,9 @@ static void stop(cl_front *front, int64_t now)
     cl_front_stop(front, now);
 }
 
-/* The last progress record of rank 0 says whether the program saves on request, but it may be from before the program
- * could say so. This function requests a new record, and returns true once the record has arrived. */
+/* The last progress record of rank 0 says whether the program saves on request, but the record may have been sent
+ * before the program could report this. This function requests a new record, and returns true once the record has
+ * arrived. */
 static bool knows_whether_it_saves(cl_front *front, int64_t now)
 {
     if (!front->beats_asked_at) {

@@ -29,7 +29,8 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* Opens the listening socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
+/* Opens the listening socket. A socket's path has at most 107 bytes, so the path begins with /proc/self/fd/N, where N
+ * is a descriptor of the folder. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];

@@ -167,7 +167,8 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
-/* Connects to a job's socket. A socket's path has at most 107 bytes, so the folder is named by its file descriptor. */
+/* Connects to a job's socket. A socket's path has at most 107 bytes, so the path begins with /proc/self/fd/N, where N
+ * is a descriptor of the folder. */
 static int connect_to(const cl_registry_job *job)
 {
     char folder[PATH_MAX];

@@ -21,8 +21,9 @@ void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now);
  * in its progress record changed. Returns INT64_MAX if no rank has sent a progress record. */
 int64_t cl_stall_age(const cl_front *front, int64_t now);
 
-/* Returns the rank for which the others probably wait: the rank that is not in the collective in which the others wait,
- * or that is one step behind. Returns -1 if all ranks are at the same position. */
+/* Returns the rank for which the others probably wait: first a rank that waits in no collective, then a rank that
+ * shares its position with the fewest ranks, then a rank at the earliest step. Returns -1 if all ranks are at the same
+ * position. */
 int cl_stall_suspect(const cl_front *front);
 
 /* Returns the report as malloc'ed text: one row for each position of ranks, and a line that names the suspected rank.

@@ -27,7 +27,7 @@ bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE])
 
 /* Each of these functions adds the facts that it finds; a missing item is added as absent. */
 void cl_installed_list(cl_facts *facts);   /* installed.c: version, compiler, libraries, programs */
-void cl_hardware_machine(cl_facts *facts); /* hardware.c */
+void cl_hardware_machine(cl_facts *facts); /* hardware.c: host, kernel, system, container, load */
 void cl_hardware_cpu(cl_facts *facts);
 void cl_hardware_gpus(cl_facts *facts);
 void cl_hardware_network(cl_facts *facts);

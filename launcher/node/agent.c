@@ -269,7 +269,8 @@ static bool report_ends(cl_agent *agent, int64_t now)
     return waits;
 }
 
-/* Ends processes that the ranks left behind: sends the stop signal, waits for one second, and sends SIGKILL. */
+/* Ends processes that the ranks left behind: sends the stop signal, waits for one second, and sends SIGKILL. Sends
+ * SIGKILL at once if the front process is lost or the grace period is shorter than one second. */
 static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
@@ -303,7 +304,8 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 
 /* ---- the loop ---- */
 
-/* Handles signals that were sent to the agent itself. These signals end this node's part in the job. */
+/* Handles signals that were sent to the agent itself. They end this node's part in the job, except SIGCHLD, SIGUSR1 and
+ * SIGUSR2, which are ignored. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo received;

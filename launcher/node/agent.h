@@ -35,11 +35,11 @@ typedef struct {
     bool abandoned;   /* true: the front process is lost */
     bool finished;    /* true: the front process has sent FINISH */
     uint64_t unshown; /* bytes of output that were sent to the front process and that it has not credited yet */
-    int64_t beats_at; /* time when the next BEATS message is sent */
+    int64_t beats_at; /* time when the next BEATS message is sent, in CLOCK_MONOTONIC nanoseconds */
 
     /* ---- the state of the current attempt ---- */
     cl_agent_phase phase;
-    int64_t deadline; /* time when the phase ends; INT64_MAX: there is no limit */
+    int64_t deadline; /* time when the phase ends, in CLOCK_MONOTONIC nanoseconds; INT64_MAX: there is no limit */
     cl_order order;
     cl_binding binding;
     char program[PATH_MAX];

@@ -22,7 +22,8 @@ typedef struct {
  * shell's background job) remains ignored. Returns 0, or CL_CODE_USAGE for an unknown signal name. */
 int cl_guard_take(cl_guard *guard, const char *forward);
 
-/* Runs work(argument, guard) in the watcher process. In the guard process, returns the watcher's exit code. */
+/* Runs work(argument, guard) in the watcher process. In the guard process, returns the watcher's exit code, or
+ * CL_CODE_SYSTEM with a message if the watcher cannot be started. */
 int cl_guard_run(int (*work)(void *argument, const cl_guard *guard), void *argument);
 
 #endif

@@ -104,8 +104,8 @@ static bool shares_namespaces(pid_t pid, const char *ours)
     return name_namespaces(process, theirs) && strcmp(theirs, ours) == 0;
 }
 
-/* Returns true if the process belongs to this user. The user is read from /proc/PID/status, because the owner of
- * /proc/PID is root if the process may not be dumped. */
+/* Returns true if the process belongs to this user. The user is read from /proc/PID/status, because the owner of the
+ * folder /proc/PID is root if the process is not dumpable (prctl, PR_SET_DUMPABLE). */
 static bool is_of_this_user(pid_t pid)
 {
     char text[STATUS_BYTES];

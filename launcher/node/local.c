@@ -30,13 +30,13 @@ static void set_number(const char *name, int number)
 }
 
 /* Sets the rank's environment: the order's variables override the agent's, and the rank's own variables override these
- * two. */
+ * two, except OMP_NUM_THREADS, which is only set if it is not there yet. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* changes only the copy of this process, which is the child after fork */
+        *equals = '\0'; /* this process is the child after fork, so the text of the parent process does not change */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)

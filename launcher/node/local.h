@@ -36,8 +36,8 @@ typedef struct {
     const sigset_t *mask;     /* the signal mask that the ranks get */
 } cl_local_job;
 
-/* Starts all ranks of the node. If one rank cannot be started, none is left running. Returns 0, or CL_CODE_SYSTEM,
- * CL_CODE_NOT_EXECUTABLE or CL_CODE_NOT_FOUND with a message. */
+/* Starts all ranks of the node. If one rank cannot be started, none is left running. Returns 0, or CL_CODE_SYSTEM or
+ * CL_CODE_NOT_EXECUTABLE with a message. */
 int cl_local_start(const cl_local_job *job, cl_process *processes);
 void cl_local_close(cl_process *process); /* closes the pipes of the rank and unmaps its shared page */
 

@@ -5,10 +5,10 @@
 
 #include "plan/order.h"
 
-/* One log file. Before a write would make the file larger than `max` bytes, the file is renamed to NAME.1. The previous
- * NAME.1 becomes NAME.2, and the previous NAME.2 is deleted. */
+/* One log file. Before a write would make the file larger than `max` bytes (0: no limit), the file is renamed to
+ * NAME.1. The previous NAME.1 becomes NAME.2, and the previous NAME.2 is deleted. */
 typedef struct {
-    int fd; /* -1: none */
+    int fd; /* -1: no file is open */
     long long bytes, max;
     char path[PATH_MAX];
 } cl_log_file;
@@ -28,8 +28,8 @@ int cl_logs_create(const char *path, int flags);
 int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
 void cl_logs_close(cl_log_file *file);
 
-/* Returns true if all bytes were written. A file that cannot be written is closed: the ranks continue, and the caller
- * tells the user once. */
+/* Returns false if the file cannot be written. The file is then closed, and later calls do nothing and return true: the
+ * ranks continue, and the caller tells the user once. */
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count);
 
 #endif

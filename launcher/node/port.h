@@ -14,10 +14,10 @@ typedef struct {
     bool everywhere; /* true: the port is reserved on every interface; false: on the loopback interface only */
 } cl_port_wish;
 
-/* Reserves the port; *fd receives the socket for rank 0. Returns 0, or CL_CODE_SLOTS with a message that names the
- * process that uses the port. */
+/* Reserves the port; *fd receives the socket for rank 0, and *port the number of the port. Returns 0, or CL_CODE_SLOTS
+ * with a message that says how to find the process that uses the port. */
 int cl_port_hold(const cl_port_wish *wish, int *port, int *fd);
-void cl_port_release(int *fd);  /* accepts -1 */
+void cl_port_release(int *fd);  /* ends the reservation and closes the socket *fd, which may be -1 */
 bool cl_port_is_held(int port); /* returns true if a job of this machine has reserved the port for its ranks */
 
 #endif

@@ -6,7 +6,7 @@
 #include "plan/bind.h"
 #include "plan/order.h"
 
-/* One variable of a rank's environment. If the value is NULL, the variable is removed. */
+/* One variable of a rank's environment. */
 typedef struct {
     const char *name;
     char value[512];

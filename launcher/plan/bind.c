@@ -86,8 +86,8 @@ static int gather(cl_cores *cores, int from, const struct hwloc_obj *object)
     return from;
 }
 
-/* Divides the array into one domain for each object of the type. An object without CPUs that may be used gets no
- * domain, for example a NUMA node that has memory only. */
+/* Divides the array into one domain for each object of the type. An object that has no CPU of the array gets no domain,
+ * for example a NUMA node that has memory only. */
 static void cut_domains(domains *all, cl_cores *cores, hwloc_topology_t topology, hwloc_obj_type_t type)
 {
     int from = 0;
@@ -169,7 +169,8 @@ static cl_rank_cpus cpus_of_rank(const cl_cores *cores, ce_range range, int inde
 
 static int assign(cl_binding *binding, const cl_cores *cores, const domains *all, int mode)
 {
-    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count; /* in threads */
+    /* the largest number of threads of a rank */
+    int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;
     for (int rank = 0; binding->count <= all->count && rank < binding->count; rank++) {
         ce_range part = ce_range_part(all->count, rank, binding->count);
         ce_range cpus = { all->list[part.from].from, all->list[part.to - 1].to };
@@ -190,7 +191,8 @@ static int assign(cl_binding *binding, const cl_cores *cores, const domains *all
 }
 
 /* Assigns CPUs by NUMA node: the ranks of a node share its CPUs. homes[rank] is the NUMA node of the rank's GPU.
- * Returns false and assigns nothing if a node has no CPUs that may be used, or fewer CPUs than ranks. */
+ * Returns false if the array has no CPUs of a node, or fewer than the node has ranks; some entries of binding->list may
+ * then have been written. */
 static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;

@@ -23,8 +23,9 @@ typedef struct {
 } cl_binding;
 
 /* Assigns cores to the ranks of the order, within the affinity mask and the cgroup of this process. It uses the order's
- * rank_count, first_rank, slots, bind and core_list. Returns 0, or CL_CODE_SLOTS, CL_CODE_USAGE (for core_list) or
- * CL_CODE_SYSTEM with the message in cs_error(). */
+ * rank_count, first_rank, slots, bind and core_list. Returns 0, or CL_CODE_SLOTS, CL_CODE_SYSTEM or CL_CODE_USAGE with
+ * the message in cs_error(). CL_CODE_USAGE: core_list is invalid, or KMP_AFFINITY is set and --bind
+ * is neither auto nor none. */
 int cl_bind_assign(cl_binding *binding, const cl_order *order);
 /* Does the same as cl_bind_assign with the given cores, and reorders them. `homes`: the NUMA node of each rank's GPU,
  * or NULL. */

@@ -1,7 +1,7 @@
 /* cgroup.c - reads the CPU quota and the out-of-memory counters of control groups (cgroups), version 2 and version 1.
  *
- * /proc/self/cgroup has a line "0::/PATH" for version 2, and lines "N:CONTROLLER,...:/PATH" for version 1. Inside a
- * container this path may not be mounted; the root of the mount is then the container's own group. */
+ * /proc/self/cgroup has a line "0::/PATH" for version 2, and lines "N:CONTROLLER,...:/PATH" for version 1. If this
+ * path does not exist in the mount of a container, the root of the mount is the container's own group. */
 #include "plan/cgroup.h"
 
 #include <limits.h>

@@ -143,7 +143,7 @@ static const char *prefix_of(const char *name)
     return NULL;
 }
 
-/* Calls each(env, name, value, argument) for the variables of this process. Variables whose names a shell could not set
+/* Calls each(env, name, value, argument) for the variables of this process. Entries of the environment without a name
  * are skipped. */
 static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, const char *value, const void *argument),
                      const void *argument)

@@ -31,8 +31,8 @@ int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length,
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);
 void cl_env_free(cl_env *env);
 
-/* Returns true if the name is that of a secret: it contains KEY, TOKEN, SECRET or PASSWORD. The value of a secret is
- * never printed. */
+/* Returns true if the name is that of a secret: it contains KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL, in
+ * upper or lower case. The value of a secret is never printed. */
 bool cl_env_is_secret(const char *name);
 
 /* The text that is printed in place of the value of a secret. */

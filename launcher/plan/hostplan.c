@@ -263,8 +263,8 @@ unsigned long long cl_hostplan_digest(const cl_plan *plan)
     return mix(state, &plan->max_nodes, sizeof plan->max_nodes);
 }
 
-/* Chooses the job id. Nodes that are started separately must get the same id, so theirs is derived from the master
- * address. */
+/* Chooses the job id. With --no_ssh, nodes are started separately and must get the same id, so the id is derived from
+ * the master address and port. */
 static int name_job(cl_plan *plan)
 {
     uint32_t number;

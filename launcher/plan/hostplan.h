@@ -36,14 +36,14 @@ typedef struct {
     char workdir[PATH_MAX];
     bool no_ssh;
     bool named;       /* true: the hosts come from a hostfile, --hosts or a Slurm allocation */
-    bool has_devices; /* true: the slots are GPUs, and the ranks get CUDA_VISIBLE_DEVICES */
+    bool has_devices; /* true: the slots count as GPUs, and the ranks get CUDA_VISIBLE_DEVICES */
     /* where the values come from, for `cspeed plan` */
     char master_addr_origin[64], master_port_origin[64], node_rank_origin[64];
 } cl_plan;
 
 /* Decides hosts, slots, ranks, limits of an elastic job, node number (--no_ssh), and addresses as far as they are
- * known. Starts nothing and opens no connection. Returns 0, or CL_CODE_USAGE, CL_CODE_FILE, CL_CODE_NO_FILE or
- * CL_CODE_SLOTS with a message. */
+ * known. Starts nothing and opens no connection. Returns 0, or CL_CODE_USAGE, CL_CODE_FILE, CL_CODE_NO_FILE,
+ * CL_CODE_SLOTS or CL_CODE_SYSTEM with a message. */
 int cl_hostplan_make(cl_plan *plan, const cl_options *options);
 void cl_hostplan_free(cl_plan *plan);
 

@@ -34,13 +34,14 @@ typedef struct {
  * CL_CODE_NO_FILE. */
 int cl_hosts_read(cl_hosts *hosts, const char *path);
 
-/* Parses hostfile text in memory; `name` is the file name in messages. Also used by tests and fuzzing. */
+/* Parses hostfile text in memory; `name` is the file name in messages. Also used by tests and fuzzing. Returns 0, or
+ * CL_CODE_FILE with all faults in the message. */
 int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t length);
 
-/* Parses a list of hosts such as "a:8,b:8". */
+/* Parses a list of hosts such as "a:8,b:8". Returns 0, or CL_CODE_FILE with all faults in the message. */
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list);
 
-/* Sets `hosts` to this machine only, with the name "localhost". */
+/* Sets `hosts` to this machine only, with the name "localhost". Returns 0. */
 int cl_hosts_local(cl_hosts *hosts, int slot_count);
 
 /* Applies filters of the form NODE[@NODE...], where NODE is NAME[:SLOT[,SLOT...]] with ranges and globs: first
@@ -52,7 +53,7 @@ int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude);
  * one of its interfaces. 127.0.0.1 and ::1 are the only loopback addresses that count (127.0.0.2 is another host). */
 bool cl_hosts_is_here(const cl_host *host);
 
-const char *cl_hosts_address(const cl_host *host); /* its addr=, or its name */
+const char *cl_hosts_address(const cl_host *host); /* returns the value of addr=, or the name */
 
 void cl_hosts_free(cl_hosts *hosts);
 

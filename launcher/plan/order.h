@@ -28,9 +28,9 @@ typedef struct {
     /* log_dir: the folder of the job's log files, with one subfolder for each attempt; "": no files are written */
     char workdir[PATH_MAX], log_dir[PATH_MAX];
     long long log_max;    /* the size in bytes at which a log file is rotated; 0: no limit */
-    int bind;             /* a cl_bind  */
+    int bind;             /* a value of cl_bind */
     char core_list[1024]; /* the value of --bind_core_list; "": all cores */
-    /* has_devices: the slots are GPUs, and CUDA_VISIBLE_DEVICES is set from them */
+    /* has_devices: the slots count as GPUs, and CUDA_VISIBLE_DEVICES is set from them */
     bool oversubscribe, has_devices;
     /* the flag that is appended to the arguments as FLAG=LOCAL_RANK; "": no flag is appended */
     char local_rank_flag[16];
@@ -56,6 +56,6 @@ char *cl_order_encode(const cl_order *order, size_t *length);
  * a message. */
 int cl_order_decode(cl_order *order, const char *bytes, size_t length);
 void cl_order_free(cl_order *order);
-void cl_order_free_list(char **list); /* NULL-terminated, with its malloc'ed texts; accepts NULL */
+void cl_order_free_list(char **list); /* frees a NULL-terminated list and its malloc'ed texts; accepts NULL */
 
 #endif

@@ -19,7 +19,7 @@ enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 typedef struct {
     const char *flag, *text; /* flag: "--include" or "--exclude"; text: the value of the flag */
     cl_hosts *hosts;
-    bool **marks; /* [host][slot] */
+    bool **marks; /* marks[host][slot] */
     bool mark;    /* the mark that a slot gets if the filter names it */
     ce_faults faults;
 } slot_filter;

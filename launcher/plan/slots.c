@@ -110,7 +110,7 @@ static int use_this_machine(cl_plan *plan)
 static int read_hostfile(cl_plan *plan, const char *path)
 {
     plan->named = true;
-    /* has_devices is also true for a host without GPUs, so that its ranks do not look for GPUs */
+    /* has_devices is also true if the hosts have no GPUs; CUDA_VISIBLE_DEVICES then has no effect */
     plan->has_devices = true;
     return cl_hosts_read(&plan->hosts, path);
 }

@@ -13,7 +13,7 @@ typedef struct {
 const char *cl_world_sizes_config(char **arguments);
 
 /* Looks for --config or --deepspeed_config among the program's arguments, and reads the elasticity section of that
- * file. If there is no such section, every size is allowed. Returns 0, or CL_CODE_FILE or CL_CODE_NO_FILE with a
+ * file. If there is no such section, every size is allowed. Returns 0, or the exit code of a cs_status with a
  * message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);

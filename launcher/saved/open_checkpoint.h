@@ -15,8 +15,9 @@ typedef struct {
  * path names a checkpoint, *tag becomes its tag, malloc'ed; otherwise *tag becomes NULL. */
 char *cl_open_checkpoint_locate(const char *path, char **tag);
 
-/* Opens the checkpoint with this tag; if `tag` is NULL, the one that the file `latest` names, or the newest complete
- * one. Returns an exit code; on failure cs_error() has a sentence. */
+/* Opens the checkpoint with this tag. If `tag` is NULL, uses the tag in `path`; if `path` has none, opens the
+ * checkpoint that the file `latest` names, or the newest complete one. Returns 0 or an exit code; on failure cs_error()
+ * has a sentence. */
 int cl_open_checkpoint_open(cl_open_checkpoint *checkpoint, const char *path, const char *tag);
 /* Closes the checkpoint. Call this function also if cl_open_checkpoint_open has failed. */
 void cl_open_checkpoint_close(cl_open_checkpoint *checkpoint);

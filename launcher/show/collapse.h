@@ -1,9 +1,10 @@
 /* collapse.h - labels lines for a console, and merges identical lines of several ranks into one (--console dedup).
  *
- * A line waits up to 100 ms until other ranks have printed the same text, or until all ranks have. A rank's line is
- * merged with an earlier line only if the rank has no other waiting line after that earlier line, so the lines of each
- * rank keep their order. No line is lost: a line that several ranks printed ends with their number: "(x8 identical)".
- * There is one exception, with every --console: the sentences with which ranks end are shown once (show/sentences.h). */
+ * A line waits up to 100 ms for other ranks to print the same text; it is shown earlier if all ranks have printed it. A
+ * rank's line is merged with an earlier line only if the rank has no other waiting line after that earlier line, so the
+ * lines of each rank keep their order. No line is lost: a line that several ranks printed ends with their number: "(x8
+ * identical)". One exception applies to every --console: a sentence with which several ranks end is shown once
+ * (show/sentences.h). */
 #ifndef CL_COLLAPSE_H
 #define CL_COLLAPSE_H
 
@@ -13,12 +14,12 @@
 
 enum { CL_COLLAPSE_LINES = 256, CL_COLLAPSE_WORD = 12 };
 
-/* A rank, and the words for it in the labels of its lines. */
+/* A rank, and its numbers as text for the labels of its lines. */
 typedef struct {
     const char *host;
     int rank, node;
     char rank_word[CL_COLLAPSE_WORD], local_word[CL_COLLAPSE_WORD], node_word[CL_COLLAPSE_WORD];
-    bool in_sentence; /* of show/sentences.h */
+    bool in_sentence; /* true: the rank has begun a sentence (show/sentences.h) */
     /* for each console: 1 plus the number of this rank's last waiting line; 0: the rank has no such line */
     uint64_t last[2];
 } cl_speaker;
@@ -49,7 +50,7 @@ typedef struct {
  * array cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
-void cl_collapse_close(cl_collapse *collapse); /* shows the lines that still wait, and forgets the sentences */
+void cl_collapse_close(cl_collapse *collapse); /* shows the waiting lines, and frees the sentences */
 
 /* Accepts a line of a rank, or a part of a line; `end` says which. `which`: 0 for stdout, 1 for stderr. `owner`
  * identifies the stream. */

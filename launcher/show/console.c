@@ -24,7 +24,7 @@ enum {
     NOTICE_BYTES = 256,
     SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking if poll reports that it is writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* after this time without a change of a rank's progress line, another rank may show its own */
+    STATE_SECONDS = 10 /* after this time without a new line of a rank, a higher rank may show its progress line */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -159,8 +159,8 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    /* An escape sequence at the end that clears the row is dropped: draw_state clears the row itself, and can cut text
-     * without escape sequences. */
+    /* The escape sequence at the end of the text that clears the row is dropped, because draw_state clears the row
+     * itself, after it has cut the text to the width of the row. */
     if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
         length -= CLEAR_BYTES;
     console->state_rank = rank;

@@ -1,8 +1,8 @@
 /* sentences.h - the sentences with which ranks end, each shown once.
  *
- * A rank that ends with an error of its user (cs_must) prints a sentence on stderr. It begins with "cspeed: ", may have
- * several lines, and nothing follows it. Ranks that meet the same error print the same sentence: a console shows it
- * once, for the rank that printed it first. The log file of each rank contains it. */
+ * A rank that ends with an error of its user (cs_must) prints a sentence on stderr. The sentence begins with "cspeed: "
+ * and may have several lines; the rank prints nothing after it. Ranks that meet the same error print the same sentence:
+ * a console shows it once, for the rank that printed it first. The log file of each rank contains the sentence. */
 #ifndef CL_SENTENCES_H
 #define CL_SENTENCES_H
 
@@ -11,7 +11,8 @@
 
 enum { CL_SENTENCES_LINES = 64 };
 
-/* The lines of sentences that were shown; all zero: none. Of further lines nothing is remembered. */
+/* The lines of the sentences that were shown, in the order of their arrival. Lines after the first CL_SENTENCES_LINES
+ * are not stored. If all bytes are zero, no line is stored. */
 typedef struct {
     struct {
         char *text;
@@ -21,10 +22,11 @@ typedef struct {
     int count;
 } cl_sentences;
 
-void cl_sentences_free(cl_sentences *sentences); /* none is remembered any more */
+void cl_sentences_free(cl_sentences *sentences); /* frees the lines; no line is stored afterwards */
 
-/* Returns true if the whole stderr line of this rank is in a sentence and another rank has printed it before.
- * *in_sentence belongs to the rank: false at its start. */
+/* Returns true if this line of a rank's stderr belongs to a sentence and another rank has printed the same line before;
+ * otherwise stores the line if it belongs to a sentence. `text` is a whole line. The caller keeps one *in_sentence for
+ * each rank, which is false at the start of the rank. */
 bool cl_sentences_repeats(cl_sentences *sentences, int rank, bool *in_sentence, const char *text, size_t length);
 
 #endif

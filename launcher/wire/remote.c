@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     const cl_way *way;
     cl_route route;
-    cl_link link;       /* to the front */
+    cl_link link;       /* the link to the front process */
     load down, up;      /* down: bytes for the host; up: bytes from the host */
     char heard[QUOTED]; /* the last bytes of the remote process's stderr */
     size_t heard_bytes;

@@ -2,9 +2,9 @@
  *
  * A carrier process uses SSH (libssh, or the command of --ssh_cmd) and forwards bytes between the remote process and a
  * stream socket. The caller polls this socket and receives only frames from it (link.h, not sealed). The carrier is
- * killed with the caller, and ends when the caller closes the socket; the remote process then sees the end of its
- * input. If the host cannot be reached, or no agent answers, the carrier sends one CL_LINK_FAILED frame (rank: exit
- * code; bytes: host, failure, reason, and what to do) and ends.
+ * killed when the caller dies, and ends when the caller closes the socket. In both cases the remote process sees the
+ * end of its input. If the host cannot be reached, or no agent answers, the carrier sends one CL_LINK_FAILED frame
+ * (rank: exit code; bytes: host, failure, reason, and what to do) and ends.
  *
  *     cl_channel channel;
  *     cl_remote_open(&channel, host, options);

@@ -49,7 +49,7 @@ struct cl_rendezvous {
     bool listens, reported; /* reported: the user was told that the port could not be opened again */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    connection connections[MAX_CONNECTIONS]; /* unordered */
+    connection connections[MAX_CONNECTIONS]; /* in no particular order */
     int connection_count;
     uint64_t accepted_count;                     /* number of connections accepted so far */
     int64_t paused_until;                        /* no connection is accepted before this time of ce_clock_now */
@@ -250,10 +250,10 @@ static void stop_listening(cl_rendezvous *rendezvous)
     rendezvous->listens = false;
 }
 
-/* Starts or stops listening. A socket that is shut down remains bound, and refuses connections until it listens again.
- * Without SO_REUSEADDR, no other socket can be bound to its port meanwhile; with SO_REUSEADDR, the socket can listen
- * again even if connections of the port remain. If the kernel has chosen the port, the socket is closed instead,
- * because nodes that were told that port connect only once. */
+/* Starts or stops listening. To stop, the socket is shut down if the user chose the port: it remains bound, and refuses
+ * connections until it listens again. Without SO_REUSEADDR, no other socket can be bound to the port meanwhile. With
+ * SO_REUSEADDR, the socket can listen again even if connections of the port still exist. If the kernel chose the port,
+ * the socket is closed instead, because the nodes that know this port connect only once. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
     int reuse = wanted;

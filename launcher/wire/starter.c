@@ -4,8 +4,8 @@
  *     CSPEED_JOIN    ADDRESS PORT DIGEST PATIENCE JOB NODE=HOST,NODE=HOST...
  *     CSPEED_SECRET  the secret of this job
  *
- * With mpirun, the i-th process that is started is the i-th node of that list. Slurm reorders the processes, so a
- * process that srun has started is the node with the name of its own host. */
+ * With mpirun, the i-th process is the agent of the i-th node of that list. Slurm reorders the processes, so a process
+ * that srun has started finds its node in the list by the name of its host. */
 #include "wire/starter.h"
 
 #include "codes.h"

@@ -1,4 +1,4 @@
-/* bench.h - `bench comm`: the functions that the files of this folder share, which measure times of collectives. */
+/* bench.h - `bench comm`: the functions that the files of this folder share. They measure the times of collectives. */
 #ifndef CS_PROGRAMS_BENCH_H
 #define CS_PROGRAMS_BENCH_H
 
@@ -29,7 +29,7 @@ typedef struct {
     const char *algorithm; /* the algorithm of the last measured collective */
 } bench_ranks;
 
-/* Opens the comm and allocates the buffers. bench_close frees both. */
+/* Opens the communicator and allocates the buffers. bench_close closes the communicator and frees the buffers. */
 cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t room, bool own_memory);
 void bench_close(bench_ranks *ranks);
 

@@ -85,7 +85,7 @@ static int place_switch(const tuning *t)
     double cost = 0, least = 0;
     int best = 0;
     for (int i = 0; i < t->lengths; i++) {
-        /* cost of the first algorithm for i + 1 lengths instead of none: the logarithm of a ratio of times */
+        /* cost of using the first algorithm for the i + 1 shortest lengths: the sum of log(first time / second time) */
         cost += log(t->first[i] / t->second[i]);
         if (cost < least) {
             least = cost;

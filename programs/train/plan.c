@@ -14,7 +14,7 @@ typedef struct {
 
 enum { LINES = 14 };
 
-/* In the order of the key's words. */
+/* The values of cspeed.mode, numbered as cs_config_get_int returns them. */
 typedef enum { ZERO, DP, PS } plan_mode;
 static const char *const mode_names[] = { "zero", "dp", "ps" };
 
@@ -57,9 +57,9 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
 /* How replicas share the work (cspeed.mode). */
 typedef struct {
     int64_t mode;             /* a plan_mode */
-    int64_t workers, servers; /* PS: ranks */
-    int64_t replicas;         /* DP: threads of the only rank, which is the master */
-    int64_t stage, group;     /* ZERO; group: ranks that share the state, or -1 */
+    int64_t workers, servers; /* mode PS: numbers of ranks */
+    int64_t replicas;         /* mode DP: number of replicas, which are threads of the only rank */
+    int64_t stage, group;     /* mode ZERO: stage; ranks of a group that shares the state, or -1 */
 } sharing;
 
 static sharing read_sharing(const cs_config *config, int64_t world_size)
@@ -74,7 +74,7 @@ static sharing read_sharing(const cs_config *config, int64_t world_size)
                       .group = cs_config_get_int(config, "zero_optimization.mics_shard_size") };
 }
 
-/* What the first line says between the precision and the micro-batch. */
+/* Returns the description of the mode for the first line of the plan, malloc'ed. */
 static char *name_sharing(const sharing *s)
 {
     if (s->mode == PS)
@@ -86,7 +86,7 @@ static char *name_sharing(const sharing *s)
     return text("ZeRO-%" PRId64, s->stage);
 }
 
-/* Prints one row of the table for the ranks [from, to), which need the same amounts of memory. */
+/* Prints the memory of the ranks [from, to), which need the same amounts. */
 static void print_ranks(int64_t from, int64_t to, const sharing *s, const cs_memory *memory)
 {
     static const char *const roles[] = { "", "", " (server)", " (servers)", " (worker)", " (workers)" };
@@ -118,7 +118,7 @@ static void print_ranks_json(int64_t from, int64_t to, const sharing *s, const c
     putchar('}');
 }
 
-/* Ranks that need the same amounts of memory are shown in one row. */
+/* Ranks that need the same amounts of memory are shown together. */
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
     /* a copy of the value, since cs_estimate below frees the configuration */

@@ -15,7 +15,7 @@ char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* ma
 
 /* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
 typedef struct {
-    bool fresh, force_output, steps_given, plan, json, units; /* json and units say what the plan prints */
+    bool fresh, force_output, steps_given, plan, json, units; /* json, units: what --plan prints */
     /* for the plan: the number of all ranks, and the number of ranks on each host */
     int64_t world_size, local_size;
 } command_line;
@@ -101,10 +101,11 @@ typedef struct {
     char *output;
     const char *source;   /* the folder of the checkpoint from which this run resumed; NULL if it did not resume */
     const char *exported; /* the Hugging Face folder to write at the end; NULL if there is none */
-    /* steps: the number of steps of this training, as it is fitted to the time budget; max_steps: as configured */
+    /* steps: the number of steps of this training, computed from the time budget if there is one; max_steps: as
+     * configured */
     int64_t steps, max_steps;
     int64_t first; /* the number of steps that were done before this run began */
-    bool fitted;   /* the number of steps follows from the time budget and the speed of this machine */
+    bool fitted;   /* true: `steps` was computed from the time budget and the speed of this machine */
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;

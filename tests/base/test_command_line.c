@@ -24,7 +24,7 @@ static int take(void *field, const char *word, const char *value)
     return 0;
 }
 
-static char seen[256]; /* "name=value " of every option */
+static char seen[256]; /* the text "name=value " for every option that was read */
 
 static int note(void *to, const cs_option *option, const char *word, const char *value)
 {
@@ -53,7 +53,8 @@ static const cs_option table[] = {
 enum { MOST = 90 };
 static char line[2048], *words[MOST];
 
-/* Splits the text at spaces and reads it. Returns the code; *places is the list of positional arguments. */
+/* Splits the text at spaces and reads the words as a command line. Returns the exit code; *places is the list of
+ * positional arguments. */
 static int read_line(settings *s, const cs_options_form *form, const char *text, char ***places)
 {
     int count = 0;
@@ -210,7 +211,7 @@ START_TEST(a_value_is_found_in_another_command_line)
     ck_assert_ptr_null(cs_options_last("other", arguments));
     arguments[3] = (char[]){ "--config" };
     arguments[4] = NULL;
-    ck_assert_str_eq(cs_options_last("config", arguments), "a"); /* the last one has no value */
+    ck_assert_str_eq(cs_options_last("config", arguments), "a"); /* the last --config has no value */
 }
 END_TEST
 

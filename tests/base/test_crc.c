@@ -30,7 +30,7 @@ START_TEST(vectors)
 }
 END_TEST
 
-/* Lengths near the sections that are summed in parallel, at every alignment. */
+/* Compares lengths near the borders of the sections that are summed in parallel, at every alignment. */
 START_TEST(hardware_and_table_agree)
 {
     enum { BYTES = 100000 };

@@ -18,7 +18,7 @@ static const unsigned char key_one[CS_MAC_BYTES] = "one", key_two[CS_MAC_BYTES] 
 
 typedef struct {
     int sockets[2];
-    ce_join sides[2]; /* the caller, the listener */
+    ce_join sides[2]; /* index 0: the caller; index 1: the listener */
     ce_join_state states[2];
     char errors[2][512];
 } pair;
@@ -90,7 +90,7 @@ static const struct {
     const unsigned char *key;
     const char *job;
     int attempt;
-    const char *listener, *caller; /* the names that they send */
+    const char *listener, *caller; /* parts of the error messages on the two sides */
 } refusals[] = {
     { key_two, "job", 3, "does not know the secret of job \"job\"", "refuses: the two sides' secrets differ" },
     { NULL, "job", 3, "it has a secret, but this side has none", "one side has a secret" },
@@ -142,8 +142,8 @@ START_TEST(a_replay_is_refused)
     pair caller, listener;
     unsigned char said[8192], answered[8192];
     size_t said_bytes = 0, answered_bytes = 0;
-    begin(&caller, key_one, "job", 3);   /* the process in the middle owns its sockets[1] */
-    begin(&listener, key_one, "job", 3); /* and this one's sockets[0] */
+    begin(&caller, key_one, "job", 3);   /* the attacker uses sockets[1] of `caller` */
+    begin(&listener, key_one, "job", 3); /* the attacker uses sockets[0] of `listener` */
     for (int turn = 0; turn < 4; turn++) {
         advance(&caller, 0);
         said_bytes = carry(&caller, 0, listener.sockets[0], said, said_bytes);
@@ -160,7 +160,7 @@ START_TEST(a_replay_is_refused)
     ck_assert_int_eq(listener.states[1], CS_JOIN_REFUSED);
     ck_assert_msg(strstr(listener.errors[1], "replay") != NULL, "%s", listener.errors[1]);
     end(&listener);
-    begin(&caller, key_one, "job", 3); /* and the listener's part */
+    begin(&caller, key_one, "job", 3); /* the listener's bytes are sent again too */
     ck_assert_int_eq(write(caller.sockets[1], answered, answered_bytes), (ssize_t)answered_bytes);
     advance(&caller, 0);
     ck_assert_int_eq(caller.states[0], CS_JOIN_REFUSED);
@@ -168,8 +168,9 @@ START_TEST(a_replay_is_refused)
 }
 END_TEST
 
-/* A listener sends only its hello to a peer that has not proved anything: a head, and the bytes that the head
- * announces. Nothing in the hello is computed with the key, so guesses of the secret cannot be tested against it. */
+/* To a peer that has not proved anything, a listener sends only its hello message: a header, and the bytes that the
+ * header announces. Nothing in the hello message is computed with the key, so guesses of the secret cannot be tested
+ * against it. */
 START_TEST(a_listener_proves_nothing_first)
 {
     enum { HELLO = 1 };
@@ -193,8 +194,7 @@ START_TEST(a_listener_proves_nothing_first)
 }
 END_TEST
 
-/* Reflection: a listener receives another listener's messages, or a caller its own. The proof contains the role, so
- * both are refused. */
+/* Reflection: a caller receives its own message, first as it is, then with the role of a listener. Both are refused. */
 START_TEST(a_mirror_is_refused)
 {
     pair both;
@@ -210,7 +210,7 @@ START_TEST(a_mirror_is_refused)
     begin(&both, key_one, "job", 3);
     advance(&both, 0);
     got = read(both.sockets[1], words, sizeof words);
-    words[CS_JOIN_HEAD] = 2; /* the same words, as a listener's */
+    words[CS_JOIN_HEAD] = 2; /* the same message with the role of a listener */
     ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
     advance(&both, 0);
     ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
@@ -362,7 +362,7 @@ START_TEST(a_key_is_inherited)
         ck_assert(known);
         ck_assert_mem_eq(key, key_two, sizeof key);
     }
-    ck_assert_int_eq(fcntl(memory, F_GETFD), -1); /* closed */
+    ck_assert_int_eq(fcntl(memory, F_GETFD), -1); /* ce_join_key has closed the descriptor */
     unsetenv("CSPEED_KEY_FD");
 }
 END_TEST

@@ -77,7 +77,7 @@ START_TEST(test_syntax)
         { "{{ all }}", "file:1:1: the placeholder {{ all }} was never" },
         { "{\"a\": CONFIG_SIZE, \"b\": 1}",
           "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template" },
-        { "{\"a\": {{ x }", "a key" }, /* none: it is not closed */
+        { "{\"a\": {{ x }", "a key" }, /* no placeholder is reported, because it is not closed */
         { "{\"a\": <x}", "a string must be quoted" },
         { "train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces" },
         { "# a remark\n---\na: 1\n", "file:2:1: this is YAML" },
@@ -112,7 +112,7 @@ START_TEST(test_depth)
 {
     char text[1024];
     ce_json *doc;
-    for (int depth = 63; depth <= 65; depth++) { /* the root is one more */
+    for (int depth = 63; depth <= 65; depth++) { /* the outer object adds one level */
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
         text[2 * depth] = 0;
@@ -260,7 +260,7 @@ START_TEST(test_fill)
         CS_OK);
     ck_assert(!t.flag && t.count == 1000000000000 && t.max == INT64_MAX && t.number == 3 && t.pair[1] == 5.5 &&
               !t.text && t.choice == 2 && t.any);
-    ck_assert_int_eq(ce_json_note_count(doc), 1); /* inert, at another value than its default */
+    ck_assert_int_eq(ce_json_note_count(doc), 1); /* the key `inert` has a value other than its default */
     ck_assert_ptr_nonnull(strstr(ce_json_note_text(doc, 0), "inert"));
     ce_json_close(doc);
     ck_assert_int_eq(
@@ -329,7 +329,7 @@ START_TEST(test_many_faults)
     memset(path, 'x', sizeof path - 1);
     path[sizeof path - 1] = '\0';
     ck_assert_int_eq(ce_json_parse(&doc, "{}", 2, "file"), CS_OK);
-    for (int i = 0; i < 2; i++) /* a fault of more bytes than there is room for is cut off, not lost */
+    for (int i = 0; i < 2; i++) /* a message that is longer than the buffer is truncated, not dropped */
         ce_json_fault(doc, path, "wrong");
     ck_assert_int_eq(ce_json_verdict(doc), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "file:1:1 at xxx"));

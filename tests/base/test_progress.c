@@ -1,4 +1,4 @@
-/* test_progress.c - the progress line: what a terminal shows, and that nothing is written where there is none. */
+/* test_progress.c - the progress line: what a terminal shows, and that nothing is written to a pipe. */
 #include "base/log.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
@@ -15,9 +15,9 @@ enum { TEXT_BYTES = 1 << 16, MEGABYTE = 1000000, PARTS = 20 };
 
 static char shown[TEXT_BYTES]; /* what the last program wrote to stderr */
 
-/* ---- the works that are shown ---- */
+/* ---- tasks with a progress line ---- */
 
-/* Sleeps longer than short work takes, so that a line appears. */
+/* Sleeps long enough that a progress line appears; short tasks show none. */
 static void work_long(void)
 {
     nanosleep(&(struct timespec){ 1, 200000000 }, NULL);
@@ -72,7 +72,7 @@ static void fail_early(void)
 
 typedef struct {
     bool terminal;
-    const char *kind, *launcher; /* TERM and CSPEED_TERMINAL; NULL: not set */
+    const char *kind, *launcher; /* values of TERM and CSPEED_TERMINAL; NULL: not set */
     int columns;
 } place;
 

@@ -27,7 +27,7 @@ static bool is_positional(const bench_option *option)
     return option->name[0] != '-';
 }
 
-/* Stores the value of the row `field`. */
+/* Stores the value of the option to which `field` points. */
 static int take(void *field, const char *word, const char *value)
 {
     const bench_option *option = field;
@@ -46,7 +46,8 @@ static int take(void *field, const char *word, const char *value)
     return code;
 }
 
-/* Writes a row of the table of cspeed/options.h. Its field is the row of the benchmark's table. */
+/* Returns the option as a row of the table of cspeed/options.h. The row points to `name` and `text`, which the caller
+ * keeps. `offset` is the position of the option in the benchmark's table, in bytes. */
 static cs_option row_of(const bench_option *option, size_t offset, char name[CS_OPTION_BYTES], char text[TEXT_BYTES])
 {
     snprintf(name, CS_OPTION_BYTES, "%s", option->name + 2);

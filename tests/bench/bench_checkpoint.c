@@ -45,7 +45,7 @@ typedef struct {
     cs_comm *comm;
     double bytes;
     int threads;
-    char memory[64]; /* the state, as a file */
+    char memory[64]; /* path of a file in /dev/shm that contains the state */
 } bench;
 
 static void shell(const char *command)

@@ -11,11 +11,11 @@
  * then complete, with NCCL it is queued in the GPU's stream.
  *
  * Ranks are pinned, in turn, to the cores that this process may use. Gloo's ranks are not pinned, because Gloo is
- * faster so. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
+ * faster that way. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
  * tests/peers/comm_gloo.py (if CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device, the
  * vectors in place and the copied vectors are in the device's memory, and the time includes the wait for its stream;
- * the staged vectors are in host memory. The ratios are those of the rounds, the median and their range: a peer's time
- * divided by ours. */
+ * the staged vectors are in host memory. A ratio is a peer's time divided by ours in the same round; the median and the
+ * range over the rounds are printed. */
 #include "bench.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -44,7 +44,7 @@ enum {
     COPY = OPERATION_COUNT,
     ROW_COUNT
 };
-enum { IN_PLACE, STAGED, HOST, MPI, GLOO, WAY_COUNT }; /* HOST: the caller's part of IN_PLACE */
+enum { IN_PLACE, STAGED, HOST, MPI, GLOO, WAY_COUNT }; /* HOST: time until a call of IN_PLACE returns */
 enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
 
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
@@ -52,8 +52,8 @@ static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_ga
 
 typedef struct {
     size_t smallest, largest;
-    const char *kind, *device;                        /* device NULL: the host's memory */
-    char description[160];                            /* of the device                  */
+    const char *kind, *device; /* device NULL: the vectors are in host memory */
+    char description[160];
     double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
 
@@ -98,7 +98,8 @@ static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
         memcpy(b, a, bytes);
 }
 
-/* gpu: the vectors are in its memory; NULL: they are in host memory. Returns the seconds until the call returned. */
+/* Runs one call to its end. `gpu` is the device whose memory has the vectors; NULL: they are in host memory. Returns
+ * the seconds until the call returned, which may be earlier than its end. */
 static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
@@ -140,7 +141,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
 static double slowest(cs_comm *comm, double seconds)
 {
     double all[MOST_RANKS];
-    cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* eight bytes, whatever they mean */
+    cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* a double is gathered as eight bytes of another type */
     for (int r = 0; r < cs_comm_size(comm); r++)
         seconds = all[r] > seconds ? all[r] : seconds;
     return seconds;
@@ -193,7 +194,7 @@ static void measure_all(results *into, cs_comm *comm, cs_device *device)
             for (int way = IN_PLACE; way <= STAGED; way++) {
                 cs_device *gpu = way == IN_PLACE ? device : NULL;
                 if (gpu && row >= REDUCE && row < OPERATION_COUNT)
-                    continue; /* for host memory only */
+                    continue; /* these collectives accept only host memory */
                 double host = 0, seconds = measure(comm, gpu, row, ways[way][0], ways[way][1], size_at(i), &host);
                 if (cs_comm_rank(comm) == 0)
                     into->seconds[way][row][i] = seconds;
@@ -299,7 +300,7 @@ static void print_head(const results *all, int ranks)
            is_tcp(all) ? "staged, Gloo" : "staged, OpenMPI");
 }
 
-/* The time of a peer, which may be the better of all (WAY_COUNT); 0: not measured. */
+/* Returns the seconds of a peer, or, if `way` is WAY_COUNT, those of the faster peer; 0: not measured. */
 static double peer_seconds(const results *round, int way, int row, int i)
 {
     double mpi = round->seconds[MPI][row][i], gloo = round->seconds[GLOO][row][i];
@@ -308,7 +309,7 @@ static double peer_seconds(const results *round, int way, int row, int i)
     return mpi > 0 && (gloo <= 0 || mpi < gloo) ? mpi : gloo;
 }
 
-/* Prints the time of a peer divided by ours, the median over rounds and their range. */
+/* Prints the ratio of a peer's time to ours: the median and the range over the rounds. */
 static void print_ratio(const results *kept, int rounds, int own_way, int way, int row, int i)
 {
     double ratios[MOST_ROUNDS];

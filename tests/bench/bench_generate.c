@@ -4,8 +4,9 @@
  *     bench_generate [--precision bf16|fp32] [--threads N] [--prompt N] [--tokens N]
  *
  * One token reads every weight once, so the roof of one text is the copy's rate divided by the bytes of the weights.
- * A copy's rate counts the bytes read and those written. It is measured before and after the texts, because other users
- * of the memory change it. Every rate, of roofs too, is the greatest of some rounds. */
+ * The copy's rate counts the bytes that are read and the bytes that are written. It is measured before and after the
+ * generation, because other programs that use the memory change it. Each rate, also that of a roof, is the greatest of
+ * several rounds. */
 #include "bench.h"
 #include "base/clock.h"
 #include "cspeed/cspeed.h"
@@ -24,7 +25,7 @@ static const char *precision = "bf16";
 static int threads = 2, prompt = 512, tokens = 64;
 
 typedef struct {
-    double copy, products; /* the greatest bytes and floating-point operations in a second */
+    double copy, products; /* greatest rates: bytes copied in a second, floating-point operations in a second */
 } roofs;
 
 static void raise_roofs(roofs *roof, cs_dtype dtype)
@@ -69,7 +70,7 @@ static cs_engine *open_model(void)
     return engine;
 }
 
-/* Returns the tokens of one text that are made in a second, if `texts` of them are made together from the start. */
+/* Generates `texts` texts together and returns the tokens per second of each text. */
 static double decode_once(cs_engine *engine, int texts)
 {
     cs_context *contexts[BATCH];
@@ -129,7 +130,7 @@ int main(int argc, char **argv)
     roofs roof = { 0 };
     raise_roofs(&roof, dtype);
     cs_engine *engine = open_model();
-    double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH; /* those of one token */
+    double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH; /* those that one token reads */
     double bytes = parameters * (double)cs_dtype_bytes(dtype);
     /* the head is computed for the last token only; half of the keys are masked */
     double flops = 2 * (parameters - (double)VOCABULARY * WIDTH) + 2.0 * LAYERS * prompt * WIDTH;

@@ -1,10 +1,11 @@
 /* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
- * bf16 with native products where the CPU has them. The rate is compared with the roof that this run measures: the rate
- * of matrix products for products and attention (of which only what the causal mask shows is counted), the rate of a
- * copy, which is read and written, for all others; data that fits into a cache moves faster than a copy. The last
- * column is the operation's share of the sum of all operations of a training step without dropout (AdamW). On a GPU an
- * operation is queued as often as fills some milliseconds, and the host waits once at the end. With CSPEED_CUDNN=none
- * in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN.
+ * bf16 with native products where the CPU has them. The rate is compared with a roof that the same run measures. For
+ * matrix products and attention, the roof is the rate of matrix products; for attention, only the elements that the
+ * causal mask shows are counted. For all other operations, the roof is the rate of a copy, whose bytes read and bytes
+ * written are counted; an operation whose data fits into a cache may be faster than this roof. The last column is the
+ * operation's share of the time of all operations of a training step without dropout (AdamW). On a GPU, an operation is
+ * queued so many times that the calls take some milliseconds together, and the host waits once at the end. With
+ * CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"
@@ -27,8 +28,8 @@ static cs_stream *stream;
 static int64_t B = 4, T = 256, N;
 static cs_dtype dtype;
 static double copy_rate;
-static uint64_t *keys;   /* of B samples, on the device */
-static cs_tensor starts; /* documents of NEAR tokens */
+static uint64_t *keys;   /* random keys of the samples, in device memory */
+static cs_tensor starts; /* first token of each token's document; a document has NEAR tokens */
 static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
 
@@ -38,7 +39,7 @@ static struct {
     cs_tensor head_lse;
     float *state[4];
     ce_exact *sum;
-    ce_state_ranges ranges; /* all of the state */
+    ce_state_ranges ranges; /* ranges that cover the whole state */
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -59,7 +60,7 @@ static void *bring(const void *from, size_t bytes)
     return there;
 }
 
-/* Arguments of operations other than tensors. */
+/* Makes the arguments that do not depend on the type: random keys, rotary frequencies, starts of documents. */
 static void make_small(void)
 {
     uint64_t numbers[64];
@@ -76,7 +77,7 @@ static void make_small(void)
     free(begins);
 }
 
-/* Normally distributed numbers; large results of one operation must not make the next one slow. */
+/* Fills x with normally distributed numbers, because large results of one operation would make the next one slow. */
 static void refill(cs_tensor x)
 {
     float *values = ce_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
@@ -325,8 +326,8 @@ static void run_init(void)
 typedef struct {
     const char *name;
     void (*run)(void);
-    double times; /* in a training step of GPT-2 124M */
-    double bytes; /* the minimum that is moved; 0: compared by flops */
+    double times; /* how often the operation runs in a training step of GPT-2 124M */
+    double bytes; /* the least number of bytes to move; 0: the flops are compared */
 } bench;
 static struct {
     bench given;
@@ -415,7 +416,7 @@ static void try_products(void)
 
 static void try_walks(void)
 {
-    const double states = 124.4e6 / STATE; /* the parameters of the model, in pieces of STATE */
+    const double states = 124.4e6 / STATE; /* how many pieces of STATE elements the model's parameters fill */
     double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
     double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {

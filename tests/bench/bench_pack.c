@@ -52,7 +52,7 @@ static double peer(const char *python)
     return rate;
 }
 
-/* Writes the small tokenizer with that name in the golden file of the tests. */
+/* Writes the tokenizer `name` of the tests' golden file to tokenizer.json. */
 static void write_tokenizer(const char *name)
 {
     size_t index;

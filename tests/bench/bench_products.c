@@ -1,10 +1,10 @@
-/* bench_products.c - the products of GPT-2 124M by each method, on one thread: GFLOP/s by its CPU time, best of several
- * rounds, the methods in turn. Beside them the choice, made from the measurement of the start (device/products.h), and
- * the time of that measurement.
+/* bench_products.c - the matrix products of GPT-2 124M by each method on one thread: GFLOP/s by the thread's CPU time,
+ * the best of several rounds in which the methods alternate. Also prints the method that cspeed chooses by its
+ * measurement at the start (device/products.h), and the time of that measurement.
  *
  *     bench_products [--precision fp32|bf16] [--tokens N] [--threads N] [--vocabulary N] [--rounds N]
  *
- * A product is the panel that one of the threads has, at full size. */
+ * A product has the size of the panel that one of --threads threads computes. */
 #include "bench.h"
 #include "cspeed/ops.h"
 #include "device/cpu/cpu.h"
@@ -22,7 +22,7 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
     return cs_matrix((void *)64, dtype, rows, columns);
 }
 
-/* The three products of a linear layer, on a dry device. */
+/* Calls the three products of a linear layer on a dry device, which only lists them. */
 static void list_linear(cs_stream *stream, cs_dtype dtype, int64_t inputs, int64_t outputs, cs_layout layout)
 {
     cs_tensor x = nowhere(dtype, tokens, inputs), y = nowhere(dtype, tokens, outputs), none = { 0 };
@@ -34,7 +34,7 @@ static void list_linear(cs_stream *stream, cs_dtype dtype, int64_t inputs, int64
     cs_op_matmul_grad_weight(stream, grown, none, x, y, layout);
 }
 
-/* CPU time of this thread, or of the process. */
+/* Returns the CPU time of this thread or of the process, in seconds. */
 static double cpu_seconds(clockid_t whose)
 {
     struct timespec used;
@@ -76,7 +76,7 @@ static void bench(cs_device *device, const ce_product_use *use, unsigned methods
                 continue;
             double from = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
             ce_cpu_product_panel(device, &product, &panel, (ce_method)method);
-            if (round > 0) /* the first warms up */
+            if (round > 0) /* round 0 warms up and is not measured */
                 speed[method] = fmax(speed[method], flops / (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - from));
         }
     ce_device_free(device, product.a.data);

@@ -9,18 +9,18 @@
  * On the CPU the models are GPT-2 124M (tied head) and a Llama of 124.7M (12 layers, 768 wide, 12 heads of queries and
  * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
  * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
- * stages of --stage run in turn in each round, in opposite order in every second one, and the speed of each is divided
- * by that of the first in the same round. On a GPU the models of the table below run in bf16 on one rank. There the
- * times of the phases are measured in a second run, in which each phase waits for the device. --batch replaces the
- * micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without graphs. It
- * needs enough steps, because a graph is captured in the second step. The roof is the rate that this machine's matrix
- * library reaches in the same run. CPU time is that of all ranks in the steps after the first; peak memory is the
- * greatest resident set of a rank, in which pages that ranks share count for each of them.
+ * stages of --stage run in turn in each round, and in opposite order in every second round. The speed of each stage is
+ * divided by the speed of the first stage in the same round. On a GPU the models of the table below run in bf16 on one
+ * rank. There the times of the phases are measured in a second run, in which each phase waits for the device. --batch
+ * replaces the micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without
+ * graphs. A run with graphs needs more than two steps, because a graph is captured in the second step. The roof is the
+ * rate that this machine's matrix library reaches in the same run. CPU time is that of all ranks in the steps after the
+ * first; peak memory is the greatest resident set of a rank, in which pages that ranks share count for each of them.
  *
  * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
- * printed with their spread. On a GPU it is tests/peers/step_cuda.py; on the CPU step_torch.py, at stage 0, with the
- * better of two allocators (`compiled`: with torch.compile too), or deepspeed_cpu.py, at any stage, with the tuned
- * allocator. */
+ * printed with their spread. On a GPU the peer is tests/peers/step_cuda.py. On the CPU it is step_torch.py, at stage 0,
+ * with the faster of two allocators (--peer compiled: also with torch.compile), or deepspeed_cpu.py, at any stage, with
+ * the tuned allocator. */
 #include "bench.h"
 #include "cspeed/cspeed.h"
 
@@ -39,7 +39,7 @@ enum { MOST_STEPS = 64, MOST_ROUNDS = 16, MOST_RANKS = 2, MOST_STAGES = 4 };
 typedef struct {
     const char *name;
     int vocabulary;
-    int batch, length; /* of a GPU's micro-batch; 0: the model is for the CPU only */
+    int batch, length; /* of the micro-batch on a GPU; 0: the model is for the CPU only */
     bool cpu;
     const char *json;
 } shape;
@@ -50,10 +50,10 @@ typedef struct {
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* How a CPU multiplies matrices: cspeed.products. The program that a CPU is compared with. */
+/* products: the value of cspeed.products. peer_program: the program with which a CPU run is compared. */
 static const char *products = "auto", *peer_program = "torch";
 
-/* --vocabulary replaces the vocabulary of all. */
+/* --vocabulary replaces the vocabulary of all models. */
 static shape models[] = {
     { "gpt2", 50304, 32, 1024, true,
       "\"model_type\": \"gpt2\", \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0" },
@@ -70,25 +70,25 @@ typedef struct {
     const shape *model;
     const char *device, *precision;
     int batch, length, ranks, threads, stage, steps, accumulation;
-    bool pure;   /* bf16 moments and no fp32 masters */
-    bool phases; /* each waits for the device */
-    bool graphs; /* cspeed.cuda_graphs */
+    bool pure;   /* true: bf16 moments and no fp32 masters */
+    bool phases; /* true: each phase waits for the device */
+    bool graphs; /* the value of cspeed.cuda_graphs */
 } workload;
 
 typedef struct {
     double seconds[MOST_STEPS];
     cs_phase_seconds phases[MOST_STEPS];
     double peak_share;
-    double cpu[MOST_RANKS];  /* CPU seconds of the steps after the first */
-    double peak[MOST_RANKS]; /* MB of the resident set */
+    double cpu[MOST_RANKS];  /* CPU seconds of each rank in the steps after the first */
+    double peak[MOST_RANKS]; /* peak resident set of each rank, in MB */
     cs_memory memory;
 } measurement;
 
-/* Of one run, ours or a peer's. rate 0: there is none. */
+/* The results of one run, of cspeed or of a peer. rate 0: there was no run. */
 typedef struct {
     double rate;    /* tokens per second of the median step */
-    double cpu;     /* milliseconds of CPU time a token, of all ranks */
-    double peak_mb; /* greatest resident set of a rank */
+    double cpu;     /* CPU time of all ranks for each token, in milliseconds */
+    double peak_mb; /* greatest resident set of a rank, in MB */
 } figures;
 
 typedef struct {
@@ -252,7 +252,7 @@ static figures train_peer_cpu(const workload *work, const char *script, const ch
     return train_peer_with(work, script, more);
 }
 
-/* The faster one, with the smaller memory of both. */
+/* Returns the faster of two runs, with the smaller memory of the two. */
 static figures better(figures a, figures b)
 {
     figures fast = a.rate >= b.rate ? a : b;
@@ -283,11 +283,11 @@ static figures train_peer(const workload *work)
 /* All rounds of one workload. */
 typedef struct {
     workload work;
-    measurement outcome; /* of the last round */
+    measurement outcome; /* measured in the last round */
     figures ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
 } series;
 
-/* Prints how many times as fast a is as b, by time or by CPU time: the median over rounds and its spread. */
+/* Prints the ratio of the speeds of a and b (`by_cpu`: by CPU time): the median and the range over the rounds. */
 static void print_ratio(const figures *a, const figures *b, bool by_cpu, int rounds)
 {
     double ratio[MOST_ROUNDS];
@@ -349,7 +349,7 @@ static void report(const series *s, const series *first, int rounds)
 
 typedef struct {
     const char *device, *model, *precision, *layout, *graphs, *stages;
-    int length, rounds, steps, batch, accumulation; /* batch 0: the table's */
+    int length, rounds, steps, batch, accumulation; /* batch 0: the micro-batch of the table of models */
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)
@@ -372,7 +372,7 @@ static void measure_phases(series *s, measurement *shared)
     s->outcome.peak_share = share;
 }
 
-/* The workloads, one for each stage, in turn. */
+/* Measures the workloads, one for each stage, in turn in each round, and prints the report. */
 static void bench(const selection *choice, series *all, int stages, measurement *shared)
 {
     if (!chosen(choice, &all->work))

@@ -19,7 +19,7 @@ enum { STEPS = 8 };
 
 typedef struct {
     run_spec spec;
-    double loss[2][STEPS];                         /* without and with cspeed.async_save */
+    double loss[2][STEPS];                         /* first row: without cspeed.async_save; second row: with it */
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS]; /* checksums of each rank's state when step 4 was saved */
     bool same[RUN_RANKS];
 } job;
@@ -147,7 +147,7 @@ static int fail_on_one_rank(void *argument)
     good[rank] = first && second && cs_last_step(engine).step == 1;
     run_step(engine, &spec);
     CS_MUST(cs_save_checkpoint(engine, "out", "last", NULL));
-    cs_destroy(engine); /* waits */
+    cs_destroy(engine); /* waits until the save is complete */
     return 0;
 }
 
@@ -166,8 +166,8 @@ START_TEST(failures_are_returned_by_the_next_verb)
 }
 END_TEST
 
-/* The train program: its metrics are the same, it logs the time for which a save stops training, and a signal during a
- * save leaves a checkpoint that loads. */
+/* Checks the train program with cspeed.async_save: its metrics are the same, it logs the time for which a save stops
+ * training, and a signal during a save leaves a checkpoint that loads. */
 START_TEST(the_program)
 {
     shell_enter();

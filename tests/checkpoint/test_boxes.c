@@ -5,7 +5,8 @@
 
 enum { MOST = 4 * 4 * 4 * 4 };
 
-/* Marks the box's elements. False if one is outside the range, was marked before, or is not where ce_boxes_run says. */
+/* Marks the elements of the box. Returns false if an element is outside the range, was marked before, or is not where
+ * ce_boxes_run says. */
 static bool mark(uint8_t *marks, const ce_box *box, const int64_t *shape, ce_range range)
 {
     int64_t before = -1, volume = ce_boxes_volume(box), run = ce_boxes_run(box, shape);
@@ -20,7 +21,8 @@ static bool mark(uint8_t *marks, const ce_box *box, const int64_t *shape, ce_ran
     return fine;
 }
 
-/* Checks that the boxes are at most 2d - 1, in order, each contiguous, and together equal to the range. */
+/* Checks that a range of a tensor of d dimensions becomes at most 2d - 1 boxes, that they are in order, that each is
+ * contiguous, and that together they are the range. */
 static bool try_range(const int64_t *shape, int dims, ce_range range)
 {
     ce_box boxes[CS_MAX_BOXES];
@@ -49,7 +51,7 @@ START_TEST(boxes_cover_every_range_once)
             if (dims < CS_MAX_DIMS && code >= 1 << 2 * dims)
                 break;
             ck_assert(ce_boxes_count(&total, shape, dims, 4));
-            /* All ranges of a small shape, and a third of those of a large shape. */
+            /* tries all ranges of a small shape; of a large shape, only the ranges that begin at every third element */
             for (int64_t from = 0; from <= total; from += total > 64 ? 3 : 1)
                 for (int64_t to = from; to <= total; to++)
                     if (!try_range(shape, dims, (ce_range){ from, to }))
@@ -59,7 +61,7 @@ START_TEST(boxes_cover_every_range_once)
 }
 END_TEST
 
-/* ce_boxes_cut gives the same result as looking at each element. */
+/* Checks that ce_boxes_cut finds the same elements as a loop over all elements of the box. */
 START_TEST(cuts)
 {
     static const int64_t shape[3] = { 3, 4, 5 };

@@ -55,7 +55,7 @@ END_TEST
 START_TEST(types_convert)
 {
     static const cs_dtype dtypes[] = { CS_F32, CS_BF16, CS_F16 };
-    float wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* exact in all three */
+    float wide[6] = { 0, 1, -2.5f, 1024, 0.15625f, -0.0078125f }; /* values that all three types represent exactly */
     cs_comm *comm = saved_world();
     ce_piece piece = { "w", "weights", CS_F32, 2, { 2, 3 }, { 0, 6 }, wide };
     ce_checkpoint_content content = { .tag = "t", .config_text = "{}", .pieces = &piece, .piece_count = 1 };
@@ -66,7 +66,7 @@ START_TEST(types_convert)
         ce_checkpoint_reader *reader;
         piece.dtype = dtypes[from];
         piece.data = from ? (void *)stored : (void *)wide;
-        if (from) { /* the type as which the reader converts; then the type in which it is saved */
+        if (from) { /* reads the values converted to this type, and saves them in this type */
             SHOULD(ce_checkpoint_open(&reader, comm, "out", "t"));
             SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
             ce_checkpoint_close(reader);
@@ -198,7 +198,7 @@ START_TEST(saving_a_tag_again)
 }
 END_TEST
 
-/* keep_last 2, keep_every 4: of steps 1 to 9, then step 3 again under another name. */
+/* Saves steps 1 to 9 with keep_last 2 and keep_every 4, then step 3 with another tag, and checks what remains. */
 START_TEST(pruning)
 {
     cs_comm *comm = saved_world();
@@ -220,7 +220,7 @@ START_TEST(pruning)
                                "'broken latest mine notes step%%2F4 step%%2F8 step%%2F9 ' ]"),
                      0);
     content.tag = "old";
-    content.step = 3; /* not one of the two highest steps, but `latest` names it */
+    content.step = 3; /* is kept because `latest` names it, although two other steps are higher */
     SHOULD(ce_checkpoint_save(comm, "out", &content));
     ck_assert(exists("out/old/manifest.json"));
     ck_assert(exists("out/step%2F8/manifest.json"));
@@ -295,7 +295,7 @@ START_TEST(all_missing_tensors_are_reported_together)
 }
 END_TEST
 
-/* Several blocks of 16 MiB, ranges that begin inside them, and damage outside of what is read. */
+/* Reads a tensor of several blocks of 16 MiB: ranges that begin inside a block, and ranges beside a damaged block. */
 START_TEST(large_tensors)
 {
     enum { COUNT = 11 << 20, TAIL = 12345 }; /* 44 MiB: three blocks */

@@ -109,7 +109,7 @@ static void restore_old(void)
     ck_assert_int_eq(shell_run("rm -rf out && cp -r keep out"), 0);
 }
 
-/* Description of the fault, for messages. */
+/* The description of the fault, which the messages of failed checks contain. */
 static char story[200];
 
 static void judge(const scene *s, int code, shim_how how)
@@ -159,7 +159,7 @@ START_TEST(every_call)
         snprintf(story, sizeof story, "%s: power lost behind the save", scenes[i].name);
         judge(&scenes[i], 0, SHIM_LOSE);
         printf("%s: %d calls\n", scenes[i].name, calls);
-        fflush(stdout); /* otherwise each child would print it too */
+        fflush(stdout); /* without this flush, each child process would print the buffered text again */
     }
     printf("%d rounds\n", rounds);
     shell_leave();

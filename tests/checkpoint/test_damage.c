@@ -44,7 +44,7 @@ static void path_of(char path[200], const char *file)
     snprintf(path, 200, "out/t/%s", file);
 }
 
-/* True: behave as a kernel before Linux 5.14, without MADV_POPULATE_READ. */
+/* If true, madvise behaves as in kernels before Linux 5.14, which lack MADV_POPULATE_READ. */
 static bool old_kernel;
 static int refusals;
 
@@ -92,7 +92,7 @@ START_TEST(blocks_are_read_where_mapping_fails)
 }
 END_TEST
 
-/* Every bit is covered by a checksum: header, padding, data. A file that does not exist fails this test. */
+/* Changes single bytes of each shard: checksums cover the header, the padding and the data. */
 START_TEST(flipped_bits_are_reported)
 {
     char path[200];
@@ -141,7 +141,7 @@ START_TEST(cut_and_missing_files)
 }
 END_TEST
 
-/* A shard of the same name and length that another save of the same state wrote. */
+/* Replaces a shard by the shard of the same name and length from another save of the same state. */
 START_TEST(mixed_saves)
 {
     shell_enter();
@@ -292,7 +292,7 @@ START_TEST(a_rank_that_cannot_write)
 }
 END_TEST
 
-/* A file system that is too small for the save, and one that fills up although the save should fit. */
+/* Saves to a file system that is too small, and to one that becomes full although the save should fit. */
 START_TEST(full_disks)
 {
     enum { COUNT = 1 << 20 };

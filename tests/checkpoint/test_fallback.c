@@ -45,7 +45,7 @@ static bool same_state(const state *a, const state *b)
 
 typedef struct {
     run_spec spec;
-    bool headers_alone; /* damage only headers and text files */
+    bool headers_alone; /* true: damages only headers and text files */
 } job;
 
 static void flip(const cs_engine *engine, const char *path, long offset)
@@ -251,7 +251,7 @@ START_TEST(without_fallback_damage_is_an_error)
 }
 END_TEST
 
-/* ---- lines that part ---- */
+/* ---- trainings that return to an earlier checkpoint ---- */
 
 static int go_back_to_two(void *argument)
 {
@@ -362,7 +362,7 @@ START_TEST(lists_of_ancestors)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
     expect_generations("s9", "s9:0 s8:1 s4:3 ");
-    /* Includes s7, which was pruned since; the list does not grow with each save. */
+    /* The list contains s7, although s7 was pruned; the list does not grow with each save. */
     ck_assert_uint_eq(json_array_size(line), 4);
     json_decref(line);
     json_t *other = json_array();

@@ -60,7 +60,7 @@ START_TEST(says_what_was_said)
 }
 END_TEST
 
-/* Flips one bit of any byte, and removes any byte. */
+/* Flips each bit of a manifest, and truncates it to each length: all these texts are rejected. */
 START_TEST(no_other_text_passes)
 {
     char *text = text_of(some_tensors(), one_file(SHARD));

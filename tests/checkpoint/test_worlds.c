@@ -1,5 +1,5 @@
-/* test_worlds.c - resuming at another world size, stage or type, in pairs that cover all pairs of values. The loaded
- * state is bitwise equal, and the next losses are too where the order of summation is the same. */
+/* test_worlds.c - resuming at another world size, stage or type. The tried combinations cover all pairs of values. The
+ * loaded state is bitwise equal, and the next losses are equal too if the order of summation is the same. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     run_spec spec;
     bool saves;
-    outcome *out; /* shared */
+    outcome *out; /* in memory that the ranks and the test share */
 } job;
 
 /* Adds, for each element, a hash of value, name and position; the sum does not depend on the sharding. */
@@ -88,12 +88,12 @@ static int train(void *argument)
     return 0;
 }
 
-/* Where a training runs. group: ranks of a group of hybrid sharding; 0: there is none. */
+/* The world in which a training runs. group: number of ranks in a group of hybrid sharding; 0: no hybrid sharding. */
 typedef struct {
     int world, stage, type, group;
 } place;
 
-static const char *optimizer; /* NULL: that of the spec */
+static const char *optimizer; /* an assignment to the key optimizer; NULL: the optimizer of run_spec */
 
 static outcome one(place at, bool saves, bool background)
 {
@@ -117,8 +117,8 @@ static outcome one(place at, bool saves, bool background)
     return result;
 }
 
-/* Types of 16 bits round sums over ranks, so that another order of summation changes the last digits of a loss; another
- * type changes it more. */
+/* Returns the greatest relative difference of two losses. 16-bit types round sums over ranks, so another order of
+ * summation changes the last digits of a loss; another type changes the loss more. */
 static double tolerance(int type, int to_type)
 {
     return type != to_type ? 1e-2 : type == 0 ? 1e-6 : 1e-3;
@@ -139,9 +139,9 @@ static void go_on(place from, place to, bool background)
     }
 }
 
-/* Uses the rows of an orthogonal array: w, v and the sums modulo 5 are six columns, any two of which contain every pair
- * of values, so that each world, stage and type that saves meets each that loads. CSPEED_WORLDS_ALL runs all rows;
- * otherwise only the five rows of one v - w. */
+/* w, v and the four sums modulo 5 are the columns of an orthogonal array: any two columns contain every pair of values.
+ * So each world, stage and type of a save meets each world, stage and type of a load. CSPEED_WORLDS_ALL runs all 25
+ * rows; without it, only five rows run, those with one value of v - w. */
 START_TEST(every_world_loads_what_every_world_saved)
 {
     bool all = getenv("CSPEED_WORLDS_ALL") != NULL;
@@ -170,8 +170,8 @@ START_TEST(the_same_world_the_same_bits)
 }
 END_TEST
 
-/* A checkpoint of hybrid sharding has each element once, and is like that of any other run. Muon has a slot that some
- * parameters lack, so that the ranks' shares of it have unequal lengths. */
+/* A checkpoint of hybrid sharding contains each element once, as that of any other run does. With Muon, some parameters
+ * lack a slot, so the ranks' parts of this slot have different lengths. */
 START_TEST(groups_and_worlds_load_each_other)
 {
     enum { TWO = 1, FOUR = 3 };

@@ -6,13 +6,13 @@
 #include "cspeed/comm.h"
 #include "sums.h"
 
-/* hosts: the number of ranks of each simulated host; all 0: one host. */
+/* hosts: the number of ranks on each simulated host; all 0: all ranks are on one host. */
 typedef struct {
     const char *kind;
     int ranks, hosts[SUMS_RANKS];
 } layout;
 
-/* In a rank of cs_spawn. `algorithms` as in cs_comm_settings. */
+/* Opens a communicator of this layout in a process that cs_spawn started. `algorithms` is that of cs_comm_settings. */
 static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const char *algorithms, bool nonblocking,
                                        size_t heap_bytes)
 {

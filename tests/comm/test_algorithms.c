@@ -10,13 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 600011, ROOM = MOST * 4 }; /* a piece is at most 1 MB for each rank */
+/* MOST: elements; ROOM: bytes. A piece, the part of a vector that the staging buffer holds, is at most 1 MB for each
+ * rank. */
+enum { MOST = 600011, ROOM = MOST * 4 };
 
 typedef struct {
     layout on;
     const char *list;
     const char *algorithms[3]; /* the names of all_reduce, reduce_scatter and all_gather that calls must report */
-    bool loose;                /* its order of sums is not that of the tree */
+    bool loose;                /* true: the algorithm's order of summation is not that of the tree */
 } setup;
 
 static const char *const reduced[] = { "all_reduce", "reduce_scatter", "all_gather" };
@@ -30,7 +32,8 @@ static int expect_algorithm(const cs_comm *comm, const setup *with, int collecti
     return 0;
 }
 
-/* The order of the tree is not kept by every algorithm. The model's tolerance is for sums, not for products. */
+/* Returns true for products that are not compared with the model, because its tolerance is for sums: products of 16-bit
+ * types, and fp32 products by an algorithm that does not keep the order of the tree. */
 static bool is_out_of_model(const setup *with, cs_dtype dtype, cs_reduce_op op)
 {
     bool real = dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;
@@ -71,7 +74,7 @@ static int try_one(cs_comm *comm, const setup *with, char *a, char *b, int64_t c
     return expect_algorithm(comm, with, 2);
 }
 
-/* Parts of uneven length, some of which are empty. */
+/* Tries collectives with parts of uneven length, some of which are empty. */
 static int try_uneven(cs_comm *comm, const setup *with, char *a, char *b, int64_t count)
 {
     int64_t counts[SUMS_RANKS], from[SUMS_RANKS + 1] = { 0 };
@@ -161,7 +164,7 @@ START_TEST(each_algorithm_is_the_model_over_tcp)
 }
 END_TEST
 
-/* ---- the comms that are made of one ----------------------------------------------------------- */
+/* ---- communicators that are made from another one ---------------------------------------------- */
 
 static int run_in_groups(void *argument)
 {
@@ -194,8 +197,8 @@ END_TEST
 
 /* ---- MPI's own collectives --------------------------------------------------------------------- */
 
-/* The algorithm mpi is for sums and averages of f32, i32 and i64, and for even parts. `other` is the algorithm of
- * everything else. */
+/* Checks the algorithm of the last call: mpi if `own` is true, otherwise `other`. The algorithm mpi is for sums and
+ * averages of f32, i32 and i64, and for parts of equal length. */
 static int expect_own(const cs_comm *comm, bool own, const char *other)
 {
     const char *made = cs_comm_algorithm(comm);
@@ -234,7 +237,7 @@ static int try_own_of_types(cs_comm *comm, char *a, char *b)
     return 0;
 }
 
-/* One rank of a world that mpirun started. */
+/* Runs one rank of a world that mpirun started. */
 static int run_by_mpi(void)
 {
     layout on = { .kind = "mpi" };
@@ -244,11 +247,11 @@ static int run_by_mpi(void)
     char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
     EXPECT(b, "no memory");
     sums_loosely();
-    SHOULD(cs_comm_split(&group, comm, rank % 2, -rank)); /* in the opposite order */
+    SHOULD(cs_comm_split(&group, comm, rank % 2, -rank)); /* the ranks of a group are numbered in the opposite order */
     int64_t counts[SUMS_RANKS], of_a_work[3] = { rank, 1, 2 };
     for (int i = 0; i < SUMS_RANKS; i++)
         counts[i] = i + 1;
-    bool shared = cs_comm_size(group) > 1; /* a group of one rank has no MPI */
+    bool shared = cs_comm_size(group) > 1; /* a group of one rank does not use MPI */
     int failed = try_own_of_types(comm, a, b) || (shared && try_own_of_types(group, a, b));
     cs_comm_all_gather_v(comm, a, b, counts, CS_F32);
     failed = failed || expect_own(comm, false, "direct");

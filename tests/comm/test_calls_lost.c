@@ -3,7 +3,7 @@
  * how each one ends.
  *
  * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts.
- * PART is die, differ or late, and NUMBER a call or a mismatch of the lists below. */
+ * PART is die, differ or late. NUMBER is the number of a call or of a mismatch in the enumerations below. */
 #include "base/log.h"
 #include "cspeed/comm.h"
 #include "endings.h"
@@ -21,12 +21,12 @@ enum { RANKS = 3, COUNT = 20000 };
 
 typedef struct {
     const char *kind;
-    int hosts; /* 1, or RANKS: each rank is a host of its own */
-    int what;  /* for the function of the ranks */
+    int hosts; /* 1; or RANKS: each rank is on a host of its own */
+    int what;  /* the second argument of `run` */
     int (*run)(cs_comm *comm, int what);
 } scene;
 
-static int port; /* of the scene that is played */
+static int port; /* the port of the current scene */
 
 static void play(const void *played, int rank)
 {
@@ -147,7 +147,7 @@ END_TEST
 
 enum { SKIPS_GATHER, ANOTHER_ROOT, ANOTHER_KIND, ANOTHER_ORDER, ANOTHER_COUNT, MESSAGE, UNEVEN, MISMATCHES };
 
-/* What rank 2 calls, and what the others do. */
+/* Makes one mismatch: rank 2 makes another call than ranks 0 and 1, or skips the call. */
 static int mismatch(cs_comm *comm, int what)
 {
     static float a[RANKS * COUNT], b[RANKS * COUNT];
@@ -162,7 +162,8 @@ static int mismatch(cs_comm *comm, int what)
     case ANOTHER_ROOT:
         cs_comm_reduce(comm, a, COUNT, CS_F32, CS_SUM, odd);
         break;
-    case ANOTHER_KIND: /* a call by messages, and one that waits at a barrier in shared memory */
+    /* one of the calls uses messages, the other waits at a barrier in shared memory */
+    case ANOTHER_KIND:
         if (odd)
             cs_comm_all_to_all(comm, b, a, 10, CS_F32);
         else
@@ -179,7 +180,7 @@ static int mismatch(cs_comm *comm, int what)
         if (odd)
             cs_comm_receive(comm, a, 10, 1);
         break;
-    default: /* the same sum */
+    default: /* other counts with the same sum */
         counts[0] = odd ? 2 : 1;
         counts[1] = odd ? 1 : 2;
         cs_comm_all_gather_v(comm, a, b, counts, CS_F32);
@@ -210,15 +211,16 @@ END_TEST
 
 /* ---- ranks that work for long between two calls ----------------------------------------------- */
 
-enum { AFTER_THE_LAST, BETWEEN_TWO }; /* messages without waiting after which a rank works */
+enum { AFTER_THE_LAST, BETWEEN_TWO }; /* when rank 0 works: after both messages without waiting, or between them */
 
 static void work_for_long(void)
 {
     nanosleep(&(struct timespec){ .tv_sec = 8 }, NULL); /* waiting ranks report a rank that is stuck for 5 seconds */
 }
 
-/* Rank 0 receives from rank 1 and then works for long, while rank 1 waits in a barrier, and in an all_reduce without
- * waiting. BETWEEN_TWO: of the two messages without waiting, that of rank 2 is also late. */
+/* Rank 0 receives a message from rank 1 and then works for 8 seconds, while rank 1 waits in a barrier and has started
+ * an all_reduce without waiting. Rank 0 also receives one message from each other rank without waiting. BETWEEN_TWO:
+ * rank 2 works too, so its message is late. */
 static int work_after_messages(cs_comm *comm, int what)
 {
     int rank = cs_comm_rank(comm), word = 1, words[2] = { 0, 0 };
@@ -248,7 +250,7 @@ static int work_after_messages(cs_comm *comm, int what)
 START_TEST(a_rank_that_works_after_a_message_is_not_stuck)
 {
     for (int what = AFTER_THE_LAST; what <= BETWEEN_TWO; what++) {
-        scene on = { "shm", 1, what, work_after_messages }; /* over TCP no rank shows its calls */
+        scene on = { "shm", 1, what, work_after_messages }; /* over TCP, a rank cannot see the calls of other ranks */
         ending ends[RANKS];
         perform(&on, ends);
         for (int r = 0; r < RANKS; r++)
@@ -269,7 +271,7 @@ static int come_late(cs_comm *world, int what)
     if (cs_comm_rank(comm) == 1)
         nanosleep(&(struct timespec){ .tv_sec = 1, .tv_nsec = 500000000 }, NULL);
     call(comm, what, 10);
-    nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL); /* a rank that is done must not be the first to end */
+    nanosleep(&(struct timespec){ .tv_sec = 1 }, NULL); /* a rank whose call is complete must not be the first to end */
     return 0;
 }
 
@@ -281,7 +283,8 @@ START_TEST(a_late_rank_is_named)
             scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, calls[i], come_late };
             ending ends[RANKS];
             perform(&on, ends);
-            bool named = false; /* by one of those that wait; another may be the first to see that one end */
+            /* at least one of ranks 0 and 2 names rank 1; the other one may report that the first one has ended */
+            bool named = false;
             for (int r = 0; r < RANKS; r++)
                 named |= ends[r].code == 75 && strstr(ends[r].said, "rank 1 did not come within the time of a call");
             ck_assert_msg(named, "%s, %d: %s %s", on.kind, on.what, ends[0].said, ends[2].said);

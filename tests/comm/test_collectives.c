@@ -1,9 +1,10 @@
 /* test_collectives.c - every collective on every transport against a serial model: worlds of 1 to 9 ranks, every root,
  * type and operation, sizes around the switches between algorithms, groups, calls that return before they are done, and
- * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of those (200).
+ * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of random calls (default:
+ * 200).
  *
  * With arguments, `test_collectives KIND PART`, the program is one rank of a world that another program starts, and
- * runs a part of the test: each, switches, random, or large, a message of more than 2 GiB. */
+ * runs a part of the test: `each`, `switches`, `random`, or `large` (a message of more than 2 GiB). */
 #include "layout.h"
 #include "suite.h"
 #include "sums.h"
@@ -122,7 +123,7 @@ static int try_copies(const trial *t)
     return 0;
 }
 
-/* Parts of up to count elements, some of which are empty. */
+/* Tries a collective with parts of up to t->count elements, some of which are empty. */
 static int try_uneven(const trial *t)
 {
     int64_t counts[SUMS_RANKS], from[SUMS_RANKS + 1] = { 0 };
@@ -325,8 +326,9 @@ static int roll(dice *d, int sides)
     return (int)((d->state >> 33) % (uint64_t)sides);
 }
 
-/* Group 0 is the world, 1 the even and the odd ranks, 2 the first half, 3 the world backwards, 4 the odd ranks of 1
- * backwards. Returns this rank's number in the group's numbering of 0, 1, ... or -1. */
+/* Splits the world, groups[0], into the other groups. Group 1: the even or the odd ranks. Group 2: the first half of
+ * the ranks. Group 3: all ranks in the opposite order. Group 4: the odd ranks in the opposite order. A rank that is not
+ * in a group gets a communicator without members. */
 static cs_status open_groups(cs_comm *groups[GROUPS])
 {
     int rank = cs_comm_rank(groups[0]), size = cs_comm_size(groups[0]);
@@ -389,10 +391,10 @@ START_TEST(random_calls_are_the_model)
 }
 END_TEST
 
-/* Rank 0 sends a message that needs more pieces than one, and whose last one is short. */
+/* Rank 0 sends a message of several pieces, of which the last one is short. */
 static int large_message(void *argument)
 {
-    enum { STEP = 4099 }; /* between the bytes that are looked at */
+    enum { STEP = 4099 }; /* distance of the bytes that are set */
     size_t bytes = ((size_t)9 << 28) + 5;
     cs_comm *comm = NULL;
     SHOULD(layout_open(&comm, argument, false, 4096));

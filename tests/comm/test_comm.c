@@ -111,7 +111,8 @@ START_TEST(minimum_and_maximum_keep_nan)
 }
 END_TEST
 
-/* Every 16-bit pattern, and twice its value, compared with the conversions of half.h. */
+/* Adds two 16-bit numbers, of which the first takes every bit pattern, and compares the sum with the fp32 sum as half.h
+ * rounds it. */
 START_TEST(sums_of_16_bits_are_rounded_once)
 {
     static const cs_dtype dtypes[] = { CS_BF16, CS_F16 };
@@ -189,7 +190,7 @@ static int pass_messages(void *argument)
         if (rank != 0)
             cs_comm_send(comm, data, bytes, next);
     }
-    for (int i = 0; i < 1000; i++) { /* there and back, in order */
+    for (int i = 0; i < 1000; i++) { /* ranks 0 and 1 exchange messages, which must arrive in order */
         int mine = i * size + rank, others = -1;
         if (rank == 0)
             cs_comm_send(comm, &mine, sizeof mine, 1);
@@ -312,7 +313,8 @@ START_TEST(unfit_kinds_are_refused)
     cs_comm *comm = NULL;
     cs_world two = { .size = 2, .local_size = 1, .port = 29500 };
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "auto" }), CS_BAD_CONFIG);
-    ck_assert_msg(strstr(cs_error(), "set both for all ranks") != NULL, "%s", cs_error()); /* MASTER_ADDR, _PORT */
+    /* the message names MASTER_ADDR and MASTER_PORT */
+    ck_assert_msg(strstr(cs_error(), "set both for all ranks") != NULL, "%s", cs_error());
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "shm" }), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "self" }), CS_BAD_CONFIG);
     ck_assert_int_eq(cs_comm_open(&comm, &two, &(cs_comm_settings){ .kind = "pigeon" }), CS_BAD_CONFIG);

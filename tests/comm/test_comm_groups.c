@@ -1,12 +1,12 @@
-/* test_comm_groups.c - groups of ranks: they work at the same time, leave nothing behind, and refuse calls of
- * others. */
+/* test_comm_groups.c - groups of ranks: they work at the same time, leave no descriptor and no thread behind, and
+ * refuse calls of ranks that are not members. */
 #include "layout.h"
 #include "suite.h"
 
 #include <dirent.h>
 #include <pthread.h>
 
-/* Groups work at the same time: the pairs make different numbers of different calls before all meet. */
+/* Two groups work at the same time: the pairs of ranks make different calls, and different numbers of calls. */
 static int work_apart(void *argument)
 {
     cs_comm *comm = NULL, *pair = NULL, *none = NULL;
@@ -24,7 +24,7 @@ static int work_apart(void *argument)
     SHOULD(cs_comm_split(&none, comm, -1, 0));
     EXPECT(cs_comm_rank(none) == -1 && cs_comm_size(none) == 0, "a comm without members has %d", cs_comm_size(none));
     cs_comm_close(none);
-    cs_comm_close(comm); /* before its groups */
+    cs_comm_close(comm); /* a communicator may be closed before its groups */
     int64_t one = 1;
     cs_comm_all_reduce(pair, &one, 1, CS_I64, CS_SUM);
     EXPECT(one == 2 && size == 4, "the sum of ones is %lld", (long long)one);

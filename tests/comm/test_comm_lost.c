@@ -19,7 +19,7 @@ typedef struct {
     int (*run)(cs_comm *comm);
 } role;
 
-static int port = 20000; /* of the parts that are played */
+static int port = 20000; /* the port of the current world */
 
 static void play(const void *parts, int index)
 {

@@ -1,4 +1,5 @@
-/* test_common.c - memory that is common to the ranks of one host, and the reduce_scatter that adds. */
+/* test_common.c - memory that is common to the ranks of one host, and a reduce_scatter that adds its result to a
+ * vector. */
 #include "comm/common.h"
 #include "suite.h"
 #include "sums.h"
@@ -16,7 +17,8 @@ static cs_status open_world(cs_comm **comm, const char *kind)
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = kind, .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
 
-/* Each rank writes its part; after the barrier each rank reads all of them. The memory around it is each rank's own. */
+/* Each rank writes its part of the common memory; after a barrier each rank reads all parts. The allocations before and
+ * after the common memory belong to one rank each. */
 static int share(void *argument)
 {
     (void)argument;
@@ -48,7 +50,8 @@ START_TEST(every_rank_reads_what_each_wrote)
 }
 END_TEST
 
-/* The same bits as a reduce_scatter and an addition, for counts below, at and above the block in which it works. */
+/* Checks that ce_comm_reduce_scatter_add gives the same bits as a reduce_scatter and an addition, for counts below, at
+ * and above the size of its blocks. */
 static int add(void *argument)
 {
     (void)argument;

@@ -102,7 +102,7 @@ START_TEST(limits)
     }
     char *table = table_of(logger);
     ck_assert_int_eq(lines_count(table, "^all_reduce$"), 0);
-    ck_assert_int_eq(lines_count(table, "^broadcast$"), 2); /* and in the table of stragglers */
+    ck_assert_int_eq(lines_count(table, "^broadcast$"), 2); /* the second line is in the table of stragglers */
     ck_assert_int_eq(lines_count(table, "^744 more calls, of sizes beyond the first 256$"), 1);
     free(table);
     ce_comms_logger_free(logger);

@@ -17,7 +17,9 @@
 enum { BLOCKS = 64, COPIES = 4096 };
 
 typedef struct {
-    char *seen, *real; /* addresses of the same memory, for the host and for the device */
+    /* seen: the address that callers get; the host cannot access it. real: the same memory, as the simulated device
+     * uses it. */
+    char *seen, *real;
     size_t bytes;
 } distant_block;
 
@@ -27,7 +29,7 @@ typedef struct {
         void *to;
         const void *from;
         size_t bytes;
-    } copies[COPIES]; /* waiting */
+    } copies[COPIES]; /* copies that were queued and not carried out yet */
     int copy_count;
 } distant;
 
@@ -148,7 +150,7 @@ static void distant_close(cs_device *device)
 
 typedef struct {
     const char *kind;
-    int each; /* ranks of a simulated host; 0: all */
+    int each; /* number of ranks on each simulated host; 0: all ranks are on one host */
 } place;
 
 static cs_status open_world(cs_comm **comm, const place *where, cs_device *device)

@@ -104,7 +104,7 @@ START_TEST(wrong_addresses_are_refused)
 }
 END_TEST
 
-/* With a missing rank, rank 0 names it at the end of the time. */
+/* If ranks are missing, rank 0 names them when the time limit ends. */
 static int come_alone(void *argument)
 {
     cs_comm *comm = NULL;

@@ -15,7 +15,7 @@
 enum { RANKS = 3, MISMATCHES = 7 };
 enum { BARRIER, ALL_REDUCE, GATHER = 7, IMESSAGES = 10 }; /* numbers of calls in test_calls_lost.c */
 
-static char mpirun[512]; /* with the options that Open MPI needs on a small machine and as root */
+static char mpirun[512]; /* the command, with the options that Open MPI needs on a small machine and as root */
 static bool is_open_mpi;
 static char job_variable[64]; /* the variable by which the processes of this test's jobs are found */
 
@@ -41,8 +41,8 @@ static int __attribute__((format(printf, 2, 3))) run(int ranks, const char *form
     return shell_run("%s -n %d %s/%s", mpirun, ranks, CS_BIN, words);
 }
 
-/* A run that must succeed. PMIx waits two seconds for mpirun when a rank is finalized; if the machine is so busy that
- * mpirun does not answer in this time, Open MPI fails, and the run is repeated. */
+/* Runs a program that must succeed. PMIx waits two seconds for mpirun when a rank is finalized; if the machine is so
+ * busy that mpirun does not answer in this time, Open MPI fails, and the program is run again. */
 static void run_well(int ranks, const char *words)
 {
     int code = run(ranks, "%s", words);
@@ -51,7 +51,7 @@ static void run_well(int ranks, const char *words)
     training_expect(0, code);
 }
 
-/* A run must have ended with this code. MPICH's mpiexec may return that of a rank that it has killed. */
+/* Checks that a run has ended with this code. MPICH's mpiexec may instead return the code of a rank that it killed. */
 static void expect_failure(int code, int got)
 {
     if (got == 0 || is_open_mpi)

@@ -169,7 +169,7 @@ static int count_traffic(void *kind)
     float *all = cs_comm_alloc(state.comm, 3 * 120), *part = cs_comm_alloc(state.comm, 120), loss = 1;
     cs_comm_reduce_scatter(state.comm, part, all, 30, CS_F32, CS_SUM);
     cs_comm_all_gather(state.comm, all, part, 30, CS_F32);
-    cs_comm_all_reduce(state.comm, &loss, 1, CS_F32, CS_SUM); /* the host's */
+    cs_comm_all_reduce(state.comm, &loss, 1, CS_F32, CS_SUM); /* `loss` is in host memory */
     cs_comm_traffic traffic = cs_comm_counters(state.comm);
     EXPECT((int)loss == cs_comm_size(state.comm), "a sum of ones is %g", (double)loss);
     EXPECT(traffic.calls == 3, "%d calls", (int)traffic.calls);
@@ -241,7 +241,7 @@ static int come_late(void *kind)
     SHOULD(gpu_rank_open_here(&state, kind));
     float *data = cs_comm_alloc(state.comm, 4000);
     ce_comm_record(state.comm, &(ce_comms_logger_settings){ .enabled = true, .operations = UINT32_MAX });
-    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM); /* connects them */
+    cs_comm_all_reduce(state.comm, data, 1000, CS_F32, CS_SUM); /* the first collective connects the ranks */
     double before = cs_comm_counters(state.comm).seconds;
     if (cs_comm_rank(state.comm) == 1)
         nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);

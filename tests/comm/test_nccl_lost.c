@@ -23,7 +23,7 @@ typedef struct {
     int (*run)(gpu_rank *state);
 } scene;
 
-static int port = 21000; /* of the scene that is played */
+static int port = 21000; /* the port of the current scene */
 
 static void play(const void *played, int rank)
 {
@@ -162,12 +162,12 @@ static int die_in_capture(gpu_rank *state)
 
 enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
 
-/* said: at least one rank prints it, because the rank that times out first ends the other one. codes, ANY: a rank may
- * or may not notice that another dies while it ends. Rank 1 may be lost in its first collective before rank 0 has
- * started that collective. */
+/* said: a text that at least one rank prints; the rank that times out first ends the other one. codes: the exit codes;
+ * ANY: a rank that ends may or may not notice that the other rank dies. With "1 collective die", rank 1 may be lost
+ * before rank 0 has started the collective, so `said` does not name it. */
 static const struct {
     int ranks;
-    const char *fault; /* of the emulator; "": none */
+    const char *fault; /* the fault that the emulator injects; "": none */
     double seconds;
     int (*run)(gpu_rank *state);
     int codes[2];

@@ -1,4 +1,4 @@
-/* test_store.c - the key-value store: values arrive, missing ranks are named, and foreign connections disturb
+/* test_store.c - the key-value store: values arrive, missing ranks are named, and connections of other programs disturb
  * nothing. */
 #include "base/clock.h"
 #include "base/log.h"
@@ -81,7 +81,8 @@ static void expect(const ending *is, int code, const char *sentence)
     ck_assert_msg(!sentence || strstr(is->said, sentence), "said \"%s\", not \"%s\"", is->said, sentence);
 }
 
-/* Every rank sets its number, three bytes for each rank number, and reads those of all others. */
+/* Every rank sets a value of three bytes for each lower rank, all equal to its own number, and reads the values of all
+ * ranks. */
 static int tell_all(const cs_world *world)
 {
     ce_store *store;
@@ -211,7 +212,8 @@ static int meet_without_descriptors(const cs_world *world)
     if (ce_store_open(&store, world, SECONDS) == CS_OK)
         return 0;
     getrusage(RUSAGE_SELF, &used);
-    return used.ru_utime.tv_sec + used.ru_stime.tv_sec >= SECONDS / 2 ? 9 : 75; /* 9: it did not sleep meanwhile */
+    /* 9: it did not sleep while it waited */
+    return used.ru_utime.tv_sec + used.ru_stime.tv_sec >= SECONDS / 2 ? 9 : 75;
 }
 
 START_TEST(running_out_of_descriptors_is_said)
@@ -357,7 +359,7 @@ START_TEST(without_a_key_only_loopback)
     snprintf(address, sizeof address, "0.0.0.0");
     ending is = end(begin(world_of(0, 2, port), meet_soon));
     expect(&is, 75, "needs a secret");
-    snprintf(address, sizeof address, "192.0.2.1"); /* a network for examples */
+    snprintf(address, sizeof address, "192.0.2.1"); /* an address that is reserved for documentation */
     is = end(begin(world_of(1, 2, port), meet_soon));
     expect(&is, 75, "needs a secret");
     snprintf(address, sizeof address, "127.0.0.1");

@@ -1,5 +1,5 @@
-/* test_tcp.c - ranks of several hosts, simulated on one: the same sums as other transports, and lost ranks are
- * detected. */
+/* test_tcp.c - ranks of several hosts, which are simulated on one: their sums equal those of other transports, and lost
+ * ranks are detected. */
 #include "base/log.h"
 #include "endings.h"
 #include "runs.h"
@@ -94,7 +94,7 @@ static int large_collectives(void *hosts)
 
 START_TEST(large_vectors_are_the_tree)
 {
-    static const int some[] = { 0, 3, 5, 10 }; /* 2, 1+1+1, 2+2, 4+4 */
+    static const int some[] = { 0, 3, 5, 10 }; /* indices of the layouts 2, 1+1+1, 2+2 and 4+4 */
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
         layout copy = layouts[some[i]];
         ck_assert_msg(cs_spawn(copy.ranks, large_collectives, copy.hosts) == CS_OK, "%s: %s", copy.name, cs_error());

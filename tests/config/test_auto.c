@@ -96,10 +96,11 @@ static bool has_note(const cs_config *config, const char *text)
 START_TEST(test_left_out)
 {
     static const struct {
-        const char *more, *set; /* more: follows the batch size in the file; set: of the command line, or NULL */
+        /* more: text after the batch size in the file; set: an assignment of the command line, or NULL */
+        const char *more, *set;
         double rate;
-        const char *shape;   /* NULL: constant */
-        double first, later; /* learning rates of updates 1 and 6 of 10 */
+        const char *shape;   /* name of the schedule; NULL: constant rate */
+        double first, later; /* learning rates of update 1 and of update 6, if there are 10 updates */
         const char *note;    /* NULL: no note about the optimizer */
     } rows[] = {
         { "\"fp16\": {}", NULL, 1e-3, NULL, 1e-3, 1e-3,
@@ -148,7 +149,7 @@ START_TEST(test_left_out)
         ck_assert_msg(has_note(config, rows[i].note ? rows[i].note : "optimizer: not") == (rows[i].note != NULL), "%s",
                       text);
         ck_assert(!rows[i].note || strncmp(ce_json_note_text(config->doc, 0), "optimizer: ", 11) == 0);
-        cs_config *again = must_finish(config->text, 1); /* what a checkpoint keeps means the same */
+        cs_config *again = must_finish(config->text, 1); /* the text that a checkpoint contains must mean the same */
         ck_assert_str_eq(again->text, config->text);
         cs_config_close(again);
         cs_config_close(config);
@@ -274,10 +275,10 @@ START_TEST(test_base64)
         ck_assert_msg(cs_config_finish(config) == CS_OK && config->settings.train_batch_size == 8, "%s", cs_error());
         cs_config_close(config);
     }
-    ck_assert_int_eq(cs_config_open(&config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwg"), CS_BAD_CONFIG); /* cut short */
+    ck_assert_int_eq(cs_config_open(&config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogOCwg"), CS_BAD_CONFIG); /* truncated */
     ck_assert(strstr(cs_error(), "base64:1:") != NULL);
     ck_assert_int_eq(cs_config_open(&config, "ds_config.json"), CS_NOT_FOUND);
-    ck_assert_int_eq(cs_config_open(&config, "abcdefgh"), CS_NOT_FOUND); /* base64, and no object */
+    ck_assert_int_eq(cs_config_open(&config, "abcdefgh"), CS_NOT_FOUND); /* base64, but of no JSON object */
     ck_assert_int_eq(cs_config_open(&config, ""), CS_NOT_FOUND);
     shell_leave();
 }
@@ -288,8 +289,8 @@ static void ignore(void *to, const char *heading, const ce_key *key)
     (void)to, (void)heading, (void)key;
 }
 
-/* docs/differences.md equals the table, row for row. The table must contain some facts that comparisons with DeepSpeed
- * have found. */
+/* Checks that docs/differences.md and the table have the same rows, and that the table contains `facts`, which were
+ * found by comparisons with DeepSpeed. */
 START_TEST(test_differences)
 {
     static const char *const facts[][3] = {

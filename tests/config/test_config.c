@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For a world of this size, without an open communicator. */
+/* Sets the environment of a world of `size` ranks; no communicator is opened. */
 static void set_world(int size)
 {
     char text[16];
@@ -29,7 +29,8 @@ static cs_config *must_finish(const char *text)
 
 /* ---- train_batch_size = micro batch x accumulation x world size ---- */
 
-/* "auto" without any number is 8, the default of Hugging Face's Trainer. */
+/* Checks a configuration that has "auto" for its batch sizes and no number: the micro-batch is 8, the default of
+ * Hugging Face's Trainer. */
 static void check_usual(const char *text, int accumulation)
 {
     char origin[64];
@@ -44,7 +45,8 @@ static void check_usual(const char *text, int accumulation)
 
 START_TEST(test_triangle)
 {
-    /* 0: the key is absent. These are cases of DeepSpeed's own tests, for two ranks. */
+    /* train_batch_size, micro-batch and accumulation as given, and then as resolved, from DeepSpeed's own tests for two
+     * ranks. A given 0 means that the key is absent. */
     static const int good[][6] = {
         { 32, 16, 1, 32, 16, 1 }, { 32, 8, 0, 32, 8, 2 },  { 32, 0, 2, 32, 8, 2 },
         { 0, 8, 2, 32, 8, 2 },    { 32, 0, 0, 32, 16, 1 }, { 0, 8, 0, 16, 8, 1 },
@@ -351,7 +353,7 @@ START_TEST(test_getters)
     ck_assert_str_eq(cs_config_get_string(config, "precision"), "fp32");
     ck_assert_ptr_null(cs_config_get_string(config, "cspeed.load"));
     ck_assert_int_eq(config->settings.train_count, 2);
-    ck_assert_int_eq(cs_config_finish(config), CS_OK); /* once is enough */
+    ck_assert_int_eq(cs_config_finish(config), CS_OK); /* a second call has no effect */
     cs_config_close(config);
 }
 END_TEST
@@ -364,7 +366,7 @@ START_TEST(test_epochs)
     config = must_finish(written_with(
         "\"cspeed\": {\"steps\": 0, \"epochs\": 3}, \"scheduler\": {\"type\": \"WarmupCosineLR\", \"params\": "
         "{\"total_num_steps\": \"auto\"}}"));
-    ck_assert(config->settings.schedule.total_is_auto); /* until the data determines the number of steps */
+    ck_assert(config->settings.schedule.total_is_auto); /* true until the data determines the number of steps */
     cs_config_close(config);
 }
 END_TEST
@@ -465,7 +467,7 @@ START_TEST(test_reference)
         check_table(config->doc, section->path, section->keys, section->count);
     const ce_key *keys = ce_optim_keys(&adamw, &count);
     check_table(config->doc, "optimizer.params", keys, count);
-    ck_assert_int_eq(cs_config_set(config, "train_batch_size=1"), CS_OK); /* the one thing a file must say */
+    ck_assert_int_eq(cs_config_set(config, "train_batch_size=1"), CS_OK); /* the only key that a file must give */
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(ce_json_note_count(config->doc), 0);
     cs_config_close(config);

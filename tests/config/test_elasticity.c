@@ -23,9 +23,9 @@ static cs_config *open_section(const char *section, const char *more)
 typedef struct {
     const char *section;
     int64_t world, batch;
-    const char *worlds; /* NULL: only their count is known */
+    const char *worlds; /* the valid world sizes; NULL: only their number is compared */
     int count;
-    int64_t micro; /* 0: without a world */
+    int64_t micro; /* micro-batch for this world; 0: `world` is 0 too */
 } row;
 
 /* DeepSpeed's own results; those of version 0.2 are corrected, as elasticity.h explains. */
@@ -39,8 +39,8 @@ static const row table[] = {
     { SMALL, 0, 96, " 1 2 3 4 6 8 12", 7, 0 },
     { "\"max_train_batch_size\": 4, \"micro_batch_sizes\": [1, 2, 3, 4], \"max_gpus\": 4, \"version\": 0.1", 2, 4,
       " 1 2 4", 3, 2 },
-    /* 16 ranks in groups of 4 are 4 data-parallel ranks with 2499 samples each. 17 divides 2499; DeepSpeed's micro
-     * batch of 16 does not */
+    /* 16 ranks in groups of 4 are 4 data-parallel ranks with 2499 samples each. 2499 is a multiple of 17, but not of
+     * DeepSpeed's micro-batch 16. */
     { FIRST ", \"model_parallel_size\": 4, \"num_gpus_per_node\": 8", 16, 9996, " 16", 1, 17 },
     { FIRST, 64, 9792, NULL, 23, 17 },
     { "\"max_train_batch_size\": 100, \"micro_batch_sizes\": [8], \"num_gpus_per_node\": 4", 12, 96, " 12", 1, 8 },

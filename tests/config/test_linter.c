@@ -108,7 +108,8 @@ START_TEST(test_refusals)
 }
 END_TEST
 
-/* What training refuses only when it opens its model or its ranks, and what the modes of data parallelism say. */
+/* Checks that `cspeed config` refuses what a training refuses only when it opens its model or its ranks, and that its
+ * messages name workers (ps) and replicas (dp) where a training uses them. */
 START_TEST(test_combinations)
 {
 #define CONFIG CS_BIN "/cspeed config a.json "
@@ -219,7 +220,8 @@ START_TEST(test_curve)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr b.json --steps 8"), 0);
     must_say("           4  5e-05\n", true);
     must_say("beta1", false);
-    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }"); /* uses the Trainer's rate and decay */
+    /* the learning rate and the decay are those of Hugging Face's Trainer */
+    shell_write("c.json", "{ \"gradient_clipping\": \"auto\" }");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed lr c.json --steps 5"), 0);
     must_say("           1  5e-05\n           2  4e-05\n", true);
     must_say("           5  1e-05\n", true);

@@ -31,8 +31,8 @@ START_TEST(sum_is_world_times_the_mean)
 }
 END_TEST
 
-/* The same eight samples in each step on one rank or on two, with different numbers of masked targets: the mean is over
- * all rows that have a target. */
+/* Trains on the same eight samples in each step, on one rank and on two. The two ranks have different numbers of masked
+ * targets; the loss is still the mean over all rows that have a target. */
 START_TEST(masked_rows_weigh_alike_wherever_they_are)
 {
     run_result alone, dealt, whole;
@@ -61,7 +61,7 @@ END_TEST
 
 typedef struct {
     int64_t step, samples, updates, scheduled;
-    double rate; /* of the next update */
+    double rate; /* learning rate of the next update */
     ce_scaler scaler;
     uint32_t masters, slots;
 } numbers;
@@ -69,7 +69,7 @@ typedef struct {
 typedef struct {
     run_spec spec;
     cs_load_options options;
-    numbers fresh[WORLD], before[WORLD], after[WORLD]; /* opened, saved, loaded */
+    numbers fresh[WORLD], before[WORLD], after[WORLD]; /* when the engine is new, saved, loaded */
 } trip;
 
 static numbers numbers_of(cs_engine *engine)
@@ -108,7 +108,7 @@ static int load(void *argument)
     return 0;
 }
 
-/* WarmupLR's rate shows the position in the schedule. */
+/* Saves a run with the schedule WarmupLR, whose learning rate shows the position in the schedule. */
 static trip *saved_trip(const char *precision)
 {
     trip *job = run_share(sizeof *job);

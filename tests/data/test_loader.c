@@ -11,8 +11,10 @@
 enum { NUMBERS = 25 };
 
 typedef struct {
-    atomic_int filled, inside, most; /* calls of fill; those that run now, and the greatest number at a time */
-    atomic_int overwritten;          /* times that the batch in use was being filled */
+    /* filled: number of finished calls of fill; inside: number of calls that run now; most: the greatest value of
+     * inside */
+    atomic_int filled, inside, most;
+    atomic_int overwritten; /* number of calls of fill for the batch that is in use */
     _Atomic(void *) used;
 } record;
 
@@ -75,7 +77,7 @@ START_TEST(it_reads_ahead_and_may_be_closed)
     cs_loader *loader;
     cs_loader_settings settings = { .fill = fill, .argument = &r, .bytes = NUMBERS * sizeof(int64_t), .workers = 2 };
     ck_assert_int_eq(cs_loader_open(&loader, &settings), CS_OK);
-    while (r.filled < 2) /* nobody asked for a batch yet */
+    while (r.filled < 2) /* batches are filled before the first one is requested */
         nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     ck_assert_int_eq(r.filled, 2); /* one batch for each worker, and no more */

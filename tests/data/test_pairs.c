@@ -145,8 +145,8 @@ START_TEST(pairs_are_cut_padded_and_left_out)
     shell_enter();
     CS_MUST(ce_tokens_create(&writer, "pairs.bin", 1000));
     append(writer, 10, 3, 2);
-    append(writer, 20, 9, 2); /* cut */
-    append(writer, 30, 7, 4); /* the prompt fills the window */
+    append(writer, 20, 9, 2); /* longer than the window: the answer is cut */
+    append(writer, 30, 7, 4); /* the prompt fills the window, so the pair is left out */
     append(writer, 40, 5, 4);
     append(writer, 50, 6, 3);
     append(writer, 60, 4, 3);
@@ -162,7 +162,8 @@ START_TEST(pairs_are_cut_padded_and_left_out)
     check_answer(inputs + LONG, targets + LONG, 60, 4, 3);
     uint64_t mark = ce_windows_mark(windows);
     ce_windows_close(windows);
-    CS_MUST(ce_tokens_create(&writer, "pairs.bin", 1000)); /* the same tokens, and an answer that begins elsewhere */
+    /* the same tokens, but two answers begin at other positions */
+    CS_MUST(ce_tokens_create(&writer, "pairs.bin", 1000));
     append(writer, 10, 3, 1);
     append(writer, 20, 9, 1);
     append(writer, 30, 7, 4);

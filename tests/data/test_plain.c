@@ -54,8 +54,9 @@ static void expect_text(const char *path, const char *bytes, size_t size)
     free(text.bytes);
 }
 
-/* Reads the file with one bit of each byte flipped, and cut at each length: the text is the same, or the file is
- * refused by its name. `sealed`: the format has a checksum of the text. */
+/* Reads the file with one bit of each byte flipped: a refusal must name the file. If `sealed` is true, the format has a
+ * checksum of the text: a text that is read must then be the original one, and a file that is cut at any length must be
+ * refused. */
 static void damage(const char *path, const char *bytes, size_t size, bool sealed)
 {
     char changed[64];
@@ -99,7 +100,7 @@ static char *make_text(size_t size)
     return text;
 }
 
-/* The decoder's block, in which its loops end in different ways. */
+/* BLOCK: bytes of the decoder's block. With these sizes of the text, the decoder's loops end in different ways. */
 enum { BLOCK = 1 << 18 };
 static const size_t sizes[] = { 1, 3000, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 17 };
 #endif

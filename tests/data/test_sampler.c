@@ -1,5 +1,5 @@
-/* test_sampler.c - the distributed sampler: the ranks' samples are disjoint and complete, epochs have orders of their
- * own, and the end of an uneven data set is padded, dropped or exact. */
+/* test_sampler.c - the distributed sampler: the ranks' samples are disjoint and complete, each epoch has its own order,
+ * and a number of samples that the ranks do not divide is padded, reduced, or used exactly. */
 #include "suite.h"
 
 #include "cspeed/sampler.h"

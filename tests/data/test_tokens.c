@@ -279,7 +279,7 @@ START_TEST(writers_refuse_and_clean_up)
 }
 END_TEST
 
-/* Tokens that are input but not targets. If there is none, the file has no mask. */
+/* Writes and reads masks of tokens that are inputs but not targets. If no token is masked, the file has no mask. */
 START_TEST(masks_are_kept)
 {
     enum { COUNT = 10000 };

@@ -58,7 +58,7 @@ START_TEST(threads_follow_settings_variable_and_cores)
     ck_assert_int_eq(ce_device_threads(device), 1);
     ce_device_close(device);
     ck_assert_int_eq(sched_getaffinity(0, sizeof after, &after), 0);
-    ck_assert(CPU_EQUAL(&cores, &after)); /* the caller was pinned in between */
+    ck_assert(CPU_EQUAL(&cores, &after)); /* the caller, which was pinned meanwhile, has its old cores again */
     if (kept)
         setenv("OMP_NUM_THREADS", kept, 1);
     free(kept);
@@ -87,7 +87,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
         ck_assert(all_zero(memory[i], sizes[i]));
         memset(memory[i], 1, sizes[i]);
     }
-    for (int i = 0; i < 5; i++) { /* ce_device_close frees the last one */
+    for (int i = 0; i < 5; i++) { /* ce_device_close frees the last of the six */
         ce_device_free(device, memory[i]);
         sum -= sizes[i];
         ck_assert_uint_eq(ce_device_allocated(device), sum);
@@ -97,7 +97,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
 }
 END_TEST
 
-/* Matrix products, norm and attention on 16-bit tensors, which need workspace. */
+/* Runs matrix products, norm and attention on 16-bit tensors; these operations need workspace. */
 static void some_step(cs_device *device, const cs_tensor *x)
 {
     cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
@@ -124,7 +124,7 @@ START_TEST(workspace_settles_after_one_step)
     cs_device *dry = open_device("dry", 1);
     for (int step = 0; step < 4; step++)
         some_step(dry, x);
-    ck_assert(ce_device_flops(device) == ce_device_flops(dry)); /* the dry device counts as many */
+    ck_assert(ce_device_flops(device) == ce_device_flops(dry)); /* the dry device counts the same number */
     ck_assert(ce_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
     for (int i = 0; i < 6; i++)
         near_free(x[i]);
@@ -173,7 +173,7 @@ static void write_note(void *argument)
 
 static void check_order(int threads)
 {
-    enum { CALLS = 500 }; /* more calls than may wait */
+    enum { CALLS = 500 }; /* more calls than a stream's queue holds */
     cs_device *device = open_device("cpu", threads);
     cs_stream *comm = ce_device_stream(device, CS_COMM), *compute = ce_device_stream(device, CS_COMPUTE);
     int *log = calloc(CALLS, sizeof *log), count = 0;

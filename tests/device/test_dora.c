@@ -61,7 +61,8 @@ static double norm_of(const tensors *t, int i, cs_layout layout, int64_t output)
     return sqrt(sum);
 }
 
-/* What the operations compute, from the values before they run. `fresh`: the gradient's old values do not count. */
+/* The expected results, computed from the values before the operations run. If `fresh` is true, the old values of the
+ * magnitude's gradient are ignored. */
 typedef struct {
     double *norms, *y, *z, *dy, *dmagnitude;
 } results;
@@ -88,7 +89,7 @@ static results expect(const tensors *t, int i, cs_layout layout, bool fresh)
 
 static void check(cs_stream *stream, cs_dtype dtype, int i, cs_layout layout, bool fresh)
 {
-    double bound = dtype == CS_F32 ? 2e-5 : 3e-2; /* backward multiplies by a z that was rounded */
+    double bound = dtype == CS_F32 ? 2e-5 : 3e-2; /* backward multiplies by z, which was rounded */
     tensors t = make(dtype, i, layout);
     results want = expect(&t, i, layout, fresh);
     cs_dora dora = { .weight = near_at(t.weight),

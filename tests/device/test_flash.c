@@ -14,7 +14,7 @@
 
 static cs_device *device;
 static cs_stream *stream;
-static uint64_t keys[4]; /* one for each sample */
+static uint64_t keys[4]; /* random keys of the samples */
 
 static void open_device(void)
 {
@@ -24,10 +24,10 @@ static void open_device(void)
     stream = ce_device_stream(device, CS_COMPUTE);
 }
 
-/* Ways to compute: the three types, and bf16 with native products where this CPU has them. */
+/* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. */
 enum { NATIVE = CS_F16 + 1, WAYS };
 
-/* Returns whether the device can compute this way, and sets it to. */
+/* Sets the device to compute in this way, and *dtype to the type. Returns false if the device cannot do this. */
 static bool set_way(int way, cs_dtype *dtype)
 {
     *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
@@ -68,7 +68,7 @@ static cs_tensor packed(attention_case given)
     return starts;
 }
 
-/* Returns the first row that each row sees, from the window and the documents. */
+/* Returns the first row that each row sees, from the window and the documents. The caller frees the array. */
 static int32_t *firsts(attention_case given, cs_tensor starts)
 {
     int32_t *first = malloc((size_t)(given.B * given.T) * sizeof *first);
@@ -80,7 +80,8 @@ static int32_t *firsts(attention_case given, cs_tensor starts)
     return first;
 }
 
-/* Expands rows of q | k | v to one key head for each query head, and back: gradients of shared heads are added. */
+/* Returns the column of a row q | k | v that is copied to `column` of the expanded row, which has one key head for each
+ * query head. `expand` copies in this direction; `reduce` adds the gradients in the opposite direction. */
 static int expanded_column(attention_case given, int column)
 {
     int part = column / given.D, group = given.queries / given.keys;
@@ -244,7 +245,7 @@ static void check_extend(cs_dtype dtype, extend_case given)
     attention_case like = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
     cs_tensor whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
     cs_tensor k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
-    for (int i = start * K; i < S * K; i++) /* the operation must set these */
+    for (int i = start * K; i < S * K; i++) /* the operation must overwrite these values */
         near_set(k, i, 99), near_set(v, i, 99);
     cs_tensor fresh = whole; /* the rows of the new positions */
     fresh.data = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);

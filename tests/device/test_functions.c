@@ -29,7 +29,7 @@ static double value_of(cs_activation function, double x)
     }
 }
 
-/* The derivative, by a difference of the fourth order. */
+/* Returns the derivative by a finite difference of the fourth order. */
 static double slope_of(cs_activation function, double x)
 {
     double h = 1e-3;
@@ -123,7 +123,8 @@ static void check_scale(cs_dtype dtype)
     near_free(x), near_free(y);
 }
 
-/* A row of x: for each key head g its query heads, its key, its value. */
+/* Checks both conversions of the order of heads. A row of x has for each key head g: its query heads, its key, its
+ * value. */
 static void check_order(cs_dtype dtype, int N, int queries, int keys, int D)
 {
     int W = (queries + 2 * keys) * D, group = queries / keys;

@@ -1,5 +1,5 @@
-/* test_gemv.c - matrix products with few rows: correct for every type, transposition and edge, and the same bits for a
- * row alone and among others. */
+/* test_gemv.c - matrix products with few rows: they are correct for every type, transposition and edge, and a row gets
+ * the same bits alone and together with other rows. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -61,7 +61,7 @@ static void check(reference_shape s, cs_dtype dtype, cs_dtype to, bool with_bias
     ce_product product = product_of(&all);
     reference_product(want, a, b, bias, all.shape);
     ce_gemv_run(device, &product);
-    ck_assert(near_all("gemv", all.c, want, 3e-5)); /* a sum of 100 terms may be small */
+    ck_assert(near_all("gemv", all.c, want, 3e-5)); /* the result of a sum of 100 terms may be close to 0 */
     free(a), free(b), free(want), free(bias);
     drop(&all);
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static cs_stream *stream;
-static uint64_t keys[4]; /* one for each sample */
+static uint64_t keys[4]; /* random keys of the samples */
 
 static void open_device(int threads)
 {
@@ -115,7 +115,7 @@ START_TEST(large_scores_do_not_overflow)
     for (int i = 0; i < 70 * 64; i++)
         finite += isfinite(near_element(y, i)) != 0;
     ck_assert_int_eq(finite, 70 * 64);
-    near_set(qkv, 3 * 64 * 10, NAN); /* row 10: it and later rows see it */
+    near_set(qkv, 3 * 64 * 10, NAN); /* the query of row 10, which no other row uses */
     cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), (cs_heads){ .queries = 1, .keys = 1 },
                     dropout_of(0, 1));
     near_fetch();
@@ -180,7 +180,7 @@ START_TEST(dropout_keeps_the_stated_share_and_knows_no_batch)
     for (int64_t i = 0; i < COUNT; i++)
         same += (near_element(y, i) != 0) == (near_element(y, COUNT + i) != 0);
     ck_assert_double_eq_tol((double)same / COUNT, 0.8 * 0.8 + 0.2 * 0.2, 4 * sqrt(0.68 * 0.32 / COUNT));
-    cs_dropout last = dropout_of(0.2f, 1); /* a batch that is only the third sample */
+    cs_dropout last = dropout_of(0.2f, 1); /* a batch that consists of the third sample */
     last.keys += 2;
     cs_op_dropout(stream, near_at(single), near_at(cs_matrix(x.data, CS_F32, 1, COUNT)), last);
     near_fetch();

@@ -122,7 +122,7 @@ static int run_late(ce_isa isa)
 {
     unsetenv("CSPEED_CPU_ISA");
     cs_device *device = open_cpu();
-    ce_device_methods(device, CS_BF16, false); /* asks oneDNN */
+    ce_device_methods(device, CS_BF16, false); /* calls oneDNN */
     bool highest = isa == ce_device_isa(device);
     if (ce_device_lower_isa(device, isa) == CS_OK)
         return highest ? 0 : 4;

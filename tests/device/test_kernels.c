@@ -41,7 +41,7 @@ static cs_tensor here(cs_tensor x)
     return x;
 }
 
-/* A function under test; at() of a tensor returns it in memory of the stream's device. */
+/* A function under test. at(x) returns the tensor x in the memory of the stream's device. */
 typedef void work(cs_stream *stream, cs_tensor (*at)(cs_tensor x), const cs_tensor *t);
 
 /* Runs the function on both devices, compares all tensors afterwards (tolerance 0: bit for bit), and frees them. */
@@ -97,7 +97,7 @@ static cs_tensor random_keys(void)
 
 /* ---- norms ---- */
 
-/* x y stats weight bias dy dx dweight dbias */
+/* t: x, y, stats, weight, bias, dy, dx, dweight, dbias */
 static void norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_norm(stream, at(t[1]), at(t[2]), at(t[0]), at(flat(t[3])), at(flat(t[4])), 1e-5f);
@@ -149,7 +149,7 @@ END_TEST
 
 static float dropped; /* the dropout rate of the following functions */
 
-/* a b sum y stats weight bias dy dx dweight dbias beside keys */
+/* t: a, b, sum, y, stats, weight, bias, dy, dx, dweight, dbias, beside, keys */
 static void add_norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_addition x = { at(t[2]), at(t[0]), at(t[1]), { dropped, 5, at(t[12]).data, 3 } };
@@ -220,7 +220,7 @@ static int32_t documents(int64_t i)
     return (int32_t)(i % LENGTH / 100 * 100);
 }
 
-/* y tokens table positions starts dtable dpositions dy */
+/* t: y, tokens, table, positions, starts, dtable, dpositions, dy */
 static void embed_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_embed(stream, at(t[0]), at(t[1]), at(t[2]), at(t[3]), at(t[4]));
@@ -251,7 +251,7 @@ static int32_t targets_of(int64_t i)
     return targets[i];
 }
 
-/* hits logits targets */
+/* t: hits, logits, targets */
 static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
@@ -288,7 +288,7 @@ START_TEST(hits_are_the_first_of_the_largest)
 }
 END_TEST
 
-/* loss logits targets dloss */
+/* t: loss, logits, targets, dloss */
 static void entropy_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]), at(t[3]));
@@ -308,7 +308,7 @@ END_TEST
 
 /* ---- dropout, flat state ---- */
 
-/* y x keys */
+/* t: y, x, keys */
 static void dropout_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_dropout(stream, at(t[0]), at(t[1]), (cs_dropout){ 0.25f, 77, at(t[2]).data, 3 });
@@ -367,7 +367,7 @@ static void cut_up(ce_state_range ranges[PARTS])
     }
 }
 
-/* tensors: master gradient slot slot publish */
+/* tensors: master, gradient, first slot, second slot, publish */
 static void update_ranges(const cs_tensor *tensors, ce_state_range *ranges, int count)
 {
     ce_optimizer optimizer = ce_optim_find(&adamw);

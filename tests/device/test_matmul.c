@@ -22,8 +22,8 @@ static void open_device(int threads)
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
 }
 
-/* Whether oneDNN multiplies this type here, also if only by its reference loops; otherwise prints which test is
- * skipped. */
+/* Returns true if oneDNN multiplies this type on this CPU, even if only by its reference loops. Otherwise prints that
+ * the bf16 part of the test is skipped. */
 static bool multiplies(cs_dtype dtype, const char *test)
 {
     static const char *reported;
@@ -98,7 +98,8 @@ static ce_panel rows_of(const product *p, int from, int to)
 
 /* ---- oneDNN's primitives ---- */
 
-/* For each task: its rows, and its scratch between two guards that are filled with NaN. */
+/* A product divided into tasks. Each task has its rows, and its scratch memory between two guards that are filled with
+ * NaN. */
 typedef struct {
     const product *p;
     int from[MOST_THREADS + 1];
@@ -177,7 +178,7 @@ static void check_all_primitives(bool half)
             check_primitives(CS_F32, CS_F32, shape_of(size, bits), bias);
             if (half)
                 check_primitives(CS_BF16, CS_F32, shape_of(size, bits), bias);
-            if (half && !(bits & 4)) /* c is fp32 if the product is added to it */
+            if (half && !(bits & 4)) /* a product that is added to c needs an fp32 c */
                 check_primitives(CS_BF16, CS_BF16, shape_of(size, bits), bias);
         }
 }
@@ -202,7 +203,7 @@ START_TEST(any_number_of_shapes)
     bool half = multiplies(CS_BF16, "any number of shapes");
     for (int m = 1; m <= SHAPES; m++) {
         check_primitives(half ? CS_BF16 : CS_F32, CS_F32, (reference_shape){ m, 16 + m % 5, 8, .add = true }, false);
-        /* A shape that is used throughout. */
+        /* one of three shapes, which are used again and again */
         check_primitives(CS_F32, CS_F32, (reference_shape){ m % 3 + 1, 16, 8, .add = true }, true);
     }
     ce_device_close(device);

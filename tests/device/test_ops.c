@@ -383,7 +383,7 @@ END_TEST
 
 /* ---- tables ---- */
 
-/* The gradient of the token `padding` is left out; -1: of none. */
+/* Checks cs_op_embed and its gradient. The token `padding` gets no gradient; -1: every token gets one. */
 static void check_embed_size(cs_dtype dtype, int B, int T, int C, bool with_positions, int padding)
 {
     enum { V = 11 };
@@ -429,7 +429,8 @@ END_TEST
 
 /* ---- losses ---- */
 
-/* Logits with `classes` columns of `stride`: the others are NaN, which must not be read, and their gradient is zero. */
+/* Returns logits with `classes` columns in rows of `stride` elements. The other elements are NaN, because the operation
+ * must not read them; it must set their gradient to zero. */
 static cs_tensor padded_logits(cs_dtype dtype, int rows, int classes, int stride)
 {
     cs_tensor logits = near_random(dtype, rows, classes, 1, 5), padded = near_new(dtype, rows, stride);
@@ -522,7 +523,7 @@ static void check_errors(cs_dtype dtype, bool squared)
     cs_tensor y = near_random(dtype, ROWS, COLUMNS, 1, 1), target = near_random(CS_F32, ROWS, COLUMNS, 2, 1);
     cs_tensor loss = near_new(CS_F32, ROWS, 1), dloss = near_random(CS_F32, ROWS, 1, 3, 1), dy = near_copy(y);
     double *want = zeros(ROWS), *want_d = zeros(ROWS * COLUMNS);
-    near_set(target, 7, near_element(y, 7)); /* no difference, no gradient */
+    near_set(target, 7, near_element(y, 7)); /* a difference of 0 must give a gradient of 0 */
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         double apart = near_element(y, i) - near_element(target, i);
         double slope = squared ? 2 * apart : apart == 0 ? 0 : copysign(1, apart);

@@ -105,7 +105,8 @@ static void check_pair(const ce_preference *rule, int b, cs_tensor losses, cs_te
         double up[2] = { ratio[0], ratio[1] }, down[2] = { ratio[0], ratio[1] };
         up[i / ROWS] += 1e-4;
         down[i / ROWS] -= 1e-4;
-        double slope = -(loss_of(rule, up, tokens) - loss_of(rule, down, tokens)) / 2e-4; /* by a row's loss */
+        /* derivative with respect to the loss of a row */
+        double slope = -(loss_of(rule, up, tokens) - loss_of(rule, down, tokens)) / 2e-4;
         ck_assert_double_eq_tol(near_element(weights, 2 * b * ROWS + i), 0.25 * slope, 1e-6 * (1 + fabs(slope)));
     }
 }
@@ -123,7 +124,7 @@ START_TEST(facts_and_weights_are_those_of_loops)
             ((int32_t *)targets.data)[i] = learnt ? 1 : -1;
             near_set(weights, i, 0.25);
             if (!learnt)
-                near_set(losses, i, 0); /* as cs_op_cross_entropy sets it */
+                near_set(losses, i, 0); /* cs_op_cross_entropy sets the loss of a masked row to 0 */
         }
         ce_preference_rows rows = { rule_of(kind),       near_at(losses),  near_at(targets),
                                     near_at(references), near_at(weights), near_at(facts) };

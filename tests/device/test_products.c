@@ -31,7 +31,7 @@ typedef struct {
 
 static double tolerance(cs_dtype dtype)
 {
-    return dtype == CS_F32 ? 2e-6 : 1e-6; /* beside one rounding of the type of the result */
+    return dtype == CS_F32 ? 2e-6 : 1e-6; /* in addition to one rounding to the type of the result */
 }
 
 static void check_forward(const linear *l, cs_tensor x, cs_tensor w, cs_tensor bias)
@@ -158,11 +158,11 @@ START_TEST(a_dry_device_lists_products)
     ck_assert(size.m == 10 && size.n == 20 && size.k == 50);
     for (int i = 1; i < CS_PRODUCTS; i++)
         multiply_nowhere(30, 20 + i);
-    ck_assert_int_eq(list->count, CS_PRODUCTS); /* further classes are left out */
+    ck_assert_int_eq(list->count, CS_PRODUCTS); /* classes that do not fit into the list are left out */
     ck_assert_uint_eq(ce_device_methods(device, CS_F32, true), 0);
     ck_assert_ptr_null(ce_device_products(device));
     ck_assert_str_eq(ce_device_products_on(device), "");
-    ce_device_use_products(device, &(ce_product_choice){ 0 }); /* no effect */
+    ce_device_use_products(device, &(ce_product_choice){ 0 }); /* has no effect on a dry device */
     ce_device_close(device);
     open_device("cpu", 1);
     ck_assert_ptr_null(ce_device_product_list(device));
@@ -207,7 +207,7 @@ START_TEST(a_choice_is_read_as_it_is_printed)
         full.entry[full.count].of = (ce_product_class){ true, false, INT64_MAX - full.count, INT64_MAX };
         full.entry[full.count].method = CS_METHOD_PACKED;
     }
-    ce_products_print(again, &full); /* the longest text there is */
+    ce_products_print(again, &full); /* the longest possible text */
     ck_assert(ce_products_read(&choice, again) && choice.count == CS_PRODUCTS && choice.dtype == CS_F16);
 }
 END_TEST
@@ -233,7 +233,7 @@ START_TEST(the_fastest_is_picked_if_it_gains_enough)
     trial = (ce_product_trial){ .list = &three, .methods = (1u << CS_METHODS) - 1, .roof = 200 };
     for (int i = 0; i < 3; i++)
         trial.fixed[i] = CS_METHOD_SGEMM;
-    ck_assert(ce_products_pick(&choice, &trial) == 0 && choice.count == 0); /* nothing is measured */
+    ck_assert(ce_products_pick(&choice, &trial) == 0 && choice.count == 0); /* no speed is measured */
     trial.speed[0][CS_METHOD_SGEMM] = 100;
     trial.speed[0][CS_METHOD_NATIVE] = 109;
     trial.speed[2][CS_METHOD_SGEMM] = 100;
@@ -242,18 +242,18 @@ START_TEST(the_fastest_is_picked_if_it_gains_enough)
     trial.fixed[1] = CS_METHOD_PACKED;
     double share = ce_products_pick(&choice, &trial);
     ck_assert_int_eq(picked(&choice, 0), CS_METHOD_SGEMM);
-    ck_assert_int_eq(picked(&choice, 1),
-                     CS_METHOD_PACKED); /* not measured; its like stays with FIXED, and so does it */
+    /* Class 1 was not measured. The similar class 0 keeps its FIXED method, so class 1 keeps its own FIXED method. */
+    ck_assert_int_eq(picked(&choice, 1), CS_METHOD_PACKED);
     ck_assert_int_eq(picked(&choice, 2), CS_METHOD_PACKED);
     ck_assert_double_eq_tol(share, 600 / (300 / 100.0 + 100 / 100.0 + 200 / 111.0) / 200, 1e-12);
     trial.speed[0][CS_METHOD_NATIVE] = 111;
     ce_products_pick(&choice, &trial);
     ck_assert_int_eq(picked(&choice, 0), CS_METHOD_NATIVE);
-    ck_assert_int_eq(picked(&choice, 1), CS_METHOD_NATIVE); /* not measured: as its like */
+    ck_assert_int_eq(picked(&choice, 1), CS_METHOD_NATIVE); /* not measured, so it gets the method of class 0 */
     ck_assert_int_eq(choice.others, CS_METHOD_FIXED);
     trial.methods &= ~(1u << CS_METHOD_PACKED);
     ce_products_pick(&choice, &trial);
-    ck_assert_int_eq(choice.others, CS_METHOD_SGEMM); /* FIXED may be PACKED, which another rank lacks */
+    ck_assert_int_eq(choice.others, CS_METHOD_SGEMM); /* not FIXED, which may mean PACKED, which another rank lacks */
 }
 END_TEST
 
@@ -287,7 +287,7 @@ START_TEST(methods_are_measured)
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             check_trial((cs_dtype)dtype, ce_device_methods(device, (cs_dtype)dtype, false));
         check_trial(CS_F32, 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM);
-        ck_assert_int_eq(ce_device_products(device)->count, 0); /* measuring chooses nothing */
+        ck_assert_int_eq(ce_device_products(device)->count, 0); /* a measurement alone does not choose methods */
         ce_device_close(device);
     }
 }

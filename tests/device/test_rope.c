@@ -17,7 +17,7 @@ static void open_device(int threads)
     stream = ce_device_stream(near_open(threads), CS_COMPUTE);
 }
 
-/* D columns of each head are rotated, of E. */
+/* Checks rotary positions that rotate D of the E columns of each head. */
 static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D, int E)
 {
     int W = heads * E + rest;
@@ -38,7 +38,7 @@ static void check_rope(cs_dtype dtype, int B, int T, int heads, int rest, int D,
     cs_op_rope(stream, near_at(x), &rope, rows);
     near_fetch();
     ck_assert(near_all("rope", x, want, 2e-6));
-    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* rotated back; the scale applies twice */
+    cs_op_rope_grad(stream, near_at(x), &rope, rows); /* rotates back, and multiplies by the scale again */
     near_fetch();
     for (int i = 0; i < B * T * W; i++)
         want[i] = near_element(whole, i) * (i % W < heads * E && i % W % E < D ? 1.25 * 1.25 : 1);
@@ -102,8 +102,10 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 }
 
 typedef struct {
-    int T, H, G, D, window, document; /* one sample; H query heads, G key heads; length of documents, or 0 */
-    double scale, cap;                /* of the scores; 0: 1/sqrt(D), and no cap */
+    /* One sample of T rows, with H query heads and G key heads of D columns. window: rows that a row sees, or 0.
+     * document: rows of a document, or 0. */
+    int T, H, G, D, window, document;
+    double scale, cap; /* of the scores; scale 0: 1/sqrt(D); cap 0: no cap */
 } heads;
 
 /* Computes y for double values x, and returns the loss sum(y dy) for finite differences. */
@@ -157,7 +159,7 @@ static void check_heads(cs_dtype dtype, heads s)
     near_fetch();
     attend(want, x, ndy, s);
     ck_assert(near_all("heads", y, want, 3e-6));
-    for (int i = 0; i < s.T * W; i++) { /* by finite differences */
+    for (int i = 0; i < s.T * W; i++) { /* computes the gradient by finite differences */
         double before = x[i], above;
         x[i] = before + 1e-5;
         above = attend(spare, x, ndy, s);

@@ -14,7 +14,7 @@ enum { N = 150, E = 7, K = 3, SLOTS = N * K, UNUSED = 4 };
 
 static cs_stream *stream;
 
-/* A routing with its memory. */
+/* A routing, and the tensors that were used for it. */
 typedef struct {
     cs_routing routing;
     cs_tensor factors, logits;
@@ -25,13 +25,13 @@ static cs_tensor whole_numbers(int64_t rows, int64_t columns)
     return near_new(CS_I32, rows, columns);
 }
 
-/* Random logits; no row chooses the expert UNUSED. */
+/* Routes rows by random logits that never choose the expert UNUSED. The caller calls free_routed. */
 static routed route(cs_dtype dtype, bool normalized)
 {
     routed r = { .logits = near_random(dtype, N, E, 5, 2), .factors = near_new(CS_F32, SLOTS, 1) };
     for (int row = 0; row < N; row++)
         near_set(r.logits, row * E + UNUSED, -9);
-    near_set(r.logits, 0, near_element(r.logits, 1)); /* equal ones: the lower number wins */
+    near_set(r.logits, 0, near_element(r.logits, 1)); /* of equal logits, that of the lower number is chosen */
     r.routing = (cs_routing){ .rows = whole_numbers(SLOTS, 1),
                               .slots = whole_numbers(N, K),
                               .bounds = whole_numbers(E + 1, 1),
@@ -54,7 +54,7 @@ static const int32_t *numbers(cs_tensor x)
     return x.data;
 }
 
-/* Sets probability[E] of a row of logits. */
+/* Computes the softmax of a row of logits, probability[E]. */
 static void softmax_row(double *probability, const double *logits)
 {
     double sum = 0;
@@ -64,7 +64,7 @@ static void softmax_row(double *probability, const double *logits)
         probability[e] /= sum;
 }
 
-/* The K experts with the greatest logits, the greatest first. */
+/* Chooses the K experts with the greatest logits, the greatest first. */
 static void choose(int chosen[K], const double *logits)
 {
     bool taken[E] = { false };
@@ -126,7 +126,7 @@ static void check_route(cs_dtype dtype, bool normalized)
     free_routed(&r);
 }
 
-/* The scalar whose gradient cs_op_route_grad computes, for one row with its choice fixed. */
+/* Returns the scalar whose gradient cs_op_route_grad computes, for one row. The experts of the row do not change. */
 static double scalar_of(const double *logits, const int chosen[K], const double *dfactors, const double *further,
                         bool normalized)
 {
@@ -202,7 +202,7 @@ static void check_slots(cs_dtype dtype)
     free_routed(&r);
 }
 
-/* y = x W^T of each slot with its expert's matrix, or with `back` dx = dy W. */
+/* Multiplies each slot by the matrix W of its expert: adds x W^T to `out`, or, if `back` is true, dy W. */
 static void multiply(double *out, const double *in, const double *w, const cs_routing *routing, int M, int inner,
                      bool back)
 {
@@ -245,7 +245,7 @@ static void check_products(cs_dtype dtype, int M, int inner, double bound)
     cs_op_experts_grad_input(stream, dx, dy, w, &r.routing);
     ck_assert(near_all("experts", y, want_y, bound));
     ck_assert(near_all("experts_grad_input", dx, want_dx, bound));
-    cs_op_experts_grad_weight(stream, (cs_tensor){ 0 }, x, dy, &r.routing); /* frozen weights */
+    cs_op_experts_grad_weight(stream, (cs_tensor){ 0 }, x, dy, &r.routing); /* frozen weights have no gradient */
     free(xs), free(ws), free(dys), free(want_y), free(want_dx), free(want_dw);
     near_free(x), near_free(w), near_free(dy), near_free(y), near_free(dx), near_free(dw);
     free_routed(&r);
@@ -263,7 +263,7 @@ START_TEST(slots_and_products)
 }
 END_TEST
 
-/* All results of one routing and three products, with this number of threads. */
+/* Computes one routing and three products with this number of threads. out: the products, and the probabilities. */
 static void compute_all(cs_tensor out[4], int threads, cs_dtype dtype)
 {
     enum { M = 200, INNER = 260 };

@@ -152,7 +152,7 @@ static void check_update(ce_optimizer optimizer, rule_function *rule, ce_hyper h
     cs_tensor s[2] = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
     cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
     for (int i = 0; i < COUNT && optimizer.kind == CS_OPTIM_ADAGRAD; i++)
-        ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* because it is a sum of squares */
+        ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* the slot is a sum of squares */
     cs_tensor want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
     for (int i = 0; i < COUNT; i++) {
         ((float *)s[1].data)[i] = ((float *)want_s[1].data)[i] = fabsf(((float *)s[0].data)[i]);

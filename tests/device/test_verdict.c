@@ -24,7 +24,7 @@ static const struct {
     ce_step_terms terms;
     double scale;
     bool open;
-    double factor, norm, next; /* expected values; factor is before clipping */
+    double factor, norm, next; /* expected values; `factor` is the value before clipping */
 } table[] = {
     { "as it is", 3, 2, 8, 0, TERMS(1, 1, 0, false), 1, true, 1, 30, 1 },
     { "half of the rows count", 3, 2, 4, 0, TERMS(1, 1, 0, false), 1, true, 2, 60, 1 },

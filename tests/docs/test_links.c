@@ -62,7 +62,7 @@ static void check_link(const char *page, int line, const char *target)
         fault(page, line, target, "the page has no such heading");
 }
 
-/* Links of a line, but for those in `code`. */
+/* Checks the links of a line, except links inside `code`. */
 static void check_line(const char *page, int number, const char *line)
 {
     char target[1024];

@@ -2,8 +2,8 @@
  *
  *     test_pages [PAGE...]      build/bin/test_pages docs/first-hour.md
  *
- * Without PAGE: all pages with the label of CSPEED_PAGES, "short" if it is absent. CONTRIBUTING.md, "Documents", has
- * the rules of a page. */
+ * Without PAGE, the program tests all pages whose label is the value of CSPEED_PAGES (default: short). The rules for a
+ * page are in CONTRIBUTING.md, "Documents". */
 #include "form.h"
 #include "page.h"
 #include "shell.h"
@@ -117,27 +117,27 @@ END_TEST
 START_TEST(each_fault_is_found)
 {
     static const char *const wrong[] = {
-        "```console\n$ echo a\nb\n```\n",             /* other text */
-        "```console\n$ echo a\n```\n",                /* output that is not shown */
-        "```console\n$ true\na\n```\n",               /* output that does not come */
-        "```console\n$ echo a; false\na\n```\n",      /* an exit code that is not shown */
-        "```console\n$ echo step 4\nstep 5\n```\n",   /* another integer */
-        "```console\n$ seq 9\n1\n…\n8\n```\n",        /* a line after what is elided */
-        "```console\n$ exit 0\n```\n",                /* the shell ends */
+        "```console\n$ echo a\nb\n```\n",             /* the output is another text */
+        "```console\n$ echo a\n```\n",                /* the page lacks the output */
+        "```console\n$ true\na\n```\n",               /* the command does not print the output */
+        "```console\n$ echo a; false\na\n```\n",      /* the page does not show the exit code */
+        "```console\n$ echo step 4\nstep 5\n```\n",   /* another integer is printed */
+        "```console\n$ seq 9\n1\n…\n8\n```\n",        /* a line after the elided lines is missing */
+        "```console\n$ exit 0\n```\n",                /* the command ends the shell */
         "```console\na\n```\n",                       /* output without a command */
-        "```console\n$ true\n",                       /* no end */
-        "```bash\ntrue\n```\n",                       /* a block of commands that is not run */
-        "    cspeed help\n",                          /* the same, by indentation */
-        "<!-- not run: needs a GPU -->\ntext\n",      /* a comment without a block */
-        "<!-- commands: quick -->\n",                 /* no such label */
-        "```console\n$ echo 'a\n```\n```text\n```\n", /* what the shell does not understand */
+        "```console\n$ true\n",                       /* the block has no end */
+        "```bash\ntrue\n```\n",                       /* a block whose commands are not run */
+        "    cspeed help\n",                          /* an indented block whose commands are not run */
+        "<!-- not run: needs a GPU -->\ntext\n",      /* no block follows the comment */
+        "<!-- commands: quick -->\n",                 /* this label does not exist */
+        "```console\n$ echo 'a\n```\n```text\n```\n", /* the shell cannot parse the command */
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char text[512];
         snprintf(text, sizeof text, "<!-- commands: short -->\n%s", wrong[i]);
         ck_assert_msg(faults_of(text, NULL) == 1, "%s", text);
     }
-    ck_assert_int_eq(faults_of("```console\n$ true\n```\n", NULL), 1); /* no label */
+    ck_assert_int_eq(faults_of("```console\n$ true\n```\n", NULL), 1); /* the page has no label */
 }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(commands_of_the_documents_are_run)
     shell_write("page.md", "```bash\ntrue\n```\n\n    cspeed help\n");
     page_read(&it, "docs/page.md");
     ck_assert_int_eq(it.faults, 2);
-    page_read(&it, "page.md"); /* as README.md, which shows commands without running them */
+    page_read(&it, "page.md"); /* a page outside of docs/, such as README.md, may show commands without running them */
     ck_assert_int_eq(it.faults, 0);
     shell_leave();
 }

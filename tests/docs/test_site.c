@@ -19,7 +19,7 @@ START_TEST(the_site_is_built_from_the_pages)
     ck_assert_int_eq(shell_run("grep -q 'When memory runs out' site/search/search_index.json"), 0);
     /* scripts, styles, fonts and pictures are the site's own files */
     ck_assert_int_eq(shell_run("! grep -rE '(src=|<link[^>]*href=|url\\()[\"'\\'']?(https?:)?//[A-Za-z0-9]' site"), 0);
-    /* the scripts that every browser loads; one for Internet Explorer alone has no such word */
+    /* the scripts with the attribute `defer`, which every browser loads; one only for Internet Explorer lacks it */
     ck_assert_int_eq(shell_run("cd site && for file in $(sed -n 's/.*<script src=\"\\([^\"]*\\)\" defer.*/\\1/p' "
                                "index.html); do echo $file; test -e $file || exit 1; done"),
                      0);

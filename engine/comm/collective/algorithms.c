@@ -210,7 +210,8 @@ cs_status ce_algorithms_apply(cs_comm *comm)
             *size_at(&comm->sizes, i) = *size_at(&comm->wish.sizes, i);
     for (int i = 0; i < CE_CHOICE_COUNT; i++) {
         bool hierarchical = comm->transport->hierarchical && comm->transport->hierarchical(comm);
-        /* Only the comm of a group has `names`. */
+        /* Only the comm of a group has `names`. A group that lacks the chosen algorithm does not fail, but uses its
+         * transport's own choice. */
         if (comm->wish.chosen[i] == CE_HIERARCHICAL && !hierarchical && !comm->names)
             return ce_fail(CS_BAD_CONFIG,
                            "comm_algorithms: %s=hierarchical: the transport %s does not have it here; it needs tcp "

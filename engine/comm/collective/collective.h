@@ -1,10 +1,11 @@
 /* collective.h - the collectives over messages. Each collective has a file of its own. The head of that file describes
- * the algorithms with their steps and bytes: n is the number of ranks that take part, and "vector" means the bytes of
- * the longest buffer of the call. A piece is as much of the vector as fits into the staging buffer at a time.
+ * the algorithms with their steps and bytes: n is the number of ranks that take part, and "vector" means the longest
+ * buffer of the call. The staging buffer may be smaller than the vector: a piece is the part of the vector that it
+ * holds at a time.
  *
- * The functions ce_among_... are the collectives of comm.h among some ranks of a comm, the members; `root` and the
- * numbers of parts are indices of members. The functions ce_messages_... are collectives among all ranks, with the
- * signatures of ce_transport. */
+ * The functions ce_among_... carry out the collectives of comm.h among some ranks of a comm. These ranks are the
+ * members; `root` is the index of a member, and part i belongs to member i. The functions ce_messages_... are
+ * collectives among all ranks, with the signatures of ce_transport. */
 #ifndef CS_COMM_COLLECTIVE_COLLECTIVE_H
 #define CS_COMM_COLLECTIVE_COLLECTIVE_H
 

@@ -8,8 +8,9 @@
 cs_status ce_exchange_open(cs_comm *comm);
 void ce_exchange_close(cs_comm *comm); /* frees the memory; must also be called after an open that failed */
 
-/* Add a message to or from another rank, at most two for each rank and direction. The other rank must add the matching
- * messages in the same order. ce_exchange_run moves all messages and returns when they are done. */
+/* The first two functions add a message to or from another rank, at most two messages for each rank and direction. The
+ * other rank must add the matching messages in the same order. ce_exchange_run moves all added messages and returns
+ * when they are done. */
 void ce_exchange_send(cs_comm *comm, int to, const void *data, size_t bytes);
 void ce_exchange_receive(cs_comm *comm, int from, void *data, size_t bytes);
 void ce_exchange_run(cs_comm *comm);
@@ -27,7 +28,7 @@ int64_t ce_parts_count(const ce_parts *parts, int member);
 /* Returns the number of elements of a member's part that belong to piece `index`. A piece has `piece` elements, and
  * the last one has the rest. */
 int64_t ce_parts_piece(const ce_parts *parts, int member, int64_t piece, int64_t index);
-int64_t ce_parts_longest(const ce_parts *parts, int members); /* returns the number of elements of the longest part */
+int64_t ce_parts_longest(const ce_parts *parts, int members); /* returns the greatest number of elements in a part */
 size_t ce_parts_offset(const ce_parts *parts, int member, size_t element_bytes);
 
 #endif

@@ -1,18 +1,20 @@
-/* library.c - the algorithm mpi: the collectives of the library that moves a transport's messages. MPI's own collectives
- * use what a fabric offers, for example reductions in a switch. They add in an order of their own, so the bits of a sum
- * can differ from those of the other algorithms; all ranks get the same bits.
+/* library.c - the algorithm mpi: the collectives of the library that moves a transport's messages. MPI's own
+ * collectives use what a fabric offers, for example reductions in a switch. They add in an order of their own, so the
+ * bits of a sum can differ from the bits that the other algorithms give; all ranks get the same bits. The library
+ * carries out these calls, if an all_reduce has less than 2^31 elements and a part of an all_gather less than 2^31
+ * bytes:
  *
- *     all_reduce   sums and averages of f32, i32 and i64 are the library's
- *     all_gather   even parts of any type are the library's
+ *     all_reduce   sums and averages of f32, i32 and i64
+ *     all_gather   adjacent parts of equal length, of any type
  *
- * Calls of other types, operations or parts are made over messages as without this algorithm, because MPI has no 16-bit
- * floats, and leaves open what the minimum of a NaN is. */
+ * All other calls use messages, as without this algorithm. MPI has no 16-bit floats, and does not define the minimum of
+ * a NaN. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
 
-/* Each rank sends an empty message to the next rank. The transport compares the calls of both, so ranks that make
- * different calls are named here, and do not wait for each other inside the library. */
+/* Each rank sends an empty message to the next rank. The transport compares the calls of the two ranks. So ranks that
+ * make different calls fail here with a message that names them, and do not wait for each other inside the library. */
 static void compare_calls(cs_comm *comm)
 {
     int rank = comm->world.rank, size = comm->world.size;

@@ -144,7 +144,7 @@ static _Noreturn void fail(connection *conn, ncclResult_t error)
              ncclGetErrorString(error), reason);
 }
 
-/* ---- the watch ---- */
+/* ---- the watchdog ---- */
 
 static bool is_waiting(connection *conn)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What each rank tells the others about its device. */
+/* What each rank sends to the other ranks about its device. */
 typedef struct {
     bool has_nccl;
     char gpu_name[CS_TRANSPORT_GPU_NAME]; /* identifies the GPU among all GPUs of all machines */

@@ -1,11 +1,11 @@
-/* side.h - the device side of a comm, which moves GPU memory. For comm.c. */
+/* side.h - the device side of a comm, which moves GPU memory. Only comm.c uses it. */
 #ifndef CS_COMM_DEVICE_SIDE_H
 #define CS_COMM_DEVICE_SIDE_H
 
 #include "comm/transport.h"
 
 /* Opens the device side, with NCCL or with staging through pinned host memory; all ranks make the same choice. The
- * host's side must be open. The call is collective. */
+ * transport of host memory must be open. The call is collective. */
 cs_status ce_device_side_open(cs_comm *comm, const cs_comm_settings *settings);
 void ce_device_side_close(cs_comm *comm); /* closes the device side; also accepts a comm without one */
 const char *ce_device_side_kind(const cs_comm *comm);

@@ -31,7 +31,7 @@ typedef struct {
 /* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. A vector of 0 parts
  * means that there is none. */
 typedef struct {
-    int what;      /* CS_BEAT_... */
+    int what;      /* the collective, a constant CS_BEAT_... */
     int64_t count; /* number of elements of a part */
     cs_dtype dtype;
     cs_reduce_op op;

@@ -1,7 +1,7 @@
 /* collectives.c - MPI's own collectives, for the algorithm "mpi" (collective/library.c).
  *
- * A comm that uses them has an MPI communicator of its own. They are begun without blocking and tested under
- * ce_mpi_lock, as messages are. */
+ * A comm that uses this algorithm has an MPI communicator of its own. The collectives are begun with MPI's nonblocking
+ * functions and tested under ce_mpi_lock, as messages are. */
 #include "comm/mpi/frames.h"
 #include "base/clock.h"
 #include "base/must.h"

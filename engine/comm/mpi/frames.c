@@ -9,9 +9,9 @@
 #include <sched.h>
 #include <time.h>
 
-enum { PAUSE = 50 * 1000 }; /* nanoseconds */
-#define LOOK_SECONDS 0.1    /* time between two checks of the call's time limit */
-#define SENDER_SECONDS 1.0  /* time between two checks of the calls of ranks that do not receive */
+enum { PAUSE = 50 * 1000 }; /* sleep of a waiting rank, in nanoseconds */
+#define LOOK_SECONDS 0.1    /* seconds between two checks of the call's time limit */
+#define SENDER_SECONDS 1.0  /* seconds between two checks of the calls of ranks that do not receive */
 
 static void add(ce_mpi_queue *queue, const cs_comm *comm, void *data, size_t bytes)
 {
@@ -145,8 +145,8 @@ static bool move_all(const ce_mpi *mpi, bool *moved)
 /* ---- waiting ---- */
 
 /* Compares the calls of ranks that do not receive what this rank sends, because such a rank may be in a different call.
- * A head that has arrived from that rank is stored and compared at the next check. If the rank is only ahead, it has
- * received everything of this call by then. */
+ * When a head has arrived from such a rank, it is stored, and compared at the next check. A rank that is only in a
+ * later call has received all data of this call by the next check, and is then not compared. */
 static void check_senders(const ce_mpi *mpi)
 {
     ce_mpi_lock();

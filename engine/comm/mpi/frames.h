@@ -1,15 +1,15 @@
 /* frames.h - MPI in this process, and the messages of a comm. For the files of libcspeed_mpi.so.
  *
  * All comms of a process share one duplicate of MPI_COMM_WORLD. A comm has its own tag, which no other open comm of its
- * ranks has. So a group needs no MPI communicator, and its ranks meet without the other ranks. Only a comm that uses
- * MPI's own collectives has an MPI communicator too.
+ * ranks has. So a group needs no MPI communicator, and only its own ranks take part when it is opened. Only a comm that
+ * uses MPI's own collectives has an MPI communicator too.
  *
  * A message is sent as a frame: a head, which names the collective call, and pieces of data of at most CS_MPI_PIECE
  * bytes, which go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same
  * tag between two ranks. All ranks must have the same byte order.
  *
  * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED), under ce_mpi_lock. No call blocks while the lock is
- * held, so that the thread of the nonblocking calls moves its messages while another thread waits. */
+ * held, so that the thread of the nonblocking calls can move its messages while another thread waits. */
 #ifndef CS_COMM_MPI_FRAMES_H
 #define CS_COMM_MPI_FRAMES_H
 
@@ -21,7 +21,7 @@ enum {
     CS_MPI_FRAMES = 2,      /* maximum number of frames of a queue */
     CS_MPI_MEETING = 0,     /* tag of the messages by which the ranks of a new comm agree on its tag */
     CS_MPI_PIECE = 1 << 30, /* maximum bytes of a piece, because MPI counts bytes in an int */
-    /* A value of ce_call.what that is not a collective: it tells that the sender closes its comm. */
+    /* A value of ce_call.what that is not a collective. It means that the sender closes its comm. */
     CS_MPI_CLOSED = 100
 };
 
@@ -53,7 +53,7 @@ typedef struct {
 typedef struct {
     cs_comm *comm;
     int tag;            /* the comm's tag; 0 if the comm is not open */
-    ce_mpi_link *links; /* [size] */
+    ce_mpi_link *links; /* array with one element for each rank */
     int yields;         /* number of times that a waiting rank yields its core before it sleeps */
     MPI_Comm own_ranks; /* the ranks of the comm, for MPI's own collectives; MPI_COMM_NULL without them */
 } ce_mpi;
@@ -72,8 +72,8 @@ bool ce_mpi_is_done(MPI_Request *request);      /* returns true if the request i
 bool ce_mpi_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how);
 
-/* The next functions are in collectives.c. All but _close implement members of ce_transport. The caller of _close holds
- * ce_mpi_lock. */
+/* The next functions are in collectives.c. They implement members of ce_transport, except ce_mpi_collectives_close,
+ * whose caller holds ce_mpi_lock. */
 cs_status ce_mpi_collectives_open(cs_comm *comm);
 void ce_mpi_collectives_close(ce_mpi *mpi);
 void ce_mpi_collectives_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);

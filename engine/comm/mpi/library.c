@@ -59,8 +59,8 @@ static const char *version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 
 /* ---- the end of the process ---- */
 
-/* Receives the notices of ranks that have closed their comms, until all ranks have called this function. MPI wants
- * every message to be received before it is finalized. */
+/* Receives the notices of ranks that have closed their comms, until all ranks have called this function. MPI requires
+ * that every message is received before MPI_Finalize. */
 static void receive_notices(void)
 {
     MPI_Request all = MPI_REQUEST_NULL;

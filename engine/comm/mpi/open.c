@@ -11,14 +11,14 @@
 
 enum { DEFAULT_SECONDS = 600, YIELDS_ROOMY = 2000, YIELDS_CROWDED = 20 };
 
-/* What each rank of a new comm tells the others. */
+/* What each rank of a new comm sends to the other ranks. */
 typedef struct {
     int32_t last_tag, size;
     char job[64];
 } greeting;
 
 typedef struct {
-    greeting own_greeting, *all; /* all: [size] */
+    greeting own_greeting, *all; /* all: the greetings of all ranks, one element for each rank */
     MPI_Request *requests;       /* two requests for each rank: first all receives, then all sends */
 } meeting;
 

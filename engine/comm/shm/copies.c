@@ -13,8 +13,8 @@
 #include "comm/collective/reduction.h"
 #include "base/range.h"
 
-/* Tells the other ranks where this rank's buffer is, and passes the first barrier. Returns true if the buffer is in
- * shared memory: on all ranks if `root` is -1, otherwise on the root. */
+/* Writes the offset of this rank's buffer where the other ranks read it, and passes the first barrier. Returns true if
+ * the buffer is in shared memory: on all ranks if `root` is -1, otherwise on the root. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
 {
     call->is = shm->comm->call;
@@ -89,7 +89,8 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
         return;
     }
     for (int i = 0; i < shm->size; i++) {
-        /* Ranks begin with different peers, so at any time each rank reads from another one. */
+        /* Each rank begins with itself and continues with the next ones, so that no two ranks read from the same rank
+         * at a time. */
         int peer = (shm->rank + i) % shm->size;
         ce_copy_nontemporal((char *)out + (size_t)peer * bytes, ce_shm_first_of(shm, peer) + (size_t)shm->rank * bytes,
                             bytes);

@@ -6,13 +6,13 @@
 
 /* Copies with normal stores, for data that will soon be read. */
 void ce_copy_cached(void *to, const void *from, size_t bytes);
-/* Copies with non-temporal stores if `bytes` is large. Normal stores of so much data would evict all other data from
- * the caches, and the copied data too before it is read. */
+/* Copies with non-temporal stores if `bytes` is large. With normal stores so much data would evict all other data from
+ * the caches, and later also its own beginning, before that is read. */
 void ce_copy_nontemporal(void *to, const void *from, size_t bytes);
 
 /* Copies into a buffer that other cores have read since it was last written, and will read again. The caches of these
- * cores still have the buffer's lines. A normal store waits until each line has been taken from them; a non-temporal
- * store does not. */
+ * cores still have the buffer's lines. A normal store waits until these caches have given up the line; a non-temporal
+ * store does not wait. */
 void ce_copy_for_others(void *to, const void *from, size_t bytes);
 
 #endif

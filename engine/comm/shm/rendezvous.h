@@ -15,9 +15,9 @@ typedef struct {
 } ce_shm_handles;
 
 /* Exchanges the descriptors of all ranks. `handles` has one element for each rank: the caller sets the element of this
- * rank, and on success the function sets all others. *bytes becomes the minimum of the ranks' *bytes. Returns
- * CS_NO_PEER if ranks are missing after `seconds`; the message names them. After an error `handles` has the descriptors
- * that were received, and -1 for the others. */
+ * rank, and on success the function sets all others. *bytes is the segment size that this rank asks for; the function
+ * sets it to the minimum over all ranks. Returns CS_NO_PEER if ranks are missing after `seconds`; the message names
+ * them. After an error `handles` has the descriptors that were received, and -1 for the others. */
 cs_status ce_shm_rendezvous(const cs_world *world, double seconds, uint64_t *bytes, ce_shm_handles *handles);
 
 #endif

@@ -1,7 +1,7 @@
 /* shm.h - the layout of the shared memory of one host's ranks, and the barrier. For the files of the shm transport.
  *
  * Each rank owns a segment, a memfd that all ranks map. The segments are adjacent in one reserved range of addresses,
- * so the address of a peer's byte is computed. A segment contains:
+ * so the address of another rank's segment can be computed. A segment contains:
  *
  *     header                        signals for which other ranks wait, and the call that this rank is making
  *     channels, one for each peer   messages to that peer, two chunks in flight
@@ -28,8 +28,8 @@ enum {
     CS_SHM_HUGE = 2 << 20
 };
 
-/* A collective call of a rank. All ranks must have the same `is`. `first` and `second` are the offsets of the call's
- * two buffers in the rank's segment. */
+/* A collective call of a rank. The member `is` must be equal on all ranks. `first` and `second` are the offsets of the
+ * call's two buffers in the rank's segment. */
 typedef struct {
     ce_call is;
     uint64_t first, second; /* offsets in bytes; CS_SHM_NOWHERE if the buffer is not in the segment */
@@ -37,7 +37,8 @@ typedef struct {
 
 #define CS_SHM_NOWHERE UINT64_MAX
 
-/* How often in sequence this rank found that another rank showed the same version of its call (ce_shm_shown). */
+/* The version of another rank's ce_shm_shown at this rank's last check, and the number of checks in sequence that have
+ * found the same version again. */
 typedef struct {
     uint32_t version;
     int times;
@@ -49,7 +50,8 @@ typedef struct {
     ce_shm_call call;
 } ce_shm_signal;
 
-/* What a rank shows of its current call. A rank that has waited long compares it with its own call. */
+/* A description of the call that a rank is making, which the other ranks read. A rank that has waited long compares it
+ * with its own call. */
 typedef struct {
     /* Version of this record; it is odd while the other members are being written. */
     _Alignas(CS_SHM_LINE) _Atomic uint32_t version;
@@ -69,7 +71,7 @@ typedef struct {
 
 typedef struct {
     _Alignas(CS_SHM_LINE) _Atomic uint32_t filled; /* number of chunks that the sender has filled so far */
-    ce_call call[2];   /* for each chunk, the call of the sender to which the chunk belongs */
+    ce_call call[2];   /* for each chunk, the call that the sender made when it sent the chunk */
     uint64_t bytes[2]; /* for each chunk, the length of the whole message in bytes */
     _Alignas(CS_SHM_LINE) _Atomic uint32_t emptied;
     _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
@@ -80,17 +82,17 @@ typedef struct {
     int rank, size;
     char *base; /* address of rank 0's segment */
     size_t reserved_bytes, segment_bytes;
-    /* Descriptors of the ranks, one element for each rank; those of memory are closed after mapping. */
+    /* Descriptors of the ranks, one element for each rank. The descriptors of memory are closed after mapping. */
     ce_shm_handles *handles;
     int life_end;   /* write end of the pipe that shows that this process lives; -1 if a pidfd shows it */
     uint32_t point; /* number of barriers that this rank has passed */
-    uint32_t slot;  /* number of slots that were used so far; the last bit chooses the slot */
+    uint32_t slot;  /* number of slots that were used so far; its lowest bit chooses the slot */
     /* How often a waiting rank reads a signal before it yields its core, and how often it yields before it sleeps. */
     int spins, yields;
     const void **inputs; /* the operands of the current reduction, one element for each rank */
     void **outputs;
     uint32_t *sent, *received; /* for each rank, the number of chunks that were sent to it, and received from it */
-    ce_shm_look *looks;        /* for each other rank, what this rank saw at its last check */
+    ce_shm_look *looks;        /* result of this rank's last check of each other rank */
 } ce_shm;
 
 static inline char *ce_shm_segment(const ce_shm *shm, int rank)
@@ -132,14 +134,14 @@ void ce_segment_close(cs_comm *comm);
 
 /* barrier.c */
 
-/* Changes the signal's value and wakes the ranks that sleep until then. Several ranks may call this for one signal at
- * the same time. */
+/* Changes the signal's value and wakes the ranks that sleep until it changes. Several ranks may call this for one
+ * signal at the same time. */
 void ce_shm_signal_change(ce_shm_signal *signal);
 /* Sleeps until the signal's value is no longer `seen`, but at most a tenth of a second. */
 void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
-void ce_shm_pause(void); /* tells the core that this thread spins */
-/* This function is called by a rank that has waited a tenth of a second for rank `owner`. Returns -1 if the wait may
- * still succeed. Otherwise returns the rank that makes the wait fail, and *how says what happened to that rank. The
+void ce_shm_pause(void); /* executes the CPU's instruction for spin loops */
+/* A rank calls this function when it has waited a tenth of a second for rank `owner`. Returns -1 if the wait may still
+ * succeed. Otherwise returns the rank because of which the wait fails, and sets *how to what happened to that rank. The
  * caller then checks once more whether the signal has come, and calls ce_shm_lose if not. The function ends the process
  * if a rank makes a different call. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
@@ -149,7 +151,7 @@ void ce_shm_barrier(ce_shm *shm, const ce_shm_call *call);
 int ce_shm_missing(cs_comm *comm, bool *closed);
 /* Returns the call that `rank` made at the barrier that was passed last. */
 const ce_shm_call *ce_shm_call_of(const ce_shm *shm, int rank);
-/* The first buffer of that call, in the memory of `rank`. */
+/* Returns the address of the first buffer of the call that `rank` made at the barrier that was passed last. */
 static inline char *ce_shm_first_of(const ce_shm *shm, int rank)
 {
     return ce_shm_segment(shm, rank) + ce_shm_call_of(shm, rank)->first;
@@ -164,8 +166,7 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 
 /* shm.c */
 
-/* Does a reduce_scatter. The parts of `in` begin at a distance of `apart` elements, which must be equal on all
- * ranks. */
+/* Does a reduce_scatter. Part i of `in` begins at element i * `apart`. `apart` must be equal on all ranks. */
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 

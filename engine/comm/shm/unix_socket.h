@@ -28,6 +28,6 @@ bool ce_unix_socket_send(int socket, const ce_unix_message *message, const ce_sh
  * Returns false if the connection is lost, or if the message is not of this protocol. */
 bool ce_unix_socket_receive(int socket, ce_unix_message *message, ce_shm_handles *handles);
 
-void ce_unix_socket_drop(ce_shm_handles *handles); /* closes those descriptors of `handles` that are open */
+void ce_unix_socket_drop(ce_shm_handles *handles); /* closes the descriptors of `handles` that are not -1 */
 
 #endif

@@ -13,7 +13,7 @@
 
 #include <poll.h>
 
-enum { LOOKS_UNTIL_STUCK = 50 }; /* five seconds */
+enum { LOOKS_UNTIL_STUCK = 50 }; /* number of checks; 50 checks take five seconds */
 
 void ce_shm_announce(cs_comm *comm)
 {
@@ -22,7 +22,8 @@ void ce_shm_announce(cs_comm *comm)
     const ce_call *call = &comm->call;
     uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
     uint64_t kind = call->what | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
-    /* This is a sequence lock: a rank that reads one of the release stores also reads the odd version before it. */
+    /* The version works as a sequence lock: a rank that reads a value of one of the release stores also reads the odd
+     * version, or a later one. */
     atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
     atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_release);
     atomic_store_explicit(&shown->count, call->count, memory_order_release);
@@ -30,7 +31,7 @@ void ce_shm_announce(cs_comm *comm)
     atomic_store_explicit(&shown->version, version + 2, memory_order_release);
 }
 
-/* Reads the call that a rank shows. Returns false if that rank is writing it at this moment. */
+/* Reads the call that a rank shows in its header. Returns false if that rank is writing it at this moment. */
 static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *version)
 {
     ce_shm_shown *shown = &ce_shm_header_of(shm, rank)->shown;
@@ -45,8 +46,8 @@ static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *ver
     return *version % 2 == 0 && *version == atomic_load_explicit(&shown->version, memory_order_relaxed);
 }
 
-/* Returns true if `rank` sends to this rank and the channel is full, or receives from this rank and the channel is
- * empty. */
+/* Returns true if the message of `rank` waits for this rank: `rank` sends to this rank and the channel is full, or
+ * `rank` receives from this rank and the channel is empty. */
 static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
 {
     bool sends = its->what == CS_BEAT_SEND;
@@ -55,9 +56,9 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
 }
 
-/* Returns true if the two calls can never complete. There are two cases: both are collectives with the same number, but
- * different ones; or this rank is in a collective, and `rank`, which must call this collective next, is stuck in a
- * message to or from this rank. */
+/* Returns true if this rank's call and the call of `rank` can never complete. There are two cases. Both are collectives
+ * with the same number, but different ones. Or this rank is in a collective, and `rank`, which must make this
+ * collective next, is stuck in a message to or from this rank. */
 static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
     if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
@@ -113,8 +114,8 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* A rank that closed its comm is an error only for a rank that waits for it. If several ranks have ended, the message
- * names, if possible, a rank that did not end because of another one. */
+/* Another rank that has closed its comm is an error only if this rank waits for that rank. If several ranks have ended,
+ * the message names, if possible, a rank that did not end because of another one. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

@@ -14,7 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Seconds that other ranks wait longer than rank 0, because rank 0 sends them the list of missing ranks. */
+/* Number of seconds by which other ranks wait longer than rank 0, because rank 0 sends them the list of missing
+ * ranks. */
 enum { LATE_SECONDS = 3 };
 
 struct ce_store {

@@ -35,14 +35,14 @@ struct ce_store_server {
     unsigned char key[CS_MAC_BYTES];
     bool keyed, complete;
     int listener, wakeup, missing, unauthenticated;
-    bool *connected; /* [size] */
+    bool *connected; /* one element for each rank */
     ce_store_client *clients;
     ce_store_entry *entries;
     struct pollfd *polls;
     size_t poll_room;
-    double begun, reported; /* when the server started, and when it last printed the missing ranks */
-    /* The time before which no connection is accepted, because no file descriptor was free; 0 if connections are
-     * accepted. */
+    double begun, reported; /* times in seconds: when the server started, and when it last printed the missing ranks */
+    /* If no file descriptor was free, no connection is accepted before this time, in seconds. It is 0 if connections
+     * are accepted. */
     double paused_until;
     _Atomic double close_by; /* The latest time at which the server ends; it is written before `wakeup` is signalled. */
     pthread_t thread;

@@ -1,4 +1,5 @@
-/* store_server.h - the server of the key-value store on rank 0, and the messages of its protocol. For store.c.
+/* store_server.h - the server of the key-value store on rank 0, and the messages of its protocol. Only the files of the
+ * store use it.
  *
  * A message has a head and a body. A rank sends a request and waits for the reply, which is REPLY or FAILED. Each row
  * has the kind, the fields of the body with their lengths in bytes, and the reply:

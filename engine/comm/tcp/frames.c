@@ -28,7 +28,7 @@ static struct iovec signed_part(const ce_tcp_head *head)
     return (struct iovec){ (void *)(size_t)head, offsetof(ce_tcp_head, tag) };
 }
 
-/* Adds a frame to a rank. */
+/* Queues a frame that will be sent to rank `to`. */
 static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -51,7 +51,7 @@ static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
     ce_seal_sign(&link->seal, head->tag, &part, 1);
 }
 
-/* Adds a frame from a rank. */
+/* Queues a frame that will be received from rank `from`. */
 static void add_incoming(ce_tcp *tcp, int from, void *data, size_t bytes)
 {
     ce_tcp_queue *queue = &tcp->links[from].in;
@@ -264,9 +264,9 @@ static void check_responses(ce_tcp *tcp)
             end_because_of(tcp, i, "has not answered for a minute");
 }
 
-/* Returns true if a socket has unread data. It is called for a rank that has closed its connection while no frame is
- * expected from it. Without unread data the rank is lost; unread data may contain the notice that it closes its
- * comm. */
+/* Returns true if a socket has unread data. The function is called for a rank that has closed its connection while no
+ * frame is expected from that rank. Without unread data the rank is lost. Unread data may contain the notice that the
+ * rank closes its comm. */
 static bool has_unread(int socket)
 {
     int waiting = 0;

@@ -81,7 +81,8 @@ void ce_hierarchical_announce(ce_tcp *tcp)
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
     inside->settings.call_seconds = tcp->comm->settings.call_seconds;
-    if (ce_call_is_message(&inside->call)) /* `root` becomes the other rank's number inside this host, or -1 */
+    /* `root` is the other rank of the message: it becomes that rank's number inside this host, or -1 */
+    if (ce_call_is_message(&inside->call))
         inside->call.root = inside->call.root >= first ? inside->call.root - first : -1;
     inside->transport->announce(inside);
 }
@@ -96,8 +97,8 @@ static bool rounds(cs_dtype dtype, cs_reduce_op op)
     return (op == CS_SUM || op == CS_AVG || op == CS_PROD) && (dtype == CS_BF16 || dtype == CS_F16);
 }
 
-/* Returns the operation for the partial results inside a host and between hosts. For an average this is a sum, which
- * the function finish() divides. */
+/* Returns the operation for the partial results inside a host and between hosts. For an average the operation is a sum,
+ * and the function finish() divides the result. */
 static cs_reduce_op partial(cs_reduce_op op)
 {
     return op == CS_AVG ? CS_SUM : op;

@@ -63,7 +63,8 @@ static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endp
     return CS_OK;
 }
 
-/* Collects the endpoints of all ranks on rank 0, and publishes them in pages. */
+/* Collects the endpoints of all ranks on rank 0, and stores them again as pages: values with PER_PAGE endpoints
+ * each. */
 static cs_status collect(mesh_builder *all)
 {
     char name[NAME_BYTES];

@@ -13,8 +13,9 @@ typedef struct {
 /* What a rank publishes about itself. */
 typedef struct {
     ce_mesh_place place;
-    int32_t port, bytes; /* `bytes` is the length of `name`; 0 means the address of rank 0, which all ranks know */
-    char name[28];       /* the address, as a sockaddr_in or sockaddr_in6 */
+    /* `bytes` is the length of `name`. Rank 0 may set it to 0, because all ranks know its address. */
+    int32_t port, bytes;
+    char name[28]; /* the address, as a sockaddr_in or sockaddr_in6 */
 } ce_mesh_endpoint;
 
 struct ce_meeting {
@@ -27,10 +28,10 @@ struct ce_meeting {
 
 typedef struct ce_tcp ce_tcp;
 
-/* Connects all ranks with each other, and sets places[], which has one element for each rank, to their local ranks. */
+/* Connects all ranks with each other. Sets places[i] to the local rank and local size of rank i, for each rank. */
 cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds);
-/* Opens a socket that listens for the other ranks of a group. Its address is the one by which rank `other` of the comm
- * of `tcp` reaches this rank. */
+/* Opens a socket that listens for the other ranks of a new group. The socket is bound to the address at which rank
+ * `other` of the comm of `tcp` reaches this rank. */
 cs_status ce_mesh_listen(const ce_tcp *tcp, int other, int *listener, ce_mesh_endpoint *own_endpoint);
 
 #endif

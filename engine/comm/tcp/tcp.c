@@ -1,4 +1,4 @@
-/* tcp.c - the transport of ranks on several hosts. Its collectives go over messages or are hierarchical. */
+/* tcp.c - the transport of ranks on several hosts. Its collectives use messages or are hierarchical. */
 #include "comm/tcp/tcp.h"
 #include "base/processors.h"
 #include "comm/collective/collective.h"

@@ -2,8 +2,8 @@
  *
  * Each pair of ranks has one connection. Data is sent in frames: a head, and the bytes that it announces, which go
  * directly from the sender's buffer to the receiver's. The head names the collective call and is authenticated and
- * numbered (base/seal.h). So foreign, repeated and reordered frames are detected, and ranks that make different calls.
- * The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
+ * numbered (base/seal.h). So a rank detects foreign, repeated and reordered frames, and detects that another rank makes
+ * a different call. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
  * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_move sends and receives
  * until the frames of all queues are complete. All ranks must have the same byte order. */
@@ -18,9 +18,9 @@
 
 enum {
     CS_TCP_FRAMES = 2, /* maximum number of frames of a queue */
-    /* A value of ce_call.what that is not a collective: it tells that the sender closes its comm. */
+    /* A value of ce_call.what that is not a collective. It means that the sender closes its comm. */
     CS_TCP_CLOSED = 100,
-    CS_TCP_LOST /* A value of ce_call.what: it tells that the sender ends because the rank in ce_call.root was lost. */
+    CS_TCP_LOST /* A value of ce_call.what. It means that the sender ends because the rank in ce_call.root was lost. */
 };
 
 typedef struct {
@@ -39,7 +39,7 @@ typedef struct {
 
 typedef struct {
     int socket;       /* the connected socket; -1 for this rank itself */
-    bool send_closed; /* True if the peer receives nothing more. Data from the peer may still be read. */
+    bool send_closed; /* True if nothing more can be sent to the peer. Data from the peer may still be read. */
     ce_seal seal;
     ce_tcp_queue out, in;
 } ce_tcp_link;
@@ -47,8 +47,8 @@ typedef struct {
 struct ce_tcp {
     cs_comm *comm;
     int rank, size;
-    ce_tcp_link *links;   /* [size] */
-    struct pollfd *polls; /* [size] */
+    ce_tcp_link *links;   /* one element for each rank */
+    struct pollfd *polls; /* one element for each rank */
     int yields;           /* number of times that a waiting rank yields its core before it sleeps */
     /* The members below are set only for hierarchical collectives (hierarchical.c). `inside` is the comm of this host's
      * ranks. */
@@ -69,7 +69,7 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places);
 cs_status ce_hierarchical_open(ce_tcp *tcp, const cs_comm_settings *settings);
 void ce_hierarchical_close(ce_tcp *tcp);
-void ce_hierarchical_announce(ce_tcp *tcp); /* shows the current call to the ranks of this host */
+void ce_hierarchical_announce(ce_tcp *tcp); /* writes the current call where the ranks of this host can read it */
 void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op);

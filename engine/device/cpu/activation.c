@@ -5,7 +5,7 @@
 #include "device/cpu/elements.h"
 
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, where c = sqrt(2 / pi) */
-#define CUBIC 0.044715f                /* a */
+#define CUBIC 0.044715f                /* the factor a of x^3 */
 
 void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
 {

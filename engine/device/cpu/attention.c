@@ -154,8 +154,8 @@ static float largest_lane(ce_lanes x)
     return first > second ? first : second;
 }
 
-/* Raises the maximum of the block's row `at` to the largest of these scores, if that is larger. Then the row's sums so
- * far are rescaled. */
+/* If the largest of these scores is greater than the maximum of the block's row `at`, sets the maximum to this score,
+ * and rescales the row's sums. */
 static void raise_max(const ce_attention_job *all, const head *view, const float *row, ce_range strip, int64_t at)
 {
     ce_lanes largest = (ce_lanes){ 0 } - FLT_MAX;
@@ -189,7 +189,7 @@ static void exp_row(const ce_attention_job *all, const head *view, float *row, c
     *(ce_lanes *)(void *)(view->sums + at * CS_LANES) += sum;
 }
 
-/* Sets to 0 the probabilities of row i that dropout drops. finish_row scales the other probabilities. */
+/* Sets those probabilities of row i to 0 that dropout drops. finish_row scales the other probabilities. */
 static void dropout_row(const ce_attention_job *all, const head *view, float *row, ce_range strip, int64_t i,
                         int64_t key)
 {

@@ -2,11 +2,11 @@
  * the masks, and the exponential.
  *
  * Scores are computed in blocks of CS_BLOCK queries and CS_BLOCK keys, CS_TILE_ROWS queries (a strip) at a time, so
- * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). For a strip,
- * only the vectors of keys that at least one of its queries sees are computed. If the CPU multiplies bf16 natively, all
- * products multiply bf16 pairs: probabilities and gradients of scores are rounded to bf16 before they are multiplied,
- * as in PyTorch. Otherwise all products multiply fp32 elements, which are copies if the tensors are 16-bit. Sums and
- * softmax are always fp32. */
+ * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). Keys are
+ * processed in vectors; a strip skips a vector if none of its queries sees a key of the vector. If the CPU multiplies
+ * bf16 natively, all products multiply bf16 pairs: probabilities and gradients of scores are rounded to bf16 before
+ * they are multiplied, as in PyTorch. Otherwise all products multiply fp32 elements, which are copies if the tensors
+ * are 16-bit. Sums and softmax are always fp32. */
 #ifndef CS_DEVICE_CPU_ATTENTION_H
 #define CS_DEVICE_CPU_ATTENTION_H
 
@@ -20,7 +20,7 @@ typedef struct {
     const ce_attention_args *given;
     int64_t length, lines; /* length: rows T of a sample; lines: T rounded up to whole strips and vectors */
     int64_t width, wide;   /* width: columns D of a head; wide: D rounded up to whole vectors */
-    int64_t each;          /* each: elements of a word: 2 if the products multiply bf16 pairs, else 1 */
+    int64_t each;          /* number of elements in a word: 2 if the products multiply bf16 pairs, otherwise 1 */
     int64_t depth;         /* number of words in a row of D elements */
     int64_t group;         /* number of query heads that share a key head */
     float scale;           /* factor of the scores; 1 if the scores are capped */
@@ -42,7 +42,8 @@ void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, i
 ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given);
 ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which);
 
-/* Allocates `floats` floats from a thread's scratch memory: returns *room and moves *room behind them. */
+/* Allocates `floats` floats from a thread's scratch memory. Returns *room, the start of the free memory, and moves
+ * *room to the first address after the allocated floats. */
 static inline float *ce_attention_take(float **room, int64_t floats)
 {
     float *taken = *room;

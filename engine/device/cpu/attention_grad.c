@@ -12,10 +12,10 @@
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *q_layers, *dy, *dy_layers; /* q and dy of a query head, in two layouts */
+    const float *q, *q_layers, *dy, *dy_layers; /* q and dy of a query head, each in the layouts rows and layers */
     const float *k_panels, *k_layers, *v_panels;
     float *dq, *dk, *dv; /* the three gradients are (lines, wide), fp32 */
-    float *lse, *delta;  /* of each line */
+    float *lse, *delta;  /* for each line: the log of the softmax denominator, and dy . y */
     float *p, *ds;       /* P and dS of a strip of queries, fp32 */
     float *across[2];    /* P and dS of a block, for the products whose inner dimension is the queries (dv and dk) */
     float *along;        /* dS of a strip, for the product whose inner dimension is the keys (dq) */
@@ -34,8 +34,8 @@ static int64_t scratch_floats(const ce_attention_job *all)
     return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
 }
 
-/* Packs the keys and values that all query heads of a task share, and allocates their scratch memory. Returns the rest
- * of the thread's scratch memory. */
+/* Packs the keys and values that all query heads of a task share, and allocates the scratch memory that these heads
+ * share. Returns the rest of the thread's scratch memory. */
 static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
 {
     int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
@@ -193,8 +193,8 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
     ce_tile_multiply(&queries, pairs);
 }
 
-/* Adds to the gradient of keys (or values) the product of dS and q (or of P and dy), over the lines `lines` of a block
- * of queries. The gradient's rows begin at `key` + `column`. */
+/* Adds a product to the gradient of the keys or of the values: dS^T q or P^T dy. The product is summed over the lines
+ * `lines` of a block of queries. Its first row is row `key` + `column` of the gradient. */
 static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
                         int64_t row, int64_t key, int64_t column, ce_range lines)
 {
@@ -208,8 +208,8 @@ static void add_to_keys(const ce_attention_job *all, float *gradient, const floa
 }
 
 /* Computes the gradients from the block of queries that begins at `row` and the block of keys that begins at `key`. If
- * both blocks are at the same positions, a strip of queries sees no key after itself. Strips of queries that see a key
- * of the block come before the strips that see none. */
+ * `row` and `key` are equal, a strip of queries sees no key after its own rows. Strips of queries that see a key of the
+ * block come before the strips that see none. */
 static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
 {
     int64_t lines = 0;

@@ -256,8 +256,8 @@ static uint64_t cpu_record(cs_stream *stream)
     return worker_of(stream) ? ce_worker_given(worker_of(stream)) : 0;
 }
 
-/* The calling thread waits, whichever stream the argument is, because calls in the worker never wait for the compute
- * stream. */
+/* Makes the calling thread wait for the event, whichever stream is given. Only the worker's calls can be incomplete:
+ * the work of other streams is done by the thread that queues it, before the event is recorded. */
 static void cpu_wait(cs_stream *stream, ce_event event)
 {
     if (stream != event.stream && worker_of(event.stream))

@@ -17,7 +17,7 @@ typedef struct ce_team ce_team;
 typedef struct {
     int threads;
     const cpu_set_t *cores; /* one core for each thread, in the order of threads; NULL: threads are not pinned */
-    /* whether threads read in a loop before they sleep, which helps only if each thread has its own core */
+    /* True if a waiting thread spins before it sleeps. This helps only if each thread has its own core. */
     bool spin;
 } ce_team_shape;
 typedef void ce_team_task(void *argument, int index, int thread);
@@ -58,7 +58,8 @@ typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } ce_matmul_grade
 ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype);
 void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c);
 
-/* A panel (a part of a product for one thread) and its types. oneDNN's primitives are found by this key. */
+/* The shape and types of a panel, which is one thread's part of a product. It is the key of the table of oneDNN's
+ * primitives. */
 typedef struct {
     ce_panel panel;     /* beta is 0 or 1 */
     cs_dtype dtype, to; /* dtype: the type of a, b and bias; to: the type of c */

@@ -8,7 +8,7 @@ enum { LINES = 16, RUN = 256, LEAST_OUTPUTS = 16, LEAST_ROWS = 8, LEAST_COLUMNS 
 
 /* ---- norms ---- */
 
-/* A tile of W + scale B A: up to LINES rows and RUN columns of W as it is in memory. */
+/* A tile of the matrix W + scale B A: up to LINES rows and RUN columns, as W is stored in memory. */
 typedef struct {
     int64_t row, column, rows, columns;
     float value[LINES][RUN];
@@ -20,8 +20,8 @@ static float element(cs_tensor x, int64_t index)
     return *ce_elements_read(x, index, 1, &wide);
 }
 
-/* Returns the factors of inner index r for the tile's columns: elements of B's column r if the tile's columns are
- * outputs, elements of A's row r if they are inputs. */
+/* Returns the elements that inner index r contributes to the tile's columns: elements of A's row r if the tile's
+ * columns are inputs, elements of B's column r if they are outputs. */
 static const float *run_of(const cs_dora *dora, const weight_tile *tile, int64_t r, float *wide)
 {
     int64_t rank = cs_rows(dora->a), inputs = cs_columns(dora->a);

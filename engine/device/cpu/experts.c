@@ -7,13 +7,16 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 4, FEW_ROWS = 8 /* FEW_ROWS: the greatest number of slots for which gemv.c copies a */ };
+enum {
+    LEAST_ROWS = 4,
+    FEW_ROWS = 8 /* the greatest number of slots for which gemv.c copies the operand a */
+};
 
 /* ---- slots ---- */
 
 typedef struct {
     cs_tensor y, x;
-    /* for copies of rows: the row of each slot; for sums of slots: the `chosen` slots of each row */
+    /* When rows are copied to slots: the row of each slot. When slots are summed: for each row, its `chosen` slots. */
     const int32_t *index;
     int64_t chosen;
 } slot_job;
@@ -74,7 +77,7 @@ static void reserve(cs_device *device, const ce_product *whole)
         ce_cpu_workspace(device, CS_CPU_RIGHT, (size_t)cs_count(whole->b) * sizeof(float));
 }
 
-/* Computes the products of one expert after the other. Each product is divided among the threads. */
+/* Computes the products of the experts, one expert after another. Each product is divided among the threads. */
 void ce_cpu_experts(cs_device *device, const ce_experts *job)
 {
     const int32_t *bounds = job->bounds.data;
@@ -90,7 +93,7 @@ void ce_cpu_experts(cs_device *device, const ce_experts *job)
     }
 }
 
-/* ---- factors of rows ---- */
+/* ---- multiplication of rows by factors ---- */
 
 typedef struct {
     cs_tensor y, x, dy, factors, dfactors;

@@ -5,7 +5,7 @@
 
 enum { LEAST = 8192, LEAST_ROWS = 4 };
 
-/* ---- for a chunk of elements: the functions f, and the gradients dx = dy f'(x) ---- */
+/* ---- activation functions f of a chunk of elements, and their gradients dx = dy f'(x) ---- */
 
 static void gelu(float *restrict y, const float *restrict x, int64_t count)
 {
@@ -22,8 +22,8 @@ static void gelu_grad(float *restrict dx, const float *restrict dy, const float 
     }
 }
 
-/* The function is x s(a x), where s is the logistic function. Its derivative is s + a x s (1 - s), where 1 - s is e^(-a
- * x) s. The exponential is kept finite, so that 0 times it is 0. */
+/* Returns e^-x, limited so that it stays finite and 0 times it is 0. logistic() computes x s(a x), where s is the
+ * logistic function. logistic_grad() uses its derivative s + a x s (1 - s), where 1 - s is e^(-a x) s. */
 static inline float decay_of(float x)
 {
     return ce_elements_exp_one(x < -88 ? 88 : -x);
@@ -146,7 +146,7 @@ void ce_cpu_activation_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_te
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
-/* ---- activation functions as gates; a row of x is gate | up ---- */
+/* ---- activation functions as gates; the left half of a row of x is the gate, the right half is `up` ---- */
 
 static void gated_rows(void *argument, ce_range range, int part)
 {
@@ -201,7 +201,7 @@ void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor 
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
-/* ---- the soft cap; dy is absent in forward ---- */
+/* ---- the soft cap; in forward, dy is absent ---- */
 
 static void softcap_part(void *argument, ce_range range, int part)
 {

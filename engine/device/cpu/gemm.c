@@ -13,8 +13,8 @@ enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
-/* One operand of a product. `along` is true if the elements of a line in memory run along the inner dimension. If it is
- * false, all elements of a line in memory have the same inner index. */
+/* One operand of a product. `along` is true if a line in memory runs along the inner dimension. If it is false, all
+ * elements of a line have the same inner index. */
 typedef struct {
     const void *data;
     cs_dtype dtype;

@@ -4,7 +4,7 @@
 
 #include "device/cpu/cpu.h"
 
-/* Returns where the block of `block` elements that begins at `from` ends in [0, whole). */
+/* Returns the end of the block that begins at `from`: from + block, but at most `whole`. */
 static inline int64_t ce_gemm_end(int64_t from, int64_t block, int64_t whole)
 {
     return from + block < whole ? from + block : whole;
@@ -16,7 +16,7 @@ size_t ce_gemm_scratch(void); /* returns the bytes of scratch memory for each th
 /* Computes a panel. c is fp32, a and b have the type `dtype`, and beta is 0 or 1. */
 void ce_gemm_run(const ce_panel *panel, cs_dtype dtype, const void *a, const void *b, float *c, float *scratch);
 
-/* gemv.c: products in which c has few rows and a is not transposed. */
+/* The next functions are in gemv.c. They compute products in which c has few rows and a is not transposed. */
 bool ce_gemv_fits(const ce_product *product);
 void ce_gemv_run(cs_device *device, const ce_product *product);
 

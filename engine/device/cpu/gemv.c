@@ -19,16 +19,16 @@ enum { LINES = 2 };
 #endif
 enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
-/* What a 32-bit word of a and a lane of b contain: one fp32 element (elements of b of the named type are converted to
- * fp32), or a pair of bf16 elements. */
+/* The content of a 32-bit word of a, and of a lane of b. FROM_...: one fp32 element; elements of b have the named type
+ * and are converted to fp32. PAIRS: a pair of bf16 elements. */
 typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS } word_form;
 
 typedef struct {
     const ce_product *product;
     word_form form;
-    const uint32_t *a;           /* a (rows, stride): its elements in words, each row padded with zeros */
+    const uint32_t *a;           /* the elements of a in words, (rows, stride); each row is padded with zeros */
     int64_t rows, inner, stride; /* stride: number of words in a row of a */
-    /* sums (parts, rows, columns): partial sums, used if the inner dimension is divided into parts */
+    /* partial sums (parts, rows, columns), used if the inner dimension is divided into parts */
     float *sums;
     int parts;
 } job;
@@ -104,7 +104,7 @@ static void add_slab_of(float *sum, int64_t leading, const slab *all, int64_t fr
         add_slab(sum, leading, all, from, to, PAIRS);
 }
 
-/* Adds the products for the last columns, which are fewer than CS_LANES, by means of padded copies. */
+/* Adds the products for the last columns, whose number is less than CS_LANES, by means of padded copies. */
 static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from, int64_t count, const job *of)
 {
     slab edge = *all;
@@ -170,8 +170,7 @@ typedef struct {
     int64_t whole; /* number of words of a line that come before the copied words */
 } bundle;
 
-/* Computes the products of rows [first, first + rows) of a and of all lines of b. Callers pass a constant number of
- * rows. */
+/* Computes the products of rows [first, first + rows) of a and of all lines of b. `rows` is a constant in each call. */
 static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bundle *b, int64_t first, int rows,
                             word_form form)
 {

@@ -7,7 +7,7 @@
 
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
-    const float *weight, *bias; /* (C) fp32 */
+    const float *weight, *bias; /* `columns` fp32 elements */
     /* for each part: the rows n and g; in backward also the sums for weight and bias, and x and dy as fp32 */
     float *rows;
     float epsilon;

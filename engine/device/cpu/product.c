@@ -85,7 +85,8 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
         ce_matmul_sgemm(&part->panel, a, b, c);
 }
 
-/* Sets c to result + bias, rounded once. `result` has its own leading dimension, and may be the same memory as c. */
+/* Sets c to result + bias, and rounds each element once. `result` has its own leading dimension, and may be the same
+ * memory as c. */
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const ce_product *product = all->product;
@@ -233,7 +234,8 @@ static void prepare(job *all)
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
-/* `how` is a method. The value CS_METHODS stands for the method that the device's choice has for this product. */
+/* Computes a product by the method `how`, or by gemv.c if c has few rows. CS_METHODS stands for the method that the
+ * device has chosen for this product. */
 static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
     if (ce_gemv_fits(product)) {

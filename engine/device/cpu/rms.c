@@ -7,7 +7,7 @@
 
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
-    const float *weight; /* (D) fp32 */
+    const float *weight; /* `width` fp32 elements */
     /* for each part: a result, and x and dy as fp32; in backward also the sum for the weight's gradient */
     float *rows;
     float epsilon;

@@ -16,7 +16,7 @@ struct ce_worker {
     pthread_mutex_t lock;
     pthread_cond_t given_more, done_more;
     job queue[WAITING];
-    uint64_t given, done; /* call i, counted from 1, is at queue[(i - 1) % WAITING] until it has run */
+    uint64_t given, done; /* calls are counted from 1; call i is at queue[(i - 1) % WAITING] until it has run */
     bool closing;
 };
 

@@ -1,4 +1,4 @@
-/* swiglu.c - SwiGLU: silu(gate) * up, where a row is gate | up. */
+/* swiglu.c - SwiGLU: silu(gate) * up. The left half of a row of x is the gate, the right half is `up`. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -6,7 +6,7 @@ enum { LEAST_ROWS = 4 };
 
 typedef struct {
     cs_tensor y, x, dy; /* y: the output in forward, and dx in backward */
-    int64_t columns;    /* number of columns of gate */
+    int64_t columns;    /* number of columns of the gate */
 } swiglu_job;
 
 /* Returns e^-x, limited so that it stays finite and 0 times it is 0. */

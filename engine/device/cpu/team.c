@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* LOOKS: how often a thread reads a word before it sleeps; these reads take longer than the caller needs between two
- * kernels */
+/* LOOKS: number of times that a thread reads a word before it sleeps. These reads take longer than the caller needs
+ * between two kernels. */
 enum { LOOKS = 60000 };
 
 typedef struct {

@@ -24,7 +24,10 @@ enum {
     FILLING = 0x3c
 };
 
-static const double close_to = 1.1, far_behind = 0.6; /* ratios of the speeds of two methods */
+/* Limits of the ratio of two speeds. After the time limit, rounds are added only if the best method is faster than
+ * FIXED by more than the factor close_to. A method whose speed is less than far_behind times the best speed is not
+ * measured further, and adds no rounds. */
+static const double close_to = 1.1, far_behind = 0.6;
 
 typedef struct {
     cs_device *device;

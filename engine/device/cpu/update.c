@@ -30,7 +30,7 @@ static rule_chunk *const walks[] = {
 typedef struct {
     rule_chunk *walk;
     cs_tensor rows[ROWS]; /* master, gradient and slots; a slot that the optimizer does not have is absent */
-    int64_t first[ROWS];  /* for each row, the index of the range's first element */
+    int64_t first[ROWS];  /* for each row of state, the index of the range's first element in it */
     cs_tensor publish;
     ce_hyper hyper;
 } update_job;

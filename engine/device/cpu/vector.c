@@ -81,7 +81,7 @@ void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
 
 typedef struct {
     ce_exact *sum;
-    cs_tensor of; /* the tensor whose squares are added */
+    cs_tensor of; /* the tensor whose sum of squares is computed */
     int64_t lead; /* lead: number of elements of the first block of 64 that come before the tensor */
     const float *values;
     double unscale;

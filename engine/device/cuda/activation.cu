@@ -5,7 +5,7 @@
 #include "device/cuda/run.cuh"
 
 #define TWICE_ROOT 1.5957691216057308f /* 2 c, where c = sqrt(2 / pi) */
-#define CUBIC 0.044715f                /* a */
+#define CUBIC 0.044715f                /* the factor a in u */
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) gelu_runs(ce_view y, ce_view x, ce_flat flat)
 {

@@ -110,8 +110,8 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
         }
 }
 
-/* The tiles of keys [begin, end). keys_of divides the tiles of keys that query rows [from, to) see between the splits,
- * and returns the range of one split. */
+/* A range [begin, end) of tiles of keys. keys_of finds the tiles of keys that query rows [from, to) see, divides them
+ * equally among the splits, and returns the range of split number `split`. */
 struct span {
     int begin, end;
 };

@@ -35,13 +35,13 @@ struct ce_attention_job {
 
 constexpr float ce_attention_log2e = 1.44269504088896341f, ce_attention_ln2 = 0.693147180559945309f;
 
-/* The tile that a block computes, and the split of the keys. */
+/* The work of one block: a tile of rows of one head of one sample, and one split of the keys. */
 struct ce_attention_work {
     int tile, sample, head, split; /* head: index of a group of job.pack query heads */
 };
 
-/* Returns the tile of block `index`. The last tiles of a sample see the most keys; they come first, so that the load of
- * multiprocessors is balanced. */
+/* Returns the work of block `index`. The last tiles of a sample see the most keys. They get the lowest indices, so that
+ * long work starts first and the multiprocessors finish at about the same time. */
 __device__ inline ce_attention_work ce_attention_work_of(int64_t index, int tiles, int heads, int samples)
 {
     int64_t each = (int64_t)heads * samples, whole = each * tiles;
@@ -57,11 +57,11 @@ __device__ inline int ce_attention_first(const ce_attention_job &job, int sample
     return job.window && position - job.window >= first ? position - job.window + 1 : first;
 }
 
-/* Returns the end (exclusive) of the query rows that see a key of the tile of keys that ends at `to`. These rows are
- * consecutive, and begin with the tile's own rows. */
+/* Returns the end (exclusive) of the range of query rows that see at least one key of a tile of keys. `to` is the end
+ * (exclusive) of the tile. The range begins at the row that has the position of the tile's first key. */
 __device__ inline int ce_attention_end(const ce_attention_job &job, int sample, int to)
 {
-    int low = to, high = job.length; /* rows before `low` see the tile; rows from `high` on do not see it */
+    int low = to, high = job.length; /* binary search: rows before `low` see the tile, rows from `high` on do not */
     if (!job.starts)
         return job.window ? (int)min((int64_t)high, (int64_t)to + job.window - 1) : high;
     while (low < high) {
@@ -80,7 +80,7 @@ __device__ inline int64_t ce_attention_row(const ce_attention_job &job, int samp
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
-/* Calls body(W), where the integral constant W is the width of the narrowest tile for heads of `width` columns; `width`
+/* Calls body(W), where the integral constant W is the width of the narrowest tile that holds `width` columns. `width`
  * is at most 128. */
 template <typename Body> void ce_attention_by_width(int width, Body body)
 {

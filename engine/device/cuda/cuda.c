@@ -14,8 +14,8 @@ static cs_status refuse(cudaError_t error, const char *what)
                    cudaGetErrorName(error));
 }
 
-/* A driver for an older CUDA than the module was built with is refused, because a missing function would fail only in
- * the middle of a run. */
+/* Refuses a driver that supports only an older CUDA than the one with which the module was built. Without this check a
+ * missing function would fail in the middle of a run. */
 cs_status ce_cuda_count(int *count)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

@@ -60,9 +60,9 @@ bool ce_cuda_is_busy(const cs_stream *stream);
 #include "device/ops_list.h"
 
 double ce_cuda_roof(cs_device *device, cs_dtype dtype);
-/* Computes attention by cuDNN: backward if dqkv is present, otherwise forward. Returns false, and does nothing, if
- * cuDNN cannot compute it. Both functions are weak symbols: they are NULL if the module was built without cuDNN's
- * header. */
+/* ce_cudnn_attention computes attention by cuDNN: backward if dqkv is present, otherwise forward. It returns false, and
+ * does nothing, if cuDNN cannot compute this attention. ce_cudnn_close frees the state of cuDNN. Both are weak symbols:
+ * their addresses are NULL if the module was built without cuDNN's header. */
 bool ce_cudnn_attention(cs_device *device, const ce_attention_args *attention) __attribute__((weak));
 void ce_cudnn_close(cs_device *device) __attribute__((weak));
 

@@ -95,8 +95,8 @@ void ce_cudnn_graph_reduce(ce_cudnn_graph *graph, cudnnReduceTensorOp_t how, ce_
 typedef struct {
     int64_t samples, length, queries, keys, width;
     int64_t dtype; /* cs_dtype */
-    int64_t grad;  /* 1: backward */
-    /* row_queries, row_keys: heads in a row of memory, of which the attention uses `queries` and `keys` heads */
+    int64_t grad;  /* 1: backward; 0: forward */
+    /* the number of query heads and of key heads in a row of memory; at least `queries` and `keys` */
     int64_t row_queries, row_keys;
 } ce_cudnn_shape;
 

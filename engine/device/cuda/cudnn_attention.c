@@ -76,7 +76,8 @@ static void forward(ce_cudnn_graph *graph, const ce_cudnn_shape *shape)
     ce_cudnn_graph_product(graph, y, p, v);
 }
 
-/* Adds the sum to = a b over the query heads that share a key head. */
+/* Adds the product a b to the graph, and the sum of its results over the query heads that share a key head. `to` is the
+ * result. */
 static void product_over_shared_heads(ce_cudnn_graph *graph, const ce_cudnn_shape *shape, ce_cudnn_tensor to,
                                       ce_cudnn_tensor a, ce_cudnn_tensor b)
 {

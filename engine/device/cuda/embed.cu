@@ -221,8 +221,8 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds the rows of dy to rows of `into`. The kernel `name` writes for each row of dy its key, which is the index of a
- * row of `into`. Rows of dy whose key is `left_out` are not added. */
+/* Adds the rows of dy to rows of `into`. The key of a row of dy is the index of the row of `into` to which it is added;
+ * the kernel `name` writes the keys. Rows whose key is `left_out` are not added. */
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, int64_t left_out,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {

@@ -14,7 +14,7 @@ enum {
     THREADS = 256,
     ROWS = 64 /* least number of query rows that a block computes */,
     KEYS = 256 /* least number of keys in a split */,
-    SPLITS = 64 /* maximum */
+    SPLITS = 64 /* greatest number of splits */
 };
 
 /* Copies the keys and values of new rows from qkv to the end of the caches. `shared` is the number of columns in a row

@@ -173,7 +173,7 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     CS_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
         int64_t target = target_index(job.targets, row, job.all);
-        /* this is read before the logit is overwritten */
+        /* the logit is read here, before the gradient overwrites it */
         float target_logit = target < 0 || threadIdx.x > 0 ? 0 : element_of(job.x, target);
         softmax_sum partial = row_softmax_sum(job, target < 0 ? ce_range{} : row_of(row, job.all));
         float max = ce_block_max(partial.max, scratch);
@@ -211,7 +211,7 @@ extern "C" void ce_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tens
 
 struct best {
     float max;
-    int64_t first; /* -1: none yet */
+    int64_t first; /* index of the first element that equals max; -1 if no element was read yet */
     int unknown;
 };
 

@@ -78,7 +78,7 @@ static uint32_t alignment(const void *address)
 static ce_cuda_problem problem_of(const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)
 {
     ce_cuda_problem problem;
-    /* this sets the padding to zero too, because problems are compared by their bytes */
+    /* memset also sets the padding of the struct to zero, because problems are compared byte by byte */
     memset(&problem, 0, sizeof problem);
     problem.m = cs_rows(product->c);
     problem.n = cs_columns(product->c);
@@ -268,8 +268,8 @@ void ce_cuda_product_sums(cs_device *device, const ce_product *product, cs_tenso
     ce_cuda_column_sums(device, sums, of_a ? product->a : product->b);
 }
 
-/* Returns whether cuBLASLt can fuse GELU with the product. For this, GELU's input must have the result's type and rows
- * whose size is a multiple of 16 bytes. */
+/* Returns whether cuBLASLt can fuse GELU with the product. GELU's input and the bias must have the result's type, and
+ * the number of columns must be a multiple of 8, so that rows of 16-bit elements are multiples of 16 bytes. */
 static bool is_fused(const ce_product *product, cs_tensor other)
 {
     return cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype && cs_count(other) > 0 &&

@@ -12,7 +12,7 @@ enum { CS_NORM_HELD = 2, CS_NORM_THREADS = 128, CS_NORM_MAX_THREADS = 384 };
 
 struct ce_norm_job {
     ce_view y, x, weight, bias; /* bias: absent if the layer has no bias */
-    /* forward: if `more` is present, sum = x + dropout(more) is stored, and is normalized in place of x */
+    /* forward: if `more` is present, sum = x + dropout(more) is stored, and the sum is normalized instead of x */
     ce_view more, sum;
     ce_draw draw;
     ce_view dx, dy, beside; /* backward: if `beside` is present, it is added to dx */
@@ -59,7 +59,7 @@ inline int ce_norm_threads(int group)
 struct ce_norm_work {
     int lane;            /* index of the thread in its group */
     int group;           /* index of the group in its block */
-    int64_t item, place; /* place: index in the tensor of the item's first element */
+    int64_t item, place; /* place: the index of the item's first element in the tensor */
     /* range of the item's elements; empty if the group has no item, but even then the group takes part in reductions */
     ce_range within;
 };
@@ -96,7 +96,8 @@ __device__ inline float ce_norm_sum(float value, int group, float *scratch)
     return value;
 }
 
-/* Returns the normalized input in memory: x, or the sum that was stored. */
+/* Returns the tensor in memory whose values are normalized: x, or the sum that was stored. The view begins at the
+ * item. */
 __device__ inline ce_view ce_norm_source(const ce_norm_job &job, const ce_norm_work &work)
 {
     return ce_run_from(job.more.data ? job.sum : job.x, work.place);

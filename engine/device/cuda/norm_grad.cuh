@@ -151,8 +151,8 @@ static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(
     }
 }
 
-/* Launches as many parts as fill the GPU, but few compared with the number of rows. If dbias is absent, the gradient of
- * the bias is not computed. */
+/* Launches enough blocks to fill the GPU, but so few that a group processes at least about MIN_ITEMS items. If dbias is
+ * absent, the gradient of the bias is not computed. */
 template <bool centered> void cs_norm_backward(cs_device *device, ce_norm_job job, cs_tensor dweight, cs_tensor dbias)
 {
     enum { MIN_ITEMS = 4 };

@@ -18,13 +18,13 @@ typedef struct {
     uint64_t recorded; /* number of events recorded so far */
 } ce_cuda_lane;
 
-typedef struct ce_cuda_products ce_cuda_products; /* matmul.c */
-typedef struct ce_cuda_graphs ce_cuda_graphs;     /* graph.c  */
+typedef struct ce_cuda_products ce_cuda_products; /* defined in product.h */
+typedef struct ce_cuda_graphs ce_cuda_graphs;     /* defined in graph.c */
 
 typedef struct {
     int number; /* index of the GPU among the GPUs visible to this process */
     ce_cuda_facts facts;
-    ce_cuda_lane lanes[CS_STREAM_ROLES]; /* by role */
+    ce_cuda_lane lanes[CS_STREAM_ROLES]; /* the index is a ce_stream_role */
     ce_cuda_products *products;
     struct ce_cudnn *cudnn; /* the state of cudnn.c; NULL before the first attention that cuDNN may run */
     ce_cuda_graphs *graphs;

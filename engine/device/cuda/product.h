@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     ce_cuda_problem problem;
     cublasLtMatmulDesc_t operation;
-    /* layouts of a, b and c of the device table; cuBLASLt gets a and b in exchanged places (matmul.c) */
+    /* layouts of a, b and c of the device table; cuBLASLt gets a and b in the opposite order (matmul.c) */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
     bool fits; /* whether cuBLASLt has an algorithm for the problem */
@@ -33,8 +33,8 @@ typedef struct {
 typedef struct {
     const void *a, *b, *bias;
     void *c, *pre, *sums;
-    /* add: whether the product is added to c. The algorithm is the same in both cases, so that all terms of a sum are
-     * rounded alike. */
+    /* add: whether the product is added to c. The algorithm is the same with and without the addition, so that all
+     * terms of a sum are rounded alike. */
     bool add;
 } ce_cuda_operands;
 

@@ -21,8 +21,8 @@ cudaStream_t ce_cuda_compute(cs_device *device)
 
 /* ---- opening ---- */
 
-/* The comm stream gets the highest priority, because a rank waits for the result of communication earlier than for the
- * results of the kernels that run at the same time. */
+/* The comm stream gets the highest priority: if kernels of both streams run at the same time, the results of
+ * communication are needed first. */
 static cs_status open_lane(ce_cuda_lane *lane, ce_stream_role role)
 {
     int min = 0, greatest = 0;

@@ -34,8 +34,8 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* Asks the heuristic for algorithms and returns their number. cuBLASLt's a is b of the device table; its c is both the
- * addend and the result. */
+/* Asks the heuristic for algorithms and returns their number. cuBLASLt's a is b of the device table. c is passed twice,
+ * as addend and as result. */
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
     const ce_cuda_problem *problem = &plan->problem;

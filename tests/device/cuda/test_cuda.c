@@ -210,7 +210,8 @@ END_TEST
 
 /* ---- streams, sums ---- */
 
-/* A stream waits for a copy in the other one through an event that the ring has overwritten many times. */
+/* The compute stream waits for a copy in the comm stream, through an event that was overwritten many times in the ring
+ * of events. */
 START_TEST(an_overwritten_event_is_still_waited_for)
 {
     enum { COUNT = 1000, LATER = 5000 };
@@ -255,7 +256,7 @@ START_TEST(calls_and_tasks_run_at_once)
 }
 END_TEST
 
-/* Two sums into one result, in both streams, whose kernels may run concurrently. */
+/* Each stream adds a sum to the same result. The kernels of the two streams may run concurrently. */
 START_TEST(concurrent_sums_are_added)
 {
     enum { SUMS = 3, COUNT = 100 };

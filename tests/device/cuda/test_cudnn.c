@@ -1,5 +1,5 @@
 /* test_cudnn.c - attention through cuDNN's graph API, on the emulator with its fake cuDNN. The graphs' results are
- * compared with loops in double; unsupported shapes must use the engine's own kernels; both ways must be
+ * compared with loops in double; unsupported shapes must use the engine's own kernels; cuDNN and these kernels must be
  * interchangeable. */
 #include "near.h"
 #include "reference.h"
@@ -18,9 +18,9 @@
 
 static cs_device *device;
 static cs_stream *stream;
-static int (*runs)(void); /* the fake cuDNN's count of runs */
+static int (*runs)(void); /* returns how many plans the fake cuDNN has run */
 
-/* False: skipped. cudnn: the library's path. */
+/* Opens the device with the cuDNN library at the path `cudnn`. Returns false if the test is skipped. */
 static bool enter(const char *cudnn)
 {
     if (!near_emulated("cudnn"))
@@ -102,7 +102,7 @@ static int forward(attention *it)
     return runs() - before;
 }
 
-/* The same for backward. */
+/* Runs backward; returns the number of plans that cuDNN has run. */
 static int backward(attention *it)
 {
     int before = runs();
@@ -166,7 +166,7 @@ START_TEST(graphs_compute_attention)
         { .B = 2, .T = 97, .queries = 4, .keys = 1, .D = 128 },
         { .B = 3, .T = 2, .queries = 1, .keys = 1, .D = 8 },
         { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 256 },
-        { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 64, .window = 20 }, /* no limit */
+        { .B = 1, .T = 20, .queries = 2, .keys = 1, .D = 64, .window = 20 }, /* a window of all rows limits nothing */
     };
     if (!enter(FAKE))
         return;
@@ -188,7 +188,8 @@ START_TEST(graphs_compute_attention)
 }
 END_TEST
 
-/* A sample with one document masks nothing, but runs by the engine's own kernels. */
+/* Document starts of a sample that is one document mask nothing, but with them the engine's own kernels are used. So
+ * one implementation runs forward, and the other one backward. */
 START_TEST(both_implementations_are_interchangeable)
 {
     attention_case given = { .B = 2, .T = 70, .queries = 4, .keys = 2, .D = 64, .documents = 1 };
@@ -237,7 +238,7 @@ START_TEST(other_shapes_run_by_own_kernels)
 }
 END_TEST
 
-/* Rows not aligned to 16 bytes run by the engine's own kernels. */
+/* The engine's own kernels are used for rows that are not aligned to 16 bytes. */
 START_TEST(unaligned_rows_run_by_own_kernels)
 {
     if (!enter(FAKE))
@@ -306,7 +307,7 @@ static int backward_in_graphs(attention *it)
     return runs() - before;
 }
 
-/* dqkv, computed in `pieces` pieces on a GPU with `memory` bytes. */
+/* Returns dqkv, computed in `pieces` pieces on a GPU with `memory` bytes. */
 static cs_tensor gradients(attention_case given, int memory, int pieces)
 {
     char text[32];

@@ -15,7 +15,7 @@
 
 static ce_cudnn_library library;
 
-/* False: skipped. */
+/* Opens cuDNN. Returns false if the test is skipped. */
 static bool enter(void)
 {
     if (!dlopen(CS_DRIVER, RTLD_NOW | RTLD_GLOBAL))
@@ -30,7 +30,7 @@ static bool enter(void)
 
 typedef struct {
     const char *name;
-    int capability, processors, shared; /* shared: bytes that a block may have */
+    int capability, processors, shared; /* shared: bytes of shared memory that a block may use */
 } gpu;
 
 static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },
@@ -60,7 +60,7 @@ static ce_cudnn_target describe(const gpu *given)
 
 /* ---- plans ---- */
 
-/* The workspace of backward on an H200. The emulator's fake cuDNN computes the same. */
+/* Returns the bytes of workspace of backward on an H200. The emulator's fake cuDNN computes the same number. */
 static int64_t workspace_of(const ce_cudnn_shape *shape)
 {
     int64_t tiles = ce_round_up(shape->length, 64) * ce_round_up(shape->length, 128);
@@ -143,12 +143,12 @@ static kernel kernel_of(const ce_cudnn_plan *plan)
 }
 
 /* Checks the size of pieces with at most 2 GiB of workspace, and that a piece uses the same kernel as the whole
- * attention, hence computes the same bits. */
+ * attention, so that it computes the same bits. */
 START_TEST(large_attentions_are_planned_in_pieces)
 {
     static const struct {
         ce_cudnn_shape whole;
-        int64_t samples, keys; /* size of a piece */
+        int64_t samples, keys; /* samples and key heads of a piece */
     } cases[] = {
         { { 64, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 }, /* GPT-2 124M */
         { { 128, 1024, 12, 12, 64, CS_BF16, 1, 12, 12 }, 64, 12 },
@@ -190,7 +190,7 @@ START_TEST(workspace_is_limited)
     ce_cudnn_target target = describe(&h200);
     ck_assert_int_eq(ce_cudnn_plan_open(&plan, &library, &target, &shape, 1 << 20), CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "within 1048576 bytes of workspace"));
-    ck_assert_int_gt(plan.workspace, 1 << 20); /* the number of bytes that would be enough */
+    ck_assert_int_gt(plan.workspace, 1 << 20); /* the workspace that the plan needs, in bytes */
     library.destroy(target.device);
 }
 END_TEST

@@ -138,7 +138,7 @@ static double apart(const journey *a, const journey *b, int first)
     return worst;
 }
 
-/* The mean of ten losses. */
+/* Returns the mean of ten losses, from step `first` on. */
 static double mean(const journey *j, int first)
 {
     double sum = 0;
@@ -191,17 +191,17 @@ END_TEST
 
 enum { BOUNDARIES = 24 };
 
-/* Counts for one micro-batch. */
+/* What is counted in one micro-batch. */
 typedef struct {
-    uint64_t forward, backward, step; /* waits of the host in each */
-    uint64_t pageable;                /* copies from or to pageable memory, for which the host waits on a GPU */
-    bool ahead;                       /* after step, the operations of forward and backward are still unfinished */
+    uint64_t forward, backward, step; /* number of times that the host waits in each call */
+    uint64_t pageable;                /* copies from or to pageable memory; a real GPU makes the host wait for them */
+    bool ahead; /* true: when cs_step returns, operations of forward and backward are unfinished */
 } watched;
 
 typedef struct {
     run_spec spec;
-    bool late;                 /* metrics are read only at the end */
-    cs_metrics of[BOUNDARIES]; /* if late, only the last one is set */
+    bool late;                 /* true: metrics are read only at the end */
+    cs_metrics of[BOUNDARIES]; /* if `late` is true, only the last entry is set */
     uint32_t masters, slots;
     watched seen[BOUNDARIES];
 } boundaries;
@@ -212,7 +212,7 @@ typedef uint64_t count_call(void);
 static uint64_t *host_waits, *pageable_copies;
 static count_call *waiting;
 
-/* NULL if the module has no such counter, as that for GPUs. */
+/* Returns the address of a counter of the module, or of a variable that stays 0 if the module has no counters. */
 static uint64_t *find_count(void *module, const char *name)
 {
     static uint64_t none;
@@ -346,7 +346,7 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    uint64_t all, unaligned; /* multiply-adds */
+    uint64_t all, unaligned; /* numbers of multiply-adds */
 } products;
 
 static int count_products(void *argument)

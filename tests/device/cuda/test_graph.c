@@ -18,9 +18,10 @@ enum { COUNT = 100, KEPT = 32 };
 
 static cs_device *device;
 static cs_stream *compute, *comm;
-static cs_tensor one, sum, all; /* on the device: ones; the number of additions; the sum of all sums */
+/* In device memory. one: ones; sum: the number of additions so far; all: the sum of all values of `sum`. */
+static cs_tensor one, sum, all;
 
-/* Checks a number of launches, if the module counts them. */
+/* Checks a number of launches, if the module counts launches. */
 static void expect_count(uint64_t got, uint64_t want)
 {
     if (near_counts())
@@ -38,7 +39,8 @@ static bool open_emulated(const char *test)
 {
     if (!near_emulated(test))
         return false;
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
+    /* with this order of execution, a missing edge in the graph gives a wrong result */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1);
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }));
     compute = ce_device_stream(device, CS_COMPUTE);
     comm = ce_device_stream(device, CS_COMM);
@@ -58,7 +60,7 @@ static float fetch(cs_tensor row)
     return values[0];
 }
 
-/* Works in both streams, which wait for each other; returns an event at the end of the comm stream. */
+/* Queues additions in both streams, which wait for each other. Returns an event at the end of the comm stream. */
 static ce_event count_up(void)
 {
     cs_op_add(compute, sum, sum, one);
@@ -197,7 +199,8 @@ END_TEST
 
 /* ---- fatal errors ---- */
 
-/* The following functions are each a fault, which is made in the last of several rounds with the same graph. */
+/* The following functions are the work inside a graph. `faults` says which function runs in the first rounds and which
+ * one in the last round, where it causes the fatal error. */
 static void add_another(void)
 {
     cs_op_add(compute, all, all, one);

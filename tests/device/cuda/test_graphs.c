@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
     double loss[STEPS], norm[STEPS], output;
     uint32_t masters[RUN_RANKS], slots[RUN_RANKS];
-    near_launches of_step[STEPS], of_backward; /* launches of rank 0; of_backward: the last backward */
+    near_launches of_step[STEPS], of_backward; /* launches of rank 0 in each step, and in the last backward */
 } outcome;
 
 typedef struct {
@@ -135,7 +135,8 @@ static void same(const outcome *a, const outcome *b, const char *what)
 static void compare(const course *on, const char *what)
 {
     outcome without = go(on, false);
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
+    /* with this order of execution, a missing edge in a graph gives a wrong result */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1);
     outcome with = go(on, true);
     unsetenv("CSPEED_EMULATOR_ORDER");
     same(&without, &with, what);
@@ -257,7 +258,9 @@ START_TEST(an_update_is_one_launch_per_unit_and_group)
 {
     static const struct {
         const char *optimizer, *groups;
-        uint64_t each, fewer; /* launches of a unit; the embedding has no biases, hence one group less */
+        /* each: launches of a unit; fewer: by how many the sum is lower, because the embedding has no biases and so one
+         * group less */
+        uint64_t each, fewer;
     } rows[] = {
         { "AdamW", NULL, 1, 0 },
         { "SGD", NULL, 1, 0 },

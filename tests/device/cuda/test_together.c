@@ -153,7 +153,8 @@ static void compare(const course *on, const char *what)
 {
     outcome plain[RUN_RANKS], graphs[RUN_RANKS];
     go(on, false, plain);
-    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1); /* makes a missing edge give a wrong result */
+    /* with this order of execution, a missing edge in a graph gives a wrong result */
+    setenv("CSPEED_EMULATOR_ORDER", "reverse", 1);
     go(on, true, graphs);
     unsetenv("CSPEED_EMULATOR_ORDER");
     for (int rank = 0; rank < on->spec.world; rank++) {

@@ -20,7 +20,8 @@
 #include "device/state.h"
 #include "emulator/traffic.h"
 
-/* Rows and columns of an activation; vocabulary and rows of logits; parameters; one sequence's heads. */
+/* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
+ * sequence's length, heads, and columns of a head. MOST: the greatest number of tensors. */
 enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MOST = 10 };
 
 /* The accesses to a tensor that an operation needs. */
