@@ -183,6 +183,8 @@ static inline int ce_comm_name(const cs_comm *comm, int rank)
     return comm->names ? comm->names[rank] : rank;
 }
 
+/* Ends the process unless this rank is a member of the comm; `what` names the call in the message. */
+void ce_comm_require_member(const cs_comm *comm, const char *what);
 /* Makes `call` the call in progress, and shows it to the other ranks. */
 void ce_comm_show(cs_comm *comm, ce_call call);
 /* Shows that this rank is in no call. It must be called after a message. Otherwise a rank that has gone on to the next

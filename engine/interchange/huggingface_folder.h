@@ -1,0 +1,18 @@
+/* huggingface_folder.h - the list of tensors that ce_huggingface_open has made (huggingface.c), and its changes by
+ * huggingface_names.c. */
+#ifndef CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
+#define CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
+
+#include "interchange/source.h"
+
+/* Changes the name of a tensor. The source takes ownership of `name`. */
+void ce_huggingface_rename_tensor(ce_source *source, int64_t tensor, char *name);
+void ce_huggingface_remove_tensor(ce_source *source, int64_t tensor);
+/* Adds a tensor of the rows `first` to `first + rows - 1` of `whole`. `whole` has three dimensions; the first two are
+ * counted as rows. The source takes ownership of `name`. */
+void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows);
+/* Returns the path of the first file with weights. The source owns the text. */
+const char *ce_huggingface_first_file(const ce_source *source);
+bool ce_huggingface_ends_with(const char *name, const char *end);
+
+#endif

@@ -1,0 +1,166 @@
+/* huggingface_names.c - gives the tensors of a Hugging Face folder the names that the model has. */
+#include "interchange/huggingface_folder.h"
+#include "interchange/huggingface.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "cspeed/ops.h"
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds the prefix of the model's class to the names of tensors, if the source has the model's first parameter without
+ * this prefix. In the model all names have the prefix, except those of the head and its alias. */
+static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_model_facts *facts)
+{
+    const char *first = ce_model_first(model), *rest = strchr(first, '.');
+    if (!rest || ce_source_find(source, first) >= 0 || ce_source_find(source, rest + 1) < 0)
+        return CS_OK;
+    for (int64_t i = 0; i < source->count; i++) {
+        const char *name = source->tensors[i].name;
+        char *full = NULL;
+        if (ce_model_find(model, name) || (facts->alias && strcmp(name, facts->alias) == 0))
+            continue;
+        if (asprintf(&full, "%.*s%s", (int)(rest + 1 - first), first, name) < 0)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        ce_huggingface_rename_tensor(source, i, full);
+    }
+    return CS_OK;
+}
+
+static void remove_alias(ce_source *source, const ce_model_facts *facts)
+{
+    int64_t head = facts->alias ? ce_source_find(source, facts->alias) : -1;
+    char *table = head >= 0 && ce_source_find(source, facts->alias_of) < 0 ? strdup(facts->alias_of) : NULL;
+    if (table)
+        ce_huggingface_rename_tensor(source, head, table);
+    else if (head >= 0)
+        ce_huggingface_remove_tensor(source, head);
+}
+
+/* ---- experts ----
+ *
+ * Published weights have a matrix for each expert, and so has the model. transformers 5 can save the matrices of all
+ * experts of a layer as one tensor, in which the elements of each matrix are consecutive. Such a tensor is read as one
+ * tensor for each matrix. In transformers 5 the router of Mixtral has another name too. */
+
+/* The name of the feed-forward in each family, and the names of an expert's three matrices in it: gate, up, down. */
+static const struct {
+    const char *block, *matrix[3];
+} expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
+
+/* The tensors of transformers 5: the end of the name, and the matrices of an expert, `count` from number `first` on. */
+static const struct {
+    const char *end;
+    int first, count; /* A count of 0 means that the tensor is the router's. */
+} expert_tensors[] = { { "mlp.gate.weight", 0, 0 },
+                       { "mlp.experts.gate_up_proj", 0, 2 },
+                       { "mlp.experts.down_proj", 2, 1 } };
+
+/* Returns the model's name of a matrix of expert e, or of the router if e is below 0. The name begins with the first
+ * `length` characters of `place`. The caller frees it. */
+static char *expert_name(const char *place, size_t length, int names, int64_t e, int matrix)
+{
+    char *name = NULL;
+    int written = e < 0 ? asprintf(&name, "%.*s%s.gate.weight", (int)length, place, expert_names[names].block)
+                        : asprintf(&name, "%.*s%s.experts.%lld.%s.weight", (int)length, place,
+                                   expert_names[names].block, (long long)e, expert_names[names].matrix[matrix]);
+    if (written < 0)
+        ce_fatal(CS_NO_MEMORY, "out of memory for a tensor's name");
+    return name;
+}
+
+/* Replaces a tensor that has the matrices of all experts by one tensor for each matrix. */
+static void divide_experts(ce_source *source, int64_t tensor, size_t length, int names, int kind)
+{
+    ce_source_tensor from = source->tensors[tensor];
+    int count = expert_tensors[kind].count;
+    int64_t rows = from.shape[1] / count;
+    for (int64_t e = 0; e < from.shape[0]; e++)
+        for (int i = 0; i < count; i++)
+            ce_huggingface_add_rows(source, tensor,
+                                    expert_name(from.name, length, names, e, expert_tensors[kind].first + i),
+                                    e * from.shape[1] + i * rows, rows);
+    ce_huggingface_remove_tensor(source, tensor);
+}
+
+/* Gives one tensor of transformers 5 the names that the model has. A tensor whose shape does not fit keeps its name. */
+static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_model *model)
+{
+    const ce_source_tensor *given = &source->tensors[tensor];
+    size_t length = strlen(given->name) - strlen(expert_tensors[kind].end);
+    bool router = expert_tensors[kind].count == 0;
+    for (int names = 0; names < 2; names++) {
+        char *name = expert_name(given->name, length, names, router ? -1 : 0, expert_tensors[kind].first);
+        bool known = ce_model_find(model, name);
+        if (known && router) {
+            ce_huggingface_rename_tensor(source, tensor, name);
+            return;
+        }
+        free(name);
+        if (known && given->dims == 3 && given->shape[0] <= CS_MOST_EXPERTS &&
+            given->shape[1] % expert_tensors[kind].count == 0) {
+            divide_experts(source, tensor, length, names, kind);
+            return;
+        }
+    }
+}
+
+static void rename_experts(ce_source *source, const cs_model *model)
+{
+    for (int64_t i = source->count - 1; i >= 0; i--)
+        for (int kind = 0; kind < 3; kind++)
+            if (ce_huggingface_ends_with(source->tensors[i].name, expert_tensors[kind].end)) {
+                rename_expert(source, i, kind, model);
+                break;
+            }
+}
+
+static bool all_begin_with(const ce_source *source, const char *prefix)
+{
+    bool all = source->count > 0;
+    for (int64_t i = 0; i < source->count; i++)
+        all &= strncmp(source->tensors[i].name, prefix, strlen(prefix)) == 0;
+    return all;
+}
+
+static cs_status remove_wrapper(ce_source *source, const char *prefix)
+{
+    for (int64_t i = 0; i < source->count; i++) {
+        char *rest = strdup(source->tensors[i].name + strlen(prefix));
+        if (!rest)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        ce_huggingface_rename_tensor(source, i, rest);
+    }
+    ce_log(CS_LOG_INFO,
+           "%s: the names of all tensors begin with \"%s\", which a wrapper of PyTorch put there; they are "
+           "read without it",
+           ce_huggingface_first_file(source), prefix);
+    return CS_OK;
+}
+
+/* Removes the prefixes that DistributedDataParallel and torch.compile put in front of every name. Names may begin with
+ * both prefixes. */
+static cs_status remove_wrappers(ce_source *source)
+{
+    static const char *const wrappers[] = { "module.", "_orig_mod." };
+    for (int found = 1; found;) {
+        found = 0;
+        for (int i = 0; i < 2; i++)
+            if (all_begin_with(source, wrappers[i])) {
+                CS_TRY(remove_wrapper(source, wrappers[i]));
+                found = 1;
+            }
+    }
+    return CS_OK;
+}
+
+cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
+{
+    CS_TRY(remove_wrappers(source));
+    CS_TRY(add_prefix(source, model, facts));
+    remove_alias(source, facts);
+    rename_experts(source, model);
+    return CS_OK;
+}
