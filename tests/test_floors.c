@@ -2,8 +2,8 @@
  * the sources do not use, and which names have which prefix.
  *
  * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
- * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that
- * nobody needs is a failure too, so that this table stays the true picture. */
+ * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that no
+ * file uses is a failure too, so that this table stays true. */
 #include "suite.h"
 
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "sees" lists rooms, each between spaces. "top" stands for headers right under engine/ or launcher/, "public" for
- * include/cspeed/. Every room sees itself. */
+/* `sees` lists the rooms whose headers the room may include, with spaces around each. "top" stands for the headers in
+ * engine/ or launcher/ themselves, "public" for include/cspeed/. Every room may include its own headers. */
 typedef struct {
     const char *room, *sees;
 } floor_rule;
@@ -31,11 +31,11 @@ static const floor_rule rules[] = {
     { "engine/comm/collective", " public engine/base engine/comm " },
     { "engine/comm/self", " engine/comm engine/comm/collective " },
     { "engine/comm/shm", " public engine/base engine/comm engine/comm/collective " },
-    { "engine/comm/mpi", " engine/base engine/comm " }, /* a module of its own */
+    { "engine/comm/mpi", " engine/base engine/comm " }, /* built as a separate module */
     { "engine/comm/store", " public engine/base " },
     { "engine/comm/tcp", " engine/base engine/comm engine/comm/collective engine/comm/store engine/comm/shm " },
     { "engine/comm/device",
-      /* NCCL's transport is of the CUDA module */
+      /* the transport of NCCL belongs to the CUDA module */
       " engine/base engine/device engine/device/cuda engine/comm engine/comm/collective " },
     { "engine/unit", " engine/base engine/device " },
     { "engine/layer", " public engine/base engine/unit " },
@@ -73,7 +73,7 @@ static const floor_rule rules[] = {
     { "launcher/manual", " top public " },
     { "launcher",
       " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
-    { "programs", /* they read texts */
+    { "programs", /* the programs read texts */
       " public engine/base engine/data engine/text engine/chat programs/train programs/generate programs/bench " },
     { "programs/bench", " public " },
     { "programs/generate", " public engine/base engine/text engine/formats " },
@@ -81,10 +81,11 @@ static const floor_rule rules[] = {
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };
-static char used[RULES][1024]; /* for each rule: the rooms that files of its room include */
+static char used[RULES][1024]; /* for each rule: the rooms whose headers files of its room include */
 
 typedef struct {
-    const char *header, *door; /* prefix of the header's name; prefixes of the files that may include it */
+    /* beginning of the header's name; beginnings of the paths of the files that may include it */
+    const char *header, *door;
 } door_rule;
 
 static const door_rule doors[] = {
@@ -109,7 +110,8 @@ static const door_rule doors[] = {
 };
 enum { DOORS = sizeof doors / sizeof *doors };
 
-/* Words that the product's sources no longer use, as names or in comments: the field has terms for what they meant. */
+/* Words that the product's sources no longer use, in names or in comments: the field has its own terms for what they
+ * meant. */
 static const char *const retired[] = {
     "accord",    "bell",    "crew",   "crowd",  "distant", "errand",  "everybody", "far device", "far side", "farewell",
     "farside",   "journey", "keeper", "kin",    "lesson",  "lobby",   "mirror",    "muster",     "newcomer", "nobody",
@@ -156,7 +158,7 @@ static bool exists(const char *folder, const char *header)
     return file != NULL;
 }
 
-/* The room that a header is of, as seen from a file of the room `from`: the compiler's order of search. */
+/* Finds the room of a header that a file of the room `from` includes, in the compiler's order of search. */
 static void room_of(const char *from, const char *header, char room[512])
 {
     static const char *const roots[] = { "engine", "launcher", "include" };
@@ -215,7 +217,7 @@ static void check_door(const char *file, int line, const char *header)
     }
 }
 
-/* A word ends where no letter follows: an underscore separates the words of a name. */
+/* Reports words of `retired`. A word ends where no letter follows, so an underscore separates the words of a name. */
 static void check_words(const char *file, int line, const char *text)
 {
     if (strncmp(file, "tests/", 6) == 0)
@@ -228,7 +230,7 @@ static void check_words(const char *file, int line, const char *text)
     }
 }
 
-static char public_headers[1 << 18]; /* the text of include/cspeed/ */
+static char public_headers[1 << 18]; /* the text of all headers in include/cspeed/ */
 
 static bool is_in_public_headers(const char *name, size_t length)
 {
@@ -238,8 +240,8 @@ static bool is_in_public_headers(const char *name, size_t length)
     return false;
 }
 
-/* The prefix cs_ is the public interface's: a name with it must stand in a public header, and no public header uses the
- * prefixes of the engine's and the launcher's own names. */
+/* Names that begin with cs_ must be in a public header. A public header must not use the prefixes of the engine's and
+ * the launcher's own names, ce_ and cl_. */
 static void check_prefixes(const char *file, int line, const char *text)
 {
     bool is_public = strncmp(file, "include/", 8) == 0;

@@ -9,7 +9,7 @@ enum { WIDTH = 16 };
 
 struct copy {
     unsigned char *to;
-    const unsigned char *from; /* NULL: zeros */
+    const unsigned char *from; /* NULL: the copy writes zeros */
 };
 
 /* Groups of copies by thread, the oldest first; the last one is still open. */

@@ -1,8 +1,7 @@
-/* blas.cc - emulated cuBLASLt by plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in
- * fp32.
+/* blas.cc - emulated cuBLASLt by plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
  *
- * It refuses what cuBLASLt refuses. The first answer of the heuristic is an algorithm that does not run, as its
- * state says. Of the next three algorithms, two give the same bits and the third adds in the reverse order, so that
+ * It refuses what cuBLASLt refuses. The first result of the heuristic has a state other than success; its algorithm
+ * does not run. Of the next three algorithms, two give the same bits and the third adds in the reverse order, so that
  * tests find code that relies on the bits of one algorithm and runs another. */
 #include "shadow.h"
 
@@ -26,7 +25,7 @@ struct cublasLtMatmulDescOpaque {
     uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     void *bias = nullptr, *pre = nullptr;
     int64_t pre_ld = 0;
-    int32_t bias_type = -1, pre_type = -1; /* -1: the type of d */
+    int32_t bias_type = -1, pre_type = -1; /* -1: the type is that of d */
 };
 
 struct cublasLtMatrixLayoutOpaque {
@@ -110,7 +109,7 @@ static bool same_shape(const cublasLtMatrixLayoutOpaque &c, const cublasLtMatrix
     return c.rows == d.rows && c.columns == d.columns && c.type == d.type && c.batch == d.batch;
 }
 
-/* Whether the types are supported: both factors of one type, the result of that type or fp32. */
+/* Returns whether the types are supported: a and b must have one type, and d must have that type or fp32. */
 static bool types_fit(const product &p)
 {
     cudaDataType_t from = p.a_layout.type, to = p.d_layout.type;
@@ -186,7 +185,7 @@ static float round_tf32(float value)
     return value;
 }
 
-/* op(x) as an (inner, outer) array, whose outer dimension is contiguous. */
+/* Returns op(x) as an array of shape (inner, outer), whose outer dimension is contiguous. */
 static std::vector<float> pack(const char *base, const cublasLtMatrixLayoutOpaque &x, bool by_columns)
 {
     std::vector<float> packed((size_t)(x.rows * x.columns));
@@ -352,7 +351,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     return given ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-/* ---- descriptions ---- */
+/* ---- descriptors and the heuristic ---- */
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,

@@ -36,18 +36,20 @@ struct fiber {
 };
 
 struct thread : emulator_thread {
-    fiber *on = nullptr; /* NULL: not begun, or ended */
+    fiber *on = nullptr; /* NULL: the thread has not begun, or has ended */
 };
 
 struct warp {
-    uint32_t present, ready, ended, arrived; /* one bit for each lane; ready: can run but does not run now */
-    unsigned meeting;                        /* index of the exchange buffer in use, 0 or 1 */
+    /* One bit for each lane. ready: the thread can run, and is not the running one. */
+    uint32_t present, ready, ended, arrived;
+    unsigned meeting; /* index of the exchange buffer in use, 0 or 1 */
     const char *what, *file;
     int line;
     alignas(64) unsigned char slots[2][WARP][EMULATOR_SLOT];
 };
 
-/* Places a variable outside .bss, where the instrumented module expects static shared memory. */
+/* Puts a variable into a section of its own: the instrumented module takes everything in .bss for static shared
+ * memory. */
 #define NOT_SHARED __attribute__((section("emulator_threads")))
 NOT_SHARED emulator_thread *emulator_self;
 NOT_SHARED uint3 blockIdx;
@@ -176,7 +178,7 @@ static thread *thread_of(unsigned number)
     return &threads[number];
 }
 
-/* The next bit of mask after `after`, cyclically, in the order of execution; mask is not 0. */
+/* Returns the bit of mask that follows bit `after`, cyclically, in the order of execution. mask must not be 0. */
 static unsigned next_bit(uint32_t mask, unsigned after)
 {
     uint32_t behind = reversed ? mask & ((1u << after) - 1) : mask & ~((2u << after) - 1);
@@ -199,7 +201,8 @@ static void stuck(unsigned w)
                    it.what, it.file, it.line, it.ended >> lane & 1 ? "ended" : "gone into __syncthreads");
 }
 
-/* Releases a barrier at which all threads wait that have not ended. */
+/* Releases the barrier; called when no thread can run. Aborts if a thread waits in a warp-wide call instead, or has
+ * ended. */
 static void release_barrier()
 {
     for (unsigned w = 0; w < warp_count; w++)
@@ -216,7 +219,7 @@ static void release_barrier()
     shadow_barrier(warp_count);
 }
 
-/* The thread to run next; NULL: all have ended. */
+/* Returns the thread to run next, or NULL if all threads have ended. */
 static thread *choose(const emulator_thread *after)
 {
     unsigned w = after->number / WARP;
@@ -234,7 +237,7 @@ static thread *choose(const emulator_thread *after)
     }
 }
 
-/* Switches from a fiber whose thread waits to the next one. */
+/* Switches from the fiber of a thread that must wait to the fiber of the next thread. */
 static void leave(thread *self)
 {
     thread *next = choose(self);

@@ -23,8 +23,8 @@
 /* Limits of the emulated GPU: those of an A100, the smallest of the GPUs that kernels must run on. */
 enum {
     EMULATOR_BLOCK_THREADS = 1024,
-    EMULATOR_SHARED = 48 * 1024,       /* bytes of shared memory without a request */
-    EMULATOR_SHARED_MOST = 163 * 1024, /* bytes after a request */
+    EMULATOR_SHARED = 48 * 1024,       /* bytes of shared memory of a block if the kernel has requested none */
+    EMULATOR_SHARED_MOST = 163 * 1024, /* the maximum of bytes that a kernel may request */
     EMULATOR_PROCESSOR_SHARED = 164 * 1024
 };
 constexpr size_t EMULATOR_RESERVED = (size_t)1 << 40; /* bytes of address space reserved for device memory */
@@ -32,18 +32,19 @@ constexpr size_t EMULATOR_RESERVED = (size_t)1 << 40; /* bytes of address space 
 /* Prints a message and aborts the process. */
 [[noreturn]] void emulator_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* One thread is in the emulator at a time. An operation that waits for another process releases the lock meanwhile. */
+/* Held while a thread executes code of the emulator. An operation that waits for another process releases the lock
+ * meanwhile. */
 extern std::recursive_mutex emulator_lock;
 using emulator_guard = std::lock_guard<std::recursive_mutex>;
 
 cudaError_t emulator_fail(cudaError_t error); /* stores the error for cudaGetLastError and returns it */
 
-/* If it is not cudaSuccess, a kernel has failed: nothing runs on the device any more, and each call that concerns its
- * memory or its streams returns this error. */
+/* A value other than cudaSuccess means that a kernel has failed: nothing runs on the device any more, and each call
+ * that uses its memory or its streams returns this error. */
 extern cudaError_t emulator_broken;
 
-/* True in a process that was forked from one that has called the runtime: CUDA does not survive a fork, and every call
- * there fails with cudaErrorInitializationError. */
+/* Returns true in a process that was forked from one that had called the runtime. CUDA does not survive a fork: every
+ * call in such a process fails with cudaErrorInitializationError. */
 bool emulator_is_forked();
 
 /* ---- memory.cc ---- */
@@ -56,7 +57,8 @@ struct emulator_open {
 bool emulator_is_device(const void *pointer);
 bool emulator_is_pageable(const void *pointer);
 const char *emulator_device_base(); /* the first of EMULATOR_RESERVED addresses */
-/* The start and the size of the block of device memory that the pointer is in; NULL: it is in none. */
+/* Returns the start and the size of the block of device memory that contains the pointer, or NULL if no block contains
+ * it. */
 const char *emulator_block_of(const void *pointer, size_t *bytes);
 /* Aborts unless [pointer, pointer + bytes) is host memory or is inside one block of device memory. */
 void emulator_check_range(const char *what, const void *pointer, size_t bytes);
@@ -66,7 +68,7 @@ void emulator_move(void *to, const void *from, size_t bytes);
 void emulator_hide(const void *memory, size_t bytes);
 void emulator_show(const void *memory, size_t bytes);
 
-/* For tests: the maximum of bytes that were allocated by cudaHostAlloc at a time. */
+/* For tests: the highest number of bytes of cudaHostAlloc that were allocated at the same time. */
 extern "C" uint64_t emulator_pinned_max();
 
 /* ---- stream.cc ---- */
@@ -76,15 +78,16 @@ struct emulator_capture;
 /* The position of a stream, or of a recorded event, in a capture. */
 struct emulator_place {
     std::shared_ptr<emulator_capture> capture; /* empty: not in a capture */
-    std::set<size_t> tips;                     /* nodes that precede the next one */
+    std::set<size_t> tips;                     /* nodes that must precede the next node */
 };
 
-/* A vector clock: the number of operations of each stream, by stream number, that precede something. */
+/* A vector clock: for each stream, by its number, how many of its operations precede the operation or event that has
+ * the clock. */
 using emulator_clock = std::vector<uint64_t>;
 
 struct emulator_stream {
     unsigned number = 0;
-    emulator_clock clock;          /* of the next operation put into the stream */
+    emulator_clock clock;          /* the clock that the next operation put into the stream receives */
     bool waits_for_legacy = false; /* created without cudaStreamNonBlocking */
     std::deque<std::function<void()>> items;
     uint64_t given = 0, done = 0;
@@ -93,11 +96,11 @@ struct emulator_stream {
 };
 using emulator_queue = std::shared_ptr<emulator_stream>;
 
-emulator_queue emulator_stream_of(cudaStream_t stream); /* empty: no stream */
+emulator_queue emulator_stream_of(cudaStream_t stream); /* returns an empty pointer if there is no such stream */
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item);
 void emulator_run_all();
-/* For tests, which look the two up by name: the number of items in all queues, and how often the host waited for a
- * stream, an event, a copy or the device that had unfinished work. */
+/* For tests, which find both by name with dlsym: the number of unfinished items in all queues, and how often the host
+ * waited for a stream, an event, a copy or the device that had unfinished work. */
 extern "C" uint64_t emulator_waiting();
 extern "C" uint64_t emulator_host_waits;
 /* For tests: the number of calls of cudaMemcpyAsync from or to pageable host memory, for which a real runtime makes the
@@ -108,39 +111,40 @@ void emulator_pause();
 
 /* ---- order.cc ---- */
 
-extern emulator_clock emulator_host_clock; /* covers the operations that the host has waited for */
+extern emulator_clock emulator_host_clock; /* counts the operations that the host has waited for */
 void emulator_join(emulator_clock &into, const emulator_clock &from);
 /* Wraps an item that is put into the stream now, so that its memory accesses can be compared with those of other
  * operations. */
 std::function<void()> emulator_ordered(emulator_stream &queue, std::function<void()> item);
-/* A node of a graph begins; before: the nodes that precede it by the graph's edges. */
+/* Notes that node number `node` of a graph begins. before[i] says whether the graph's edges order node i before it. */
 void emulator_order_node(size_t node, const std::vector<bool> *before);
 
 /* ---- graph.cc ---- */
 
 cudaError_t emulator_capture_add(emulator_place &place, std::function<void()> item);
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded);
-/* An error if the capture of this thread, or the one that the stream takes part in, forbids the next operation. */
+/* Returns an error if the next operation is forbidden by this thread's capture or by the capture that the stream is
+ * in. */
 cudaError_t emulator_capture_forbids(const emulator_queue &touched);
 /* As above, for work in the legacy stream. The emulator is stricter than a real runtime, which runs the work outside of
  * the graph if this thread captures only streams made with cudaStreamNonBlocking. */
 cudaError_t emulator_capture_forbids_legacy();
 
-/* For tests: numbers of kernels launched outside of graphs, and of graphs launched. */
+/* For tests: the number of kernels launched outside of graphs, and the number of graphs launched. */
 extern "C" uint64_t emulator_kernels_launched(), emulator_graphs_launched();
 
 /* ---- blas.cc ---- */
 
-/* For tests: multiply-adds of all products, and of those products of which a matrix has rows that are not aligned to 16
- * bytes, for which cuBLASLt uses slower kernels. */
+/* For tests: multiply-adds of all products, and multiply-adds of the products that have a matrix whose rows are not
+ * aligned to 16 bytes. For the latter cuBLASLt uses slower kernels. */
 extern "C" uint64_t emulator_multiply_adds, emulator_unaligned_multiply_adds;
 
 /* ---- kernels.cc ---- */
 
 struct emulator_kernel {
     std::string name;
-    size_t static_bytes; /* of shared memory */
-    unsigned threads;    /* of a block, in the largest launch so far */
+    size_t static_bytes; /* bytes of static shared memory */
+    unsigned threads;    /* threads of a block in the largest launch so far */
     size_t dynamic_bytes;
 };
 emulator_kernel &emulator_kernel_of(const void *kernel);
@@ -149,7 +153,7 @@ void emulator_note_launch(emulator_kernel &kernel, unsigned threads, size_t dyna
 /* ---- block.cc ---- */
 
 void emulator_run_grid(const char *name, dim3 grid, dim3 block, size_t shared, const std::function<void()> &thread);
-/* Inside a kernel: "kernel NAME, block (0, 0, 0), thread (3, 0, 0)"; outside: "". */
+/* Returns "kernel NAME, block (0, 0, 0), thread (3, 0, 0): " inside a kernel, and "" outside. */
 const char *emulator_where();
 
 /* ---- background.cc ---- */

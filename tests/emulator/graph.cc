@@ -21,7 +21,7 @@ struct emulator_capture {
     std::vector<emulator_queue> members; /* the first one is the stream where the capture began */
     std::thread::id thread;
     bool local = false, over = false, spoilt = false;
-    std::vector<std::vector<bool>> before; /* for each node that has run: the nodes that precede it */
+    std::vector<std::vector<bool>> before; /* for each node that has run: whether each other node precedes it */
 };
 
 struct CUgraph_st {
@@ -61,8 +61,8 @@ static cudaError_t spoil(emulator_capture &capture, cudaError_t error)
     return emulator_fail(error);
 }
 
-/* A stream that waits for a captured event joins the capture. The wait is a node, which must be joined to the first
- * stream before the capture ends. */
+/* Makes the stream wait for an event. If the event was recorded in a capture, the stream joins that capture, and the
+ * wait is a node of it, which must be joined to the first stream before the capture ends. */
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded)
 {
     emulator_place &own = queue->place;
@@ -125,7 +125,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return cudaSuccess;
 }
 
-/* The nodes `tips` and all nodes that precede them. */
+/* Returns the nodes `tips` and all nodes that precede them. */
 static std::set<size_t> reached(const emulator_capture &capture, const std::set<size_t> &tips)
 {
     std::set<size_t> all = tips;
@@ -175,7 +175,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 
 /* ---- running ---- */
 
-/* The latest order, built from the end: of the nodes without remaining successors, the one captured first runs last. */
+/* Returns the order in which each node runs as late as possible. It is built from the end: of the nodes whose
+ * successors all have a place, the one captured first gets the last free place. */
 static std::vector<size_t> latest_order(const emulator_capture &capture)
 {
     std::vector<size_t> order, open;
@@ -246,7 +247,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream)
 {
     emulator_guard guard(emulator_lock);
     if (emulator_stream_of(stream)->place.capture)
-        return emulator_fail(cudaErrorNotSupported); /* a real runtime makes it a part of the graph being captured */
+        return emulator_fail(cudaErrorNotSupported); /* a real runtime adds the graph as a node to the captured graph */
     launched++;
     return emulator_enqueue(stream, [captured = ready->captured] { run_nodes(*captured); });
 }

@@ -26,7 +26,7 @@ struct symbols {
     uintptr_t base = 0; /* load address of the module */
 };
 
-/* Reads the symbol table; empty if there is none. The file stays mapped. */
+/* Reads the symbol table; the result is empty if the module has none. The file stays mapped. */
 static symbols read_symbols()
 {
     Dl_info self = {};
@@ -59,7 +59,8 @@ static const char *symbol_at(const symbols &all, const void *kernel)
     return nullptr;
 }
 
-/* The bytes of a kernel's static variables: those of _ZKERNEL are named _ZZKERNELEvariable. */
+/* Returns the bytes of the static variables of a kernel. The variables of the function _ZKERNEL are named
+ * _ZZKERNELEvariable. */
 static size_t shared_of(const symbols &all, const char *kernel)
 {
     std::string prefix = std::string("_Z") + (kernel + 1) + "E";

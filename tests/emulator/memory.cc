@@ -32,7 +32,7 @@ static size_t room_of(size_t bytes)
     return (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Changes the protection of the range. Huge pages, where available, save most of the cost. */
+/* Changes the protection of the range. Where huge pages are available, a change costs much less. */
 static void protect(int protection)
 {
     if (used && mprotect(range, (used + PAGE - 1) / PAGE * PAGE, protection) != 0)
@@ -153,7 +153,7 @@ static void check_guard(char *start, size_t bytes)
             emulator_fatal("byte %zu behind the block of %zu bytes at %p was written", i - bytes, bytes, (void *)start);
 }
 
-/* Returns the pages that only this block used to the system. */
+/* Gives the pages that contain nothing but this block back to the operating system. */
 static void give_back(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

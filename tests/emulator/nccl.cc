@@ -15,11 +15,12 @@
 
 struct ncclComm {
     std::shared_ptr<ring> members = std::make_shared<ring>();
-    bool connected[6] = {};      /* by kind of call */
+    bool connected[6] = {};      /* for each kind of call: whether its first call has been made */
     int inside = 0;              /* number of threads inside a call */
     std::deque<ring_call> calls; /* calls of the open group */
     cudaStream_t stream = nullptr;
-    std::shared_ptr<int> captured = std::make_shared<int>(0); /* also held by graphs that have captured its calls */
+    /* Graphs that have captured calls of this communicator share this pointer, so use_count() > 1 while one exists. */
+    std::shared_ptr<int> captured = std::make_shared<int>(0);
 };
 
 static thread_local int depth;
@@ -27,7 +28,8 @@ static thread_local std::vector<ncclComm_t> grouped, aborted;
 
 /* ---- entering a call ---- */
 
-/* Spends CSPEED_EMULATOR_NCCL_MICROSECONDS of the caller's CPU time, because calls of NCCL cost that too. */
+/* Uses CSPEED_EMULATOR_NCCL_MICROSECONDS of the caller's time, without sleeping, because a call of NCCL also costs CPU
+ * time. */
 static void spend_time()
 {
     static const char *text = getenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
@@ -77,7 +79,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     return name.empty() ? ncclSystemError : ncclSuccess;
 }
 
-/* Blocks until all ranks have joined. */
+/* Returns when all ranks have joined. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
     emulator_guard guard(emulator_lock);
@@ -106,7 +108,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
     return ncclSuccess;
 }
 
-/* Fails where NCCL would wait forever: while graphs exist that captured the communicator's calls. */
+/* Aborts the process while graphs exist that have captured calls of the communicator; NCCL would wait forever. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);
@@ -116,7 +118,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return fault(comm->members.get(), "finalize");
 }
 
-/* Waits for graphs. Operations in the stream keep their own reference to the members. */
+/* Waits until no graph holds calls of the communicator, then deletes it. Operations that are still in the stream hold
+ * their own reference to comm->members. */
 static void release(ncclComm_t comm)
 {
     if (comm->inside)
@@ -133,8 +136,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* Sets the flag at once, which ends waits in calls and in kernels. Also frees the communicator, inside a group at the
- * group's end. */
+/* Sets comm->members->aborted at once, which ends all waits of this communicator in calls and in operations of the
+ * stream. Then frees the communicator; inside a group, it is freed at the end of the group. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);

@@ -44,8 +44,8 @@ std::function<void()> emulator_ordered(emulator_stream &queue, std::function<voi
     queue.clock.resize(std::max(queue.clock.size(), (size_t)queue.number + 1));
     uint64_t position = ++queue.clock[queue.number];
     return [number = queue.number, position, clock = queue.clock, item = std::move(item)] {
-        auto outer =
-            now; /* the operation during which this one runs: it waits for this stream or for another process */
+        /* The operation that is interrupted: it waits for this stream or for another process. */
+        auto outer = now;
         now = { { 0, number, position, 0, "" }, clock, nullptr };
         shadow_operation();
         item();
@@ -75,7 +75,7 @@ void order_name(const char *name)
         operations.back().name = names.insert(name).first->c_str();
 }
 
-/* The operation to which a span belongs. */
+/* Returns the operation to which a span belongs. */
 static const operation &of_span(shadow_span span)
 {
     auto after = std::upper_bound(operations.begin(), operations.end(), span,

@@ -22,7 +22,8 @@ enum { ATOMIC = 1 }; /* flag of a writer */
 using moment = uint64_t;
 
 struct cell {
-    moment writer, reader, other; /* other: a reader in an operation that is not ordered with that of `reader` */
+    /* other: a second reader, whose operation is not ordered with the operation of `reader`. */
+    moment writer, reader, other;
 };
 
 /* A 32-byte sector of device memory: the spans that last read and wrote it. */
@@ -32,12 +33,14 @@ struct sector {
 
 enum { GRANULE = 2, SECTOR = 32 };
 
-static shadow_span last;                                         /* the latest span */
-static shadow_span operation_first, block_first, interval_first; /* interval: since the last barrier */
+static shadow_span last; /* the span that began last */
+/* The first span of the running operation, of the running block, and since the last barrier. */
+static shadow_span operation_first, block_first, interval_first;
 static shadow_span span_of[EMULATOR_BLOCK_THREADS / 32];
 static std::vector<shadow_span> blocks; /* the first span of each block of this launch */
 
-extern char __bss_start[] __attribute__((visibility("hidden"))); /* the range of static shared memory */
+/* The range of static shared memory. */
+extern char __bss_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 
 template <typename T> static T *reserved(size_t count)
@@ -153,7 +156,8 @@ template <bool shared> static inline bool unordered(moment then, moment me)
     return span >= operation_first || !order_is_before(span);
 }
 
-/* Stores a reader. A reader of another block is kept, because it is not ordered with any writer of this launch. */
+/* Stores a reader. An earlier reader in another block is kept, because it is not ordered with any writer of this
+ * launch. */
 template <bool shared> static inline void note_reader(cell &c, moment me)
 {
     shadow_span span = c.reader >> SPAN_SHIFT;

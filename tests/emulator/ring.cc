@@ -18,7 +18,7 @@ std::string ring_make()
 {
     static std::atomic<int> made;
     std::string name = "/cspeed-emulator-" + std::to_string(getpid()) + "-" + std::to_string(made++);
-    shm_unlink(name.c_str()); /* a segment of this name is left from a dead process that had the same pid */
+    shm_unlink(name.c_str()); /* removes a segment that a dead process with the same pid left */
     int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
     if (file < 0)
         return "";
@@ -27,7 +27,7 @@ std::string ring_make()
     return sized ? name : "";
 }
 
-/* Opens the segment; the last rank removes its name. */
+/* Opens the segment. The last rank that does so removes the segment's name. */
 bool ring_join(ring *ring)
 {
     int file = shm_open(ring->name.c_str(), O_RDWR, 0600);
@@ -200,7 +200,8 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 
 /* ---- collectives ---- */
 
-/* Publishes [from, from + bytes) of each rank that has data, calls `use`, and returns when all ranks have used it. */
+/* Copies [from, from + bytes) of each rank that has data into the segment, then calls `use`, and returns when `use` has
+ * returned on all ranks. Returns false if the communicator was aborted. */
 template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
 {
     if (from)

@@ -10,7 +10,7 @@ enum { RING_RANKS = 32, RING_PIECE = 1 << 20, RING_MAILBOX = 1 << 16 };
 
 enum ring_kind { RING_ALL_REDUCE, RING_REDUCE_SCATTER, RING_ALL_GATHER, RING_BROADCAST, RING_SEND, RING_RECEIVE };
 
-/* An NCCL call. rank: the root of a broadcast, or the peer of a send or receive. */
+/* The arguments of an NCCL call. rank: the root of a broadcast, or the peer of a send or receive. */
 struct ring_call {
     ring_kind kind;
     const void *in;
@@ -24,7 +24,7 @@ struct ring_call {
 
 /* A buffer for messages from one rank to another. */
 struct ring_mailbox {
-    std::atomic<bool> sender, receiver; /* whether that side has connected */
+    std::atomic<bool> sender, receiver; /* whether the sending and the receiving rank have connected */
     std::atomic<uint64_t> written, read;
     char data[RING_MAILBOX];
 };
@@ -39,7 +39,7 @@ struct ring_slot {
 
 struct ring_segment {
     std::atomic<int> joined;
-    std::atomic<int> connected[RING_SEND]; /* number of connected ranks, by kind of collective */
+    std::atomic<int> connected[RING_SEND]; /* number of connected ranks, for each kind of collective */
     ring_slot slot[RING_RANKS];
 };
 
@@ -52,13 +52,14 @@ struct ring {
     ~ring();
 };
 
-std::string ring_make();    /* creates a segment and returns its name; empty: error */
+std::string ring_make();    /* creates a segment and returns its name, or "" after an error */
 bool ring_join(ring *ring); /* opens ring->name */
 bool ring_is_whole(ring *ring);
-/* Waits until all ranks that take part in such a call make their first one. False: aborted. */
+/* Waits until all ranks that take part in this kind of call have made their first call of it. Returns false if
+ * aborted. */
 bool ring_connect(ring *ring, const ring_call &call);
-/* Executes calls on device memory, when it is their turn in the stream. Returns early if aborted. The calls of a group
- * run concurrently. */
+/* Executes calls on device memory; called when the stream has reached them. The calls of a group run concurrently.
+ * Returns early if aborted. */
 void ring_run(ring *ring, const std::deque<ring_call> &calls);
 
 #endif

@@ -118,9 +118,10 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
     return cublasLtGetStatusName(status);
 }
 
-/* ---- devices: CSPEED_EMULATOR_DEVICES of them, one if unset, of CSPEED_EMULATOR_PROCESSORS each ---- */
+/* ---- devices: CSPEED_EMULATOR_DEVICES sets their number (1 if unset), CSPEED_EMULATOR_PROCESSORS the multiprocessors
+ * of each ---- */
 
-/* The default is small, so that grids are small. */
+/* The default number of multiprocessors is small, so that grids are small. */
 static int processors()
 {
     const char *given = getenv("CSPEED_EMULATOR_PROCESSORS");

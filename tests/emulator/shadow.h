@@ -33,17 +33,17 @@ void shadow_touch(const char *what, const void *memory, size_t bytes, emulator_a
 
 /* ---- order.cc ---- */
 
-void order_begin(shadow_span first);          /* the running operation begins with this span */
-void order_name(const char *name);            /* its name */
-bool order_is_before(shadow_span span);       /* whether its operation precedes the running one */
-const char *order_describe(shadow_span span); /* "kernel NAME in stream 2" */
+void order_begin(shadow_span first);          /* notes that the running operation begins with this span */
+void order_name(const char *name);            /* sets the running operation's name */
+bool order_is_before(shadow_span span);       /* whether the operation of this span precedes the running one */
+const char *order_describe(shadow_span span); /* returns "kernel NAME in stream 2" or the like */
 
 /* ---- traffic.cc ---- */
 
 struct traffic_counts {
     uint64_t requested, distinct, sectors;
 };
-extern traffic_counts traffic_now[2]; /* bytes read [0] and written [1] by the running operation */
+extern traffic_counts traffic_now[2]; /* [0]: bytes that the running operation has read; [1]: written */
 void traffic_begin();
 void traffic_name(const char *name);
 

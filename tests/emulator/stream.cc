@@ -20,7 +20,7 @@ struct CUevent_st {
     emulator_place place; /* position in a capture, if the event was last recorded in one */
     emulator_queue queue; /* empty: never recorded */
     uint64_t at = 0;
-    std::shared_ptr<long long> when; /* nanoseconds */
+    std::shared_ptr<long long> when; /* nanoseconds on the host's clock, when the event completes */
     emulator_clock clock;
 };
 
@@ -110,7 +110,7 @@ void emulator_run_all()
     }
 }
 
-/* The legacy stream and blocking streams wait for each other; an operation in the legacy stream runs at once. */
+/* Runs the work of all blocking streams: they and the legacy stream wait for each other. */
 static void run_heeding()
 {
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))
@@ -306,7 +306,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return result;
 }
 
-/* An error if the event was recorded in a capture: it will never complete. */
+/* Returns an error if the event was recorded in a capture, because it will never complete. */
 static cudaError_t event_refuses(cudaEvent_t event)
 {
     return event->place.capture ? emulator_fail(cudaErrorCapturedEvent) : emulator_capture_forbids(nullptr);

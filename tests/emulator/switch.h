@@ -32,11 +32,11 @@ emulator_switch_stack:
 .size emulator_switch_stack, .-emulator_switch_stack
 )");
 
-/* Prepares a new stack, whose first switch calls start(), and returns its top. */
+/* Prepares a new stack and returns its top. The first switch to it calls start(). */
 inline void *emulator_new_stack(char *top, void (*start)())
 {
     void **words = (void **)((uintptr_t)top & ~(uintptr_t)15);
-    *--words = nullptr; /* start() never returns; its frame is aligned as after a call */
+    *--words = nullptr; /* in place of a return address, as start() never returns; it aligns the frame */
     *--words = (void *)start;
     for (int i = 0; i < 6; i++)
         *--words = nullptr;
@@ -83,7 +83,7 @@ inline void *emulator_new_stack(char *top, void (*start)())
     void **words = (void **)((uintptr_t)top & ~(uintptr_t)15) - 20;
     for (int i = 0; i < 20; i++)
         words[i] = nullptr;
-    words[11] = (void *)start; /* x30 */
+    words[11] = (void *)start; /* register x30, the return address */
     return words;
 }
 #else

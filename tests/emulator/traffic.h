@@ -4,14 +4,15 @@
 
 #include <stdint.h>
 
-/* Traffic in one direction: bytes that threads requested; distinct bytes; and bytes of 32-byte sectors, where a sector
- * counts once for all accesses of a warp between two synchronizations, as if a cache held it that long. */
+/* Bytes in one direction. requested: bytes that the threads' accesses ask for; distinct: each byte counts once;
+ * sectors: 32 bytes for each sector that a warp accesses between two synchronizations, however often, as if a cache
+ * held it that long. */
 typedef struct {
     uint64_t requested, distinct, sectors;
 } emulator_moved;
 
 typedef struct {
-    const char *name; /* name of a kernel, or "cudaMemcpyAsync" and the like */
+    const char *name; /* name of a kernel, or of a function like "cudaMemcpyAsync" */
     uint64_t runs;
     emulator_moved read, written;
 } emulator_traffic;
@@ -20,7 +21,7 @@ typedef struct {
 extern "C" {
 #endif
 /* Sets *rows to the traffic since the last emulator_traffic_clear(), one row for each name, and returns the number of
- * rows. They are valid until the next operation runs. */
+ * rows. The rows are valid until the next operation runs. */
 int emulator_traffic_rows(const emulator_traffic **rows);
 void emulator_traffic_clear(void);
 #ifdef __cplusplus

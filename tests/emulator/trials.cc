@@ -73,7 +73,7 @@ static bool events_bring_order()
     CS_CUDA(cudaEventCreate(&event));
     ce_launch(first, (ce_shape{ 1, 1 }), set_value, a, 5);
     CS_CUDA(cudaEventRecord(event, first));
-    ce_launch(second, (ce_shape{ 1, 1 }), add_one, missed, a); /* without the wait */
+    ce_launch(second, (ce_shape{ 1, 1 }), add_one, missed, a); /* does not wait for the event */
     CS_CUDA(cudaStreamWaitEvent(second, event, 0));
     ce_launch(second, (ce_shape{ 1, 1 }), add_one, b, a);
     CS_CUDA(cudaStreamSynchronize(second));
@@ -121,7 +121,7 @@ __global__ void multiply_tiles(float *c, const bf16 *a, const bf16 *b)
     }
 }
 
-/* A product of 16 x 16 matrices, whose numbers and sums are all exact. */
+/* Multiplies 16 x 16 matrices of small integers, so that all elements and sums are exact. */
 static bool tiles_multiply()
 {
     bf16 *a = new_memory<bf16>(256), *b = new_memory<bf16>(256);
@@ -155,7 +155,7 @@ __global__ void hold_shared(int *at)
     *at = held[2047];
 }
 
-/* 8 KiB of static and 41 KiB of dynamic shared memory exceed 48 KiB; 8 and 156 KiB exceed 163 KiB. */
+/* 8 KiB of static and 41 KiB of dynamic shared memory exceed 48 KiB together; 8 and 156 KiB exceed 163 KiB. */
 static bool static_shared_memory_counts()
 {
     cudaLaunchConfig_t config = {};
@@ -166,7 +166,7 @@ static bool static_shared_memory_counts()
     bool refused = cudaLaunchKernelEx(&config, hold_shared, at) == cudaErrorInvalidValue;
     bool max = cudaFuncSetAttribute(hold_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 156 * 1024) ==
                cudaErrorInvalidValue;
-    ce_launch(nullptr, (ce_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* ce_launch requests the memory */
+    ce_launch(nullptr, (ce_shape{ 1, 32, 41 * 1024 }), hold_shared, at); /* ce_launch requests the memory itself */
     return cudaGetLastError() == cudaErrorInvalidValue && refused && max && fetched(at) == 2047;
 }
 
@@ -292,7 +292,7 @@ __global__ void assert_small(int value)
     CS_KERNEL_ASSERT(value < 4);
 }
 
-/* Each later call must return the error. The trial returns only if one does not. */
+/* After a failed assertion each later call must return the error. The trial returns only if one call does not. */
 static void an_assertion_stays()
 {
     cudaLaunchConfig_t config = {};

@@ -12,7 +12,7 @@ typedef struct {
 typedef struct {
     const char *name;
     void (*run)(void);
-    const char *says; /* part of the message before it aborts */
+    const char *says; /* words of the message that it prints before it aborts */
 } emulator_wrong;
 
 typedef struct {

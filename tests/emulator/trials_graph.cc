@@ -89,7 +89,7 @@ static bool captured_work_runs_by_its_graph()
     pair p;
     p.begin();
     p.add(p.main, p.a, p.a, 3);
-    bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* forbidden during a capture, and invalidates it */
+    bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* a query is forbidden during a capture and invalidates it */
     waits = waits && p.end() == cudaErrorStreamCaptureInvalidated && p.holds(0, 0);
     p.begin();
     p.add(p.main, p.a, p.a, 3);
@@ -110,7 +110,7 @@ static bool streams_fork_and_join()
     return p.holds(222, 122);
 }
 
-/* b = a + 10 should run first, but no edge requires it. */
+/* The program needs b = a + 10 to run before a is changed, but no edge orders the two. */
 static bool a_missing_edge_shows()
 {
     bool right[2];
@@ -173,8 +173,8 @@ static bool what_waits_or_takes_memory_spoils_it()
     return true;
 }
 
-/* A use of the legacy stream invalidates the capture: of a blocking stream by any thread, of a non-blocking stream
- * by the thread that captures. */
+/* A use of the legacy stream invalidates a capture. If a blocking stream is captured, any thread's use does so; if a
+ * non-blocking stream is captured, only a use by the capturing thread. */
 static bool the_legacy_stream_spoils_it()
 {
     pair p;

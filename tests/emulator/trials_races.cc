@@ -16,7 +16,8 @@ template <typename T> static T *new_memory(size_t count)
     return memory;
 }
 
-/* Runs a kernel with memory for one number per thread; corrected: the version without the fault. */
+/* Runs a kernel with memory for one number per thread. The kernel receives `corrected`: true for the version without
+ * the fault. */
 template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int *, bool), bool corrected)
 {
     ce_launch(nullptr, (ce_shape{ blocks, threads, 1024 }), kernel, new_memory<int>(blocks * threads), corrected);
@@ -48,7 +49,7 @@ __global__ void pass_on_in_warp(int *out, bool meet)
     out[threadIdx.x] = slots[(threadIdx.x + 1) % 32];
 }
 
-/* The writes of the second round race with the reads of the first. */
+/* The writes of the second iteration race with the reads of the first one. */
 __global__ void write_again(int *out, bool meet)
 {
     CS_SHARED int slots[64];
@@ -180,7 +181,8 @@ static bool read_in_other_stream(bool waits)
     return true;
 }
 
-/* Two streams read, then one of them writes. A detector that stores only the last reader misses the race. */
+/* Two streams read, then one of them writes. A detector that stores only the last reader misses the race with the other
+ * stream. */
 static bool write_after_readers(bool waits)
 {
     two_streams streams;
@@ -235,7 +237,8 @@ static bool graph_has_edge(bool waits)
 
 enum { ROW = 1024 };
 
-/* Subtracts the mean of a row, which is read twice, or kept in registers in between. */
+/* Subtracts the mean of a row from the row. kept: the row stays in registers; otherwise it is read from memory
+ * twice. */
 __global__ void center(float *y, const float *x, bool kept)
 {
     CS_SHARED float slots[8];

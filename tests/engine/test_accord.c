@@ -1,4 +1,5 @@
-/* test_accord.c - agreement of ranks: different settings are detected before training; some keys may differ. */
+/* test_accord.c - ranks must agree on the configuration: different settings are detected before training, except for a
+ * few keys that may differ. */
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -16,7 +17,7 @@ static const char config_text[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 8, \"n_positions\": 16,\n"
     "               \"vocab_size\": 256 } } }\n";
 
-/* The same settings in another spelling. */
+/* The same settings as above, in another spelling. */
 static const char other_text[] =
     "{ // two files may say the same\n"
     "  \"cspeed\": { \"steps\": 2.0, \"threads\": 1, \"output\": \"out\", \"eval_interval\": 0, \"save_interval\": 0,\n"
@@ -28,7 +29,7 @@ static const char other_text[] =
 
 enum { RANKS = 3, DISAGREE = 76 };
 
-/* Additional flags of the last of three ranks, and the result of the run. */
+/* Flags that only the last of three ranks gets, and the exit code and words of the result. */
 static const struct {
     const char *flags;
     int code;
@@ -102,14 +103,14 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    bool same; /* seeds */
+    bool same; /* true: all ranks have the same seed */
     uint32_t masters[RUN_RANKS];
     int64_t seed[RUN_RANKS];
     cs_status version, many;
     char of_version[512], of_many[4096];
 } outcome;
 
-/* Each rank has its own seed, or all have the same. */
+/* Gives each rank its own seed, or all the same one. */
 static int seeds_of_ranks(void *argument)
 {
     static char assignment[64];

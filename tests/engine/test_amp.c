@@ -168,7 +168,7 @@ END_TEST
 typedef struct {
     run_spec spec;
     bool wide;
-    int64_t checked, narrow; /* elements of norms and of other parameters in this rank's part */
+    int64_t checked, narrow; /* elements of norms, and of other parameters, in this rank's part */
     int64_t wrong;
     cs_memory memory[WORLD];
 } norm_look;

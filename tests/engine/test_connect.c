@@ -1,5 +1,5 @@
-/* test_connect.c - cs_init_distributed before cs_initialize; and what stands for the optimizer and the schedule that
- * DeepSpeed's initialize returns: cs_param_group_at, cs_schedule_rate. */
+/* test_connect.c - cs_init_distributed before cs_initialize. Also cs_param_group_at and cs_schedule_rate, which replace
+ * the optimizer and the schedule that DeepSpeed's initialize returns. */
 #include "suite.h"
 #include "runs.h"
 
@@ -14,7 +14,7 @@ static run_spec spec_of(int calls)
     return (run_spec){ .world = WORLD, .stage = calls ? 3 : 0, .steps = 1, .precision = "fp32" };
 }
 
-/* Connects the ranks 0, 1 or 2 times before the engine, sums something, and trains a step. */
+/* Connects the ranks 0, 1 or 2 times before it opens the engine, computes a sum over the ranks, and trains a step. */
 static int train(void *argument)
 {
     int calls = *(int *)argument;
@@ -49,7 +49,7 @@ START_TEST(ranks_connect_once)
 }
 END_TEST
 
-/* A program that connects and never makes an engine: cs_config_close closes both. */
+/* Connects and never opens an engine: cs_config_close closes the configuration and the comm. */
 static int connect_only(void *argument)
 {
     run_spec spec = spec_of(1);
@@ -72,7 +72,7 @@ START_TEST(an_engine_is_not_needed)
 }
 END_TEST
 
-/* cspeed.comm_algorithms reaches the comm, and trains; a name that does not exist is refused. */
+/* The comm uses cspeed.comm_algorithms, also in training; a name that does not exist is refused. */
 static int name_algorithms(void *argument)
 {
     run_spec spec = spec_of(1);

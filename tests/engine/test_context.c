@@ -1,4 +1,5 @@
-/* test_context.c - incremental inference: reading a text in pieces gives the logits of reading it at once. */
+/* test_context.c - incremental inference: a text that is read in pieces gives the same logits as the text read at
+ * once. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -95,7 +96,7 @@ static void read_in_pieces(cs_context *context, int64_t piece, float *logits)
     ck_assert_int_eq(cs_context_count(context), POSITIONS);
 }
 
-/* Compares the last row of each piece. */
+/* Compares the logits of the last row of each piece. */
 static void check_same(const float *whole, const float *pieces, const arithmetic *way, int64_t piece)
 {
     double max = 0, apart = 0;
@@ -136,7 +137,7 @@ START_TEST(every_position_has_the_same_logits)
 }
 END_TEST
 
-/* Four texts of different lengths, each of which also exists alone; seven steps together. */
+/* Four contexts of different lengths make seven steps together; each must have the logits that it has alone. */
 enum { TEXTS = 4, STEPS = 7 };
 
 static void check_batch(const char *model, const arithmetic *way)
@@ -202,7 +203,7 @@ START_TEST(a_long_text_is_read_in_pieces)
 }
 END_TEST
 
-/* Reading between steps does not change the training. */
+/* Reading a context between the steps of a training does not change the training. */
 START_TEST(training_does_not_notice)
 {
     run_spec spec = { .world = 1, .stage = 0, .steps = 3, .precision = "fp32", .dropout = 0.1 };
@@ -251,8 +252,8 @@ START_TEST(what_cannot_be_read_is_refused)
 }
 END_TEST
 
-/* The CPU computes the loss of this vocabulary in chunks of 64 rows. One text needs no more memory than that; a step of
- * 100 texts needs 100 rows of logits, and not the 128 rows of a whole prediction. */
+/* The CPU computes the loss of this vocabulary in chunks of 64 rows, and one text fits into the memory of a chunk. A
+ * step of 100 texts allocates 100 rows of logits, not the 128 rows of a prediction of all positions. */
 START_TEST(contexts_reserve_only_the_rows_that_they_return)
 {
     enum { MANY = 100, CLASSES = 131072 };

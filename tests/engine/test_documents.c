@@ -14,8 +14,8 @@
 
 enum { ROWS = 2 * RUN_LENGTH };
 
-/* cs_batch.starts of both samples: for each token the position where its document begins. The first sample ends within
- * its third document. */
+/* cs_batch.starts of both samples: for each token the position at which its document begins. The first sample ends
+ * inside its third document. */
 static const int32_t packed[ROWS] = { 0, 0, 0, 0, 0, 5, 6, 6, 6, 6, 6, 6, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3, 10, 10 };
 
 /* Result of one micro-batch: the loss of each row, and all gradients in one array. */
@@ -77,7 +77,7 @@ static int alone(cs_batch *batch, const cs_batch *from, int row)
     return count;
 }
 
-/* The losses equal those of the separate documents, and the gradient is the sum of theirs. */
+/* The losses equal those of the separate documents, and the gradient is the sum of the documents' gradients. */
 static void check_alone(cs_engine *engine, const cs_batch *batch, const outcome *whole)
 {
     outcome one = { 0 };
@@ -138,7 +138,7 @@ START_TEST(packed_documents_train_as_if_alone)
 }
 END_TEST
 
-/* Samples of one document each equal samples without starts, bit for bit. */
+/* Samples that have one document each give the same bits with `starts` as without. */
 START_TEST(one_document_equals_no_packing)
 {
     static const char *const precisions[] = { "fp32", "bf16", "fp16" };

@@ -67,7 +67,7 @@ START_TEST(estimated_memory_is_allocated_memory)
 }
 END_TEST
 
-/* Hybrid sharding: hosts of two ranks that are groups, hosts that each have two groups, and groups over two hosts. */
+/* Hybrid sharding, in three cases: a group is a host of two ranks; a host has two groups; a group spans two hosts. */
 START_TEST(groups_need_what_was_estimated)
 {
     static const int hosts[] = { 2, 4, 1 };
@@ -90,7 +90,8 @@ START_TEST(groups_need_what_was_estimated)
 }
 END_TEST
 
-/* A parameter server: workers, the first server, which adds the sums of a step, and another one. */
+/* A parameter server: the estimate is right for workers, for the first server, which adds the sums of a step, and for
+ * another server. */
 START_TEST(servers_need_what_was_estimated)
 {
     check_same(&(run_spec){
@@ -113,7 +114,7 @@ static void write_config(const char *path)
                       "    \"vocab_size\": 32 } } }\n");
 }
 
-/* Bytes of the first rank in a line of the table. */
+/* Returns the bytes of the first rank in the line of the table that begins with the label. */
 static size_t bytes_of(const char *name)
 {
     char *out = shell_read("out.txt", NULL);
@@ -124,7 +125,8 @@ static size_t bytes_of(const char *name)
     return bytes;
 }
 
-/* 640 elements of embeddings are padded to 768 over 4 ranks, 3280 of the block to 3328, 32 of the last norm to 256. */
+/* Over 4 ranks the 640 elements of the embeddings are padded to 768, the 3280 of the block to 3328, and the 32 of the
+ * last norm to 256. */
 START_TEST(train_prints_the_plan)
 {
     size_t padded = 768 + 3328 + 256;
@@ -180,7 +182,7 @@ START_TEST(train_lists_the_units)
 }
 END_TEST
 
-/* On a GPU 32 rows are padded to 128: 96 additional rows of 16 elements, and a message about it. */
+/* On a GPU a vocabulary of 32 rows is padded to 128: the plan has 96 more rows of 16 elements, and says so. */
 START_TEST(the_plan_shows_a_padded_vocabulary)
 {
     shell_enter();

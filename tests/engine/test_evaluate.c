@@ -1,5 +1,5 @@
-/* test_evaluate.c - evaluation and prediction: the same bits in every world, padding is not counted, and training is
- * not changed by it. */
+/* test_evaluate.c - evaluation and prediction: the same bits at every world size; padding is not counted; evaluation
+ * does not change the training. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -33,11 +33,11 @@ typedef struct {
     int64_t batches;
     double loss[RANKS];
     int64_t agreed[RANKS], windows;
-    double flops[RANKS]; /* operations of the evaluation */
+    double flops[RANKS]; /* floating-point operations of the evaluation, by rank */
 } evaluation;
 
 static const char *where = "cspeed.eval_on=all", *transport = "cspeed.comm=auto", *groups;
-static double flops[RANKS]; /* of the last evaluation */
+static double flops[RANKS]; /* floating-point operations of the last evaluation, by rank */
 
 static int evaluate(void *argument)
 {
@@ -76,13 +76,13 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
     }
     double loss = job->loss[0];
     memcpy(flops, job->flops, sizeof flops);
-    ck_assert(isfinite(loss) && loss > 3 && loss < 6); /* about log 61 before training */
+    ck_assert(isfinite(loss) && loss > 3 && loss < 6); /* before training the loss is about log(61), for 61 classes */
     run_unshare(job, sizeof *job);
     return loss;
 }
 
-/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. An evaluation of 5
- * micro-batches ends in the middle of a round. */
+/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. In an evaluation of 5
+ * micro-batches, some ranks have none in the last round. */
 START_TEST(every_world_evaluates_to_the_same_bits)
 {
     enter_with_tokens();
@@ -113,7 +113,7 @@ START_TEST(rank_0_may_evaluate_alone)
             ck_assert(evaluated(world, row == 0 ? 1 : 3, 2, "fp32", 5) == alone);
             ck_assert(flops[0] > 0 && (flops[world - 1] > 0) == (row == 2));
         }
-    groups = "zero_optimization.mics_shard_size=2"; /* the ranks 2 and 3 have no part that rank 0 needs */
+    groups = "zero_optimization.mics_shard_size=2"; /* ranks 2 and 3 hold no part that rank 0 needs */
     ck_assert(evaluated(4, 3, 2, "fp32", 5) == alone);
     ck_assert(flops[0] > 0 && flops[1] > 0 && flops[2] <= 0 && flops[3] <= 0);
     where = "cspeed.eval_on=all";
@@ -124,7 +124,8 @@ START_TEST(rank_0_may_evaluate_alone)
 }
 END_TEST
 
-/* Micro-batches of one window need no padding; fewer windows have another mean. */
+/* Evaluations with and without padding have the same mean: micro-batches of one window need none. An evaluation of
+ * fewer windows has another mean. */
 START_TEST(padding_does_not_count)
 {
     enter_with_tokens();

@@ -61,8 +61,9 @@ START_TEST(a_run_that_is_not_finite_ends)
 {
     static const struct {
         int ranks;
-        const char *all, *bad;          /* options of both runs; additional ones of the second run */
-        const char *first, *step, *why; /* expected messages: about a step, its number, and at the end */
+        const char *all, *bad; /* options of both runs; more options of the second run */
+        /* Expected words: of the message about a step, with its number, and of the last message. */
+        const char *first, *step, *why;
     } cases[] = {
         { 1, FP32, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
         { 2, "--set zero_optimization.stage=3 --set cspeed.async_save=true ", STEEP, FIRST,
@@ -104,12 +105,13 @@ START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
     char *out = train(1, 1, O3 "--steps 200");
-    /* Steps may be finite again for a while; each streak of others is reported once, and the end once more. */
+    /* Some steps may be finite in between. Each sequence of steps that are not is reported once, and the end once
+     * more. */
     int streaks = shell_count_of(out, "warning: step ");
     ck_assert_msg(streaks >= 1 && shell_count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
-    /* the run reaches its last step before patience is exhausted: its parameters are finite, but no later step would
-     * be */
+    /* The run reaches its last step before it has had nan_patience bad steps: its parameters are finite, but the loss
+     * of every later step would not be. */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
     ck_assert_msg(strstr(out, "train: the loss or the gradients of the last step, 5, are not finite") != NULL,
                   "%.3000s", out);
@@ -120,7 +122,8 @@ END_TEST
 
 #define HALF "--set 'fp16={\"enabled\": true, \"fp16_master_weights_and_grads\": true}' "
 
-/* The update makes parameters overflow in fp16; when they are to be saved, no loss has shown it yet. */
+/* The update of the last step makes parameters overflow in fp16, and no loss has been computed since: the save detects
+ * it. */
 START_TEST(what_is_not_finite_is_not_saved)
 {
     prepare();
@@ -172,7 +175,7 @@ typedef struct {
     char name[128]; /* name of the parameter that was set to a bad value */
 } job;
 
-/* Sets an element of the last parameter in the last rank's part, on all ranks; returns its earlier value. */
+/* Sets an element of the last parameter in the last rank's part. All ranks call it; it returns the earlier value. */
 static float poke(cs_engine *engine, float value, char *name)
 {
     ce_shard_piece pieces[32];

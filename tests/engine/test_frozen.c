@@ -1,5 +1,5 @@
-/* test_frozen.c - frozen parameters and LoRA: memory to the byte, the same losses at every stage, values that do not
- * change, gradients of the rest, and a training that goes on from a checkpoint. */
+/* test_frozen.c - frozen parameters and LoRA: memory to the byte, the same losses at every stage, frozen values that do
+ * not change, gradients of the trained parameters, and a training that continues from a checkpoint. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -29,7 +29,7 @@ static int64_t padded(int64_t count, int world)
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Elements of the tiny GPT-2's units, as they are and those of LORA's adapters beside c_attn. */
+/* Number of elements of a unit of the tiny GPT-2 (base_of), and of the adapters that LORA adds to it beside c_attn. */
 static int64_t base_of(int unit)
 {
     int64_t width = 24, block = 2 * width + (3 * width * width + 3 * width) + (width * width + width) + 2 * width +
@@ -47,7 +47,7 @@ static size_t pages(size_t bytes)
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Frozen parameters have values and nothing else; adapters have what parameters have. */
+/* Frozen parameters have only values; adapters also have gradients, masters and slots. */
 static void check_lora_memory(int stage, int world, const char *precision)
 {
     run_spec spec = { .world = world,
@@ -137,7 +137,7 @@ END_TEST
 
 /* ---- what is trained ---- */
 
-/* The sum of squares of the gradients of those parameters that are trained in `chosen`, in this engine. */
+/* Returns the sum of squares of this engine's gradients, over the parameters that are not frozen in `chosen`. */
 static double squares_of(cs_engine *engine, const cs_engine *chosen)
 {
     double sum = 0;
@@ -162,7 +162,7 @@ static cs_engine *stepped(const run_spec *spec, cs_metrics *metrics)
     return engine;
 }
 
-/* Every value of the stores, one after another. */
+/* Returns the values of all frozen parameters, one after another; the caller frees them. */
 static float *frozen_values(cs_engine *engine, size_t *bytes)
 {
     float *all = calloc(1 << 16, sizeof *all);
@@ -221,7 +221,7 @@ static void check_resume(const char *what, const char *precision)
     run_step(first, &spec);
     run_step(first, &spec);
     CS_MUST(cs_save_checkpoint(first, "saved", NULL, NULL));
-    spec.set[1] = "cspeed.seed=99"; /* other first values, which loading replaces */
+    spec.set[1] = "cspeed.seed=99"; /* the first values differ; loading replaces them */
     cs_engine *second = run_open(&spec, NULL);
     ck_assert_uint_ne(run_masters(first), run_masters(second));
     CS_MUST(cs_load_checkpoint(second, "saved", NULL, NULL, NULL));

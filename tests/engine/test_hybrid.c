@@ -1,5 +1,5 @@
-/* test_hybrid.c - hybrid sharding: groups of ranks in which state is sharded, each of which has all of it. Losses are
- * those of stages without groups, bytes are those of the plan, and what hosts send each other is the shard alone. */
+/* test_hybrid.c - hybrid sharding: the ranks form groups, each of which has all state, sharded over its ranks. Losses
+ * equal those without groups, memory is that of the plan, and hosts send each other only their shards. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -24,7 +24,8 @@ static const char *group_of(int size, char text[64])
     return text;
 }
 
-/* Groups whose size is a power of two are whole branches of the tree of summation, so fp32 sums have the same bits. */
+/* Groups whose size is a power of two are whole branches of the summation tree, so fp32 sums have the same bits as
+ * without groups. */
 static void groups_alike(int world, int group, const char *precision, int host)
 {
     char size[64], what[128];
@@ -51,7 +52,7 @@ START_TEST(groups_train_alike)
 }
 END_TEST
 
-/* A group over two hosts, and a size of groups that is no power of two: there the order of the sums differs. */
+/* A group that spans two hosts; and a group size that is not a power of two, where the order of the sums differs. */
 START_TEST(other_groups_train)
 {
     char size[64];
@@ -69,7 +70,7 @@ START_TEST(other_groups_train)
 }
 END_TEST
 
-/* Accumulated gradients are added inside a group first, so their last bits may differ. */
+/* Accumulated gradients are added inside a group first, so the last bits may differ from those without groups. */
 static void accumulates(const char *precision, double bound, const char *more)
 {
     char size[64];
@@ -114,7 +115,8 @@ START_TEST(fp16_skips_together)
 }
 END_TEST
 
-/* LAMB adds norms of tensors over ranks, Muon collects matrices, and norms that stay in fp32 travel by themselves. */
+/* LAMB adds norms of tensors over ranks, Muon collects whole matrices, and O2's norm layers stay in fp32 and are sent
+ * separately. */
 START_TEST(other_optimizers_train_alike)
 {
     static const char *const optimizers[] = { "optimizer={\"type\": \"Lamb\", \"params\": {\"lr\": 0.01}}",
@@ -157,7 +159,7 @@ END_TEST
 
 /* ---- memory ---- */
 
-/* Per rank, the bytes of each class are those of a world of as many ranks as a group has. */
+/* For each kind of state, a rank has as many bytes as in a world that is as large as a group. */
 START_TEST(memory_is_that_of_a_group)
 {
     char size[64];
@@ -176,7 +178,8 @@ START_TEST(memory_is_that_of_a_group)
             ck_assert_uint_le(of->gradients - small.memory[0].gradients, 2 * most);
             ck_assert_uint_le(of->masters - small.memory[0].masters, 2 * most);
             ck_assert_uint_le(of->slots - small.memory[0].slots, 4 * most);
-            const run_held *open = &grouped.at_open[rank]; /* a GPU's memory is the device's, a host's is the heap */
+            /* On a GPU the memory counts as `device`, on a host as `heap`. */
+            const run_held *open = &grouped.at_open[rank];
             ck_assert_uint_ge(open->heap + open->device, of->gradients + of->gradient_rows);
             ck_assert_uint_eq(grouped.at_end[rank].heap, grouped.at_open[rank].heap);
         }
@@ -190,7 +193,8 @@ enum { MOST = 8 };
 
 typedef struct {
     const run_spec *spec;
-    uint64_t *planned, *sent, *planned_across, *across, *shards; /* [MOST], shared between the processes */
+    /* Arrays of MOST elements, shared between the processes. */
+    uint64_t *planned, *sent, *planned_across, *across, *shards;
 } order;
 
 static uint64_t sent_by(const cs_engine *engine)
@@ -199,7 +203,7 @@ static uint64_t sent_by(const cs_engine *engine)
            cs_comm_counters(engine->across).bytes;
 }
 
-/* Bytes of this rank's part of all gradients, in fp32. */
+/* Returns the bytes of this rank's part of all gradients, in fp32. */
 static uint64_t shard_bytes(const cs_engine *engine)
 {
     uint64_t bytes = 0;

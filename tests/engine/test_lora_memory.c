@@ -1,5 +1,5 @@
-/* test_lora_memory.c - LoRA on a model of the shape of Llama 3.2 1B, in bf16: what the engine allocates is what the
- * plan counts, to the byte, and far below 24 GB. */
+/* test_lora_memory.c - LoRA on a model of the shape of Llama 3.2 1B, in bf16: the engine allocates what the plan
+ * counts, to the byte, and far less than 24 GB. */
 #include "runs.h"
 #include "suite.h"
 
@@ -15,7 +15,7 @@ enum { PAGE = 4096, LAYERS = 16, UNITS = LAYERS + 2, RANK = 16 };
     "\"rope_theta\": 500000, \"tie_word_embeddings\": true}"
 #define LORA "cspeed.lora={\"r\": 16, \"alpha\": 32, \"targets\": \"all-linear\"}"
 
-/* Elements of the layers and of their adapters: A (r, inputs) and B (outputs, r). */
+/* Number of elements of the layers and of their adapters: A (r, inputs) and B (outputs, r). */
 static size_t linear(size_t inputs, size_t outputs, size_t *adapters)
 {
     *adapters += RANK * (inputs + outputs);
@@ -32,7 +32,7 @@ static size_t all_elements(size_t *adapters)
     return 128256 * width + LAYERS * block + width;
 }
 
-/* Where no part of a row is padded, the sums are those of the elements. */
+/* No row of this model needs padding, so the bytes follow from the numbers of elements. */
 START_TEST(what_is_planned_is_allocated)
 {
     static run_result result;
@@ -54,7 +54,7 @@ START_TEST(what_is_planned_is_allocated)
     ck_assert_uint_eq(open->device - open->workspace, said->masters + said->slots + said->activations);
     ck_assert_uint_eq(end->device - end->workspace, open->device - open->workspace);
     ck_assert_uint_eq(end->heap, open->heap);
-    ck_assert_uint_ge(open->heap, said->values + said->gradients); /* each row begins at a page */
+    ck_assert_uint_ge(open->heap, said->values + said->gradients); /* each row begins at the start of a page */
     ck_assert_uint_le(open->heap, said->values + said->gradients + (size_t)3 * UNITS * PAGE);
     ck_assert_uint_lt(end->heap + end->device - end->workspace, (size_t)3 << 30);
     ck_assert_double_gt(result.loss[0], 0);

@@ -1,5 +1,5 @@
-/* test_masked.c - a step in which no row has a target: state, schedule and loss scale do not change, and the next step
- * continues as if it had not happened. Also cs_score without any target. */
+/* test_masked.c - a step in which no row has a target: parameters, optimizer state, schedule and loss scale do
+ * not change, and the next step continues as if the empty one had not happened. Also cs_score without any target. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -54,7 +54,7 @@ static void check(const seen *of)
         const cs_metrics *now = &of[step].metrics;
         ck_assert_int_eq(now->skipped, step >= EMPTY);
         ck_assert(step == EMPTY ? isnan(now->loss) : isfinite(now->loss) && now->loss > 0);
-        if (step < 2) /* the learning rate begins at 0 */
+        if (step < 2) /* the first update has learning rate 0 */
             continue;
         const seen *before = &of[step - 1];
         ck_assert_int_eq(now->tokens > before->metrics.tokens, step != EMPTY);

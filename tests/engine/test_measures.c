@@ -1,5 +1,5 @@
-/* test_measures.c - measures of an evaluation: counts over ranks give the ratios of one rank with all samples, and
- * these are those of a loop over the samples. */
+/* test_measures.c - measures of an evaluation: counts added over ranks give the ratios of one rank with all samples,
+ * and these equal the ratios of a loop over the samples. */
 #include "suite.h"
 #include "runs.h"
 
@@ -11,7 +11,7 @@
 
 enum { SAMPLES = 501, WORLD = 3 };
 
-/* Scores that are multiples of the bins' width are counted without rounding. */
+/* Returns a multiple of the bins' width, so that the sample is counted in its bin without rounding. */
 static double score_of(int64_t sample)
 {
     return (double)(sample * 37 % (CS_MEASURES_BINS + 1)) / CS_MEASURES_BINS;
@@ -22,7 +22,8 @@ static bool is_positive(int64_t sample)
     return sample % 7 == 0 || (score_of(sample) > 0.6 && sample % 3 == 0);
 }
 
-static cs_measures *shared; /* [WORLD + 1]: of each rank after the reduction, and of one rank with all samples */
+/* [WORLD + 1]: of each rank after the reduction; the last one is of one rank with all samples. */
+static cs_measures *shared;
 
 static int evaluate(void *argument)
 {
@@ -67,7 +68,7 @@ START_TEST(ratios_are_those_of_a_loop)
     cs_measures_clear(&all);
     for (int64_t sample = 0; sample < SAMPLES; sample++)
         cs_measures_add(&all, score_of(sample), is_positive(sample));
-    /* the last two bins share the scores 1023/1024 and 1 */
+    /* the scores 1023/1024 and 1 are both counted in the last bin */
     for (int bin = CS_MEASURES_BINS - 1; bin >= 0; bin--) {
         double threshold = (double)bin / CS_MEASURES_BINS;
         int hits = 0, predicted = 0, positives = 0, right = 0;

@@ -12,9 +12,9 @@
 
 enum { UNITS = 5, PAGE = 4096 };
 
-#define TCP "cspeed.comm=\"tcp\"" /* over TCP ranks have no common memory, so parameters are gathered */
+#define TCP "cspeed.comm=\"tcp\"" /* over TCP ranks share no memory, so parameters are gathered */
 
-/* Elements of the tiny GPT-2's units. */
+/* Number of elements of a unit of the tiny GPT-2. */
 static int64_t unit_elements(int unit)
 {
     int64_t width = 24, vocabulary = 61, positions = 16;
@@ -23,8 +23,8 @@ static int64_t unit_elements(int unit)
     return unit == 0 ? (vocabulary + positions) * width : unit <= 3 ? block : 2 * width;
 }
 
-/* ZeRO's table: bytes for each element of (values, gradients, masters, slots), and which are divided by the world
- * size. */
+/* ZeRO's formula: bytes for each element of values, gradients, masters and slots; which of these are divided by the
+ * world size depends on the stage. */
 static cs_memory formula(int stage, int world, size_t value_bytes)
 {
     cs_memory memory = { 0 };
@@ -40,8 +40,8 @@ static cs_memory formula(int stage, int world, size_t value_bytes)
     return memory;
 }
 
-/* comm rounds each allocation to pages; a unit has one for values and one for gradients. With `common` memory each rank
- * has addresses for the whole row of values, of which it writes its part only. */
+/* Returns the heap of a rank: a unit has an allocation for values and one for gradients, each rounded up to pages by
+ * the comm. With `common` memory each rank maps the whole row of values and writes only its part. */
 static size_t heap_of(int stage, int world, size_t value_bytes, bool common)
 {
     size_t bytes = 0;
@@ -114,7 +114,7 @@ START_TEST(recomputation_needs_less)
 }
 END_TEST
 
-/* One more prefetched unit needs one more row of its length. */
+/* Prefetching one more unit needs one more buffer of a unit's row. */
 START_TEST(prefetch_costs_one_row_a_unit)
 {
     run_spec spec = { .world = 2, .stage = 3, .steps = 2, .precision = "fp32", .prefetch = 0, .set = { TCP } };
@@ -127,8 +127,8 @@ START_TEST(prefetch_costs_one_row_a_unit)
 }
 END_TEST
 
-/* Gradients that are sent in 16 bits are converted into one row, which has room for the longest unit; sums that have
- * the type of the transfer are sent as they are. Dry run and allocation agree. */
+/* Gradients that are sent in 16 bits are converted into one additional row, as long as the longest unit. At stages 0
+ * and 1, sums in 16 bits are sent without conversion. The dry run and the allocation agree. */
 START_TEST(sending_in_16_bits_costs_one_row)
 {
     size_t row = (size_t)((unit_elements(1) + 127) / 128 * 128) * 2, pooled = 0;
@@ -144,7 +144,8 @@ START_TEST(sending_in_16_bits_costs_one_row)
         ck_assert_uint_eq(half.memory[0].gradient_rows, wide.memory[0].gradient_rows + row);
         ck_assert_uint_ge(added, row);
         ck_assert_uint_lt(added, row + PAGE);
-        pooled = stage >= 2 ? wide.memory[0].gradient_rows : pooled; /* sums in 16 bits need it at all stages */
+        /* With sums in 16 bits, every stage needs the pool of gradient rows that otherwise only stages 2 and 3 need. */
+        pooled = stage >= 2 ? wide.memory[0].gradient_rows : pooled;
         ck_assert_uint_eq(same.memory[0].gradient_rows, pooled + (stage >= 2 ? row : 0));
     }
 }
@@ -158,7 +159,8 @@ static void write_at(const char *root, const char *file, const char *words)
     shell_write(path, words);
 }
 
-/* Free memory of the host, and what each control group, from the process's own to the root, still allows. */
+/* The memory that is left is the least of the host's free memory and of what each control group still allows,
+ * from the process's own group up to the root. */
 START_TEST(the_room_of_a_host)
 {
     static const struct {
@@ -172,7 +174,7 @@ START_TEST(the_room_of_a_host)
           700000 },
         { "d", "0::/job/rank\n", "max\n", "600000\n", "", "700000\n", 100000 },
         { "e", "0::/job/rank\n", "1000000\n", "1000001\n", "", "max\n", 1 },
-        { "f", "1:memory:/\n", "1\n", "0\n", "", "900000\n", 300000 }, /* the process's group is the mount's root */
+        { "f", "1:memory:/\n", "1\n", "0\n", "", "900000\n", 300000 }, /* the process is in the root group */
     };
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -191,7 +193,7 @@ START_TEST(the_room_of_a_host)
 }
 END_TEST
 
-/* 16 TB of parameters: each rank refuses them before allocation, with the sizes. */
+/* A model of 16 TB is refused on each rank before anything is allocated, with a message that has the sizes. */
 START_TEST(a_model_beyond_the_host_is_refused)
 {
     static const char *const wanted[] = { "optimizer states",

@@ -1,5 +1,5 @@
 /* test_modes.c - cspeed.mode "ps" and "dp": the losses are those of stage 0, workers send nothing to each other, the
- * staleness of asynchronous workers is bounded, and what the master of replicas does is counted. */
+ * staleness of asynchronous workers is bounded, and the work of the master replica is counted. */
 #include "suite.h"
 #include "base/beat.h"
 #include "engine.h"
@@ -54,7 +54,7 @@ END_TEST
 
 typedef struct {
     uint64_t sent[MOST_RANKS * MOST_RANKS], planned[MOST_RANKS];
-    uint64_t counted[MOST_RANKS]; /* by the comm, in the steps */
+    uint64_t counted[MOST_RANKS]; /* bytes that the comm has counted during the steps */
     uint64_t handed_out, gathered;
     double master_seconds, seconds;
     int64_t ahead[8], parameters;
@@ -65,7 +65,7 @@ typedef struct {
     costs *shared;
 } job;
 
-/* Counts messages of the steps only: the first values are sent before. */
+/* Counts the messages of the steps only; the first values of the parameters are sent before. */
 static int count_traffic(void *argument)
 {
     const job *task = argument;
@@ -102,7 +102,7 @@ static void check_traffic(const run_spec *spec, bool async)
                           (unsigned long long)bytes);
             all += bytes;
         }
-        /* every byte that the comm has sent is in the matrix */
+        /* the matrix of bytes sent from rank to rank is complete */
         ck_assert_uint_eq(all, task.shared->counted[from]);
         ck_assert_uint_eq(all, STEPS * task.shared->planned[from]);
     }
@@ -123,7 +123,7 @@ END_TEST
 
 /* ---- staleness ---- */
 
-/* The first worker is slow, so the others reach the bound. */
+/* Delays the first worker, so that the others get ahead of it by as many steps as the bound allows. */
 static int work_unevenly(void *argument)
 {
     const job *task = argument;
@@ -131,9 +131,10 @@ static int work_unevenly(void *argument)
     for (int step = 0; step < task->spec.steps; step++) {
         if (cs_worker(engine) == 0)
             nanosleep(&(struct timespec){ .tv_nsec = 60 * 1000 * 1000 }, NULL);
+        /* Asks to save, as the launcher does. An asynchronous job ignores it, because the other ranks would not know
+         * of it. */
         if (cs_rank(engine) == 0)
-            atomic_store(&ce_beat_own()->save_asked,
-                         1); /* as the launcher asks; the other ranks would not know of it */
+            atomic_store(&ce_beat_own()->save_asked, 1);
         run_step(engine, &task->spec);
         if (cs_save_asked(engine))
             return 1;
@@ -160,13 +161,13 @@ START_TEST(staleness_is_bounded)
     run_ranks(WORKERS + 1, work_unevenly, &task);
     for (int i = 0; i <= BOUND; i++)
         all += task.shared->ahead[i];
-    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* so no step began further ahead */
+    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* every step is counted, so none began further ahead */
     ck_assert_int_gt(task.shared->ahead[BOUND], 0);
     run_unshare(task.shared, sizeof(costs));
 }
 END_TEST
 
-/* With one worker, asynchronous updates are the synchronous ones. */
+/* With one worker, asynchronous updates give the same losses as synchronous ones. */
 START_TEST(one_asynchronous_worker_is_stage_0)
 {
     run_spec spec = { .world = 1, .steps = STEPS, .precision = "fp32", .set = { "gradient_clipping=0" } };
@@ -291,7 +292,7 @@ START_TEST(the_masters_work_is_counted)
     if (!on_cpu())
         return;
     run_ranks(1, count_master, &task);
-    /* parameters once a step to the two other replicas, and as many gradients back */
+    /* each step sends the parameters to the two other replicas and receives as many gradients */
     ck_assert_uint_eq(task.shared->handed_out, 2 * STEPS * (uint64_t)task.shared->parameters);
     ck_assert_uint_eq(task.shared->gathered, 2 * STEPS * (uint64_t)task.shared->parameters);
     ck_assert_double_gt(task.shared->master_seconds, 0);

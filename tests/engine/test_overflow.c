@@ -1,5 +1,5 @@
 /* test_overflow.c - steps that overflow: every rank skips them, state and schedule do not change, the loss scale
- * follows its state machine, and training continues. */
+ * follows the rule of the scaler, and training continues. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -9,21 +9,21 @@
 
 enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 
-/* Observations of one rank about one step. */
+/* What one rank observes after one step. */
 typedef struct {
     double loss, norm, scale, rate;
-    double wanted_scale, wanted_rate; /* from the state machine and the schedule, computed separately */
+    double wanted_scale, wanted_rate; /* computed by a second scaler and a second schedule */
     bool skipped, moved;              /* moved: a bit of this rank's masters or slots changed */
     int64_t total_skipped;
 } seen;
 
 typedef struct {
     run_spec spec;
-    bool poison; /* before step POISONED a master of the last rank becomes infinite, for that step */
+    bool poison; /* a master of the last rank is infinite during step POISONED */
     seen of[WORLD][STEPS];
 } run;
 
-/* Sets the first master of the first block in the last rank's part, on all ranks; returns its earlier value. */
+/* Sets the first master of the first block in the last rank's part. All ranks call it; it returns the earlier value. */
 static float poke(cs_engine *engine, float value)
 {
     ce_shard_piece pieces[32];
@@ -98,7 +98,7 @@ static run *train_all(int stage, const char *precision, int steps, bool poison, 
     return job;
 }
 
-/* Properties of every step of every run. */
+/* Checks what must hold for every step of every run. */
 static void check_step(const run *job, int step)
 {
     for (int rank = 0; rank < WORLD; rank++) {
@@ -128,7 +128,8 @@ static void check_fp16(int stage)
         rose |= step > 0 && it[step].scale == 2 * it[step - 1].scale;
     }
     ck_assert(it[0].skipped && it[1].skipped && it[2].skipped);
-    ck_assert(it[0].scale == 0x1p40 && it[1].scale == 0x1p40); /* hysteresis 2: the first overflow only skips */
+    /* With hysteresis 2 the first overflow does not change the scale. */
+    ck_assert(it[0].scale == 0x1p40 && it[1].scale == 0x1p40);
     ck_assert(it[2].scale == 0x1p39 && it[3].scale == 0x1p38);
     ck_assert(rose);
     ck_assert_int_lt(it[STEPS - 1].total_skipped, STEPS - 10);
@@ -154,7 +155,7 @@ START_TEST(fp16_finds_its_scale_at_stage_3)
 }
 END_TEST
 
-/* One infinite value on one rank: all ranks skip that step, and only that step. */
+/* One value on one rank is infinite for one step: all ranks skip that step, and only that step. */
 START_TEST(bf16_skips_what_is_not_finite)
 {
     for (int stage = 0; stage <= 3; stage++) {
@@ -183,7 +184,8 @@ END_TEST
 
 /* ---- accumulation ---- */
 
-/* The largest power of two that a static loss scale can be without an overflow in the first step. */
+/* Returns the exponent of the largest static loss scale, a power of two, with which the first step does not
+ * overflow. */
 static int largest_scale(int accumulation)
 {
     int max = 0;

@@ -1,5 +1,5 @@
-/* test_parameters.c - cs_param_local: the ranks' parts of each parameter are disjoint and complete at stage 3, whole at
- * the other stages, and their values are those that the model computes with. */
+/* test_parameters.c - cs_param_local: at stage 3 the ranks' parts of a parameter are disjoint and complete, at the
+ * other stages each rank has all of it, and the values are those that the model computes with. */
 #include "suite.h"
 #include "runs.h"
 
@@ -9,7 +9,8 @@ enum { WORLD = 3, MOST = 64, VALUES = 64 * 1024 };
 
 typedef struct {
     int64_t count, from[WORLD][MOST], to[WORLD][MOST], size[MOST];
-    float values[2][VALUES]; /* of all parameters, one after another: at stage 0, and collected at stage 3 */
+    /* Values of all parameters, one after another: [0] at stage 0; [1] at stage 3, from all ranks. */
+    float values[2][VALUES];
     int wrong;
 } shared;
 
@@ -39,7 +40,8 @@ static int look(int stage)
     for (int64_t i = 0; i < all->count; i++) {
         cs_param_part part;
         CS_MUST(cs_param_local(engine, cs_param_name(engine, i), &part));
-        bool wide = part.shape.dtype == CS_F32 && strcmp(chosen, "fp32") != 0; /* a norm's parameter in fp32 */
+        /* A norm's parameter stays in fp32. */
+        bool wide = part.shape.dtype == CS_F32 && strcmp(chosen, "fp32") != 0;
         int64_t columns = part.shape.dims == 2 ? part.shape.shape[1] : 1;
         all->size[i] = cs_count(part.shape);
         all->from[rank][i] = part.from;
@@ -80,11 +82,12 @@ static void check(const char *precision)
                 uneven += all->to[rank][i] - all->from[rank][i] != all->size[i];
                 ck_assert(stage == 3 || (all->from[rank][i] == 0 && all->to[rank][i] == all->size[i]));
             }
-            ck_assert(held == all->size[i] || held == WORLD * all->size[i]); /* a norm's parameter in fp32 */
+            /* All ranks hold a norm's parameter, in fp32. */
+            ck_assert(held == all->size[i] || held == WORLD * all->size[i]);
         }
         ck_assert_int_eq(uneven > 0, stage == 3);
     }
-    /* a part that no rank holds would be 0 in the second list; norms in fp32 are held by all */
+    /* An element that no rank holds at stage 3 would be 0 in values[1]. */
     ck_assert(memcmp(all->values[0], all->values[1], sizeof all->values[0]) == 0);
     ck_assert(all->values[0][5] != 0);
     run_unshare(all, sizeof *all);

@@ -1,4 +1,5 @@
-/* test_phase.c - calls in a wrong order, and batches of a wrong shape, end the process as an error of the program. */
+/* test_phase.c - calls in a wrong order, and batches of a wrong shape, end the process with a message, as errors of the
+ * calling program. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"

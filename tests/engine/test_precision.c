@@ -15,7 +15,7 @@ enum { SETS = 4, WORLD = 2, UNITS = 5 };
 /* ---- the row of types ---- */
 
 typedef struct {
-    const char *precision; /* of run_spec */
+    const char *precision; /* run_spec.precision */
     const char *set[SETS];
     ce_precision types;
     double bound; /* maximum relative difference of the losses of 10 steps from those in fp32 */
@@ -153,8 +153,8 @@ START_TEST(every_mode_trains_alike_at_every_stage)
     run_spec plain = spec_of(&modes[0], 0, STEPS);
     run_train(&plain, &wide);
     for (int i = 0; i < MODES; i++) {
-        bool usual =
-            modes[i].types.sums == CS_F32 && modes[i].types.wire == CS_F32; /* test_stages tests these at all stages */
+        /* test_stages tests the modes with sums and transfers in fp32 at all stages. */
+        bool usual = modes[i].types.sums == CS_F32 && modes[i].types.wire == CS_F32;
         for (int stage = 0; stage <= 3; stage += usual ? 3 : 1) {
             run_spec spec = spec_of(&modes[i], stage, STEPS);
             run_result *result = stage == 0 ? &first : &other;
@@ -173,7 +173,7 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    uint64_t bytes; /* sent by rank 0 in the second step */
+    uint64_t bytes; /* bytes that rank 0 sends in the second step */
 } trip;
 
 static int travel(void *argument)
@@ -206,9 +206,10 @@ START_TEST(half_the_bytes_travel)
 {
     uint64_t all = 0;
     for (int unit = 0; unit < UNITS; unit++)
-        all += padded_elements(unit) / WORLD; /* this rank's part, which the other rank receives */
+        all += padded_elements(unit) / WORLD; /* elements of the part of one rank, which the other rank receives */
     for (int stage = 0; stage <= 3; stage++) {
-        uint64_t times = stage == 1 ? 1 : 2; /* an all-reduce, or two reduce-scatters, sends twice as much */
+        /* Stage 0 sends them twice in an all-reduce, stages 2 and 3 in two reduce-scatters. */
+        uint64_t times = stage == 1 ? 1 : 2;
         uint64_t wide = bytes_of(stage, NULL);
         uint64_t half = bytes_of(stage, "communication_data_type=bf16");
         uint64_t same = bytes_of(stage, "data_types.grad_accum_dtype=bf16");
@@ -219,7 +220,7 @@ START_TEST(half_the_bytes_travel)
 }
 END_TEST
 
-/* ---- accumulation in 16 bits ---- */
+/* ---- accumulation of gradients in 16 bits ---- */
 
 /* Adding 8 micro-batches in bf16 rounds 7 times; the result is close to that in fp32, but not equal. */
 START_TEST(accumulation_rounds_where_it_says)

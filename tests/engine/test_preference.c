@@ -1,5 +1,5 @@
-/* test_preference.c - preference training: ten steps of a tiny Llama against TRL's DPOTrainer (golden/dpo.golden, which
- * peers/dpo_same.py writes), and stages, chunks and precisions against each other. */
+/* test_preference.c - preference training: ten steps of a tiny Llama compared with TRL's DPOTrainer (golden/dpo.golden,
+ * written by peers/dpo_same.py), and stages, chunks and precisions compared with each other. */
 #include "suite.h"
 #include "golden.h"
 #include "near.h"
@@ -17,10 +17,10 @@ enum { STEPS = 10, MICROS = 4, SEQUENCES = 4, LENGTH = 40, KINDS = 4, MOST_WORLD
 
 static const char *const kinds[KINDS] = { "sigmoid", "hinge", "ipo", "robust" };
 
-/* ---- ten steps, and TRL's ---- */
+/* ---- ten steps, compared with TRL's ---- */
 
 typedef struct {
-    int world, stage, kind, micros; /* micro-batches of a step over all ranks */
+    int world, stage, kind, micros; /* micros: micro-batches of a step, over all ranks */
     const char *precision, *recompute;
     cs_metrics step[STEPS];
 } run;
@@ -69,7 +69,7 @@ static cs_engine *open_engine(const run *of)
     return engine;
 }
 
-/* The pairs `first` to `first` + count - 1 of a step. */
+/* Makes the batch of the pairs `first` to `first` + count - 1 of a step. */
 static cs_batch batch_of(int step, int64_t first, int64_t count)
 {
     size_t at = (size_t)step * MICROS * SEQUENCES + 2 * (size_t)first;
@@ -190,8 +190,8 @@ END_TEST
 
 enum { WIDE = 140000, SHORT = 16, TOGETHER = 4 };
 
-/* One step on TOGETHER pairs of random answers, `pairs` of them in a micro-batch. A CPU computes the logits of this
- * vocabulary in chunks of 64 rows, of which one pair has 32. */
+/* Trains one step on TOGETHER pairs of random answers, `pairs` of them in a micro-batch. A CPU computes the logits of
+ * this vocabulary in chunks of 64 rows; one pair has 32 rows. */
 static cs_metrics step_of(int64_t pairs)
 {
     char path[] = "/tmp/cspeed-preference-XXXXXX";

@@ -1,4 +1,4 @@
-/* test_process.c - processes and what they share. The little programs are those of the manual of Python's
+/* test_process.c - helper processes and what they share. The small programs are the examples of the manual of Python's
  * multiprocessing, and print the same lines. */
 #include "cspeed/process.h"
 
@@ -76,7 +76,7 @@ START_TEST(a_process_is_started_and_joined)
     check_text("lines.txt", "hello bob\n");
     ck_assert_int_eq(cs_process_start(&process, answer, &number), CS_OK);
     ck_assert(cs_process_join(process, 60, &code));
-    ck_assert(cs_process_join(process, 0, NULL)); /* a second time */
+    ck_assert(cs_process_join(process, 0, NULL)); /* joining a process again returns at once */
     ck_assert_int_eq(code, 7);
     cs_process_close(process);
 
@@ -89,7 +89,7 @@ START_TEST(a_process_is_started_and_joined)
     cs_process_close(process);
     ck_assert_int_eq(cs_process_start(&process, wait_for_event, never), CS_OK);
     int64_t id = cs_process_id(process);
-    cs_process_close(process); /* ends it */
+    cs_process_close(process); /* kills the process */
     ck_assert_int_ne(kill((pid_t)id, 0), 0);
     cs_event_close(never);
     shell_leave();
@@ -181,7 +181,8 @@ START_TEST(a_queue_carries_messages)
     ck_assert_int_eq(cs_queue_put(queue, big, CS_QUEUE_BYTES + 1), CS_MISUSE);
     ck_assert_int_eq(cs_queue_put(queue, big, CS_QUEUE_BYTES), CS_OK);
     ck_assert_int_eq(cs_queue_put(queue, big, 0), CS_OK);
-    ck_assert_int_eq(cs_queue_get(queue, &got, 1, 60), CS_QUEUE_BYTES); /* the rest is cut off */
+    /* Only 1 byte fits into `got`; the call returns the length of the message. */
+    ck_assert_int_eq(cs_queue_get(queue, &got, 1, 60), CS_QUEUE_BYTES);
     ck_assert_int_eq(cs_queue_get(queue, &got, 1, 60), 0);
     ck_assert_int_eq(cs_queue_get(queue, &got, 1, 0), -1);
     free(big);
@@ -214,7 +215,7 @@ END_TEST
 typedef struct {
     cs_lock *lock;
     cs_semaphore *semaphore;
-    int64_t *count; /* shared */
+    int64_t *count; /* in shared memory */
     _Atomic int *inside, *most;
 } table;
 
@@ -266,7 +267,7 @@ START_TEST(a_lock_is_held_by_one_process)
     join_all(list, 4);
     ck_assert_int_eq(*t.count, 4 * TURNS);
 
-    start_all(list, 1, keep, t.lock); /* it ends with the lock */
+    start_all(list, 1, keep, t.lock); /* this process ends while it holds the lock */
     join_all(list, 1);
     ck_assert(!cs_lock_take(t.lock));
     cs_lock_give(t.lock);

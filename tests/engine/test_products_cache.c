@@ -1,4 +1,5 @@
-/* test_products_cache.c - measured choices on disk: read back, of another key, damaged, not writable, written twice. */
+/* test_products_cache.c - the cache of measured product methods on disk: an entry is read back; entries of another key
+ * and damaged ones are not used; a folder that cannot be written; two writers. */
 #include "shell.h"
 #include "suite.h"
 
@@ -34,7 +35,7 @@ static bool is_kept(const char *of)
 {
     ce_products_measured got = { .share = -1 };
     bool there = ce_products_cache_get(of, &got);
-    ck_assert(there || got.share == -1); /* what is no result changes nothing */
+    ck_assert(there || got.share == -1); /* an entry that is not used does not change `got` */
     return there;
 }
 
@@ -49,7 +50,7 @@ static void begin(void)
     setenv("XDG_CACHE_HOME", here, 1);
 }
 
-/* The path of the only file in the cache. */
+/* Returns the path of the only file in the cache; fails if there are more. */
 static void only_file(char path[256])
 {
     glob_t found;
@@ -72,13 +73,13 @@ START_TEST(a_choice_is_kept)
     ck_assert(!is_kept(key));
     put(key, one, 0.5);
     check_kept(key, one, 0.5);
-    only_file(path); /* and nothing beside it */
+    only_file(path); /* the cache has this file and no other */
     ck_assert(!is_kept("cspeed 1, another CPU, AVX2, oneDNN 2.6.3, 2 threads"));
     shell_leave();
 }
 END_TEST
 
-/* Of two runs that measure at the same time, both use the choice of the one that writes first. */
+/* If two runs measure at the same time, both use the choice of the run that writes first. */
 START_TEST(the_first_to_write_decides)
 {
     begin();
@@ -106,7 +107,7 @@ START_TEST(a_damaged_file_is_no_result)
     }
     shell_write(path, "cspeed 1, another CPU of the same hash\nfp32: others sgemm\n0.5 1e9\nwhole\n");
     ck_assert(!is_kept(key));
-    put(key, other, 0.25); /* replaces it */
+    put(key, other, 0.25); /* replaces the damaged entry */
     check_kept(key, other, 0.25);
     free(whole);
     shell_leave();
@@ -119,7 +120,7 @@ START_TEST(a_cache_that_cannot_be_written_is_none)
     shell_write("cache", "a file where the folder should be");
     put(key, one, 0.5);
     ck_assert(!is_kept(key));
-    setenv("XDG_CACHE_HOME", "relative", 1); /* which the specification ignores */
+    setenv("XDG_CACHE_HOME", "relative", 1); /* the XDG specification says that relative paths are ignored */
     setenv("HOME", "", 1);
     put(key, one, 0.5);
     ck_assert(!is_kept(key));

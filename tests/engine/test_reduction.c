@@ -58,8 +58,8 @@ START_TEST(a_sum_is_world_times_the_mean)
         spec.set[0] = "gradient_clipping=0";
         spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.02}}";
         run_train(&spec, &mean);
-        spec.set[1] =
-            "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}"; /* half the rate for twice the gradient */
+        /* The sum over two ranks is twice the mean, so half the rate gives the same updates. */
+        spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}";
         spec.set[2] = "gradient_allreduce_op=SUM";
         run_train(&spec, &sum);
         close_to(&mean, &sum, 2, 1e-6, "sum");
@@ -184,8 +184,8 @@ END_TEST
 
 /* ---- buckets ---- */
 
-/* The units of the model have 2952, 7272, 7272, 7272 and 48 elements or a few more: buckets of one unit, of two, of
- * three and two, and of all. */
+/* The model's units have about 2952, 7272, 7272, 7272 and 48 elements. The four sizes give buckets of one unit each, of
+ * two units, of three and two units, and one bucket of all units. */
 START_TEST(buckets_change_no_bit)
 {
     static const char *const sizes[] = { "zero_optimization.reduce_bucket_size=1",

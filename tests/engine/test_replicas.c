@@ -1,5 +1,5 @@
-/* test_replicas.c - ranks that hold the same parameters hold the same bits: after the start, though their seeds differ,
- * and after each of a hundred steps. */
+/* test_replicas.c - ranks that hold the same parameters hold the same bits: after initialization, although their seeds
+ * differ, and after each of a hundred steps. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -18,7 +18,7 @@ typedef struct {
     uint32_t hash[STEPS + 1][RANKS]; /* [0]: before the first step */
 } order;
 
-/* Checksum of the elements of all parameters that this rank holds in the type that computes. */
+/* Returns a checksum of the elements of all parameters that this rank holds, in the type that it computes with. */
 static uint32_t hash_of(cs_engine *engine)
 {
     uint32_t sum = 0;
@@ -55,7 +55,7 @@ static int train(void *argument)
     return 0;
 }
 
-/* Ranks whose numbers are equal modulo `apart` hold the same elements. */
+/* Checks that ranks whose numbers are equal modulo `apart` hold the same bits. */
 static void check(const run_spec *spec, int apart)
 {
     order *job = run_share(sizeof *job);

@@ -90,7 +90,8 @@ START_TEST(momentum_of_an_optimizer)
 }
 END_TEST
 
-/* One line for each micro-batch, one for each step, and the names of the optimizer's phases at each stage. */
+/* There is one line for each micro-batch and one for each step, and each stage has its own names of the optimizer's
+ * phases. */
 START_TEST(wall_clock_breakdown)
 {
     static const char *const optimizer[] = { "^none$",
@@ -147,7 +148,7 @@ START_TEST(dump_state)
     ck_assert_int_eq(lines_count(lines, "^  world_size \\.{19} 2$"), 1);
     ck_assert_int_eq(lines_count(lines, "^  zero_optimization_stage \\.{6} 3$"), 1);
     ck_assert_int_eq(lines_count(lines, "^  comm_backend \\.{17} shm$"), 1);
-    ck_assert_int_eq(lines_count(lines, "\"train_batch_size\": 4"), 1); /* as resolved */
+    ck_assert_int_eq(lines_count(lines, "\"train_batch_size\": 4"), 1); /* the configuration is printed as resolved */
     free(lines);
     shell_leave();
 }

@@ -1,4 +1,4 @@
-/* test_sent.c - the traffic that is planned before a run is what the counters of a live step say, to the byte. */
+/* test_sent.c - the traffic that is planned before a run equals the counters of a real step, to the byte. */
 #include "suite.h"
 #include "runs.h"
 
@@ -8,7 +8,7 @@ enum { MOST = 8 };
 
 typedef struct {
     const run_spec *spec;
-    uint64_t *planned, *sent; /* [MOST], shared between the processes */
+    uint64_t *planned, *sent; /* arrays of MOST elements, shared between the processes */
 } order;
 
 static int measure(void *argument)
@@ -62,7 +62,7 @@ START_TEST(a_step_sends_what_was_planned)
 }
 END_TEST
 
-/* O2 keeps norms in fp32, which travel by themselves. */
+/* O2 keeps the parameters of norms in fp32, and they are sent separately. */
 START_TEST(norms_in_fp32_count)
 {
     run_spec spec = { .world = 2,

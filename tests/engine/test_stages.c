@@ -1,4 +1,5 @@
-/* test_stages.c - ZeRO stages 0 to 3 train equally: bit for bit if they add in the same order, else within a bound. */
+/* test_stages.c - ZeRO stages 0 to 3 give the same training: bit for bit if they add in the same order, otherwise
+ * within a bound. */
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
@@ -95,7 +96,8 @@ static void close_losses(const run_result *a, const run_result *b, int steps, do
                       i + 1, a->loss[i], b->loss[i]);
 }
 
-/* With accumulation stages 0 and 1 have the same bits, and so do 2 and 3; the two pairs add in different orders. */
+/* With accumulation, stages 0 and 1 have the same bits, and stages 2 and 3 have the same bits; the two pairs add in
+ * different orders. */
 static void accumulation(const char *precision, double bound)
 {
     run_spec spec = { .world = 2, .micro = 1, .precision = precision, .prefetch = 1 };
@@ -142,8 +144,8 @@ START_TEST(worlds_agree)
 }
 END_TEST
 
-/* A vocabulary of which the CPU holds the logits of 64 rows at a time: a micro-batch of 144 rows has three chunks,
- * one of 48 rows a single one. */
+/* The CPU computes the logits of this vocabulary in chunks of 64 rows: a micro-batch of 144 rows has three chunks, a
+ * micro-batch of 48 rows has one. */
 START_TEST(chunks_of_logits_alike)
 {
     run_spec spec = { .world = 2,

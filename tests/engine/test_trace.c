@@ -1,4 +1,4 @@
-/* test_trace.c - cspeed.trace: the file is JSON in Chrome's format, it has the chosen steps of all ranks, each block's
+/* test_trace.c - cspeed.trace: the file is JSON in Chrome's format. It has the chosen steps of all ranks, each block's
  * forward and backward, and at stage 3 two all-gathers and one reduce-scatter of each block in each micro-batch. */
 #include "suite.h"
 #include "runs.h"
@@ -92,7 +92,8 @@ START_TEST(a_step_has_its_units_and_collectives)
 }
 END_TEST
 
-/* The time at which a span of rank 0 begins; HUGE_VAL: there is none, or there are several. */
+/* Returns the time at which the span of this name begins on rank 0, or HUGE_VAL if there are none or several such
+ * spans. */
 static double begin_of(json_t *events, const char *name)
 {
     size_t i;
@@ -104,8 +105,8 @@ static double begin_of(json_t *events, const char *name)
     return begin;
 }
 
-/* At stage 0 the gradients of a bucket are reduced before the backward of the units below it. A rank with one thread
- * does both in turn. */
+/* At stage 0 the gradients of a bucket are reduced before the backward of the units below it begins. A rank with one
+ * thread does the two one after the other. */
 START_TEST(buckets_are_reduced_during_backward)
 {
     shell_enter();
@@ -116,7 +117,7 @@ START_TEST(buckets_are_reduced_during_backward)
     ck_assert_double_lt(begin_of(events, "all_reduce transformer.h.1"), begin_of(events, "backward transformer.h.0"));
     ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.0"), 1);
     json_decref(events);
-    spec.set[4] = "zero_optimization.reduce_bucket_size=15000"; /* two blocks */
+    spec.set[4] = "zero_optimization.reduce_bucket_size=15000"; /* a bucket has two blocks */
     events = events_of(&spec);
     ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.2"), 0);
     ck_assert_int_eq(count(events, 0, "all_reduce transformer.h.1"), 1);

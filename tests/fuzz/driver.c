@@ -61,8 +61,8 @@ static void read_folder(const char *folder)
         samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 1 };
 }
 
-/* Makes one change: flips a bit, replaces a byte, removes a sequence, inserts a sequence of another sample, or inserts
- * a word that has a meaning in some format. */
+/* Makes one change: flips a bit, replaces a byte, removes bytes, inserts bytes of another sample, or inserts a keyword
+ * of one of the formats. */
 static size_t mutate(uint8_t *bytes, size_t size)
 {
     static const char *const words[] = { "null", "\"auto\"", "{}",      "[]",  "1e999", "-1", "18446744073709551616",
@@ -146,7 +146,8 @@ int main(int count, char **argument)
         memcpy(input, samples[i].bytes, size);
         for (uint64_t changes = runs < sample_count ? 0 : 1 + draw(8); changes > 0; changes--)
             size = mutate(input, size);
-        uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer detects a read past the end */
+        /* A block of the exact size, so that a sanitizer detects a read past the end. */
+        uint8_t *exact = malloc(size ? size : 1);
         memcpy(exact, input, size);
         LLVMFuzzerTestOneInput(exact, size);
         free(exact);

@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The numbers of an accepted manifest are added and multiplied without further checks. */
+/* Checks the range of an accepted manifest's numbers, because other code adds and multiplies them without checks. */
 static void check_numbers(const ce_manifest *manifest)
 {
     json_t *engine = json_object_get(manifest->root, "engine");

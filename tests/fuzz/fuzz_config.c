@@ -1,8 +1,8 @@
 /* fuzz_config.c - reads any bytes, and any JSON structure, as a configuration: it is refused with a message or
- * resolved, without a crash. The resolved configuration, read again, gives itself.
+ * resolved, without a crash. A resolved configuration that is read again resolves to itself.
  *
- * The bytes after the first NUL are overrides, one on each line. If the rest is JSON, it is read a second time with
- * known keys set to values of every kind, selected by the bytes. */
+ * The bytes after the first NUL are overrides, one on each line. If the bytes before it are JSON, they are read a
+ * second time with known keys set to values of every kind, selected by the bytes. */
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/sections.h"

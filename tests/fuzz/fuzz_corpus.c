@@ -1,5 +1,5 @@
-/* fuzz_corpus.c - reads any bytes as a file of JSON: lines, or one list. Its documents lie in the file, in order, or
- * the file is refused with a message. */
+/* fuzz_corpus.c - reads any bytes as a file of JSON: lines, or one list. Either the file is refused with a message, or
+ * its documents are byte ranges inside the file, in order. */
 #include "base/must.h"
 #include "data/corpus.h"
 

@@ -1,5 +1,4 @@
-/* fuzz_env.c - reads any bytes as an environment file: nothing crashes, and a shell could set every name that
- * results. */
+/* fuzz_env.c - reads any bytes as an environment file: nothing crashes, and a shell accepts every name that results. */
 #include "plan/env.h"
 
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* fuzz_join.c - sends any bytes to both sides of the handshake: nothing crashes, and no peer is accepted. */
+/* fuzz_join.c - sends any bytes to each side of the handshake between the front and a node: nothing crashes, and no
+ * peer is accepted. */
 #include "base/join.h"
 
 #include <stdint.h>

@@ -17,7 +17,7 @@ static const char small[] =
     "{\"id\": 10, \"content\": \"b1\", \"single_word\": true, \"normalized\": true}], "
     "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}";
 
-/* Characters and every kind of step. */
+/* A tokenizer of characters instead of bytes, with many kinds of normalizers, pre-tokenizers and decoders. */
 static const char steps[] =
     "{\"model\": {\"unk_token\": \"?\", \"byte_fallback\": true, \"vocab\": {\"?\": 0, \"a\": 1, \"\u2581\": 2, "
     "\"\u2581a\": 3, \"<0x41>\": 4}, \"merges\": [\"\u2581 a\"]}, \"normalizer\": {\"type\": \"Sequence\", "

@@ -1,5 +1,5 @@
-/* test_install.c - the installed tree: what is in it, where its parts find each other after it was moved, how other
- * programs are built with it, and that uninstalling leaves nothing. */
+/* test_install.c - the installed tree: which files it has, how its parts find each other after it was moved, how other
+ * programs are built with it, and that uninstalling removes all its files. */
 #include "cluster.h"
 #include "ports.h"
 #include "shell.h"
@@ -13,9 +13,10 @@
 #define MODULE CS_BIN "/libcspeed_cuda_emulated.so"
 #define MPI_MODULE CS_BIN "/libcspeed_mpi.so"
 
-static char before[4096]; /* PATH */
+static char before[4096]; /* PATH before the tests */
 
-/* Runs a command in which T is the path of the installed tree; fails the test with its output if it fails. */
+/* Runs a command in which $T is the path of the installed tree. If the command fails, the test fails and prints its
+ * output. */
 static void must(const char *command)
 {
     if (shell_run("%s", command) != 0)
@@ -42,8 +43,8 @@ static void write_configurations(void)
                             "  \"cspeed\": { \"steps\": 100, \"device\": \"cuda\" } }");
 }
 
-/* Installs, moves the installed tree, and uses it from a folder outside. The list of files of an earlier installation
- * from this build folder is kept. */
+/* Installs, then moves the installed tree; the tests run in a folder outside of it. Keeps the list of files of an
+ * earlier installation from this build folder. */
 static void begin(void)
 {
     char folder[2048], path[8192];
@@ -80,13 +81,14 @@ START_TEST(programs_are_commands)
     check_says("train pack generate eval bench in ");
     must("cspeed eval runs/tiny --json");
     must("cspeed --num_gpus 2 --oversubscribe -q eval runs/tiny --json");
-    must("echo abc | cspeed generate runs/tiny --max_tokens 5"); /* it reads the input, as it is one process */
+    must("echo abc | cspeed generate runs/tiny --max_tokens 5"); /* one process alone reads the standard input */
     must("cspeed eval --help");
     check_says("usage: eval SOURCE");
     ck_assert_int_eq(shell_run("cspeed --num_gpus 2 pack text.txt"), 64);
     check_says("no launch flags");
     must("for name in train eval pack generate; do ! test -e $T/bin/$name || exit 1; done");
-    ck_assert_int_eq(shell_run("cp /bin/ls $T/bin/lst; cspeed lst"), 64); /* a program beside an installed cspeed */
+    /* A program in the bin folder of the tree that is not one of cspeed. */
+    ck_assert_int_eq(shell_run("cp /bin/ls $T/bin/lst; cspeed lst"), 64);
     check_says("`cspeed run lst` starts");
     end();
 }
@@ -175,7 +177,7 @@ START_TEST(a_project_contains_cspeed)
 }
 END_TEST
 
-/* The module is found beside the library, and by an installed program in the library folder of its tree. */
+/* Modules are found in the folder of the library; an installed program finds them in the library folder of its tree. */
 START_TEST(modules_are_found)
 {
     begin();
@@ -248,7 +250,8 @@ START_TEST(uninstalling_leaves_nothing)
     check_says("/stage/opt/tree/libexec/cspeed/train");
     must("echo mine > stage/opt/tree/share/cspeed/mine && "
          "DESTDIR=$PWD/stage \"$CMAKE\" --build $BUILD --target uninstall");
-    must("[ \"$(find stage ! -type d)\" = stage/opt/tree/share/cspeed/mine ]"); /* a file of the user's stays */
+    /* a file that the user added is not removed */
+    must("[ \"$(find stage ! -type d)\" = stage/opt/tree/share/cspeed/mine ]");
     end();
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* test_absent.c - messages for a path without a checkpoint: inspect, verify, diff and export each say what the path is
- * and what to name instead. */
+/* test_absent.c - messages for a path that is no checkpoint: inspect, verify, diff and export each say what the path is
+ * and which path to give instead. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -98,7 +98,7 @@ START_TEST(what_may_not_be_read)
 }
 END_TEST
 
-/* A checkpoint named from within its directory, and a table whose last column is one word. */
+/* A checkpoint is given by a relative path from within its folder; and a table whose last column is one word. */
 START_TEST(where_and_what_it_is)
 {
     shell_enter();

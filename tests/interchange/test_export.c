@@ -1,5 +1,5 @@
-/* test_export.c - cspeed export: which checkpoint it takes; that it leaves a complete folder or none; that memory use
- * of export and import does not grow with the model. */
+/* test_export.c - cspeed export: which checkpoint it exports; that it leaves a complete folder or none; that the memory
+ * use of export and import does not grow with the model. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -19,15 +19,15 @@
 #define BYTES                                                                                                          \
     "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_positions\": 8, \"n_embd\": 16, \"n_layer\": 1, \"n_head\": " \
     "2}"
-/* 333 MB in fp32. */
+/* The weights have 333 MB in fp32. */
 #define LARGE                                                                                                          \
     "{\"model_type\": \"llama\", \"vocab_size\": 16000, \"hidden_size\": 1024, \"intermediate_size\": 4096, "          \
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 16, \"tie_word_embeddings\": false}"
 
 enum { LARGEST = 16000 * 1024, TENSORS = 32, LIMIT_KB = 100000 };
 
-/* Saves a model's weights. All elements are `value`, except that the first element of a tensor is the tensor's number.
- * All tensors share one buffer, so the file holds what is common to all. */
+/* Saves a model's weights, whose elements are all `value`. All tensors share one buffer, which is as large as the
+ * largest of them. */
 static void save_model(const char *config_text, const char *dir, const char *tag, int64_t step, float value)
 {
     ce_json *doc;
@@ -132,7 +132,8 @@ START_TEST(a_whole_folder_or_none)
                      0);
     shell_expect(65, ": the file is damaged\n", "export runs out");
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
-    save_model(SMALL, "runs", "b", 2, 2); /* the newest checkpoint is damaged in its data, not in its header */
+    /* The two newest checkpoints are damaged in their data, not in their headers. */
+    save_model(SMALL, "runs", "b", 2, 2);
     save_model(SMALL, "runs", "c", 3, 3);
     save_model(SMALL, "runs", "d", 4, 4);
     ck_assert_int_eq(shell_run(
@@ -162,7 +163,7 @@ START_TEST(a_missing_tokenizer_is_reported)
 }
 END_TEST
 
-/* Writes llm.c's file of a model of that size, as a sparse file. */
+/* Writes llm.c's file of a model about as large as LARGE, as a sparse file. */
 static void write_sparse_llmc(const char *path)
 {
     int32_t head[256] = { 20240326, 3, 1024, 16000, 5, 16, 1024, 16128 };
@@ -173,8 +174,8 @@ static void write_sparse_llmc(const char *path)
     ck_assert_int_eq(truncate(path, 1024 + 4 * ((16128 + 1024) * width + 5 * block + 2 * width)), 0);
 }
 
-/* Models several times as large as the allowed memory. Skipped if even a small model does not fit under the limit, as
- * with a sanitizer's own memory. */
+/* Exports and imports models several times as large as the memory limit. Skipped if not even a small model can be
+ * exported under the limit, for example because a sanitizer needs memory itself. */
 START_TEST(memory_stays_flat)
 {
     shell_enter();

@@ -1,6 +1,6 @@
-/* test_huggingface.c - Hugging Face folders: a model exported and loaded again gives the same logits at any world size;
- * files that are not the model's weights are rejected by name. With CSPEED_PEER_PYTHON, transformers checks both
- * directions. */
+/* test_huggingface.c - Hugging Face folders: a model that is exported and loaded again gives the same logits at any
+ * world size; tensors that do not belong to the model are rejected by name. With CSPEED_PEER_PYTHON, transformers
+ * checks both directions. */
 #include "suite.h"
 #include "near.h"
 #include "shell.h"
@@ -104,7 +104,7 @@ static void within(const float *got, const float *want, double bound, const char
 
 static float first[LOGITS], second[LOGITS];
 
-/* ---- out and in ---- */
+/* ---- export and import ---- */
 
 static int logits_at_stage_3(void *argument)
 {
@@ -157,7 +157,7 @@ START_TEST(gpt2_goes_out_and_in)
 }
 END_TEST
 
-/* Tokenizer files are copied from the folder a run starts from to the folder it is exported to. */
+/* An export copies the tokenizer files of the folder that the run started from. */
 START_TEST(what_lies_beside_travels)
 {
     shell_enter();
@@ -213,8 +213,8 @@ START_TEST(other_weights_are_refused_by_name)
 }
 END_TEST
 
-/* GPT2Model's names lack the prefix and its files may have masks; a model with a tied head may store the table twice.
- */
+/* The names of GPT2Model lack the prefix "transformer.", and its files may have attention masks. A model with a tied
+ * head may store the token table twice. */
 START_TEST(names_of_headless_models_are_completed)
 {
     shell_enter();
@@ -222,7 +222,7 @@ START_TEST(names_of_headless_models_are_completed)
     ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
     size_t bytes;
     char *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
-    /* The header is padded at its end. */
+    /* Shortens the names in the header, and fills its end with spaces. */
     while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) {
         memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
         uint64_t length;
@@ -240,7 +240,7 @@ START_TEST(names_of_headless_models_are_completed)
 }
 END_TEST
 
-/* Puts a prefix in front of the names of the first `most` tensors. */
+/* Adds a prefix to the names of the first `most` tensors. */
 static void wrap_in(const char *path, const char *prefix, int most)
 {
     size_t bytes, length = 0;
@@ -263,8 +263,8 @@ static void wrap_in(const char *path, const char *prefix, int most)
     free(text);
 }
 
-/* DistributedDataParallel and torch.compile put a word in front of every name. A word in front of some names belongs to
- * another model. */
+/* DistributedDataParallel and torch.compile add a prefix to every name, which is left out. If only some names have it,
+ * the file belongs to another model. */
 START_TEST(prefixes_of_wrappers_are_left_out)
 {
     static const char *const prefixes[] = { "module.", "_orig_mod.", "module._orig_mod." };
@@ -300,7 +300,7 @@ typedef struct {
     int64_t bytes;
 } made_file;
 
-/* Appends the data of the tensors with these names to the file, as one tensor. */
+/* Appends the data of `count` tensors to the file and describes them in its header as one tensor `name`. */
 static void append(made_file *to, const char *text, const json_t *header, const char *name, json_t *shape,
                    char names[][96], int count)
 {
@@ -318,8 +318,8 @@ static void append(made_file *to, const char *text, const json_t *header, const 
                                   to->bytes));
 }
 
-/* Appends the experts and the router of a layer of MIXTRAL as transformers 5 has them. endless: one tensor has no
- * elements, and very many experts. */
+/* Appends the experts and the router of a layer of MIXTRAL in the form of transformers 5. endless: one tensor of a
+ * shape without elements claims a very large number of experts. */
 static void append_experts(made_file *to, const char *text, const json_t *header, int layer, bool endless)
 {
     char gate_up[6][96], down[3][96], router[1][96], name[96];
@@ -371,7 +371,8 @@ static void unite_experts(const char *path, bool endless)
     free(text);
 }
 
-/* Published weights have matrices of each expert; transformers 5 has one tensor for all experts of a layer. */
+/* Published weights have separate matrices for each expert. transformers 5 has one tensor for all experts of a
+ * layer. */
 START_TEST(experts_of_one_tensor_are_read)
 {
     shell_enter();
@@ -393,7 +394,7 @@ START_TEST(experts_of_one_tensor_are_read)
 }
 END_TEST
 
-/* ---- transformers' judgement ---- */
+/* ---- compared with transformers ---- */
 
 static void their_logits(const char *python, const char *folder, float *logits)
 {
@@ -425,7 +426,8 @@ static void both_ways(const char *python, const char *kind)
     shell_leave();
 }
 
-/* transformers 5 can save the matrices of all experts of a layer as one tensor: they are read as those of each. */
+/* transformers 5 can save the matrices of all experts of a layer as one tensor, which is read as the matrices of each
+ * expert. */
 static void fused_experts(const char *python, const char *kind)
 {
     shell_enter();
@@ -437,7 +439,7 @@ static void fused_experts(const char *python, const char *kind)
     shell_leave();
 }
 
-/* Imports llm.c's file of the same model: matrices are transposed, padding rows of the vocabulary dropped. */
+/* Imports llm.c's file of the same model. It has transposed matrices and padding rows in the vocabulary. */
 static void llmc_imports(const char *python)
 {
     shell_enter();

@@ -1,5 +1,5 @@
-/* test_import.c - cspeed import: llm.c's files element by element; files that are not a model's weights are rejected by
- * name, and nothing is left behind. */
+/* test_import.c - cspeed import: llm.c's files element by element; files with other weights than the model's are
+ * rejected by name, and no output remains. */
 #include "shell.h"
 #include "suite.h"
 
@@ -22,9 +22,9 @@ static void nothing_is_left(const char *out)
 
 enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH = 4 };
 
-/* The parameters in llm.c's order; rows of a matrix are (out, in) and cspeed's are (in, out) if `turned`. */
+/* The parameters in llm.c's order. llm.c's matrices have shape (out, in); `turned`: cspeed's has shape (in, out). */
 static const struct {
-    const char *name; /* '#': one for each layer */
+    const char *name; /* each layer has one of a name with '#' */
     int rows, columns, padded;
     bool turned;
 } sorts[] = {
@@ -47,7 +47,7 @@ static const struct {
 };
 enum { SORTS = sizeof sorts / sizeof *sorts };
 
-/* Values that are exact in bf16, whose significand has eight bits. */
+/* Returns a value that is exact in bf16, whose significand has eight bits. */
 static float value_of(int sort, int layer, int row, int column)
 {
     return (float)((sort * 31 + layer * 53 + row * 7 + column * 3) % 251) - 125;
@@ -129,7 +129,7 @@ START_TEST(llmc_files_are_read)
 }
 END_TEST
 
-/* Replaces one number of a file's header. */
+/* Replaces one number in the header of a file. */
 static void write_head(const char *path, int at, int32_t number)
 {
     FILE *file;
@@ -185,7 +185,7 @@ END_TEST
     "\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2"
 #define CONFIG "{" CONFIG_KEYS "}"
 
-/* All differences are reported in one message, and nothing is written. */
+/* One message reports all differences, and nothing is written. */
 START_TEST(weights_must_be_those_of_the_config)
 {
     static const struct {
@@ -272,7 +272,9 @@ END_TEST
 START_TEST(others_are_refused_with_a_command)
 {
     static const struct {
-        const char *path, *start, *words; /* `path` and its folder are imported directly */
+        /* The file `path` has the content `start`. Importing the file prints `words`; importing its folder prints
+         * `folder_words`. */
+        const char *path, *start, *words;
         const char *folder_words;
     } rows[] = {
         { "a/pytorch_model.bin", "", "from_pretrained(sys.argv[1], dtype='auto')", "save_pretrained('OUT')\" 'a'`" },

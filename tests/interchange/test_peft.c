@@ -1,5 +1,6 @@
-/* test_peft.c - adapters as PEFT's folders: what a training exports is what another one, eval and generate start from;
- * merged weights compute the same logits; what an adapter_config.json asks for and cspeed has not got is refused. */
+/* test_peft.c - adapters in PEFT's folders: a training's exported adapter is the start of another training, of eval and
+ * of generate; merged weights give the same logits; what adapter_config.json asks for and cspeed does not support is
+ * refused. */
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -28,7 +29,8 @@ static void export(const char *from, const char *to, bool merge)
     ce_source_close(&source);
 }
 
-/* Writes `base`, a Hugging Face folder, and from a training of adapters beside it `saved`, `adapter` and `merged`. */
+/* Writes the Hugging Face folder `base`, trains adapters of it, and writes the results: the checkpoint `saved`, the
+ * adapter's folder `adapter`, and the folder `merged`. Returns the trained engine. */
 static cs_engine *make_folders(const char *lora)
 {
     cs_engine *base = run_open(&plain, NULL);
@@ -64,7 +66,8 @@ static float *logits_of(cs_engine *engine, int64_t *count)
     return copy;
 }
 
-/* The logits of a model for use, with the adapter's folder or NULL. */
+/* Returns the logits of the model in `source`, opened for inference; the caller frees them. adapter: the assignment
+ * that names the folder of an adapter, or NULL. */
 static float *reopened(const char *source, const char *adapter, int64_t *count)
 {
     cs_config *config;
@@ -133,7 +136,8 @@ START_TEST(folders_hold_what_was_trained)
 }
 END_TEST
 
-/* Before the first step B is zero and the magnitudes are the norms of the weights. Recomputation changes nothing. */
+/* Before the first step DoRA's model equals the base model: B is zero and the magnitudes are the norms of the weights.
+ * Recomputation does not change the results. */
 START_TEST(dora_begins_as_the_model)
 {
     int64_t count, same;
@@ -158,7 +162,7 @@ START_TEST(dora_begins_as_the_model)
 }
 END_TEST
 
-/* A checkpoint of adapters is not continued beside other weights than those it began with. */
+/* A checkpoint of adapters is refused if the base weights are not those that the training began with. */
 START_TEST(another_base_is_refused)
 {
     shell_enter();

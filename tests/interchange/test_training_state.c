@@ -32,7 +32,7 @@ static int64_t elements_of(const ce_source_tensor *tensor)
     return count;
 }
 
-/* Compares one tensor of the checkpoint with what the state's file has. */
+/* Compares one tensor of the checkpoint with the same tensor in the file that from_deepspeed.py wrote. */
 static void same_tensor(ce_checkpoint_reader *reader, cs_comm *self, ce_source *source, int64_t at, const char *slot)
 {
     const ce_source_tensor *tensor = &source->tensors[at];
@@ -128,7 +128,8 @@ END_TEST
 
 /* ---- refusals ---- */
 
-/* DeepSpeed's own parameter group decays vectors too. */
+/* Without param_groups in ds_config.json, cspeed does not decay vectors. The training in DeepSpeed did, and the message
+ * says so. */
 START_TEST(other_numbers_of_an_update_are_named)
 {
     enter();

@@ -1,5 +1,5 @@
-/* jinja_lines.c - renders templates for tests/peers/templates_same.py: reads lines {"source", "variables", "now"} of
- * JSON, and writes for each a line {"text", "spans"} (spans of bytes) or {"error"}. */
+/* jinja_lines.c - renders templates for tests/peers/templates_same.py. It reads JSON lines {"source", "variables",
+ * "now"} and writes for each a line {"text", "spans"}, whose spans are ranges of bytes, or {"error"}. */
 #include "jinja/jinja.h"
 
 #include <stdio.h>

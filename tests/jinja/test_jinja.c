@@ -1,5 +1,5 @@
-/* test_jinja.c - templates render as Jinja2 renders them (golden/jinja.golden, which make_jinja.py writes), and what
- * would take for ever is stopped. */
+/* test_jinja.c - templates render as with Jinja2 (golden/jinja.golden, written by make_jinja.py), and a template that
+ * would run forever is stopped. */
 #include "suite.h"
 
 #include "jinja/jinja.h"

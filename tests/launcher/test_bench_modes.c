@@ -1,4 +1,5 @@
-/* test_bench_modes.c - cspeed bench modes: a row for each mode and model, which one pays when, and the diagram. */
+/* test_bench_modes.c - cspeed bench modes: the table has a row for each mode and model; the sentence says which mode is
+ * faster from which number of samples on; and the diagram. */
 #include "command/bench_modes.h"
 #include "shell.h"
 #include "suite.h"
@@ -17,7 +18,8 @@ static void read_row(const char *out, const char *model, const char *mode, doubl
     ck_assert_int_eq(sscanf(found + strlen(row), "%*d %lf %lf", start, rate), 2);
 }
 
-/* Every case of the comparison, with the first number of samples for which the named mode takes less time. */
+/* Every case of the comparison. The number in the sentence is the first number of samples for which the named mode
+ * takes less time. */
 START_TEST(the_sentence_is_true_in_every_case)
 {
     static const struct {
@@ -67,7 +69,7 @@ START_TEST(its_options_are_told)
 }
 END_TEST
 
-/* The sentence names the mode with the higher rate, and a number of samples if that mode starts later. */
+/* The sentence names the mode with the higher rate, and a number of samples if that mode takes longer to start. */
 static void check_sentence(const char *out, const char *model)
 {
     char begin[64], sentence[160] = "";
@@ -80,7 +82,8 @@ static void check_sentence(const char *out, const char *model)
     int winner = rate[1] > rate[0];
     double later = start[winner] - start[!winner];
     const char *form = winner ? "ddp than with dp from" : "dp than with ddp from";
-    if (rate[0] == rate[1] || (later > -0.011 && later < 0.011)) /* the table is rounded */
+    /* the numbers of the table are rounded, so a small difference does not show */
+    if (rate[0] == rate[1] || (later > -0.011 && later < 0.011))
         return;
     if (later < 0)
         form = winner ? "ddp than with dp for any number of samples" : "dp than with ddp for any number of samples";

@@ -1,4 +1,4 @@
-/* test_bind.c - binding ranks to cores, on synthetic machines and on this one. */
+/* test_bind.c - binding of ranks to cores, on simulated machines and on this one. */
 #include "suite.h"
 
 #include "plan/bind.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two NUMA nodes, each with four cores of two threads, numbered as hwloc numbers a synthetic machine. */
+/* Two NUMA nodes, each with four cores of two hardware threads. CPUs are numbered as hwloc numbers a synthetic
+ * machine. */
 #define MACHINE "pack:2 numa:1 l3:2 core:2 pu:2"
 
 static void describe_machine(cl_cores *cores, int quota)
@@ -23,7 +24,7 @@ static const struct {
     int ranks, mode;
     const char *list;
     int quota;
-    /* the CPUs and number of threads of each rank, separated by spaces; "free/N": not bound, with N threads */
+    /* for each rank CPUs/THREADS, separated by spaces; "free/N": not bound, with N threads */
     const char *result;
     int code;
 } table[] = {
@@ -103,7 +104,8 @@ START_TEST(bindings_are_described)
     ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
     ck_assert_str_eq(binding.text, "rank 4 on cores 0-7, rank 5 on cores 8-15; 4 threads each");
     cl_bind_free(&binding);
-    order.environment = environment; /* a value that the user has set is kept */
+    /* A number of threads that the user has set is kept. */
+    order.environment = environment;
     ck_assert_int_eq(cl_bind_share(&binding, &order, &cores, NULL), 0);
     ck_assert(!binding.set_threads);
     cl_bind_free(&binding);
@@ -126,7 +128,7 @@ START_TEST(devices)
         { 2, { 1, 0 }, "8-15/4 0-7/4" },
         { 4, { 0, 1, 0, 1 }, "0-3/2 8-11/2 4-7/2 12-15/2" },
         { 3, { 1, 1, 1 }, "8-11/2 12-13/1 14-15/1" },
-        /* none of the allowed cores is near that GPU, so the binding is that without GPUs */
+        /* no allowed core is near GPU 7, so the ranks are bound as without GPUs */
         { 2, { 0, 7 }, "0-7/4 8-15/4" },
     };
     unsetenv("OMP_NUM_THREADS");
@@ -144,7 +146,7 @@ START_TEST(devices)
 }
 END_TEST
 
-/* The core ranges of DeepSpeed's --bind_core_list. */
+/* Lists in the syntax of DeepSpeed's --bind_core_list. */
 START_TEST(ranges)
 {
     static const struct {

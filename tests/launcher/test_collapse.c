@@ -1,4 +1,4 @@
-/* test_collapse.c - identical lines of several ranks are merged with --console dedup. */
+/* test_collapse.c - with --console dedup, equal lines of several ranks are shown as one. */
 #include "shown.h"
 #include "suite.h"
 
@@ -11,7 +11,7 @@ enum { STEPS = 16 };
 typedef struct {
     int rank;
     const char *bytes;
-    int milliseconds; /* time before it */
+    int milliseconds; /* milliseconds that pass before the output */
 } output_step;
 
 START_TEST(merging_keeps_the_order_of_each_rank)
@@ -22,14 +22,14 @@ START_TEST(merging_keeps_the_order_of_each_rank)
     } cases[] = {
         /* all ranks print the same line: it is shown at once */
         { { { 0, "a\n", 0 }, { 1, "a\n", 0 }, { 2, "a\n", 0 }, { 3, "a\n", 0 } }, "[0-3]| a  (x4 identical)\n" },
-        /* several lines, rank after rank */
+        /* several lines of each rank, one rank after the other */
         { { { 0, "a\nb\n", 0 }, { 3, "a\nb\n", 0 } }, "[0,3]| a  (x2 identical)\n[0,3]| b  (x2 identical)\n" },
         /* a rank that repeats a line does not count as another rank */
         { { { 0, "a\na\n", 0 }, { 1, "a\n", 0 } }, "[0-1]| a  (x2 identical)\na\n" },
-        /* joining the earlier line would change the order of rank 1's lines */
+        /* if rank 1's "a" were merged with the earlier "a", it would come before rank 1's "b" */
         { { { 0, "a\n", 0 }, { 1, "b\n", 0 }, { 1, "a\n", 0 } }, "a\n1| b\n1| a\n" },
         { { { 0, "a\nb\n", 0 }, { 1, "b\na\n", 0 } }, "a\n[0-1]| b  (x2 identical)\n1| a\n" },
-        /* comes too late */
+        /* a line that comes more than 100 ms later is not merged */
         { { { 0, "a\n", 0 }, { 1, "a\n", 150 } }, "a\n1| a\n" },
         { { { 0, "a\n", 0 }, { 1, "a\n", 50 }, { 2, "a\n", 90 } }, "[0-1]| a  (x2 identical)\n2| a\n" },
     };
@@ -60,7 +60,8 @@ START_TEST(merging_delays_a_line_at_most_100_ms)
     shown_now = cl_output_due(&shown_output);
     ck_assert_str_eq(shown_since(), "a\n");
     shown_feed(1, 0, "b\n");
-    cl_output_say(&shown_output, "cspeed: a word"); /* comes after what was printed before it */
+    /* the launcher's line is shown after what ranks printed before it */
+    cl_output_say(&shown_output, "cspeed: a word");
     ck_assert_str_eq(shown_since(), "1| b\ncspeed: a word\n");
     shown_close();
 }
@@ -78,7 +79,7 @@ START_TEST(many_lines_may_wait_to_be_merged)
             shown_feed(rank, 0, line);
         }
     const char *at = shown_close();
-    /* more lines than can wait: the oldest are shown, and lines are no longer merged */
+    /* more lines than the limit of waiting lines: the oldest are shown and are no longer merged */
     for (int i = 0; i < 2000; i++) {
         snprintf(wanted, sizeof wanted, "%sline %d\n", i < 1000 ? "" : "1| ", i % 1000);
         ck_assert_msg(strncmp(at, wanted, strlen(wanted)) == 0, "line %d: %.40s", i, at);
@@ -88,7 +89,7 @@ START_TEST(many_lines_may_wait_to_be_merged)
 }
 END_TEST
 
-/* Random lines of few words: the lines of every rank are shown in its order, each as often as it was printed. */
+/* Random lines from a few words: each rank's lines are shown in the rank's order, each as often as it was printed. */
 START_TEST(merging_loses_no_line)
 {
     enum { LINES = 3000 };
@@ -141,7 +142,7 @@ START_TEST(merging_loses_no_line)
 }
 END_TEST
 
-/* Ranks meet the same two faults, rank 3 another one, and rank 2 prints a line of its own twice. */
+/* Three ranks print the same two errors, rank 3 another one, and rank 2 prints a line of its own twice. */
 START_TEST(the_last_sentence_of_several_ranks_is_shown_once)
 {
     static const char faults[] = "cspeed: a.json:1: no\na.json:2: no\n";
@@ -153,10 +154,10 @@ START_TEST(the_last_sentence_of_several_ranks_is_shown_once)
             shown_feed(rank, 1, faults);
         shown_feed(3, 1, "cspeed: a.json:1: no\nb.json:2: no\n");
         shown_feed(2, 1, "mine\nmine\n");
-        shown_feed(1, 0, "cspeed: a.json:1: no\n"); /* on stdout */
+        shown_feed(1, 0, "cspeed: a.json:1: no\n"); /* lines on stdout are not merged with those on stderr */
         ck_assert_str_eq(shown_since(), "2| a.json:2: no\ncspeed: a.json:1: no\na.json:2: no\n3| b.json:2: no\n"
                                         "2| mine\n2| mine\n1| cspeed: a.json:1: no\n");
-        ck_assert_int_eq(cl_output_rank(&shown_output), 0); /* another attempt says it again */
+        ck_assert_int_eq(cl_output_rank(&shown_output), 0); /* in the next attempt the same error is shown again */
         shown_feed(1, 1, faults);
         ck_assert_str_eq(shown_since(), "1| cspeed: a.json:1: no\n1| a.json:2: no\n");
         shown_close();

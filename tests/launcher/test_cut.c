@@ -1,4 +1,4 @@
-/* test_cut.c - jobs over SSH between network namespaces, with a link that is cut and with one that is slow. */
+/* test_cut.c - jobs over SSH between network namespaces, with a connection that is cut and with one that is slow. */
 #include "cluster.h"
 #include "jobs.h"
 #include "shell.h"
@@ -19,7 +19,7 @@ static job start(const char *script)
                  "--env=CSPEED_TEST_MARK", "/bin/sh", "-c", script);
 }
 
-/* Neither side sees the other: the front reports a lost node, and the node ends its ranks by itself. */
+/* No message arrives on either side: the front reports a lost node, and the node's agent ends its ranks. */
 START_TEST(a_cut_link)
 {
     shell_enter();
@@ -45,7 +45,7 @@ START_TEST(a_cut_link)
 }
 END_TEST
 
-/* Late messages do not count as silence: the job continues, and every byte of output arrives. */
+/* Messages that arrive late do not count as missing: the job continues, and every byte of output arrives. */
 START_TEST(a_slow_link)
 {
     shell_enter();

@@ -1,5 +1,5 @@
-/* test_elastic.c - attempts of a job with fewer or more nodes than before, without SSH. With CSPEED_ELASTIC_ALL every
- * set of nodes is tried. */
+/* test_elastic.c - attempts of a job with fewer or more nodes than the attempt before, without SSH. With
+ * CSPEED_ELASTIC_ALL every set of nodes is tested. */
 #include "jobs.h"
 #include "ports.h"
 #include "shell.h"
@@ -15,7 +15,7 @@ static const char elastic[] = "echo rank $RANK of $WORLD_SIZE attempt $CSPEED_AT
 
 static job start_node(const char *node_rank, const char *nodes)
 {
-    static char port[32]; /* the same for all nodes */
+    static char port[32]; /* all nodes use the same port */
     if (!*port)
         snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
     return jobs_start_as(node_rank, (const char *const[]){ "--no_ssh",
@@ -54,10 +54,11 @@ START_TEST(a_job_goes_on_without_a_lost_node_which_may_come_back)
     jobs_await("up.0.1");
     jobs_await("up.0.2");
     jobs_kill(&nodes[1]);
-    jobs_await("up.1.0"); /* the other two nodes continue */
+    jobs_await("up.1.0"); /* the next attempt runs on the other two nodes */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    nodes[1] = start_node("1", "1:3"); /* the node waits for the next restart and says so */
+    /* The node waits for the next restart, and prints that it does. */
+    nodes[1] = start_node("1", "1:3");
     jobs_await_words("err.1", "this node comes when the next attempt begins; ");
     jobs_kill(&nodes[2]);
     jobs_await("up.2.0");
@@ -87,7 +88,7 @@ static const char *const names[MAX_NODES] = { "a", "b", "c", "d", "e" };
 
 typedef struct {
     int min, max;
-    /* the nodes of the first attempt; bit i: node i; a node that is absent joins for the second attempt */
+    /* bit i: node i takes part in the first attempt; a node that does not joins for the second attempt */
     unsigned first;
 } node_set;
 
@@ -108,7 +109,7 @@ static job start_member(const node_set *g, int node, const char *port)
         snprintf(hosts + strlen(hosts), sizeof hosts - strlen(hosts), ",%s:%d", names[i], slots[i]);
     snprintf(nodes, sizeof nodes, "--nnodes=%d:%d", g->min, g->max);
     snprintf(rank, sizeof rank, "--node_rank=%d", node);
-    setenv("PLACE", names[node], 1); /* the ranks of a node have its own environment, not that of the first node */
+    setenv("PLACE", names[node], 1); /* ranks get the environment of their own node, not that of the first node */
     return jobs_start_as(names[node],
                          (const char *const[]){
                              "--no_ssh", hosts, nodes, rank, port, "--master_addr=127.0.0.1", "--last_call=1.5",
@@ -118,22 +119,23 @@ static job start_member(const node_set *g, int node, const char *port)
                              NULL });
 }
 
-/* Checks that node `node` has shown each of its ranks of one attempt once, under its host's name. Of the nodes in the
- * set, those that took part in the previous attempt (`early`) have the lower ranks. */
+/* Checks that the output `out` has each rank of node `node` once, with its host's name. set: the nodes of this attempt;
+ * early: those that also took part in the previous attempt. They have the lower ranks. */
 static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
 {
     char prefix[16] = "", line[64];
     unsigned bit = 1u << node, before = early & bit ? early & (bit - 1) : early | (bit - 1);
     int first = ranks_of(set & before);
     for (int rank = first; rank < first + slots[node]; rank++) {
-        if (set & (set - 1)) /* there are several nodes */
+        if (set & (set - 1)) /* lines have a prefix if there are several nodes */
             snprintf(prefix, sizeof prefix, "%s:%d| ", names[node], rank);
         snprintf(line, sizeof line, "%s%s has %d of %d in %d\n", prefix, names[node], rank, ranks_of(set), attempt);
         ck_assert_msg(shell_count_of(out, line) == 1, "not once \"%s\" in: %.1500s", line, out);
     }
 }
 
-/* Runs an attempt with some nodes, then one without the last of them and with another, if those are enough nodes. */
+/* Runs an attempt with the nodes g->first. The next attempt has one more node, if g->max allows it, and lacks the last
+ * of the first nodes, if enough nodes remain. */
 static void run_node_set(const node_set *g)
 {
     char port[32];
@@ -203,7 +205,7 @@ START_TEST(world_sizes_are_those_of_the_configuration)
 }
 END_TEST
 
-/* A node never joins: no ranks exist yet, so the retry cannot examine their last step. */
+/* One node never joins. No ranks have run, so the decision to try again cannot depend on their last step. */
 START_TEST(a_missing_node_is_named)
 {
     char port[32];

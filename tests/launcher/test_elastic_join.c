@@ -1,5 +1,5 @@
-/* test_elastic_join.c - nodes that come to a running elastic job: the job re-forms with them, from a checkpoint where
- * the program saves on request. */
+/* test_elastic_join.c - nodes that join a running elastic job: the job restarts with them, from a new checkpoint if the
+ * program saves on request. */
 #include "jobs.h"
 #include "ports.h"
 #include "shell.h"
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prints its place, and ends when the file `done` exists; fails in attempt N if the file `fail.N` exists. */
+/* Prints the rank, the world size and the attempt, and ends when the file `done` exists; fails in attempt N if the file
+ * `fail.N` exists. */
 static const char script[] =
     "echo rank $RANK of $WORLD_SIZE attempt $CSPEED_ATTEMPT restart $TORCHELASTIC_RESTART_COUNT; "
     "touch up.$CSPEED_ATTEMPT.$RANK; "
@@ -28,7 +29,7 @@ static void begin(const char *call, const char *max_restarts)
     snprintf(restarts, sizeof restarts, "%s", max_restarts);
 }
 
-/* Starts a node as torchrun's users do. `place` is its node rank, `name` the suffix of its output files. */
+/* Starts a node with the options of torchrun. `place` is its node rank, `name` the suffix of its output files. */
 static job start_node(const char *nodes, const char *place, const char *name, const char *const *program)
 {
     const char *words[40] = { "--no_ssh", "--nnodes",        nodes,     "--nproc_per_node", "1",      "--rdzv_endpoint",
@@ -73,7 +74,8 @@ static void free_output(job *nodes, int count)
     jobs_leave();
 }
 
-/* No restart is allowed, and none is used up. The third node finds the job full, and waits. */
+/* The job starts again with the second node although --max_restarts is 0, because this does not count as a restart. The
+ * third node waits, because the job has all its nodes. */
 START_TEST(a_node_that_comes_takes_part)
 {
     begin("0.5", "0");
@@ -100,7 +102,8 @@ START_TEST(a_node_that_comes_takes_part)
 }
 END_TEST
 
-/* A node that comes between two attempts is in the next one, which has then all nodes and waits for no others. */
+/* A node that joins between two attempts takes part in the next one. All nodes are then there, so the attempt begins at
+ * once. */
 START_TEST(a_node_that_comes_during_a_restart_takes_part)
 {
     begin("20", "1");
@@ -118,7 +121,8 @@ START_TEST(a_node_that_comes_during_a_restart_takes_part)
 }
 END_TEST
 
-/* The node is frozen while it waits for the re-forming, so that the next attempt waits for it in vain. */
+/* The node's agent is stopped after the node has joined, so the next attempt waits for it in vain, and a further one
+ * runs without it. */
 START_TEST(a_node_that_is_lost_during_the_re_forming_costs_nothing)
 {
     begin("2", "0");
@@ -126,7 +130,7 @@ START_TEST(a_node_that_is_lost_during_the_re_forming_costs_nothing)
     jobs_await("up.0.0");
     nodes[1] = NODE("1:3", "1");
     jobs_await_words("err.0", "node 1 (node1) has joined");
-    jobs_kill(&nodes[1]); /* gone before its turn: the ranks run on */
+    jobs_kill(&nodes[1]); /* the node ends before the job restarts for it: the ranks continue */
     nodes[1] = NODE("1:3", "1");
     await_times("err.0", "node 1 (node1) has joined", 2);
     pid_t agent = jobs_child_of(nodes[1].pid);
@@ -141,7 +145,7 @@ START_TEST(a_node_that_is_lost_during_the_re_forming_costs_nothing)
 }
 END_TEST
 
-/* The second node does not find the program. The job goes on without it, and it says why. */
+/* The second node does not find the program. The job continues without the node, and the node prints the reason. */
 START_TEST(a_node_that_cannot_run_the_program_is_sent_away)
 {
     char path[4096], text[512];
@@ -172,7 +176,7 @@ START_TEST(a_node_that_cannot_run_the_program_is_sent_away)
 }
 END_TEST
 
-/* The elasticity section allows 1 and 2 ranks, so the third node waits, and the ranks run on. */
+/* The elasticity section allows 1 and 2 ranks, so the third node waits, and the ranks continue. */
 START_TEST(a_node_that_makes_no_larger_world_waits)
 {
     const char *const program[] = { SHELL, script, "sh", "--config", "ds.json", NULL };
@@ -226,7 +230,7 @@ static const char config[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 64, \"n_positions\": 32, "
     "\"vocab_size\": 256 } } }\n";
 
-/* Reads the losses of the steps after `step` from a metrics file; returns how many of the COMPARED ones it has. */
+/* Reads the losses of the steps after `step` from a metrics file. Returns how many of the COMPARED losses it has. */
 static int read_losses(const char *path, long step, double losses[COMPARED])
 {
     char *text = jobs_slurp(path), *next;

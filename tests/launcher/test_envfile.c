@@ -1,4 +1,4 @@
-/* test_envfile.c - environment files and other variables that are sent to ranks, with corrections of DeepSpeed's
+/* test_envfile.c - environment files, and other variables that are sent to ranks, with corrections to DeepSpeed's
  * rules. */
 #include "suite.h"
 #include "shell.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static const struct {
-    const char *text, *result, *fault; /* result: NAME=value and so on, separated by '|' */
+    const char *text, *result, *fault; /* result: "NAME=value|NAME=value" */
 } table[] = {
     { "A=1", "A=1", NULL },
     { "A = 1", "A=1", NULL },
@@ -220,7 +220,7 @@ START_TEST(another_file_can_be_named)
     ck_assert_ptr_nonnull(find(&env, "B"));
     check_entry(&env, "C", "here", "mine:1");
     cl_env_free(&env);
-    setenv("CSPEED_ENV_FILE", ".deepspeed_env", 1); /* our file takes precedence */
+    setenv("CSPEED_ENV_FILE", ".deepspeed_env", 1); /* the file that CSPEED_ENV_FILE names takes precedence */
     ck_assert_int_eq(cl_env_collect(&env, &options), 0);
     check_entry(&env, "A", "usual", ".deepspeed_env:1");
     check_entry(&env, "C", NULL, NULL);
@@ -261,7 +261,7 @@ START_TEST(prefixes_and_secrets)
     check_entry(&env, "NCCL_API_KEY", "x y", "--env (caller)");
     check_entry(&env, "LD_LIBRARY_PATH", "x y", "--env (caller)");
     check_entry(&env, "MLFLOW_URI", "x y", "--env (pattern)");
-    check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern must be specific */
+    check_entry(&env, "MLFLOW_TRACKING_TOKEN", NULL, NULL); /* a pattern like MLFLOW* does not select secrets */
     check_entry(&env, "CSPEED_JOB_ID", NULL, NULL);
     cl_env_free(&env);
     options.env = (cs_option_list){ { "*TOKEN*" }, 1 };
@@ -305,7 +305,7 @@ START_TEST(faults_of_all_sources)
 }
 END_TEST
 
-/* ds_env.example can be read, and it contains a line for every case of the grammar. */
+/* ds_env.example can be read, and it has a line for every case of the grammar. */
 START_TEST(the_example)
 {
     size_t size;

@@ -13,7 +13,8 @@
 
 #define MILLISECOND INT64_C(1000000)
 
-enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 }; /* values of a wait status: a signal, or an exit code times 256 */
+/* Values of a wait status: the signal, or EXIT times the exit code. */
+enum { SEGV = 11, KILL = 9, TERM = 15, EXIT = 256 };
 
 static fake job;
 static char *text;
@@ -39,7 +40,7 @@ static const char *last_line(void)
     return at;
 }
 
-/* Creates a job in which rank `first` fails with the status; the others are stopped half a second later. */
+/* Makes a fake job in which rank `first` fails with the status; the others are stopped half a second later. */
 static cl_front *broken(int first, int status)
 {
     cl_front *front = fake_front(&job);
@@ -109,7 +110,7 @@ START_TEST(causes_and_hints)
         { KILL, 3, 4, "", { "SIGKILL", "want of memory (oom_kill 3 -> 4)", "the host's memory ran out" } },
         { KILL, 3, 3, "", { "SIGKILL", "not sent by cspeed\n", "something outside the job killed it" } },
         { KILL, -1, -1, "", { "SIGKILL", "not sent by cspeed\n", "`dmesg`" } },
-        /* the kernel's out-of-memory kills were of other processes */
+        /* memory ran out on the host, but the kernel killed other processes */
         { SEGV, 3, 4, "", { "SIGSEGV", "not sent by cspeed\n", "native code" } },
         { SEGV | 128, -1, -1, "", { "SIGSEGV", "; core dumped\n", "gdb" } },
         { 7 * EXIT, -1, -1, "x: CUDA out of memory", { "exit code 7\n", "GPU's memory", "micro-batch" } },
@@ -181,7 +182,7 @@ START_TEST(the_first_failure_is_the_one_with_a_reason)
         for (int order = 0; order < 256; order++) {
             int ranks[] = { order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6 & 3 };
             if ((1 << ranks[0] | 1 << ranks[1] | 1 << ranks[2] | 1 << ranks[3]) != 15)
-                continue; /* this is not a permutation */
+                continue; /* two of the four ranks are the same */
             cl_front *front = fake_front(&job);
             front->phase = CL_RUNNING;
             for (int i = 0; i < FAKE_RANKS; i++)
@@ -332,7 +333,8 @@ START_TEST(a_remote_tail_is_kept_here)
     text = shell_read("failed/attempt_2.3.err", NULL);
     ck_assert_str_eq(text, "its last words\n");
     free(text);
-    front->first = 0; /* for a rank of this machine, the report names the log file itself */
+    /* For a rank on this machine, the report names the log file and does not copy its last lines. */
+    front->first = 0;
     snprintf(path, sizeof path, "%s", "its last words\n");
     front->workers[0].tail = path;
     text = cl_failure_text(front);
@@ -426,7 +428,7 @@ START_TEST(states)
     ck_assert_ptr_null(json_object_get(json_array_get(ranks, 3), "step"));
     json_decref(state);
     free(text);
-    front->workers = NULL; /* the state while agents are joining */
+    front->workers = NULL; /* agents are still joining: there are no ranks yet */
     front->worker_count = 0;
     text = cl_result_state(front);
     state = json_loads(text, 0, NULL);

@@ -1,4 +1,5 @@
-/* test_flags.c - launch flags: the spellings of DeepSpeed and torchrun, environment variables, origins and errors.
+/* test_flags.c - launch flags: the spellings of DeepSpeed and torchrun, environment variables, errors, and where a
+ * value comes from.
  *
  * Also checks that the manual page and the shell completions contain every flag and command. */
 #include "suite.h"
@@ -17,7 +18,7 @@ enum { MOST_WORDS = 64 };
 static char line[4096];
 static char *words[MOST_WORDS];
 
-/* Splits the text at spaces and reads the flags. */
+/* Reads the flags of a command line that is split at spaces. */
 static int read_flags(cl_options *options, const char *text)
 {
     int count = 1;
@@ -82,7 +83,7 @@ START_TEST(deepspeed)
     ck_assert_str_eq(o.ranks, "4");
     ck_assert_int_eq(o.min_elastic_nodes, 1);
     ck_assert_int_eq(o.max_elastic_nodes, 3);
-    /* DeepSpeed's defaults, written out */
+    /* flags with the values that are DeepSpeed's defaults have no effect */
     expect(&o, "--num_nodes -1 --num_gpus -1 --min_elastic_nodes -1 --max_elastic_nodes -1 --node_rank -1 --include= "
                "--exclude= --master_addr= --launcher_args=");
     ck_assert(!o.nodes && !o.ranks && !o.node_rank && !o.include && !o.master_addr && o.max_elastic_nodes == 0);
@@ -145,7 +146,7 @@ START_TEST(values)
     ck_assert_str_eq(o.prefix, "");
     expect(&o, "--launcher mpich");
     ck_assert_int_eq(o.launcher, CL_BY_MPICH);
-    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* the last value is used */
+    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* of two values the last is used */
     ck_assert(o.launcher == CL_BY_SLURM && o.grace_seconds == 2);
 }
 END_TEST
@@ -174,7 +175,7 @@ START_TEST(environment)
     ck_assert(o.no_ssh && !o.standalone && !o.quiet && o.grace_seconds == 30 && o.env_files.count == 0);
     ck_assert_str_eq(o.job_id, "j");
     ck_assert_str_eq(cl_options_origin("num_gpus"), "--nproc_per_node");
-    setenv("CSPEED_ATTEMPT", "0", 1); /* within a rank, the id is that of the outer job */
+    setenv("CSPEED_ATTEMPT", "0", 1); /* in a process that is a rank, the id is that of the outer job */
     expect(&o, "--master_addr flag --rdzv_timeout 5");
     ck_assert_str_eq(o.master_addr, "flag");
     ck_assert_ptr_null(o.job_id);
@@ -326,7 +327,7 @@ static void look_up(const char *name, const cs_option *option, void *argument)
     ck_assert_msg(strstr(plain, flag) != NULL, "the manual does not know %s", flag);
 }
 
-/* Removes the markup of roff. */
+/* Removes the roff markup of a manual page. */
 static void make_plain(char *text)
 {
     char *to = text;
@@ -361,7 +362,8 @@ START_TEST(the_manual_is_whole)
 }
 END_TEST
 
-/* `offers` is among the completions for the words, of which the last is being typed; with a '!', it is not. */
+/* `words` is a command line whose last word is being typed. `offers` must be among its completions, or, after a '!',
+ * must not be. */
 static const struct {
     const char *words, *offers;
 } typed[] = {
@@ -373,8 +375,8 @@ static const struct {
     { "train --no_", "!--no_ssh" }, /* launch flags are not flags of train */
     { "--num_gpus 2 ps --no_", "!--no_ssh" },
     { "--stop", "--stop_signal" },
-    { "--autotun", "!--autotuning" }, /* a refused flag is not offered */
-    { "--node_rank ", "!R" },         /* R is a placeholder for a number */
+    { "--autotun", "!--autotuning" }, /* an unsupported flag is not offered */
+    { "--node_rank ", "!R" },         /* R in the help is a placeholder for a number */
 };
 
 START_TEST(completions_exist)
@@ -443,7 +445,8 @@ START_TEST(programs_name_the_flag_that_was_meant)
         { "train --config c.json more", "unknown argument more" },
         { "pack --seq-len 0 x", "pack: --seq-len takes a whole number from 1 to 1000000000, not \"0\"" },
         { "pack --vocab words x", "not supported: --vocab words, because" },
-        { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" }, /* the beginning of a name is not enough */
+        /* A flag cannot be abbreviated. */
+        { "pack --thr 0 x", "unknown flag --thr; did you mean --threads?" },
         { "pack --threads 0 x", "--threads takes a whole number from 1 to 256" },
         { "train --config c.json --plan=xml", "--plan=xml: it is --plan, --plan=json or --plan=units" },
         { "train --config c.json --world_size 2", "--world_size and --local_size are for --plan" },

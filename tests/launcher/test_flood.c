@@ -1,4 +1,4 @@
-/* test_flood.c - a --no_ssh job survives a flood of connections to its join port while every core is busy.
+/* test_flood.c - a --no_ssh job continues although very many connections reach its join port while every core is busy.
  *
  * Two threads open connections as fast as they can. No node is lost, and the job still obeys signals and deadlines. */
 #include "jobs.h"
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* OPEN: connections that one thread holds open at the same time; it closes the oldest for each new one */
+/* OPEN: number of connections that one thread holds open; for each new one it closes the oldest. */
 enum { THREADS = 2, OPEN = 200, SPINNERS_A_CORE = 3, WIDE_MARGIN = 10 };
 
 static int port;
@@ -32,7 +32,7 @@ static void *open_connections(void *unused)
         size_t count;
     } said[] = { { "", 0 },
                  { "GET / HTTP/1.0\r\n\r\n", 18 },
-                 { "CSJN\3\1\0\177", 8 } }; /* the last one: the head of a hello message without its body */
+                 { "CSJN\3\1\0\177", 8 } }; /* the head of a hello message without its body */
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)port),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -114,7 +114,7 @@ START_TEST(before_the_start_a_signal_is_obeyed)
     begin();
     pid_t flood = start_flood();
     job here = start_node("0", "60", "true");
-    jobs_await("logs"); /* at this point the job handles its signals */
+    jobs_await("logs"); /* from here on the job handles signals */
     sleep(1);
     double asked = jobs_seconds();
     kill(here.pid, SIGTERM);

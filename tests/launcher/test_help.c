@@ -72,7 +72,7 @@ static const char *page_of(const char *name)
     ck_abort_msg("no page %s", name);
 }
 
-/* Text that is indented by four spaces is code, or an item below another, and may be wider. */
+/* A line that is indented by four spaces is code or an item of a nested list, and may be wider. */
 START_TEST(every_page_fits_into_80_columns)
 {
     shell_enter();
@@ -108,7 +108,7 @@ static void must_fit(const char *command)
     free(text);
 }
 
-/* The help of every command and program is ASCII, so a byte is a column. */
+/* The help of every command and program is ASCII, so each byte is one column. */
 START_TEST(every_help_fits_into_80_columns)
 {
     static const char *const others[] = { "cspeed --help",   "cspeed help flags", "train --help",
@@ -126,7 +126,8 @@ START_TEST(every_help_fits_into_80_columns)
 }
 END_TEST
 
-/* A command prints its help wherever --help stands among its arguments, unless they may be those of a program. */
+/* A command prints its help wherever --help stands among its arguments, unless the arguments may be those of another
+ * program. */
 START_TEST(every_command_has_help_behind_its_arguments)
 {
     shell_enter();

@@ -1,4 +1,4 @@
-/* test_hostplan.c - the plan of a job: hosts, slots, ranks, limits, the rank of this node, and the master address. */
+/* test_hostplan.c - the plan of a job: hosts, slots, ranks, limits, the number of this node, and the master address. */
 #include "suite.h"
 
 #include "plan/allocation.h"
@@ -42,7 +42,7 @@ static void forget(void)
         unsetenv(variables[i]);
 }
 
-/* Sets the variables "A=1 B=2" for one plan. */
+/* Sets the environment variables of a text like "A=1 B=2"; forget() unsets them. */
 static void set_variables(const char *text)
 {
     char copy[1024];
@@ -81,7 +81,7 @@ static void write_plan(const cl_plan *plan, char *text, size_t size)
 }
 
 static const struct {
-    /* plan: FIRST_RANK=HOST:SLOTS ...; fault: the error, preceded by its code */
+    /* plan: the wanted FIRST_RANK=HOST:SLOTS, separated by spaces; fault: the wanted error, after its exit code */
     const char *variables, *flags, *plan, *fault;
 } table[] = {
     { "", "--hosts a:2,b:1", "0=a:0,1 2=b:0", NULL },
@@ -120,7 +120,7 @@ static const struct {
     { "", "--hosts a:1,b:1 --no_ssh --node_rank 0 --master_port 0", NULL, "64 --master_port 0 means any port" },
     { "MASTER_PORT=0", "--hosts a:1,b:1 --no_ssh --node_rank 0", NULL, "64 MASTER_PORT 0 means any port" },
 
-    /* MASTER_PORT, which a flag and an outer job take precedence over */
+    /* MASTER_PORT; a flag and the port of an outer job take precedence over it */
     { "MASTER_PORT=abc", "--num_gpus 1", NULL,
       "64 the environment variable MASTER_PORT takes a whole number from 0 to 65535, not \"abc\"" },
     { "MASTER_PORT=70000", "--num_gpus 1", NULL, "64 the environment variable MASTER_PORT takes a whole number" },
@@ -206,7 +206,7 @@ START_TEST(ranks_are_numbered_anew_after_a_loss)
         int places[4], count, code, nodes, ranks;
     } rows[] = {
         { { 1, 2 }, 2, 0, 2, 4 },                      /* node a is lost */
-        { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* node a has returned; it is the last one */
+        { { 2, 1, 0 }, 3, 0, 3, 6 },                   /* node a has returned and comes last */
         { { 2 }, 1, 0, 1, 1 },                         /* only node c is present */
         { { 0, 1, 2, 3 }, 4, CL_CODE_DISAGREE, 1, 1 }, /* more nodes than exist: the plan is not changed */
         { { 0, 3 }, 2, CL_CODE_DISAGREE, 1, 1 },
@@ -236,7 +236,7 @@ START_TEST(the_rank_of_this_node_is_found)
     static const struct {
         const char *variables, *flags;
         int rank;
-        const char *origin; /* or the error, if rank is -2 */
+        const char *origin; /* where the number comes from; if `rank` is -2, the error */
     } rows[] = {
         { "PET_NODE_RANK=1", "--hosts a,b", 1, "PET_NODE_RANK" },
         { "JOB_COMPLETION_INDEX=1", "--hosts a,b", 1, "JOB_COMPLETION_INDEX" },
@@ -316,7 +316,7 @@ START_TEST(the_master_address_is_chosen)
 }
 END_TEST
 
-/* A port that the user gives, also when nodes connect to that port. */
+/* A port that the user gives is the ranks' port, also if nodes join through it. */
 START_TEST(a_given_port_is_that_of_the_ranks)
 {
     static const struct {
@@ -385,7 +385,8 @@ START_TEST(equal_plans_have_equal_digests)
     snprintf(id, sizeof id, "%s", first.id);
     cl_hostplan_free(&first);
     ck_assert_int_eq(make(&second, "--hosts a:2,b:2 --no_ssh --node_rank 1 x y"), 0);
-    ck_assert(cl_hostplan_digest(&second) == digest); /* this is another node of the same job */
+    /* The plan of another node of the same job has the same digest. */
+    ck_assert(cl_hostplan_digest(&second) == digest);
     ck_assert_str_eq(second.id, id);
     cl_hostplan_free(&second);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -406,7 +407,7 @@ START_TEST(equal_plans_have_equal_digests)
 }
 END_TEST
 
-/* Without GPUs, as many ranks as cores may be requested, and an error about "gpu" says what is missing. */
+/* Without GPUs as many ranks as there are cores may be started, and the error for "gpu" says why no GPU was found. */
 START_TEST(without_hosts_this_machine_is_used)
 {
     cl_plan plan;

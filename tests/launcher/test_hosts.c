@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Prints the hosts as "w0:0,1 w1:3". */
+/* Prints the hosts and their slots, like "w0:0,1 w1:3". */
 static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 {
     size_t used = 0;
@@ -22,7 +22,8 @@ static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 }
 
 static const struct {
-    const char *text, *hosts, *fault; /* exactly one of hosts and fault is NULL; fault is a part of the error */
+    /* hosts: the wanted result, or NULL; fault: a part of the wanted error, or NULL */
+    const char *text, *hosts, *fault;
 } table[] = {
     { "worker-1 slots=2", "worker-1:0,1", NULL },
     { "worker-1\tslots=2\n", "worker-1:0,1", NULL },
@@ -238,7 +239,7 @@ START_TEST(names_of_this_machine_are_known)
     host.name = other;
     ck_assert(!cl_hosts_is_here(&host));
     host.address = (char *)(size_t) "127.0.0.1";
-    ck_assert(cl_hosts_is_here(&host)); /* the address decides whether the host is this machine */
+    ck_assert(cl_hosts_is_here(&host)); /* the address decides, not the name */
 }
 END_TEST
 

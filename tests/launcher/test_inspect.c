@@ -1,4 +1,5 @@
-/* test_inspect.c - cspeed inspect, verify and diff on complete, incomplete, damaged and foreign checkpoints. */
+/* test_inspect.c - cspeed inspect, verify and diff on checkpoints that are complete, incomplete or damaged, and on
+ * those of other programs. */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -38,12 +39,12 @@ START_TEST(tags_are_listed)
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
     shell_expect(0, "c     *     20", "inspect out");
-    /* the row shows the folder's name, which is not its tag */
+    /* the row has the name of the folder, which is not the tag in it */
     shell_expect(0, "\ncut         20", "inspect out");
     shell_expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");
     ck_assert_uint_eq(json_array_size(rows), 5);
-    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* the row of c, which comes before the row of cut */
+    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* row 0 is c, row 1 is cut */
     ck_assert_str_eq(text_of(rows, 1, "status"), "DAMAGED");
     ck_assert_str_eq(text_of(rows, 2, "tag"), "a b");
     ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(rows, 2), "step")), 10);
@@ -89,7 +90,8 @@ START_TEST(tensors_and_numbers)
     shell_expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
     shell_expect(0, "client state {\"a\": 1}", "inspect out --tag t");
 
-    json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json"); /* 131 + 7 i + 29, for i from 0 to 11 */
+    /* The elements are 131 + 7 i + 29, for i from 0 to 11. */
+    json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json");
     ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), 160);
     ck_assert_double_eq(json_number_value(json_object_get(stats, "max")), 237);
     ck_assert_double_eq_tol(json_number_value(json_object_get(stats, "mean")), 198.5, 1e-12);
@@ -128,7 +130,7 @@ START_TEST(what_is_not_finite_is_counted)
 }
 END_TEST
 
-/* Damages every region: manifest, texts, header, padding and data. If there are several damages, all are reported. */
+/* Damages each region in turn: manifest, texts, header, padding and data. Several damages are all reported. */
 START_TEST(damage_is_named)
 {
     static const char *const shard = "out/t/weights/shard-00001-of-00001.safetensors";
@@ -180,7 +182,8 @@ START_TEST(damage_is_named)
 }
 END_TEST
 
-/* Changes a part of the manifest and corrects its checksum. What cannot be loaded must not pass verify either. */
+/* Replaces a part of the manifest and corrects the checksum. A checkpoint that cannot be loaded must not pass
+ * verify. */
 static void alter_manifest(const char *from, const char *to)
 {
     char *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
@@ -217,15 +220,15 @@ START_TEST(verify_and_load_agree)
         shell_expect(65, rows[i][2], "verify out");
         ck_assert_int_eq(saved_load("out", "t", NULL), CS_BAD_FILE);
         ck_assert_msg(strstr(cs_error(), rows[i][2]) != NULL, "%s", cs_error());
-        if (!strstr(rows[i][2], "8 bytes")) /* inspect does not read the texts */
+        if (!strstr(rows[i][2], "8 bytes")) /* inspect does not read the files of the texts */
             shell_expect(0, "DAMAGED", "inspect out");
     }
     shell_leave();
 }
 END_TEST
 
-/* The command is stopped while it reads, with a different delay for each machine; the checkpoint is gone when it
- * continues. */
+/* Stops the command while it reads, moves the checkpoint away, and lets the command continue. Tries longer and longer
+ * delays until the command is stopped at the right moment on this machine. */
 START_TEST(removed_while_it_is_read)
 {
     enum { COUNT = 16 << 20, MOST = 400 };
@@ -258,7 +261,8 @@ START_TEST(differences_are_reported)
     shell_enter();
     saved_save_ranks(2, SAVED_FLAT, "one", "t", 1);
     saved_save_ranks(3, SAVED_EACH, "two", "t", 1);
-    shell_expect(0, "12 of 12 tensors are the same", "diff one two"); /* the ranks that saved them do not matter */
+    /* the number of ranks that saved does not matter */
+    shell_expect(0, "12 of 12 tensors are the same", "diff one two");
     save_floats("a", a, 6);
     save_floats("b", b, 6);
     save_floats("c", a, 5);
@@ -273,8 +277,8 @@ START_TEST(differences_are_reported)
 }
 END_TEST
 
-/* A tensor is much larger than the allowed memory. If even a small one does not fit into the limit, because of a
- * sanitizer's own memory, there is nothing to test. */
+/* The tensor is much larger than the memory limit. Skipped if not even a small one fits under the limit, because a
+ * sanitizer needs memory itself. */
 START_TEST(memory_stays_flat)
 {
     enum { COUNT = 48 << 20, LIMIT_KB = 120000 };
@@ -303,7 +307,7 @@ START_TEST(memory_stays_flat)
 }
 END_TEST
 
-/* Checkpoints of other programs are refused with the name of their format, also by loading. */
+/* Checkpoints of other programs are refused with the name of their format, by these commands and by loading. */
 START_TEST(foreign_checkpoints)
 {
     static const char *const rows[][2] = {

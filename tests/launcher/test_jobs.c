@@ -109,7 +109,8 @@ START_TEST(stop_now_does_not_wait_for_the_grace)
     pid_t job = start_job("deaf", "trap '' TERM; touch up.$RANK; while :; do sleep 0.1; done");
     await_file("up.0");
     await_file("up.1");
-    command(0, "stop deaf --now"); /* the grace period is 30 s, and the time limit of this test is shorter */
+    /* does not wait for the grace period of 30 s, which is longer than this test's time limit */
+    command(0, "stop deaf --now");
     ck_assert_int_eq(shell_wait(job), 130);
     shell_leave();
 }
@@ -193,7 +194,7 @@ START_TEST(logs_of_jobs_that_have_ended)
 }
 END_TEST
 
-/* The process id is this test's, the start time is not: the mark belongs to an agent that no longer exists. */
+/* Returns a mark with the process id of this test and another start time: it belongs to an agent that has ended. */
 static const char *dead_agent(void)
 {
     static char mark[CL_LEFTOVER_MARK];
@@ -216,7 +217,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     pid_t deaf = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
                              "sleep 1003; sleep 1003'",
                              gone);
-    /* marks of agents that are alive; this test serves as one, whether or not a job of that name runs here */
+    /* This test has the mark of a living agent, so the next process is not left over, whatever jobs run here. */
     char agent[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
@@ -250,7 +251,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
 }
 END_TEST
 
-/* A process whose agent may be alive is spared, and so is a process of another user. */
+/* A process is not ended if its agent may be alive, or if it belongs to another user. */
 START_TEST(what_is_not_certain_is_not_left_over)
 {
     static const char *const marks[] = { "%d:1", "%d:0:pid:[1]", "%d:1:pid:[1]time:[1]", "1:1:pid:[1]", "" };
@@ -262,7 +263,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
         snprintf(mark, sizeof mark, marks[i], getpid());
         pids[i] = shell_start("env 'CSPEED_AGENT=%s' sleep 1005", mark);
     }
-    /* A program that its user may not read cannot be dumped; its folder in /proc then belongs to root. */
+    /* Linux makes root the owner of /proc/PID if the program's file is not readable by its user. */
     ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
     ck_assert_int_eq(shell_run("cp $(command -v sleep) rest && chmod 711 . rest"), 0);
     pids[MARKS] = geteuid() == 0 ? shell_start("env CSPEED_AGENT=%s setpriv --reuid 65534 --clear-groups %s/rest 1006",
@@ -301,8 +302,8 @@ START_TEST(only_a_process_that_has_ended_is_gone)
 }
 END_TEST
 
-/* All cspeed processes of a job are killed at the same time. Its ranks end with them. If the ranks had started
- * processes in other sessions, those are ended when the next job begins on this host; other processes are not. */
+/* All cspeed processes of a job are killed at the same time, and its ranks end with them. Processes that the ranks
+ * started in other sessions are ended when the next job begins on this host; those of a job that still runs are not. */
 START_TEST(the_next_job_ends_what_is_left)
 {
     char word[64], kept[64];
@@ -338,7 +339,7 @@ START_TEST(the_next_job_ends_what_is_left)
 }
 END_TEST
 
-/* Writes the entry of a job whose front is this process, which does not answer. */
+/* Writes the registry entry of a job whose front is this test's process, which does not answer queries. */
 static void write_entry(const char *id, const char *hosts)
 {
     char path[128], entry[1024];
@@ -373,7 +374,7 @@ START_TEST(columns_keep_their_width)
 }
 END_TEST
 
-/* The job still runs, and it says which commands will not find it. */
+/* A job runs although it cannot be registered, and it prints which commands will not find it. */
 START_TEST(a_registry_that_cannot_be_used)
 {
     enter();

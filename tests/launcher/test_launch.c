@@ -25,7 +25,7 @@ static int play(const char *role, int count, char **arguments)
         for (int i = 1; i < count; i++)
             fprintf(file, "%zu:%s;", strlen(arguments[i]), arguments[i]);
         fclose(file);
-    } else if (strcmp(role, "port") == 0) { /* rank 0 may listen on the port that the launcher holds */
+    } else if (strcmp(role, "port") == 0) { /* rank 0 can listen on the port, although the launcher still holds it */
         struct sockaddr_in address = { .sin_family = AF_INET };
         int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
         address.sin_port = htons((uint16_t)atoi(getenv("MASTER_PORT")));
@@ -65,7 +65,7 @@ START_TEST(the_exit_code_is_that_of_the_first_failure)
 }
 END_TEST
 
-/* The --local_rank argument that follows the program's own arguments, for each way of starting the program. */
+/* The --local_rank argument is added after the program's own arguments, in every way of starting the program. */
 START_TEST(the_local_rank_argument_comes_last)
 {
     static const struct {
@@ -204,13 +204,13 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         const char *program;
         int code;
         const char *says;
-        const char *command; /* the word before the program; NULL: none */
+        const char *command; /* the command before the program, or NULL */
     } cases[] = {
         { "cs-test-tool", 0, "from path", "run" },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
-        { "stat", 64, "is status meant?", NULL },          /* coreutils has programs with both of these names, */
-        { "join", 64, "`cspeed run join` starts ", NULL }, /* so the second message names the command that runs it */
+        { "stat", 64, "is status meant?", NULL },          /* stat and join are also programs of coreutils; */
+        { "join", 64, "`cspeed run join` starts ", NULL }, /* the message names the command that runs join */
         { "train.py", 64, "`cspeed run python3 train.py`", NULL },
         { "train.py", 127, "`cspeed run python3 train.py`", "run" },
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },
@@ -236,7 +236,8 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         free(here.out);
         free(here.err);
     }
-    RUN(nested, "-q", "--num_gpus", "1", "cspeed", "version"); /* the binary is found in the folder of cspeed */
+    /* The program `cspeed` is found in the folder of the running cspeed. */
+    RUN(nested, "-q", "--num_gpus", "1", "cspeed", "version");
     jobs_check_code(&nested, 0);
     setenv("PATH", before, 1);
     free(before);
@@ -353,7 +354,8 @@ START_TEST(ports_do_not_clash)
     char wanted[64], flag[32];
     snprintf(wanted, sizeof wanted, "--master_port (or MASTER_PORT) %s: ", port);
     snprintf(flag, sizeof flag, "--master_port=%s", port);
-    for (int i = 0; i < 4; i++) { /* by the flag or the variable; alone or as one of several nodes */
+    /* the port is given by the flag or the variable, to a job of one node or of several */
+    for (int i = 0; i < 4; i++) {
         setenv("MASTER_PORT", port, i % 2);
         job second =
             jobs_start_as("second",
@@ -381,7 +383,8 @@ START_TEST(ranks_read_an_empty_input)
     jobs_check_code(&here, 0);
     ck_assert_str_eq(here.out, "0\n0\n");
     jobs_end(&here);
-    jobs_begin(); /* cspeed itself may be started without any of the three descriptors */
+    /* cspeed itself is started with its standard descriptors closed. */
+    jobs_begin();
     job closed = { .pid = fork() };
     if (closed.pid == 0) {
         for (int fd = 0; fd < 3; fd++)

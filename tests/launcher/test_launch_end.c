@@ -17,7 +17,7 @@
 
 /* ---- this program as a rank ---- */
 
-/* The function that the stack of the rank must name. */
+/* The stack trace of a rank must contain the name of this function. */
 void test_where_it_dies(int number);
 __attribute__((noinline)) void test_where_it_dies(int number)
 {
@@ -61,7 +61,7 @@ START_TEST(a_fatal_signal_shows_the_stack)
         const char *line;
     } rows[] = {
         { SIGABRT, 134, "  | C stack at SIGABRT:\n" },
-#ifndef __SANITIZE_ADDRESS__ /* which has handlers of its own for these */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer has handlers of its own for these signals */
         { SIGSEGV, 139, "  | C stack at SIGSEGV:\n" },
         { SIGFPE, 136, "  | C stack at SIGFPE:\n" },
 #endif
@@ -110,23 +110,26 @@ START_TEST(a_stalled_job_is_ended_and_described)
     jobs_begin();
     double began = jobs_seconds();
     job here = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", jobs_self());
-    ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3); /* time limit, allowance, grace period and start */
+    /* The limits: stall timeout, a margin, and the grace period with the start. */
+    ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3);
     jobs_check_code(&here, 125);
     jobs_check_has(here.err, "all_reduce");
     jobs_check_has(here.err, "C stack of rank 1");
-    jobs_check_has(here.err, "pause"); /* the function in which rank 1 waits */
+    jobs_check_has(here.err, "pause"); /* the stack trace names the function in which rank 1 waits */
     jobs_end(&here);
 }
 END_TEST
 
 START_TEST(the_first_cause_is_reported)
 {
-    jobs_begin(); /* a rank that lost a peer is named after the rank that was lost */
+    /* Of a rank that exits because it lost a peer, and the lost rank, the report names the lost rank. */
+    jobs_begin();
     RUN(peer, TWO, SHELL, "test $RANK = 1 && { touch lost; exit 75; }; while ! test -e lost; do :; done; kill -9 $$");
     jobs_check_code(&peer, 137);
     jobs_check_has(peer.err, "first failure   rank 0");
     jobs_end(&peer);
-    jobs_begin(); /* all ranks know the error; rank 0 reports it, although it may be the last to detect it */
+    /* All ranks exit because of the same error; rank 0's message is reported, although rank 0 exits last. */
+    jobs_begin();
     RUN(known, TWO, SHELL,
         "test $RANK = 1 && { touch one; exit 78; }; while ! test -e one; do :; done; sleep 0.5; "
         "echo 'stage: 0 to 3, not 9' >&2; exit 78");

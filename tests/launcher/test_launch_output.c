@@ -99,7 +99,7 @@ static void check_mode(const char *path, mode_t mode)
                   facts.st_mode & 0777, mode);
 }
 
-/* The modes of log files follow umask, and only the user may write to them. */
+/* The permissions of log files follow umask, and only the user may write to them. */
 START_TEST(log_files_follow_the_umask)
 {
     static const struct {
@@ -125,7 +125,7 @@ START_TEST(log_files_follow_the_umask)
 }
 END_TEST
 
-/* `made` exists before the job begins; "kept" is a file of the user that must not change. */
+/* `made` is a command that creates a file before the job begins; "kept" is a file of the user that must not change. */
 static const struct {
     const char *made;
     int code;
@@ -186,7 +186,7 @@ START_TEST(a_job_ends_although_its_output_is_not_read)
     free(text);
     struct stat log;
     ck_assert_int_eq(stat("logs/attempt_0/0.out", &log), 0);
-    ck_assert_int_eq(log.st_size, 14888896); /* all numbers with their newlines */
+    ck_assert_int_eq(log.st_size, 14888896); /* bytes of all numbers with their newlines */
     jobs_end(&here);
 }
 END_TEST
@@ -221,7 +221,8 @@ START_TEST(lines_are_printed_above_the_progress_of_a_terminal)
     jobs_check_has(text, "window 12 40\r\n");
     jobs_check_has(text, "1| window 12 40\r\n");
     jobs_check_has(text, "\rstep 1\033[K");
-    jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n"); /* the line is printed above the state */
+    /* The line is printed in the row above the progress. */
+    jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n");
     jobs_check_has(text, "step 2\r\n");
     jobs_end(&here);
 }

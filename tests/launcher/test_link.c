@@ -10,7 +10,7 @@
 
 static const unsigned char key[CS_MAC_BYTES] = { 1, 2, 3 };
 
-/* Opens one end, with the other end of its socket in *far_fd. */
+/* Opens one end of a link. *far_fd receives the socket of the other end. */
 static void open_end(cl_link *link, bool calls, int *far_fd)
 {
     int ends[2];
@@ -19,7 +19,7 @@ static void open_end(cl_link *link, bool calls, int *far_fd)
     *far_fd = ends[1];
 }
 
-/* Sends three frames from an agent's end and returns their bytes, and where each ends. */
+/* Sends three frames from an agent's end. Returns the number of their bytes; ends[] receives where each frame ends. */
 static size_t record(char bytes[1024], size_t ends[3])
 {
     cl_link agent;
@@ -38,7 +38,8 @@ static size_t record(char bytes[1024], size_t ends[3])
     return count;
 }
 
-/* Returns how many frames arrive at the end `calls` from these bytes; the link is then broken if `broken`. */
+/* Sends the bytes to one end of a link and returns the number of frames that it accepts. Checks that the link has then
+ * failed, or not, as `broken` says. */
 static int deliver(bool calls, const char *bytes, size_t count, bool broken)
 {
     cl_link link;
@@ -72,7 +73,7 @@ START_TEST(a_changed_byte_ends_the_link)
     char bytes[1024];
     size_t ends[3];
     record(bytes, ends);
-    for (size_t i = ends[0] + 4; i < ends[1]; i++) { /* kind, rank, bytes and tag of the second frame */
+    for (size_t i = ends[0] + 4; i < ends[1]; i++) { /* every byte of the second frame: kind, rank, content and tag */
         bytes[i] ^= 1;
         ck_assert_int_eq(deliver(false, bytes, ends[2], true), 1);
         bytes[i] ^= 1;

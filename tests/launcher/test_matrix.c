@@ -1,5 +1,5 @@
-/* test_matrix.c - the kill matrix: whichever process is killed, the job ends in time, reports it, and leaves no
- * process.
+/* test_matrix.c - the kill matrix: whichever process is killed, the job ends in time, reports the failure, and leaves
+ * no process.
  *
  * Each rank has a child in another session that ignores every signal except SIGKILL. CSPEED_MATRIX_ROUNDS=N runs N
  * cells of 1 to 5 nodes drawn at random; otherwise each cell of 1 and 2 nodes runs once. */
@@ -66,7 +66,8 @@ static void add(const char **list, int *count, const char *word)
     list[*count] = NULL;
 }
 
-/* The nodes connect without SSH: either a list of named hosts, or any nodes, as many as a range allows. */
+/* Adds the flags with which nodes connect without SSH: either a list of named hosts, or a range for the number of
+ * nodes. */
 static void add_meeting(const cell *here, int node, const char **list, int *count)
 {
     static char port[32], node_rank[32], span[32];
@@ -82,10 +83,10 @@ static void add_meeting(const cell *here, int node, const char **list, int *coun
     snprintf(span, sizeof span, "--nnodes=1:%d", here->nodes > 1 ? here->nodes : 2);
     add(list, count, span);
     add(list, count, "--nproc_per_node=2");
-    add(list, count, "--last_call=1"); /* how long the first node waits for a second one */
+    add(list, count, "--last_call=1"); /* seconds that the first node waits for a second one */
 }
 
-/* "--hosts=NAME:2,..." */
+/* Adds "--hosts=NAME:2,...", with a name for each node. */
 static void add_hosts(const cell *here, const char **list, int *count)
 {
     static char hosts[256];
@@ -155,7 +156,7 @@ static void strike(const cell *here, int victim, job *jobs, int *frozen)
     case LAUNCHER_KILL:
         kill(jobs[0].pid, SIGKILL);
         break;
-    case LINK_CUT: /* the process that carries the connection is killed */
+    case LINK_CUT: /* kills the process that carries the connection */
         kill(here->by == SSH ? jobs_child_of(jobs[0].pid) : jobs[1].pid, SIGKILL);
         break;
     default:

@@ -1,4 +1,5 @@
-/* test_nodes.c - nodes over SSH that are slow, that receive files, and one that is not an agent of cspeed. */
+/* test_nodes.c - nodes over SSH: slow ones, nodes that receive files, and one on which another program runs in place of
+ * the agent. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -35,7 +36,7 @@ static void leave(job *here)
     shell_leave();
 }
 
-/* The first node is ready long before the second. It is asked for progress records before ranks exist. */
+/* The first node is ready long before the second, and is asked for progress records while it has no ranks. */
 START_TEST(a_node_that_is_slow_to_make_ready)
 {
     if (!begin())
@@ -48,8 +49,8 @@ START_TEST(a_node_that_is_slow_to_make_ready)
 }
 END_TEST
 
-/* The node is healthy, but the process that carries its connection on this machine crashes: that is not a lost node
- * (75). */
+/* The process on this machine that carries the connection to a node crashes, and the node is healthy: the exit code is
+ * not that of a lost node (75). */
 START_TEST(a_carrier_that_crashes_is_named)
 {
     if (!begin())
@@ -84,11 +85,11 @@ START_TEST(files_are_sent_first)
 }
 END_TEST
 
-/* Frames that an agent of cspeed would never send. Their errors must not do any harm. */
+/* Frames that an agent of cspeed never sends. They must do no harm. */
 static const char wrong[] = "#!/bin/sh\nprintf '\\ncspeed agent 1\\n'\n"
                             /* HELLO without a value */
                             "printf '\\000\\000\\000\\007\\100\\000\\000\\000\\000version'; sleep 0.3\n"
-                            /* the order has arrived: STARTED, rank -1 */
+                            /* by now the order has arrived: STARTED, rank -1 */
                             "printf '\\000\\000\\000\\000\\103\\377\\377\\377\\377'\n"
                             /* OUTPUT, rank -16 */
                             "printf '\\000\\000\\000\\001\\104\\377\\377\\377\\360x'\n"
@@ -116,7 +117,8 @@ START_TEST(an_agent_that_talks_nonsense)
 }
 END_TEST
 
-/* A node's command says another number of ranks than the first node's: both numbers are named, on both nodes. */
+/* The command on the second node has another number of ranks than the command on the first one. The message on both
+ * nodes has both numbers. */
 START_TEST(a_node_with_another_number_of_ranks_is_refused)
 {
     char where[32];
@@ -138,7 +140,7 @@ START_TEST(a_node_with_another_number_of_ranks_is_refused)
 }
 END_TEST
 
-/* No rank runs yet, so the end does not wait for anything. */
+/* A job without running ranks ends at once after an interrupt. */
 START_TEST(interrupted_while_nodes_are_missing)
 {
     char where[32];
@@ -146,7 +148,7 @@ START_TEST(interrupted_while_nodes_are_missing)
     snprintf(where, sizeof where, "--master_port=%d", ports_free("127.0.0.1"));
     job here = START("--hosts=a:1,b:1", "--no_ssh", "--node_rank=0", "--master_addr=127.0.0.1", where, "--log_dir=logs",
                      "/bin/true");
-    jobs_await("logs"); /* at this point the job handles its signals */
+    jobs_await("logs"); /* from here on the job handles signals */
     double asked = jobs_seconds();
     kill(here.pid, SIGINT);
     jobs_finish(&here);
@@ -156,7 +158,7 @@ START_TEST(interrupted_while_nodes_are_missing)
 }
 END_TEST
 
-/* The front and its agents raise their own limit of open files; ranks receive the limit that cspeed was given. */
+/* The front and the agents raise their own limit of open files; ranks get the limit with which cspeed was started. */
 START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 {
     jobs_begin();
@@ -172,8 +174,8 @@ START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 }
 END_TEST
 
-/* There are more nodes than the front has file descriptors for. The report does not blame a node, and it comes before
- * the deadline. */
+/* More nodes join than the front has file descriptors. It reports its own limit as the cause, not a node, and does not
+ * wait until the deadline. */
 START_TEST(too_many_nodes_for_the_limit_of_open_files)
 {
     enum { NODES = 30 };

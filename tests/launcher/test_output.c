@@ -134,7 +134,7 @@ START_TEST(unfinished_text_is_shown_and_broken)
 }
 END_TEST
 
-/* If other ranks print all the time, an unfinished line is not broken; but it does not wait forever. */
+/* Lines of other ranks do not interrupt an unfinished line, but it does not wait for its end forever. */
 START_TEST(unfinished_text_waits_for_a_pause)
 {
     shown_reset();
@@ -184,25 +184,27 @@ START_TEST(the_lowest_rank_shows_progress)
     ck_assert_int_eq(shown_open(true), 0);
     shown_feed(2, 0, "\r10%");
     ck_assert_str_eq(shown_since(), "\r2| 10%\033[K");
-    shown_feed(1, 0, "\r11%"); /* a lower rank replaces the state */
+    shown_feed(1, 0, "\r11%"); /* the progress of a lower rank replaces that of a higher one */
     ck_assert_str_eq(shown_since(), "\r1| 11%\033[K");
-    shown_feed(2, 0, "\r20%"); /* the state of a higher rank is not shown */
+    shown_feed(2, 0, "\r20%"); /* the progress of a higher rank is not shown */
     ck_assert_str_eq(shown_since(), "");
     shown_feed(3, 0, "a line\n");
     shown_now += 100 * SHOWN_MILLISECOND;
     shown_since();
-    ck_assert_str_eq(shown_text, "\r\033[K3| a line\n\r1| 11%\033[K"); /* the line is printed above the state */
+    /* the line is printed in the row above the progress */
+    ck_assert_str_eq(shown_text, "\r\033[K3| a line\n\r1| 11%\033[K");
     shown_feed(1, 0, "\r100%\n");
     shown_now += 100 * SHOWN_MILLISECOND;
     shown_since();
     ck_assert_msg(strstr(shown_text, "1| 100%\n") && !strstr(shown_text, "11%"), "%s", shown_text);
-    shown_feed(2, 0, "\r30%"); /* no other rank shows a state now */
+    shown_feed(2, 0, "\r30%"); /* now no other rank's progress is shown */
     ck_assert_str_eq(shown_since(), "\r2| 30%\033[K");
     shown_close();
 }
 END_TEST
 
-/* The state is cut to the 40 columns of the terminal, whatever the prefix and the color, so that it stays one row. */
+/* The progress is cut to the 40 columns of the terminal, prefix included and color codes not counted, so that it stays
+ * in one row. */
 START_TEST(progress_stays_in_one_row)
 {
     static const char wide[] = "\rstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[K";
@@ -210,7 +212,7 @@ START_TEST(progress_stays_in_one_row)
     setenv("NO_COLOR", "1", 1);
     ck_assert_int_eq(shown_open(true), 0);
     shown_feed(2, 0, "\rstep 1\033[K");
-    ck_assert_str_eq(shown_since(), "\r2| step 1\033[K"); /* the rank's own end of the row is not repeated */
+    ck_assert_str_eq(shown_since(), "\r2| step 1\033[K"); /* the rank's own "\033[K" is not repeated */
     shown_feed(2, 0, wide);
     ck_assert_str_eq(shown_since(), "\r2| step 1  loss 2.0  lr 1.0e-03  ETA 0:\033[K");
     shown_feed(2, 0, "\r\033[31mstep 1  loss 2.0  lr 1.0e-03  ETA 0:12345\033[0m\033[K");
@@ -257,8 +259,8 @@ START_TEST(every_line_is_an_object)
         { "a \"b\" \\ \t \001 \x7f", "a \"b\" \\ \t \001 \x7f" },
         { "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80", "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80" },
         { "\xff\xfe", "\\xff\\xfe" },
-        { "\xc3", "\\xc3" },                                       /* truncated */
-        { "\xc0\xaf \xe0\x80\xaf", "\\xc0\\xaf \\xe0\\x80\\xaf" }, /* overlong */
+        { "\xc3", "\\xc3" },                                       /* a truncated character */
+        { "\xc0\xaf \xe0\x80\xaf", "\\xc0\\xaf \\xe0\\x80\\xaf" }, /* overlong encodings */
         { "\xed\xa0\x80", "\\xed\\xa0\\x80" },                     /* a surrogate */
         { "\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80" },            /* above U+10FFFF */
     };
@@ -268,7 +270,8 @@ START_TEST(every_line_is_an_object)
         shown_make_plan(2, SHOWN_RANKS);
         ck_assert_int_eq(shown_open(false), 0);
         shown_feed(3, 1, cases[i].line);
-        shown_now += SHOWN_SECOND; /* no line is left open */
+        /* In JSON an unfinished line is not shown, however long it waits. */
+        shown_now += SHOWN_SECOND;
         ck_assert_str_eq(shown_since(), "");
         shown_feed(3, 1, "\n");
         const char *got = shown_close();
@@ -334,16 +337,17 @@ START_TEST(a_blocked_console_drops_lines_and_says_so)
         cl_output_feed(&shown_output, 0, 0, block, BYTES, shown_now);
         cl_output_serve(&shown_output, shown_now);
     }
-    ck_assert_int_lt(before, 1000); /* the agents receive no more credit */
+    ck_assert_int_lt(before, 1000); /* the output is full: agents get no more credit to send */
     ck_assert(cl_output_waits(&shown_output));
-    for (int i = 0; i < 100; i++) /* bytes that agents have sent already are still kept */
+    for (int i = 0; i < 100; i++) /* what agents had already sent is kept */
         cl_output_feed(&shown_output, 0, 0, block, BYTES, shown_now);
     shown_now += 4 * SHOWN_SECOND;
     cl_output_serve(&shown_output, shown_now);
     ck_assert(!cl_output_has_room(&shown_output));
     shown_now += 2 * SHOWN_SECOND;
     cl_output_serve(&shown_output, shown_now);
-    ck_assert(cl_output_has_room(&shown_output)); /* the console counts as blocked: the ranks continue */
+    /* after 5 s the console counts as blocked: its output is dropped and ranks continue */
+    ck_assert(cl_output_has_room(&shown_output));
     for (int i = 0; i < 500; i++)
         cl_output_feed(&shown_output, 0, 0, block, BYTES, shown_now);
     size_t kept_bytes = 0;
@@ -354,7 +358,7 @@ START_TEST(a_blocked_console_drops_lines_and_says_so)
     const char *got = shown_close();
     long lines;
     ck_assert_int_eq(sscanf(got, "cspeed: %ld lines dropped", &lines), 1);
-    /* each line was shown or counted */
+    /* each line was either shown or counted as dropped */
     ck_assert_uint_eq((size_t)lines * 64 + kept_bytes, (size_t)(before + 600) * BYTES);
     ck_assert_ptr_nonnull(strstr(got, "all are in /logs/here\nagain\n"));
 }

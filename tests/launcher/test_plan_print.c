@@ -48,7 +48,7 @@ START_TEST(a_plan_is_printed_as_json)
 }
 END_TEST
 
-/* Reads the command line as `cspeed run` does: flags may also follow the command's word. */
+/* Reads the flags as `cspeed run` does: they may stand before or after the command's name. */
 START_TEST(flags_may_follow_the_command_word)
 {
     static const char *const rows[][2] = {
@@ -68,7 +68,7 @@ START_TEST(flags_may_follow_the_command_word)
 }
 END_TEST
 
-/* Arguments are in the plan byte for byte; a shell, such as that of pdsh, would change some of them. */
+/* The plan shows arguments byte for byte, also those that a shell, such as pdsh's, would change. */
 START_TEST(arguments_are_printed_byte_for_byte)
 {
     static const char *const given[] = {
@@ -94,7 +94,7 @@ START_TEST(arguments_are_printed_byte_for_byte)
     char command[2048] = CS_BIN "/cspeed --standalone plan --json prog", path[512];
     size_t size;
     shell_enter();
-    for (int i = 0; i < COUNT; i++) { /* each in its own file, since a shell processes the command */
+    for (int i = 0; i < COUNT; i++) { /* each argument comes from a file, because a shell processes the command */
         snprintf(path, sizeof path, "a%d", i);
         shell_write(path, given[i]);
         snprintf(path, sizeof path, " \"$(cat a%d)\"", i);

@@ -19,7 +19,7 @@ static void prepare(void)
                                      "{\"step\": 3, \"loss\": null, \"lr\": 0.1}\n"
                                      "{\"step\": 4, \"loss\": 1, \"lr\": 0.1}\n"
                                      "{\"step\": 5, \"loss\": 0, \"lr\": 0.1, \"valid_loss\": 2}\n"
-                                     "{\"step\": 6, \"loss\": 9"); /* still being written */
+                                     "{\"step\": 6, \"loss\": 9"); /* this line is not finished yet */
 }
 
 static void must_say(const char *wanted)
@@ -70,9 +70,9 @@ START_TEST(pictures_are_well_formed)
     int curves = 0;
     for (const char *at = svg; (at = strstr(at, "<polyline ")); at++)
         curves++;
-    ck_assert_int_eq(curves, 6); /* two runs: loss, valid_loss, lr */
+    ck_assert_int_eq(curves, 6); /* loss, valid_loss and lr of two runs */
     ck_assert(strstr(svg, ">a&lt;b&amp;c valid_loss 2</text>") && strstr(svg, ">run 0</text>"));
-    /* from the top left corner of the diagram to the bottom right one; step 3 has no loss */
+    /* the curve goes from the top left to the bottom right corner of the diagram; step 3 has no loss */
     ck_assert(strstr(svg, "points=\"90.00,40.00 242.50,110.00 547.50,250.00 700.00,320.00\""));
     ck_assert(strncmp(html, "<!DOCTYPE html>", 15) == 0 && strstr(html, "<svg ") && !strstr(html, "src="));
     ck_assert_int_eq(shell_run("! command -v xmllint > /dev/null || xmllint --noout a.svg a.html"), 0);
@@ -123,7 +123,7 @@ END_TEST
 typedef struct {
     pid_t pid;
     int terminal;
-    char text[1 << 18]; /* what was drawn so far */
+    char text[1 << 18]; /* everything that was drawn so far; `length` bytes */
     size_t length;
 } screen;
 
@@ -144,7 +144,7 @@ static void open_screen(screen *s, int columns, const char *kind)
     }
 }
 
-/* Reads what is drawn until the text is there; NULL: until the program closes the terminal. */
+/* Reads the terminal until the text has been drawn, or, if it is NULL, until the program closes the terminal. */
 static void await_text(screen *s, const char *wanted)
 {
     enum { SECONDS = 60 };
@@ -159,7 +159,7 @@ static void await_text(screen *s, const char *wanted)
     ck_assert_msg(!wanted || part > 0, "no \"%s\" in:\n%s", wanted, s->text);
 }
 
-/* Returns the exit code, or 128 + the signal that ended the program. */
+/* Waits for the end of the program. Returns its exit code, or 128 + the signal that ended it. */
 static int close_screen(screen *s)
 {
     int status;
@@ -169,7 +169,7 @@ static int close_screen(screen *s)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* A training holds its folder by the file .cspeed-owner. */
+/* While the file .cspeed-owner exists, the training in this folder has not ended. */
 START_TEST(a_growing_run_is_followed_to_its_end)
 {
     static screen s;
@@ -185,7 +185,7 @@ START_TEST(a_growing_run_is_followed_to_its_end)
     ck_assert_int_eq(close_screen(&s), 0);
     const char *last = strstr(s.text, "loss 0.5\r\n");
     ck_assert_ptr_nonnull(last);
-    ck_assert_ptr_null(strstr(last, "\033[H")); /* the last picture stays */
+    ck_assert_ptr_null(strstr(last, "\033[H")); /* after the last curve the screen is not cleared again */
     shell_leave();
 }
 END_TEST
@@ -197,7 +197,7 @@ START_TEST(an_interrupt_ends_following)
     ck_assert_int_eq(shell_run(": > run/.cspeed-owner"), 0);
     open_screen(&s, 40, "xterm");
     await_text(&s, "valid_loss 2");
-    ck_assert_int_eq(write(s.terminal, "\003", 1), 1); /* Ctrl-C */
+    ck_assert_int_eq(write(s.terminal, "\003", 1), 1); /* sends Ctrl-C */
     ck_assert_int_eq(close_screen(&s), 128 + SIGINT);
     open_screen(&s, 40, "dumb");
     ck_assert_int_eq(close_screen(&s), 64);

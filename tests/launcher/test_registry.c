@@ -21,7 +21,7 @@ static cl_plan_node node = { .host = &host };
 static cl_plan plan = { .options = &options, .nodes = &node, .node_count = 1, .rank_count = 2 };
 static char here[4096];
 
-/* Makes a private registry for the test. */
+/* Enters a temporary folder that is also the registry of running jobs. */
 static void enter(void)
 {
     shell_enter();
@@ -92,7 +92,7 @@ START_TEST(ids_are_distinguished)
         { "alph", "alpha", "" },
         { "alpha", "alpha", "" },
         { "be", NULL, "several" },
-        { "beta", "beta", "" }, /* although beta-2 begins in the same way */
+        { "beta", "beta", "" }, /* an exact id is found, although beta-2 has the same beginning */
         { "beta-", "beta-2", "" },
         { "gamma", NULL, "no job \"gamma\" runs on this machine; these do: " },
         { "", NULL, "no job" },
@@ -131,7 +131,7 @@ START_TEST(an_id_runs_once)
     ck_assert_int_eq(cl_registry_open(&second, &plan, "."), 64);
     snprintf(pid, sizeof pid, "(pid %d)", getpid());
     ck_assert_ptr_nonnull(strstr(cs_error(), pid));
-    cl_registry_close(&second); /* does not remove the entry of the first */
+    cl_registry_close(&second); /* must not remove the entry of the first job */
     ck_assert_int_eq(count_jobs(), 1);
     cl_registry_close(&first);
     first = open_as("same");
@@ -152,8 +152,8 @@ START_TEST(what_is_gone_is_swept)
     waitpid(child, NULL, 0);
     snprintf(entry, sizeof entry, "{\"job\": \"dead\", \"pid\": %d, \"start\": 5}", child);
     shell_write("cspeed/dead.json", entry);
-    snprintf(entry, sizeof entry, "{\"job\": \"reused\", \"pid\": %d, \"start\": 5}",
-             getpid()); /* left by another process */
+    /* The entry of a process that had this pid before. */
+    snprintf(entry, sizeof entry, "{\"job\": \"reused\", \"pid\": %d, \"start\": 5}", getpid());
     shell_write("cspeed/reused.json", entry);
     shell_write("cspeed/broken.json", "{\"job\":");
     snprintf(entry, sizeof entry, "cspeed/%d.sock", child);
@@ -165,7 +165,7 @@ START_TEST(what_is_gone_is_swept)
     ck_assert_str_eq(jobs[0].job, "live");
     ck_assert_int_eq(swept, 4);
     free(jobs);
-    /* a stale entry does not prevent the job */
+    /* a stale entry does not prevent a job with the same id */
     shell_write("cspeed/next.json", "{\"job\": \"next\", \"pid\": 1, \"start\": 5}");
     cl_registry next = open_as("next");
     cl_registry_close(&next);
@@ -231,7 +231,7 @@ START_TEST(a_caller_gets_the_state)
     }
     int status;
     while (waitpid(child, &status, WNOHANG) == 0) {
-        cl_registry_answer(&registry, state); /* returns at once if there is no caller */
+        cl_registry_answer(&registry, state); /* returns at once if no process has connected */
         usleep(1000);
     }
     ck_assert_int_eq(status, 0);

@@ -1,4 +1,5 @@
-/* test_remote.c - carriers of an agent or a command to another host, and their errors, with a real sshd. */
+/* test_remote.c - the processes that carry an agent's or a command's connection to another host, and their errors, with
+ * a real sshd. */
 #include "suite.h"
 #include "cluster.h"
 #include "shell.h"
@@ -17,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The data that a carrier has sent until its end. */
+/* What a carrier has sent until its end. */
 typedef struct {
-    int failed, finished; /* exit codes; -1: not received */
+    int failed, finished; /* exit codes in the FAILED frame and in the FINISH frame; -1: not received */
     char why[8192], said[2048], output[1 << 17], errors[4096];
     size_t output_bytes;
 } heard;
@@ -102,7 +103,7 @@ static void open_agent(const cl_host *host, const cl_options *options, cl_channe
     cl_link_open(link, channel->fd, channel->fd, NULL, false);
 }
 
-/* Starts an agent that cannot be reached, and returns its FAILED frame. */
+/* Starts an agent on a host where this must fail, and stores the FAILED frame in *all. */
 static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
     cl_channel channel;
@@ -116,8 +117,8 @@ static void fail_agent(const cl_host *host, const cl_options *options, heard *al
 
 static char agent_path[4200];
 
-/* Writes a script that replaces the agent: it prints `before` and the magic, and then returns every byte that it
- * receives. */
+/* Writes a script that takes the place of the agent: it prints `before` and the line "cspeed agent 1", and then sends
+ * back every byte that it receives. */
 static void write_agent(const char *before)
 {
     char text[4096], folder[4096];
@@ -142,7 +143,7 @@ static void ask_agent(const cl_options *options, cl_link *link, heard *all, size
     (void)options;
 }
 
-/* Bytes reach an agent and return unchanged, whatever a shell prints before them. */
+/* Checks that bytes reach an agent and come back unchanged, whatever a shell prints before them. */
 static void carry(const cl_options *options, const char *before, size_t bytes)
 {
     cl_channel channel;
@@ -153,7 +154,7 @@ static void carry(const cl_options *options, const char *before, size_t bytes)
     write_agent(before);
     open_agent(&host, options, &channel, &link);
     ask_agent(options, &link, all, bytes);
-    cl_link_close(&link); /* the agent sees the end of its input, and the carrier ends */
+    cl_link_close(&link); /* the agent's input ends, so the agent and the carrier end */
     wait_for(&channel);
     ck_assert_int_eq(shell_left("agent's home", 5), 0);
     free(all);
@@ -209,7 +210,7 @@ static const struct {
     { "echo \"$HOME\" '*' | wc -c | grep -c .", "1\n", "", 0 },
     { "kill -9 $$", "", "", 137 },
     { "nosuchcommand 2>/dev/null", "", "", 127 },
-    { "cat", "", "", 0 }, /* the input of the command is at its end */
+    { "cat", "", "", 0 }, /* the command's input is empty */
 };
 
 START_TEST(commands_run)
@@ -261,7 +262,7 @@ START_TEST(a_host_says_why_it_fails)
         expect(&host, &options, CL_CODE_NOT_FOUND, "--agent_path");
         options.agent_path = "/etc/passwd";
         expect(&host, &options, CL_CODE_NOT_EXECUTABLE, "Linux");
-        options.agent_path = "/bin/echo"; /* prints "__agent" and ends */
+        options.agent_path = "/bin/echo"; /* echo prints "__agent" and ends */
         expect(&host, &options, CL_CODE_HOST, "ended with 0. It said: __agent");
         shell_write("noisy", "#!/bin/sh\nyes noise | head -c 200000\n");
         chmod("noisy", 0755);
@@ -337,7 +338,7 @@ START_TEST(host_keys_are_checked)
 }
 END_TEST
 
-/* Carriers that find new host keys at the same time each add theirs, complete and once. */
+/* Several carriers that get new host keys at the same time add each key once and complete. */
 START_TEST(new_keys_are_kept_under_a_lock)
 {
     enum { HOSTS = 8 };
@@ -368,11 +369,12 @@ START_TEST(new_keys_are_kept_under_a_lock)
 }
 END_TEST
 
-/* With ssh_config(5), "none" means that no file is used; a file of that name would be in the current folder. */
+/* In ssh_config(5), "none" means that no file is used. A file of the name "none" in the current folder would be
+ * wrong. */
 START_TEST(known_hosts_may_stand_anywhere)
 {
     static const struct {
-        const char *line, *said, *made; /* made: a file that exists afterwards; NULL: none is created */
+        const char *line, *said, *made; /* made: the file that the key is stored in; NULL: it is not stored */
     } rows[] = {
         { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
         { "UserKnownHostsFile /dev/null", "not kept", NULL },

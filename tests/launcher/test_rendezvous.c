@@ -1,4 +1,4 @@
-/* test_rendezvous.c - nodes join the front: secrets, ports, addresses, and how long a node waits. */
+/* test_rendezvous.c - nodes connect to the front: secrets, ports, addresses, and how long a node waits. */
 #include "joining.h"
 #include "ports.h"
 #include "suite.h"
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 static const struct {
-    const char *front, *caller; /* the secrets; NULL: none */
+    const char *front, *caller; /* the secrets of the front and of the joining node; NULL: none */
     const char *front_job, *caller_job;
     int code;
     const char *says, *news;
@@ -73,7 +73,7 @@ START_TEST(only_nodes_with_the_secret_join)
 }
 END_TEST
 
-/* While the job cannot accept nodes, callers are refused and no other process gets the port; later nodes may join
+/* While the job has all its nodes, further nodes are refused, and the port stays reserved. Later nodes may join
  * again. */
 START_TEST(the_port_is_kept_while_not_listening)
 {
@@ -96,7 +96,8 @@ START_TEST(the_port_is_kept_while_not_listening)
     pid_t refused = joining_start(&node, &late);
     ck_assert_int_eq(joining_finish(refused, late, text, sizeof text), CL_CODE_PEER);
     ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
-    cl_rendezvous_listen(rendezvous, true); /* the port can be used again although one of its connections is open */
+    /* Listens on the same port again, although one of its connections is still open. */
+    cl_rendezvous_listen(rendezvous, true);
     node.options.rdzv_timeout = 10;
     pid_t again = joining_start(&node, &late);
     ck_assert(joining_serve(rendezvous, &second, 10));
@@ -110,8 +111,8 @@ END_TEST
 
 typedef enum { NOBODY, SILENT, OTHER, STORE } holder;
 
-/* Starts a process that holds the port as the ranks of a job may: without listening (NOBODY), listening without sending
- * anything (SILENT), as an unrelated program (OTHER), or as rank 0 of our job that waits for another rank (STORE). */
+/* Starts a process that holds the port as ranks may: it does not listen (NOBODY), listens and sends nothing (SILENT),
+ * is an unrelated program (OTHER), or is rank 0 of our job and waits for another rank (STORE). */
 static pid_t hold_port(int port, holder who, bool keyed)
 {
     struct sockaddr_in address = { .sin_family = AF_INET,
@@ -128,7 +129,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
         close(fd);
         return pid;
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no process behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails, this process is killed */
     char text[16];
     ce_store *store;
     cs_world world = { .rank = 0, .size = 2, .port = port };
@@ -151,7 +152,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
     _exit(1);
 }
 
-/* A node that may join between two attempts continues to try while the ranks use their port. */
+/* A node that may join between two attempts keeps trying while the ranks use the port. */
 START_TEST(a_node_waits_while_ranks_use_the_port)
 {
     for (int row = 0; row < 8; row++) {
@@ -175,7 +176,7 @@ START_TEST(a_node_waits_while_ranks_use_the_port)
         text[length > 0 ? length : 0] = '\0';
         ck_assert_msg(strstr(text, "this node comes when the next attempt begins; "), "row %d: %s", row, text);
         ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
-        cl_rendezvous_listen(rendezvous, true); /* cannot bind the port while a rank listens on it */
+        cl_rendezvous_listen(rendezvous, true); /* has no effect yet, because a rank listens on the port */
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
         cl_rendezvous_listen(rendezvous, true);
@@ -187,8 +188,8 @@ START_TEST(a_node_waits_while_ranks_use_the_port)
 }
 END_TEST
 
-/* The answer of the front is final, also on the port of the ranks. An answer that is not from the front is final if no
- * other attempt can follow. */
+/* A refusal by the front ends the node, also on the port of the ranks. The answer of another process, for example
+ * a rank, ends the node only if no other attempt can follow. */
 START_TEST(a_refusal_by_the_front_is_final)
 {
     joining_site front, node;
@@ -242,11 +243,12 @@ START_TEST(a_taken_port_is_reported_with_its_owner)
     ck_assert_ptr_null(other);
     snprintf(owner, sizeof owner, "(pid %d)", getpid());
     ck_assert_msg(strstr(cs_error(), owner) && strstr(cs_error(), "--master_port"), "%s", cs_error());
-    joining_make(&second, "127.0.0.2", front.plan.master_port); /* another address makes another rendezvous possible */
+    /* Another address with the same port is another rendezvous. */
+    joining_make(&second, "127.0.0.2", front.plan.master_port);
     ck_assert_msg(cl_rendezvous_open(&other, &second.plan) == 0, "%s", cs_error());
     cl_rendezvous_close(other);
     cl_rendezvous_close(rendezvous);
-    joining_make(&front, "192.0.2.1", ports_free("127.0.0.1")); /* an address that no host has */
+    joining_make(&front, "192.0.2.1", ports_free("127.0.0.1")); /* no host has this address */
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), CL_CODE_SYSTEM);
 }
 END_TEST
@@ -300,7 +302,7 @@ START_TEST(a_secret_file_must_be_private)
 }
 END_TEST
 
-/* ---- how long a caller waits -------------------------------------------------------------------- */
+/* ---- how long a joining node waits ---------------------------------------------------------------- */
 
 START_TEST(a_node_waits_for_the_front)
 {
@@ -312,12 +314,12 @@ START_TEST(a_node_waits_for_the_front)
     joining_set_secret(joining_secret);
     joining_make(&front, "127.0.0.1", ports_free("127.0.0.1"));
     pid_t pid = joining_start(&front, &output);
-    usleep(500000); /* no process listens yet */
+    usleep(500000); /* until here no process listens */
     int trap = -1;
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), 0);
     struct pollfd polled[1];
     cl_rendezvous_poll(rendezvous, polled, 1);
-    while (trap < 0) { /* a process that accepts the connection and closes it is not the front yet */
+    while (trap < 0) { /* if a connection is closed without an answer, the node tries again */
         poll(polled, 1, 1000);
         trap = accept(polled[0].fd, NULL, NULL);
     }

@@ -1,4 +1,4 @@
-/* test_rendezvous_intruders.c - programs that connect to the rendezvous without knowing the secret do not keep nodes
+/* test_rendezvous_intruders.c - programs that connect to the rendezvous and do not know the secret do not keep nodes
  * from joining. */
 #include "joining.h"
 #include "ports.h"
@@ -17,7 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Hundreds of callers that say nothing, or nonsense, do not keep a node from joining soon; one line reports them. */
+/* Hundreds of connections that send nothing, or invalid bytes, hardly delay a node that joins. One line reports
+ * them. */
 START_TEST(unauthenticated_callers_delay_no_node)
 {
     enum { CALLERS = 300 };
@@ -33,7 +34,7 @@ START_TEST(unauthenticated_callers_delay_no_node)
         fds[i] = joining_connect(front.plan.master_port);
         if (i % 3 == 0)
             ck_assert_int_gt(send(fds[i], "GET / HTTP/1.0\r\n\r\n", 18, MSG_NOSIGNAL), 0);
-        if (i % 3 == 1) /* the head of a hello message whose body does not follow */
+        if (i % 3 == 1) /* the head of a hello message without its body */
             ck_assert_int_gt(send(fds[i], "CSJN\3\1\0\177", 8, MSG_NOSIGNAL), 0);
         cl_rendezvous_accept(rendezvous);
         cl_rendezvous_advance(rendezvous, &accepted);
@@ -53,10 +54,11 @@ START_TEST(unauthenticated_callers_delay_no_node)
 }
 END_TEST
 
-/* A node that takes long to authenticate keeps its place, since it has named its job; silent callers are removed. */
+/* A node that takes long to authenticate keeps its connection, because it has named its job. Connections that have sent
+ * nothing are closed. */
 START_TEST(a_slow_node_keeps_its_connection)
 {
-    enum { CALLERS = 160 }; /* more than the rendezvous holds, and few enough for the time limit of a handshake */
+    enum { CALLERS = 160 }; /* more than the rendezvous keeps, and few enough for the time limit of a handshake */
     static const unsigned char who[] = "0\0slow\0"
                                        "0";
     joining_site front;
@@ -72,7 +74,7 @@ START_TEST(a_slow_node_keeps_its_connection)
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), 0);
     int node = joining_connect(front.plan.master_port);
     ck_assert_int_eq(ce_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
-    ck_assert_int_eq(ce_join_advance(&join, node), CS_JOIN_WAITS); /* its hello message has been sent */
+    ck_assert_int_eq(ce_join_advance(&join, node), CS_JOIN_WAITS); /* the node's hello message has been sent */
     ck_assert(!joining_serve(rendezvous, &accepted, 0.2));
     for (int i = 0; i < CALLERS; i++) {
         fds[i] = joining_connect(front.plan.master_port);
@@ -92,7 +94,7 @@ START_TEST(a_slow_node_keeps_its_connection)
 }
 END_TEST
 
-/* Limits this process to the files that are open now and `more`. Returns the previous limits. */
+/* Limits this process to `more` additional open files. Returns the previous limits. */
 static struct rlimit limit_files(int more)
 {
     struct rlimit before;
@@ -103,8 +105,8 @@ static struct rlimit limit_files(int more)
     return before;
 }
 
-/* If no file descriptor is free, the descriptor of an unauthenticated caller is closed for the next one. If there is no
- * such caller, the rendezvous reports it, and waits without a busy loop. */
+/* If no file descriptor is free, the connection of an unauthenticated caller is closed to accept the next one. If there
+ * is no such caller, the rendezvous reports the lack, and waits without a busy loop. */
 START_TEST(a_lack_of_descriptors_is_reported)
 {
     joining_site front;
@@ -128,8 +130,8 @@ START_TEST(a_lack_of_descriptors_is_reported)
     limit_files(1);
     ck_assert_int_eq(cl_rendezvous_accept(rendezvous), 0);
     ck_assert(!cl_rendezvous_advance(rendezvous, &accepted));
-    ck_assert_int_eq(cl_rendezvous_poll(rendezvous, polled, JOINING_POLLED),
-                     2); /* the listening socket, and the second caller */
+    /* Two descriptors are polled: the listening socket, and the second caller. */
+    ck_assert_int_eq(cl_rendezvous_poll(rendezvous, polled, JOINING_POLLED), 2);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     for (int i = 0; i < 2; i++)
         close(callers[i]);
@@ -151,7 +153,8 @@ START_TEST(a_replay_is_refused)
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), 0);
     joining_site between;
     joining_make(&between, "127.0.0.1", port);
-    cl_rendezvous *forwarder; /* used only for its listening socket; the bytes are copied by this test */
+    /* Only the forwarder's listening socket is used; this test copies the bytes. */
+    cl_rendezvous *forwarder;
     ck_assert_int_eq(cl_rendezvous_open(&forwarder, &between.plan), 0);
     struct pollfd polled[1];
     ck_assert_int_eq(cl_rendezvous_poll(forwarder, polled, 1), 1);

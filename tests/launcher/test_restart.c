@@ -1,5 +1,5 @@
-/* test_restart.c - further attempts of a job: which failures are tried again, the port of the ranks, and hosts that are
- * lost. test_elastic.c is about attempts with fewer or more nodes. */
+/* test_restart.c - further attempts of a job: after which failures the job is tried again, the port of the ranks, and
+ * lost hosts. test_elastic.c is about attempts with fewer or more nodes. */
 #include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
@@ -49,17 +49,17 @@ START_TEST(only_some_failures_are_tried_again)
         int code, attempts;
     } cases[] = {
         { "1", "any", "exit 3", 3, 2 },
-        { "9", "any", "exit 3", 3, 2 }, /* two attempts in a row that end at once, without a step */
-        { "9", "4,5", "exit 3", 3, 1 }, /* the code is not one of these */
+        { "9", "any", "exit 3", 3, 2 }, /* the second attempt is the last: both ended at once, without a step */
+        { "9", "4,5", "exit 3", 3, 1 }, /* 3 is not one of these exit codes */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 64", 64, 1 }, /* these seven would end in the same way the next time */
+        { "9", "any", "exit 64", 64, 1 }, /* after these seven codes a new attempt would fail in the same way */
         { "9", "any", "exit 65", 65, 1 },
         { "9", "any", "exit 66", 66, 1 },
         { "9", "any", "exit 69", 69, 1 },
         { "9", "any", "exit 70", 70, 1 },
         { "9", "any", "exit 76", 76, 1 },
         { "9", "any", "exit 78", 78, 1 },
-        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* an unsupported configuration */
+        { "9", "any", "exec " CS_BIN "/generate refused --prompt a", 78, 1 }, /* the configuration is not supported */
         { "0", "any", "exit 3", 3, 1 },
     };
     for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
@@ -91,7 +91,7 @@ START_TEST(a_signal_ends_the_job_without_a_restart)
 }
 END_TEST
 
-/* The signal arrives while a failed attempt is being ended. */
+/* The signal arrives while the ranks of a failed attempt are being ended. */
 START_TEST(a_signal_during_a_failure_ends_the_job)
 {
     jobs_begin();
@@ -108,7 +108,7 @@ START_TEST(a_signal_during_a_failure_ends_the_job)
 }
 END_TEST
 
-/* The signal arrives in the time in which the front waits for other ranks to report a failure too. */
+/* The signal arrives while the front waits for other ranks to report failures too. */
 START_TEST(a_signal_just_after_a_failure_ends_the_job)
 {
     jobs_begin();
@@ -130,9 +130,9 @@ END_TEST
 
 /* ---- the join port, which is also the port of the ranks ---- */
 
-/* Runs as a rank: rank 0 listens on MASTER_PORT, and the others connect to it; then "met at PORT in ATTEMPT" is
- * printed. Ranks exit with 3 if a file "fail.ATTEMPT" exists, and with 0 if a file "done" exists. Until then rank 0
- * answers every other caller. */
+/* The program of a rank: rank 0 listens on MASTER_PORT and waits until the others have connected; then "met at PORT in
+ * ATTEMPT" is printed. Ranks exit with 3 if a file "fail.ATTEMPT" exists, and with 0 if a file "done" exists. Until
+ * then rank 0 answers all other connections. */
 static int run_rank(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -191,7 +191,7 @@ static void fail_in(int attempt)
     fclose(fopen(file, "w"));
 }
 
-/* A port that the user gives belongs to the ranks in every attempt: when a rank has failed, and when a node was lost
+/* A port that the user gives is the ranks' port in every attempt: after a rank has failed, and after a node was lost
  * and its replacement connects while the ranks still use the port. */
 START_TEST(a_given_port_belongs_to_the_ranks)
 {
@@ -216,11 +216,11 @@ START_TEST(a_given_port_belongs_to_the_ranks)
         jobs_await_ranks(0, 3);
         fail_in(0);
         jobs_await_ranks(1, 3);
-        if (shrinks) { /* the job continues without the node, which returns before the next attempt */
+        if (shrinks) { /* the job continues without the node; the node returns before the next attempt */
             jobs_kill(&nodes[2]);
             jobs_await_ranks(2, 2);
         } else {
-            kill(nodes[2].pid, SIGSTOP); /* the node does not count as lost yet */
+            kill(nodes[2].pid, SIGSTOP); /* a stopped node does not count as lost yet */
             job late = start_node("2", rows[row].nodes, port);
             jobs_await_words("err.2", "this node comes when the next attempt begins; ");
             jobs_kill(&nodes[2]);
@@ -317,7 +317,7 @@ static int count_zombies(pid_t parent)
     return count;
 }
 
-/* The process that carried the connection of a silent host is ended and reaped. */
+/* The process that carries the connection of a host that does not answer is ended and reaped. */
 START_TEST(an_unresponsive_host_is_ended)
 {
     shell_enter();
@@ -347,7 +347,8 @@ START_TEST(an_unresponsive_host_is_ended)
 }
 END_TEST
 
-/* A job that continues without an unreachable host sleeps in poll (no busy loop), although the connection has ended. */
+/* A job that continues without an unreachable host sleeps in poll, without a busy loop, although the host's connection
+ * has ended. */
 START_TEST(a_job_goes_on_without_an_unreachable_host)
 {
     struct rusage before, after;

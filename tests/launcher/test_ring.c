@@ -1,4 +1,4 @@
-/* test_ring.c - `cspeed comm`: the tables of the ring all-reduce, and its cost beside that of gathering on one rank. */
+/* test_ring.c - `cspeed comm`: the tables of the ring all-reduce, and its cost compared with gathering on one rank. */
 #include "shell.h"
 #include "suite.h"
 
@@ -19,7 +19,7 @@ static void must_have(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
 }
 
-/* The two tables of the study notes: what 5 ranks send and receive in the first step of each half. */
+/* In the first step of each half, 5 ranks send and receive what the two tables of the study notes say. */
 START_TEST(five_ranks_send_what_the_notes_say)
 {
     char row[128];
@@ -37,7 +37,7 @@ START_TEST(five_ranks_send_what_the_notes_say)
                  rank, (rank + 4) % 5);
         must_have(gather, row);
     }
-    must_have(reduce, "  4+0\n"); /* rank 0 has added its part of chunk 4 to that of rank 4 */
+    must_have(reduce, "  4+0\n"); /* rank 0 has added its own chunk 4 to the one received from rank 4 */
     must_have(gather, "0+1+2+3+4");
     free(text);
     text = said(0, "trace ring --ranks 2");
@@ -47,7 +47,7 @@ START_TEST(five_ranks_send_what_the_notes_say)
 }
 END_TEST
 
-/* In the last table every rank has every chunk as the sum of all ranks, each of them once. */
+/* Checks that in the last table each chunk of every rank is the sum of all ranks, each added once. */
 static void check_end(const char *text, int ranks)
 {
     const char *line = strstr(text, "\nall-gather, step 1 of 1\n");

@@ -1,8 +1,8 @@
-/* test_slurm.c - a real Slurm: munged, slurmctld and two slurmd of this machine, whose nodes have names of their own.
+/* test_slurm.c - a real Slurm: munged, slurmctld and two slurmd run on this machine, as two nodes with different names.
  *
- * The daemons run in the foreground, in the test's folder, end with this process, and are stopped by their pids. The
- * variable SLURM_CONF, which all daemons, jobs and ranks have, names that folder, so that what is left behind is found.
- * Where Slurm is not installed (Debian: slurm-wlm, munge) the test is skipped. */
+ * The daemons run in the foreground, in the test's folder; they end with this process, and are stopped by their pids.
+ * All daemons, jobs and ranks have the variable SLURM_CONF with the path of that folder, by which remaining processes
+ * are found. Where Slurm is not installed (Debian: slurm-wlm, munge) the test is skipped. */
 #include "ports.h"
 #include "shell.h"
 #include "suite.h"
@@ -50,9 +50,9 @@ static const char training[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 32, "
     "\"vocab_size\": 256 } } }\n";
 
-/* ---- the cluster ------------------------------------------------------------------------------- */
+/* ---- the Slurm cluster -------------------------------------------------------------------------- */
 
-/* Runs the command again and again until it succeeds. */
+/* Repeats the command until it succeeds. */
 static void await(const char *command)
 {
     for (double until = ce_clock_seconds() + LIMIT; shell_run("%s", command) != 0; usleep(200000)) {
@@ -64,7 +64,7 @@ static void await(const char *command)
     }
 }
 
-/* Waits until both nodes answer: the state of a node that does not is "idle*". */
+/* Waits until both nodes answer. The state of a node that does not answer is "idle*". */
 static void await_nodes(void)
 {
     await("test \"$(sinfo -h -N -o %t | sort -u)\" = idle");
@@ -142,8 +142,8 @@ static void submit(void)
     await("test -e out/latest");
 }
 
-/* Waits until the job is queued again, and until Slurm has started it and the training has continued. A requeued job
- * waits as long as credentials live (cred_expire), so that what it left is gone. */
+/* Waits until the job is queued again, and then until Slurm has started it and the training has continued. Slurm starts
+ * a requeued job only after the lifetime of credentials (cred_expire), when its earlier processes are gone. */
 static void await_again(void)
 {
     await("test -n \"$(squeue -h -t PD)\"");
@@ -211,7 +211,7 @@ START_TEST(a_requeued_job_continues)
 }
 END_TEST
 
-/* Slurm notices after SlurmdTimeout, ends the ranks of both nodes, and queues the job again. */
+/* Slurm detects the lost node after SlurmdTimeout, ends the ranks of both nodes, and queues the job again. */
 START_TEST(a_job_continues_after_the_loss_of_a_node)
 {
     begin();

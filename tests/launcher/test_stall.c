@@ -1,5 +1,5 @@
-/* test_stall.c - the stall report from progress records: the time without progress, and the rank that holds up the
- * others. */
+/* test_stall.c - the stall report, computed from progress records: the time without progress, and the rank for which
+ * the others wait. */
 #include "suite.h"
 
 #include "fake.h"
@@ -13,7 +13,8 @@ enum { NONE = CS_BEAT_NONE, SUM = CS_BEAT_ALL_REDUCE, GATHER = CS_BEAT_ALL_GATHE
 
 static fake job;
 
-/* The position of a rank. `collective` SILENT: it has sent no progress record; ENDED: it has ended with code 0. */
+/* Where a rank is. collective: the collective in which it waits, or NONE; SILENT: no progress record has arrived;
+ * ENDED: it has ended with code 0. */
 typedef struct {
     int64_t step;
     int collective;
@@ -76,7 +77,7 @@ START_TEST(age_is_of_the_last_that_moved)
     fake_beat(front, 0, 1, SUM, 3 * SECOND, 50 * SECOND); /* last progress at 47 s */
     fake_beat(front, 1, 1, SUM, 0, 40 * SECOND);          /* last progress at 40 s */
     ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 53 * SECOND);
-    fake_end(front, 0, 0, false, 0); /* a rank that has ended makes no progress */
+    fake_end(front, 0, 0, false, 0); /* a rank that has ended no longer counts */
     ck_assert_int_eq(cl_stall_age(front, 100 * SECOND), 60 * SECOND);
     fake_end(front, 1, 0, false, 0);
     ck_assert(cl_stall_age(front, 100 * SECOND) == INT64_MAX);

@@ -16,7 +16,7 @@ static void write_script(const char *path, const char *text)
     ck_assert_int_eq(chmod(path, 0755), 0);
 }
 
-/* Writes the script that mpirun calls in place of ssh, so that it reaches the hosts of the cluster. */
+/* Writes the script that mpirun calls instead of ssh, with the port and the key of the cluster's sshd. */
 static void write_ssh(void)
 {
     char text[4096];
@@ -28,7 +28,8 @@ static void write_ssh(void)
     write_script("far", text);
 }
 
-/* A replacement of srun that does what cspeed needs: one process for each host of --nodelist, in a different order. */
+/* A replacement of srun that does what cspeed needs: it starts one process for each host of --nodelist, in another
+ * order than the list's. */
 static const char *const srun =
     "#!/bin/sh\n"
     "echo \"$@\" > srun.said\n"
@@ -44,7 +45,7 @@ static const struct {
 } starters[] = {
     { "openmpi", "mpirun.openmpi", "--launcher_args \"--mca plm_rsh_agent $PWD/far\"" },
     { "mpich", "mpiexec.hydra", "--launcher_args \"-launcher-exec $PWD/far\"" },
-    { "slurm", "./srun", "" }, /* within an allocation, as SLURM_JOB_NODELIST indicates */
+    { "slurm", "./srun", "" }, /* in an allocation, which SLURM_JOB_NODELIST shows */
 };
 
 static bool has(const char *program)
@@ -52,7 +53,7 @@ static bool has(const char *program)
     return shell_run("command -v %s", program) == 0;
 }
 
-/* With the transport mpi, mpirun starts the ranks themselves, and there is no agent. */
+/* With the transport mpi, mpirun starts the ranks directly, without agents. */
 START_TEST(ranks_of_mpi_are_started)
 {
     static const char *const script = "#!/bin/sh\necho \"rank $OMPI_COMM_WORLD_RANK$PMI_RANK of "
@@ -175,7 +176,7 @@ START_TEST(what_cannot_be_is_refused)
                       code, out);
         free(out);
     }
-    for (int i = 0; i < 2; i++) { /* in an allocation srun is the default */
+    for (int i = 0; i < 2; i++) { /* in an allocation srun is the default launcher */
         int code = shell_run("PATH=/nowhere SLURM_JOB_NODELIST=a,b %s/cspeed %s --master_addr 127.0.0.1 /bin/true",
                              CS_BIN, i == 0 ? "--launcher slurm" : "");
         char *out = shell_read("out.txt", NULL);
@@ -190,7 +191,7 @@ END_TEST
 
 enum { BLOBS = 6, BLOB_BYTES = 400 };
 
-/* "CSPEED_TEST_N=bytes"; the part after the '=' is also used as an argument */
+/* "CSPEED_TEST_N=bytes"; the bytes are also an argument */
 static char blobs[BLOBS][BLOB_BYTES + 64];
 
 static void make_blobs(unsigned seed)
@@ -205,7 +206,7 @@ static void make_blobs(unsigned seed)
     }
 }
 
-/* Runs: cspeed FLAGS --env each blob /bin/sh -c SCRIPT sh, followed by the bytes of each blob. Returns the process
+/* Starts cspeed FLAGS --env BLOB ... /bin/sh -c SCRIPT sh BYTES ..., with every blob and its bytes. Returns the process
  * id. */
 static pid_t launch(const char *flags, int copy)
 {

@@ -1,4 +1,4 @@
-/* test_wrap.c - the text of a command's help in lines that fit the terminal. */
+/* test_wrap.c - wrapping a command's help to the width of the terminal. */
 #include "show/wrap.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* test_entropy.c - the head and its loss, in chunks of rows: loss, hits and gradients compared with loops in double
- * precision. */
+/* test_entropy.c - the head and its loss, computed in chunks of rows: loss, hits and gradients compared with loops in
+ * double precision. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"
@@ -10,13 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With room for no row a chunk has 64, so there are four chunks, the last of 8 rows. */
+/* A chunk has 64 rows if no memory is given for more, so there are four chunks, the last of 8 rows. */
 enum { ROWS = 200, WIDTH = 24, CLASSES = 61, HELD = 64 };
 static const cs_tensor absent;
 
 typedef struct {
-    cs_tensor x, weight, bias, targets, dloss;                  /* inputs */
-    cs_tensor loss, hits, dx, dweight, dbias, evaluated, block; /* outputs; the loss of an evaluation; the pass's */
+    cs_tensor x, weight, bias, targets, dloss; /* inputs */
+    /* outputs; evaluated: losses of an evaluation; block: memory of the pass */
+    cs_tensor loss, hits, dx, dweight, dbias, evaluated, block;
 } head_case;
 
 static void declare(cs_unit *unit, const void *sizes)
@@ -26,7 +27,7 @@ static void declare(cs_unit *unit, const void *sizes)
                       CS_OUT_IN, CS_BIAS);
 }
 
-/* Gives the unit's parameters the tensors of the case. */
+/* Sets the unit's parameters and gradients to the tensors of the case. */
 static cs_linear *attach(cs_unit *unit, const head_case *on)
 {
     cs_linear *head = cs_unit_self(unit, sizeof *head);
@@ -102,7 +103,7 @@ static void free_case(const head_case *on)
         near_free(all[i]);
 }
 
-/* What the case's outputs must be, in double precision. */
+/* The wanted outputs of the case, in double precision. */
 typedef struct {
     double loss[ROWS], hits[ROWS], dx[ROWS * WIDTH], dweight[HELD * WIDTH], dbias[HELD];
 } expected;
@@ -130,7 +131,8 @@ static void expect_row(expected *e, int row, const head_case *on, const double *
     }
 }
 
-/* The gradients of the parameters are added to what was there. */
+/* Returns the wanted outputs; the caller frees them. Gradients of parameters are added to the values that were there
+ * before. */
 static expected *expect(const head_case *on)
 {
     expected *e = calloc(1, sizeof *e);
@@ -175,7 +177,7 @@ START_TEST(chunks_equal_loops)
 }
 END_TEST
 
-/* The pass holds the gradient of x and one chunk of logits. */
+/* With memory for the gradient of x and one chunk of logits only, the head still runs. */
 START_TEST(logits_take_one_chunk)
 {
     cs_device *device = near_open(1);

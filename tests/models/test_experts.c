@@ -1,5 +1,5 @@
 /* test_experts.c - tiny mixtures of experts compared with transformers: logits, all gradients, ten losses and gradient
- * norms; the same bits at all stages; the load of the experts; no allocation after the first step. */
+ * norms; the same bits at all stages; the load of each expert; no allocation after the first step. */
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
@@ -43,8 +43,8 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* Rounding to bf16 may choose another expert than fp64 does, so the logits of a row may differ by much: the bound is
- * that of an expert's share. */
+/* In bf16 the router may choose another expert than in fp64, and then the logits of a row differ by as much as an
+ * expert contributes. The bound allows that. */
 START_TEST(bf16)
 {
     against_each(
@@ -53,7 +53,8 @@ START_TEST(bf16)
 }
 END_TEST
 
-/* Returns the config.json of a case with the vocabulary of run_batch, as an assignment. The caller frees it. */
+/* Returns the assignment "cspeed.model=" with the config.json of a case, whose vocabulary is changed to that of
+ * run_batch. The caller frees it. */
 static char *model_setting(const char *model)
 {
     char *config = against_config(GOLDEN, model), *text = NULL;
@@ -93,8 +94,8 @@ END_TEST
 
 /* ---- adapters ---- */
 
-/* "all-linear" gives adapters to the attention and the shared experts, as PEFT does with transformers 5, where experts
- * and routers are no nn.Linear. */
+/* "all-linear" adds adapters to the attention and the shared experts. PEFT does the same with transformers 5, in which
+ * experts and routers are not nn.Linear modules. */
 START_TEST(adapters_leave_experts_out)
 {
     char *text = model_setting("qms");
@@ -111,7 +112,7 @@ START_TEST(adapters_leave_experts_out)
         shared += adapter && strstr(name, ".shared_expert");
     }
     ck_assert_int_eq(experts, 0);
-    ck_assert_int_eq(shared, 2 * 2 * 4); /* A and B; two layers; gate, up, down and the gate of the shared expert */
+    ck_assert_int_eq(shared, 2 * 2 * 4); /* A and B; two layers; gate, up, down, and the shared expert's own gate */
     run_step(engine, &spec);
     double before = cs_last_step(engine).loss;
     run_step(engine, &spec);

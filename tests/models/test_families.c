@@ -1,4 +1,4 @@
-/* test_families.c - tiny models of the families beside GPT-2 and Llama compared with transformers: logits, all
+/* test_families.c - tiny models of the families other than GPT-2 and Llama compared with transformers: logits, all
  * gradients, ten losses and gradient norms; and the same bits at all stages. */
 #include "against.h"
 #include "runs.h"
@@ -31,7 +31,7 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* bf16 has 8 bits of precision; in such small models each rounding shows in heads and logits. */
+/* bf16 has 8 bits of precision; in models as small as these, single roundings are visible in heads and logits. */
 START_TEST(bf16)
 {
     against_each(
@@ -46,7 +46,8 @@ static void check_stages(const char *model)
     run_spec spec = { .world = 2, .steps = 4, .precision = "fp32", .prefetch = 1, .set = { text } };
     run_result first_run, other;
     snprintf(text, sizeof text, "cspeed.model=%s", config);
-    memcpy(strstr(text, "\"vocab_size\": 37"), "\"vocab_size\": 61", sizeof "\"vocab_size\": 61" - 1); /* run_batch's */
+    /* Changes the vocabulary to that of run_batch. */
+    memcpy(strstr(text, "\"vocab_size\": 37"), "\"vocab_size\": 61", sizeof "\"vocab_size\": 61" - 1);
     run_train(&spec, &first_run);
     ck_assert_msg(first_run.norm[3] > 0 && first_run.norm[3] != first_run.norm[0], "%s", model);
     for (spec.stage = 1; spec.stage <= 3; spec.stage++) {
@@ -65,7 +66,7 @@ START_TEST(stages_alike)
 }
 END_TEST
 
-/* Whether two steps change the embedding of the last token but one, with this pad_token_id. */
+/* Returns whether two steps with this pad_token_id change the embedding of the last token but one. */
 static bool learns(const char *padding)
 {
     enum { WIDTH = 16, AT = (RUN_VOCABULARY - 2) * WIDTH };
@@ -91,7 +92,7 @@ static bool learns(const char *padding)
     return changed;
 }
 
-/* As PyTorch's padding_idx, which may be negative. */
+/* pad_token_id is PyTorch's padding_idx, so it may be negative. */
 START_TEST(the_padding_token_does_not_learn)
 {
     ck_assert(learns("null"));

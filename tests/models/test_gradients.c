@@ -9,7 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the loss of the batch at the present parameters; the gradient remains in the shards, and no step is taken. */
+/* Returns the loss of the batch with the present parameters. The gradients remain in the shards, and no step is
+ * taken. */
 static double loss_of(cs_engine *engine, const cs_batch *batch)
 {
     const ce_step_sums *sums = &engine->judge.device->sums;
@@ -23,7 +24,7 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
     return loss;
 }
 
-/* Sets the parameter to `before` plus a multiple of the direction. */
+/* Sets a piece of the parameters to `before` + `by` * `direction`. */
 static void place(cs_engine *engine, int number, const ce_shard_piece *piece, const float *before,
                   const float *direction, float by)
 {
@@ -33,7 +34,8 @@ static void place(cs_engine *engine, int number, const ce_shard_piece *piece, co
     pieces_put(engine, number, piece, 1);
 }
 
-/* Compares the slope of the loss along a random direction in one parameter, for two directions. */
+/* Compares the slope of the loss along a random direction, computed from the gradient of one parameter, with a central
+ * difference. */
 static void check_parameter(cs_engine *engine, const cs_batch *batch, int number, const ce_shard_piece *piece,
                             unsigned short state[3])
 {
@@ -43,7 +45,8 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
     double length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
-        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f); /* mostly uphill */
+        /* mostly uphill, so that the slope is not small */
+        direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f);
         length += (double)direction[i] * direction[i];
         before[i] = master[i];
     }
@@ -121,7 +124,7 @@ START_TEST(qwen3)
 }
 END_TEST
 
-/* B of every adapter begins at zero, where the gradient of A is zero: both get other values first. */
+/* Gives A and B of every adapter other values: B begins at zero, and then the gradient of A is zero. */
 static void shake_adapters(cs_engine *engine)
 {
     unsigned short state[3] = { 2, 7, 1 };
@@ -163,7 +166,8 @@ START_TEST(adapters)
 }
 END_TEST
 
-/* Of the first block only one matrix is trained, of the second the biases, of the rest all but norms and tables. */
+/* In the first block one matrix is trained, in the second the biases, and elsewhere all parameters except the norms and
+ * the token table. */
 START_TEST(beside_frozen_parameters)
 {
     run_spec spec = { .world = 1,
@@ -241,7 +245,7 @@ START_TEST(masked_targets_weigh_nothing)
     double reached = 0, unreached = 0;
     const float *gradient = pieces[1].gradient;
     for (int64_t i = 0; i < 24; i++) {
-        unreached += fabs((double)gradient[i + 12 * 24]); /* a position that no token has */
+        unreached += fabs((double)gradient[i + 12 * 24]); /* position 12, which no token has */
         reached += fabs((double)gradient[i]);
     }
     ck_assert_double_eq(unreached, 0);

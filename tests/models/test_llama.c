@@ -9,7 +9,7 @@
 static const char *const models[] = { "llama", "llama3", "linear", "yarn", "mistral", "qwen2", "qwen3" };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* bf16 has 8 bits of precision; in such small models each rounding shows in heads and logits. */
+/* bf16 has 8 bits of precision; in models as small as these, single roundings are visible in heads and logits. */
 static void against(const char *model, const char *precision, const char *recompute)
 {
     bool fp32 = strcmp(precision, "fp32") == 0;
@@ -44,7 +44,7 @@ START_TEST(bf16)
 }
 END_TEST
 
-/* All stages give the same bits, with recomputation and without, as for every model. */
+/* All stages give the same bits, with and without recomputation. */
 START_TEST(stages_alike)
 {
     run_spec spec = { .world = 2,

@@ -37,7 +37,7 @@ static void text_of(char text[TEXT], const char *model, const char *name)
     text[cs_count(letters)] = 0;
 }
 
-/* Sets this rank's part of row `number`; a frozen parameter is in its store's row. */
+/* Sets this rank's part of unit or store `number`. Stores are the units of frozen parameters. */
 static void set_row(cs_engine *engine, const char *model, int number)
 {
     ce_shard_piece pieces[32];

@@ -1,4 +1,4 @@
-/* test_models.c - models from config.json: which keys are refused with which message, and the shapes of their
+/* test_models.c - models from config.json: which keys are refused, with which message, and the shapes of the
  * tensors. */
 #include "suite.h"
 
@@ -16,7 +16,7 @@
 #define MISTRAL "\"model_type\": \"mistral\", " LLAMA ", \"num_key_value_heads\": 2"
 #define QWEN2 "\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2"
 
-/* Returns CS_OK, or the faults as cs_error(). */
+/* Opens a model from the text of a config.json. An error is in cs_error(). */
 static cs_status try_open(cs_model **model, ce_model_facts *facts, ce_json **doc, const char *text)
 {
     ck_assert_msg(ce_json_parse(doc, text, strlen(text), "config.json") == CS_OK, "%s", cs_error());
@@ -143,7 +143,7 @@ static void check(const char *text, cs_status wanted, const char *words)
     ce_json_close(doc);
 }
 
-/* As in models on Hugging Face. */
+/* These keys occur in models on Hugging Face and have no effect. */
 START_TEST(keys_that_change_nothing_are_accepted)
 {
     static const char *const texts[] = {
@@ -171,7 +171,7 @@ static const ce_key neutral[] = {
 #include "models/neutral_keys.h"
 };
 
-/* Each row of the table is accepted always, or at one value. */
+/* Each key of the table is accepted with any value, or with one value only. */
 START_TEST(the_table_of_neutral_keys_holds)
 {
     static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
@@ -192,8 +192,8 @@ END_TEST
 
 /* ---- shapes ---- */
 
-/* Models of which config.json leaves out some sizes, and what transformers makes of the same file: the number of
- * parameters, and of their elements. */
+/* For models whose config.json lacks some sizes: the number of parameters and of their elements that transformers makes
+ * from the same file. */
 static const struct {
     const char *text;
     int64_t tensors, elements;

@@ -1,5 +1,5 @@
-/* test_padding.c - a vocabulary that a GPU pads with zero rows: these rows stay zero whatever changes the
- * parameters, the losses are the CPU's, and a checkpoint contains what the CPU's checkpoint contains. */
+/* test_padding.c - a vocabulary that a GPU pads with zero rows: these rows stay zero in every update, the losses equal
+ * the CPU's, and a checkpoint equals the CPU's checkpoint. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"
@@ -24,11 +24,11 @@ enum { STEPS = 10, HELD = 128 };
 
 typedef struct {
     run_spec spec;
-    /* Folders: a checkpoint to load, without training; a checkpoint to save; an export. */
+    /* Folders, NULL if unused: the checkpoint to load, without training; the checkpoint to save; the export. */
     const char *from, *to, *export;
     double loss[STEPS];
     int padded;      /* number of parameters that are padded */
-    int64_t held;    /* rows of the last of them, padding included */
+    int64_t held;    /* rows of the last padded parameter, padding included */
     int64_t nonzero; /* number of bytes in the padding that are not zero */
 } journey;
 
@@ -45,7 +45,7 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
     return count;
 }
 
-/* Counts the bytes of the padding that are not zero; with one rank, which has the whole row. */
+/* Counts the bytes of the padding that are not zero. Works with one rank only, which has the whole row. */
 static void look_at_padding(journey *j, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
 {
     ce_precision types = engine->zero.precision;
@@ -97,7 +97,7 @@ static journey *go(const char *device, const run_spec *spec, const char *model, 
     return j;
 }
 
-/* A 16-bit number may be rounded differently, and so may the values that depend on it. */
+/* `bound` is the tolerance of the losses: with 16-bit numbers the CPU and the GPU may round differently. */
 static void check_optimizer(const run_spec *spec, const char *model, const char *optimizer, double bound)
 {
     journey *here = go("cspeed.device=cpu", spec, model, optimizer);
@@ -126,8 +126,8 @@ START_TEST(padding_stays_zero)
 }
 END_TEST
 
-/* A checkpoint is trained and saved on the CPU, loaded and saved on the GPU, and loaded and saved on the CPU: the
- * export does not change. */
+/* A checkpoint is trained and saved on the CPU, loaded and saved on the GPU, and loaded and saved on the CPU again. All
+ * three have the same export. */
 START_TEST(what_is_saved_has_no_padding)
 {
     static const char *const names[] = { "first", "second", "third" };
@@ -156,14 +156,15 @@ START_TEST(what_is_saved_has_no_padding)
 }
 END_TEST
 
-/* ---- several ranks: the padding is cut like the rest of its row ---- */
+/* ---- several ranks: the padding is divided over the ranks like the rest of its row ---- */
 
 enum { WORLD = 2, SHARED_STEPS = 2 };
 
 typedef struct {
     run_spec spec;
     double loss[SHARED_STEPS], norm[SHARED_STEPS];
-    int64_t seen[WORLD], nonzero[WORLD]; /* for each rank: padding elements in its part, bytes that are not 0 */
+    /* for each rank: padding elements in its part, and bytes of these that are not 0 */
+    int64_t seen[WORLD], nonzero[WORLD];
 } share;
 
 static void look_at_share(share *s, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
@@ -198,7 +199,7 @@ static int train_share(void *argument)
     return 0;
 }
 
-/* The stages give the same bits only if nothing is rounded between micro-batches; then `alike` is true. */
+/* alike: the stages must give the same bits. They do if nothing is rounded between micro-batches. */
 static void check_share(const char *precision, const char *model, const char *optimizer, const char *more, bool alike)
 {
     share *all = run_share(4 * sizeof *all);

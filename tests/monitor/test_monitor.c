@@ -1,5 +1,5 @@
-/* test_monitor.c - CSV and TensorBoard event files: their bytes, how a resumed run continues them, and that a failed
- * write does not stop training. */
+/* test_monitor.c - files of CSV and of TensorBoard events: their bytes, how a resumed run continues them, and that
+ * training continues if a write fails. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"
@@ -105,15 +105,16 @@ START_TEST(csv_continues)
     shell_enter();
     write_some(&csv, &none, 8, 24, 0.5);
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.5\n");
-    write_some(&csv, &none, 24, 32, 0.25); /* resumed at 16: the old row 24 is removed */
+    write_some(&csv, &none, 24, 32, 0.25); /* a run resumed at 16 replaces the old row 24 */
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n");
-    FILE *torn = fopen(path, "a"); /* as if the process was killed in the middle of a line */
+    FILE *torn = fopen(path, "a"); /* as after a kill in the middle of a line */
     ck_assert_ptr_nonnull(torn);
     fputs("40,0.1", torn);
     fclose(torn);
     write_some(&csv, &none, 40, 40, 1);
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n40,1.0\n");
-    write_some(&csv, &none, 8, 8, 2); /* started from the beginning: the earlier run's file is kept beside it */
+    /* A run that starts at the first step renames the earlier run's file. */
+    write_some(&csv, &none, 8, 8, 2);
     check_file(path, "step,lr\n8,2.0\n");
     check_file("a/b/job/Train_Samples_lr.csv.old", "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n40,1.0\n");
     shell_leave();
@@ -167,7 +168,8 @@ START_TEST(events_are_framed)
 }
 END_TEST
 
-/* TensorBoard itself, if CSPEED_PEER_PYTHON names a Python that has it: it shows each step of a resumed run once. */
+/* With TensorBoard itself, if CSPEED_PEER_PYTHON names a Python that has it: it shows each step of a resumed run
+ * once. */
 START_TEST(tensorboard_reads_them)
 {
     const ce_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };
@@ -178,7 +180,7 @@ START_TEST(tensorboard_reads_them)
     }
     shell_enter();
     write_some(&none, &tensorboard, 8, 40, 0.5);
-    sleep(1); /* TensorBoard reads the files of a folder in the order of the seconds in their names */
+    sleep(1); /* TensorBoard sorts the files of a folder by the seconds in their names */
     write_some(&none, &tensorboard, 24, 56, 0.25);
     int code = shell_run("%s %s/peers/tensorboard_reads.py tb/job", python, CS_TESTS);
     char *out = shell_read("out.txt", NULL);
@@ -204,7 +206,7 @@ START_TEST(a_failure_costs_the_file_alone)
     const ce_monitor_settings full = { true, "good", "full" }, none = { 0 };
     ck_assert_int_eq(mkdir("good/full", 0777), 0);
     ck_assert_int_eq(symlink("/dev/full", "good/full/Train_Samples_lr.csv"), 0);
-    write_some(&full, &none, 8, 24, 1); /* every write fails, and each call still returns */
+    write_some(&full, &none, 8, 24, 1); /* every write fails, and each call returns nevertheless */
     shell_leave();
 }
 END_TEST

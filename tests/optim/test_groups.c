@@ -1,11 +1,10 @@
-/* test_groups.c - parameter groups: which group has which parameter, with which settings; which settings are
- * refused. */
+/* test_groups.c - parameter groups: which parameters and settings each group has, and which settings are refused. */
 #include "optim/groups.h"
 #include "suite.h"
 
 #include <string.h>
 
-/* groups.group[].params refers to the document, which the caller closes. */
+/* Reads the groups of a configuration. groups->group[].params points into *doc, which the caller closes. */
 static cs_status read_text(const char *text, ce_groups *groups, ce_json **doc)
 {
     ce_optim_settings settings;

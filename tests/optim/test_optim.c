@@ -1,4 +1,5 @@
-/* test_optim.c - update rules compared with PyTorch, hyper-parameters, the section "optimizer". */
+/* test_optim.c - update rules compared with PyTorch, hyper-parameters, and the section "optimizer" of the
+ * configuration. */
 #include "optim/optim.h"
 #include "optim/rules.h"
 #include "suite.h"
@@ -14,7 +15,8 @@ static rule *const rules[] = {
 
 enum { STEPS = 4, ELEMENTS = 3 };
 
-/* torch 2, CPU: parameters 0.5, -1.25, 2; gradients 0.1 (t + 1), -0.3 + 0.2 t, 1e-3 (t - 1.5) for t = 0 to 3. */
+/* The results of torch 2 on a CPU: parameters 0.5, -1.25, 2; gradients 0.1 (t + 1), -0.3 + 0.2 t, 1e-3 (t - 1.5) for t
+ * = 0 to 3. */
 static const struct {
     const char *name;
     ce_optim_settings settings;
@@ -88,7 +90,7 @@ START_TEST(test_hyper)
     ce_hyper h = ce_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
-    ck_assert(h.rest2 == 0.001f); /* rounded once, so it is not 1 - 0.999f */
+    ck_assert(h.rest2 == 0.001f); /* rounded to float once, unlike 1 - 0.999f */
     s.bias_correction = false;
     h = ce_optim_hyper(&s, 0.5, 1, 1);
     ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);

@@ -1,6 +1,6 @@
-/* test_optimizers.c - the optimizers in the whole engine: 20 steps compared with PyTorch and reference
- * implementations (tests/golden/make_optim.py), on tensors of odd sizes that ranks cut anywhere, at every stage; and
- * with a checkpoint in between. */
+/* test_optimizers.c - the optimizers in the whole engine: 20 steps compared with PyTorch and reference implementations
+ * (tests/golden/make_optim.py), on tensors of odd sizes that are cut between ranks at any element, at every stage, with
+ * and without a checkpoint in between. */
 #include "device/table.h"
 #include "engine.h"
 #include "golden.h"
@@ -30,7 +30,7 @@ static const struct {
 
 static int64_t step_now;
 
-/* The function element() of make_optim.py. */
+/* Equal to element() of make_optim.py. */
 static float element(uint32_t seed, uint32_t index)
 {
     uint32_t mixed = index * 2654435761u + seed * 2246822519u;
@@ -55,7 +55,7 @@ static int64_t size_of(int number)
     return parameters[number].rows * (parameters[number].columns ? parameters[number].columns : 1);
 }
 
-static int64_t place_of(int number) /* index of its first element among all elements */
+static int64_t place_of(int number) /* returns the index of the parameter's first element among all elements */
 {
     int64_t place = 0;
     for (int i = 0; i < number; i++)
@@ -161,7 +161,8 @@ typedef struct {
     const a_case *which;
     int world, stage;
     const char *folder; /* folder of checkpoints; NULL: none */
-    int begin, end;     /* steps; loads where begin > 0, saves at the end of a shorter run */
+    /* The first step and the one after the last. A run loads if begin > 0, and saves if it ends before STEPS. */
+    int begin, end;
     float value[STEPS][ELEMENTS];
 } a_run;
 
@@ -177,7 +178,7 @@ static cs_engine *open_engine(const a_run *run)
     return run_open(&spec, make_model());
 }
 
-/* Copies this rank's elements, from the table to the model or back. */
+/* Copies this rank's elements from the array `values` to the model, or from the model to the array. */
 static void exchange(cs_engine *engine, float *values, bool into_model)
 {
     for (int i = 0; i < engine->model->count; i++) {
@@ -206,7 +207,7 @@ static void train(a_run *run)
 {
     cs_engine *engine = open_engine(run);
     float some[2] = { 0 };
-    engine->device->roofs[CS_F32] = 1; /* otherwise each engine would measure the roof */
+    engine->device->roofs[CS_F32] = 1; /* so that no engine measures its roof */
     cs_batch batch = { .inputs = cs_matrix(some, CS_F32, 2, 1), .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
@@ -223,7 +224,7 @@ static void train(a_run *run)
     cs_destroy(engine);
 }
 
-/* Runs all cases, one engine after the other. */
+/* Runs all cases, one engine after another. */
 static int rank(void *argument)
 {
     for (int c = 0; c < CASES; c++)
@@ -259,8 +260,8 @@ static double largest(const float *final, int number)
     return max;
 }
 
-/* Returns the largest difference of every `every`-th element from `from` on, relative to the largest element of its
- * tensor. */
+/* Returns the largest difference, relative to the largest element of the tensor, of the elements `from`, `from` +
+ * `every`, `from` + 2 `every` and so on. */
 static double distance(const float *got, const float *want, int64_t from, int64_t every, const float *final)
 {
     double worst = 0;
@@ -290,12 +291,12 @@ static void compare(const a_run *run, golden *file)
                   run->stage, worst);
 }
 
-/* One rank and two ranks add the same numbers, so all their runs have the same bits; three ranks round differently. */
+/* One rank and two ranks add the same numbers, so their runs have the same bits; three ranks round differently. */
 START_TEST(trajectories_are_the_references)
 {
     static const struct {
         int world, stage;
-        bool same; /* must have the same bits as the runs before */
+        bool same; /* the values must have the same bits as those of the run in the row before */
     } runs[] = { { 1, 0, false }, { 1, 3, true }, { 2, 1, true }, { 2, 2, true }, { 3, 0, false }, { 3, 3, true } };
     golden *file = golden_open(CS_SOURCE "/tests/golden/optim.golden");
     a_run *before = NULL;
@@ -315,7 +316,7 @@ START_TEST(trajectories_are_the_references)
 }
 END_TEST
 
-/* Saved by two ranks at stage 3 and continued by one at stage 0, and in the other direction. */
+/* Two ranks at stage 3 save and one at stage 0 continues; other pairs in both directions. */
 START_TEST(a_checkpoint_carries_every_slot)
 {
     enum { HALF = 9 };
@@ -345,8 +346,8 @@ END_TEST
 
 /* ---- the optimizer state of a rank ---- */
 
-/* Matrices that Muon updates have one slot, the parameters of its AdamW have two: in total, and for any cut into
- * parts. */
+/* Checks the bytes of all ranks' slots: a matrix that Muon updates has one slot, and a parameter that its AdamW updates
+ * has two, however the parameters are cut into parts. */
 static int hold(void *argument)
 {
     a_run *run = argument;

@@ -14,7 +14,7 @@ static const ce_scaler_settings small = {
     .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1
 };
 
-/* In `flags`, '1' is an overflow. */
+/* Judges one step for each character of `flags` ('1' is an overflow), and compares the scale after it with `scales`. */
 static void run(const char *flags, const double *scales, ce_scaler_settings settings)
 {
     ce_scaler scaler;
@@ -71,7 +71,7 @@ START_TEST(test_fractional_minimum)
 }
 END_TEST
 
-/* DeepSpeed would never lower such a scale. */
+/* DeepSpeed never lowers the scale with hysteresis 0. */
 START_TEST(test_no_hysteresis)
 {
     ce_scaler_settings settings = small;
@@ -87,7 +87,7 @@ START_TEST(test_static)
     ce_scaler scaler;
     settings.loss_scale = 1024;
     run("0110000", (double[]){ 1024, 1024, 1024, 1024, 1024, 1024, 1024 }, settings);
-    ce_scaler_open(&scaler, &settings, false); /* fp32, bf16 */
+    ce_scaler_open(&scaler, &settings, false); /* false: fp32 or bf16 */
     ck_assert(scaler.scale == 1 && !scaler.dynamic);
     ck_assert_int_eq(ce_scaler_judge(&scaler, &settings, true, &said), CS_OK);
     ck_assert(scaler.scale == 1);
@@ -106,10 +106,10 @@ START_TEST(test_said)
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 256, reducing to 128");
     ck_assert_int_eq(ce_scaler_judge(&scaler, &small, false, &said), CS_OK);
     ck_assert_str_eq(said, "");
-    scaler.scale = 0x1p40; /* all digits */
+    scaler.scale = 0x1p40; /* a scale with many digits */
     ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_ptr_nonnull(strstr(said, "scale: 1099511627776, "));
-    ce_scaler_open(&scaler, &small, false); /* bf16: no scale to speak of */
+    ce_scaler_open(&scaler, &small, false); /* bf16 has no scale, so the message has none */
     ck_assert_int_eq(ce_scaler_judge(&scaler, &small, true, &said), CS_OK);
     ck_assert_str_eq(said, "[deepspeed] OVERFLOW! Rank 0 Skipping step.");
 }
@@ -124,15 +124,19 @@ START_TEST(test_stays_finite)
 }
 END_TEST
 
-/* ---- a second implementation of the rule ---- It counts steps without overflow since the last overflow or the
- * begin: the first is special, and after every `window` steps from it the scale doubles. */
+/* ---- a second implementation of the rule ----
+ *
+ * It counts the steps without overflow since the last overflow or the beginning. The scale doubles after 1 + `window`
+ * such steps, and then after each further `window` of them. */
 
 typedef struct {
     int64_t window, patience;
-    bool refills; /* consecutive_hysteresis */
+    bool refills; /* the setting consecutive_hysteresis */
     double min;
     double scale;
-    int64_t left, clean; /* overflows that are still tolerated; consecutive steps without overflow */
+    /* left: further overflows until the scale is halved, including the one that does; clean: steps without overflow in
+     * a row */
+    int64_t left, clean;
     int64_t applied, skipped;
 } rule;
 
@@ -146,7 +150,7 @@ static rule rule_of(const ce_scaler_settings *settings)
                    .left = settings->hysteresis };
 }
 
-/* Returns false if the run ends. */
+/* Applies the rule to one step. Returns false if an overflow at the lowest scale ends the run. */
 static bool rule_step(rule *r, bool overflow)
 {
     if (overflow) {
@@ -209,7 +213,7 @@ START_TEST(test_ten_thousand_patterns)
 }
 END_TEST
 
-/* ---- the same rule in a training: one linear unit, whose inputs overflow on one rank when the script says so ---- */
+/* ---- the same rule in a training: one linear unit, whose inputs overflow on one rank in steps drawn at random ---- */
 
 enum { WORLD = 2, STEPS = 10000, INPUTS = 4 };
 
@@ -265,7 +269,8 @@ static int train(void *argument)
     for (int step = 0; step < STEPS; step++) {
         float inputs[2 * INPUTS], targets[2];
         bool overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
-        /* Near the minimum another overflow would end the run; a scale above 2^8 overflows by itself. */
+        /* Avoids overflows near the minimum, where another one would end the run. A scale above 2^8 overflows in any
+         * case. */
         if (model.scale <= 2 * model.min || model.scale > 0x1p8)
             overflow = model.scale > 0x1p8;
         bool mine = overflow && (int)(draw(&state) % WORLD) == rank;

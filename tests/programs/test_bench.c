@@ -20,7 +20,7 @@ static void must_have(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
 }
 
-/* Every column of a line, and the arithmetic between them. */
+/* Checks every column of a line, and that the columns agree with each other. */
 START_TEST(a_line_has_size_time_and_bandwidths)
 {
     size_t size;
@@ -37,8 +37,9 @@ START_TEST(a_line_has_size_time_and_bandwidths)
     ck_assert_int_eq(fields, 6);
     ck_assert_str_eq(algorithm, "in_place");
     ck_assert(us > 0 && of_copy > 0);
-    ck_assert_double_eq_tol(algbw, 131072 / us * 1e-3, 0.02 + 0.1 * algbw); /* the time is rounded to 0.1 us */
-    ck_assert_double_eq_tol(busbw, algbw, 0.02);                            /* 2 (n - 1) / n is 1 for 2 ranks */
+    ck_assert_double_eq_tol(algbw, 131072 / us * 1e-3, 0.02 + 0.1 * algbw); /* the printed time is rounded to 0.1 us */
+    /* the factor 2 (n - 1) / n is 1 for 2 ranks */
+    ck_assert_double_eq_tol(busbw, algbw, 0.02);
     char *svg = shell_read("a.svg", NULL);
     must_have(svg, "bus bandwidth in GB/s");
     free(svg);
@@ -55,7 +56,7 @@ START_TEST(a_line_has_size_time_and_bandwidths)
 }
 END_TEST
 
-/* With one rank there is nothing to measure; the help has every transport. */
+/* With one rank there is nothing to measure, and the message says how to start two. The help lists every transport. */
 START_TEST(one_rank_is_told_to_start_two)
 {
     static const char *const forms[] = { "comm", "comm --tune", "comm --comm shm" };
@@ -76,7 +77,7 @@ START_TEST(one_rank_is_told_to_start_two)
 }
 END_TEST
 
-/* The list that --tune prints is one that --algorithms, and so the key of a configuration, takes. */
+/* --algorithms, and so the configuration's key, accepts the list that --tune prints. */
 START_TEST(tune_prints_a_key)
 {
     static const char before[] = "\"cspeed\": {\"comm_algorithms\": \"";

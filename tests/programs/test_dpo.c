@@ -1,5 +1,5 @@
-/* test_dpo.c - preference training by the programs: pairs as texts and as conversations, stages, a resume, the cache of
- * the reference's log-probabilities, another model as the reference, evaluation, and what is refused. */
+/* test_dpo.c - preference training by the programs: pairs of texts and of conversations, stages, resuming, the cache of
+ * the reference model's log-probabilities, another model as the reference, evaluation, and refusals. */
 #include "suite.h"
 #include "shell.h"
 #include "training.h"
@@ -9,7 +9,7 @@
 
 enum { PAIRS = 24 };
 
-/* Pairs of texts for a model of bytes. The chosen answer has words that the rejected one never has. */
+/* Writes pairs of texts for a model whose tokens are bytes. The chosen answer has words that no rejected answer has. */
 static void write_pairs(const char *path, int pairs)
 {
     FILE *file = fopen(path, "w");
@@ -53,7 +53,8 @@ START_TEST(stages_agree_and_the_answers_are_learnt)
 {
     prepare(0, "");
     training_run(1, "");
-    ck_assert_int_eq(shell_run("head -1 out/metrics.jsonl | grep -c '\"loss\": 0.693147'"), 0); /* log 2, exactly */
+    /* the first loss is log 2 */
+    ck_assert_int_eq(shell_run("head -1 out/metrics.jsonl | grep -c '\"loss\": 0.693147'"), 0);
     double loss = last("out", "loss"), margin = last("out", "rewards/margins"), held = last("out", "valid_loss");
     ck_assert_double_lt(loss, 0.6);
     ck_assert_double_gt(margin, 0.1);
@@ -81,7 +82,8 @@ START_TEST(resumes_with_equal_losses)
     ck_assert_int_eq(shell_run("grep -o '\"loss.*\"lr\\|\"rewards.*' whole/metrics.jsonl > a; "
                                "grep -o '\"loss.*\"lr\\|\"rewards.*' parts/metrics.jsonl > b; cmp a b"),
                      0);
-    ck_assert_int_eq(shell_run("rm parts.tokens/reference-*"), 0); /* computed again: from the first parameters */
+    /* The cache is computed again, with the first parameters of the run. */
+    ck_assert_int_eq(shell_run("rm parts.tokens/reference-*"), 0);
     training_run(2, "--output parts --steps 14");
     training_run(2, "--output whole --steps 14");
     ck_assert_double_eq(last("parts", "loss"), last("whole", "loss"));
@@ -111,7 +113,7 @@ START_TEST(another_model_is_the_reference)
 }
 END_TEST
 
-/* The checkpoint of `load` is the reference, not the first random values. */
+/* The reference is the checkpoint that is loaded, not the random first values: so the first loss is log 2. */
 START_TEST(a_loaded_checkpoint_is_the_reference)
 {
     prepare(0, "");

@@ -1,4 +1,5 @@
-/* test_eval.c - the program eval: loss, perplexity and accuracy are correct, and the same bits in every world. */
+/* test_eval.c - the program eval: loss, perplexity and accuracy are correct, and have the same bits at every world
+ * size. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
@@ -28,7 +29,7 @@ static void write_tokens(void)
 typedef struct {
     run_spec spec;
     cs_scores scores[MOST_WORLD];
-    int64_t correct; /* counted from the predictions */
+    int64_t correct; /* correct predictions, counted from the logits */
     double loss;
 } job;
 
@@ -159,7 +160,7 @@ static void write_masked(const char *path)
     CS_MUST(ce_tokens_finish(writer));
 }
 
-/* The program is run under the launcher and alone; the loss is the one that training computed at its end. */
+/* eval gives the same output under the launcher and alone, and the loss that training computed at its end. */
 START_TEST(the_program_says_the_same_in_every_world)
 {
     char *alone = NULL;
@@ -236,7 +237,7 @@ START_TEST(a_model_without_weights_is_not_used)
     ck_assert_int_eq(shell_run("mkdir model && %s/cspeed export out model/whole && cp model/whole/config.json model",
                                CS_BIN),
                      0);
-    /* its tokens are bytes: transformers must not take token 50256 for the end of a text */
+    /* the tokens are bytes, so transformers must not take token 50256 for the end of a text */
     ck_assert_int_eq(shell_run("grep -q '\"eos_token_id\": null' model/config.json"), 0);
     refused(66, "model", "model has a config.json and no weights");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --steps 1 --output other", CS_BIN), 0);

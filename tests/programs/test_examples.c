@@ -1,5 +1,5 @@
-/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started, and train_npy learns from
- * arrays with each loss, with the same result at any number of ranks, and refuses files that are no such arrays. */
+/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started. train_npy learns from arrays
+ * with each loss, has the same result at any number of ranks, and refuses files that are not such arrays. */
 #include "shell.h"
 #include "suite.h"
 
@@ -53,8 +53,8 @@ static void write_npy(const char *path, const char *type, const char *shape, con
     ck_assert(fwrite(header, sizeof header, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1 && fclose(file) == 0);
 }
 
-/* Points in a cube; the target of a regression is a linear function of them, and the class is their octant in two
- * coordinates. */
+/* Writes points in a cube. The target of a regression is a linear function of the point; the class is the quadrant of
+ * two of its coordinates. */
 static void write_arrays(void)
 {
     static float x[ROWS][INPUTS], y[ROWS];
@@ -73,7 +73,7 @@ static void write_arrays(void)
     write_npy("double.npy", "<f8", "150", y, sizeof y);
 }
 
-/* Runs the program and returns the last number behind `word` in its output. */
+/* Runs the program and returns the number after the last `word` in its output. */
 static double run(int ranks, const char *arguments, const char *word)
 {
     char launch[256] = "";
@@ -105,8 +105,8 @@ START_TEST(each_loss_falls)
 }
 END_TEST
 
-/* Images of 8 x 8 pixels; the class is the quarter that is bright. A convnet that lost the places of pixels could not
- * tell the quarters apart. */
+/* Writes images of 8 x 8 pixels; the class is the quarter that is bright. A convnet that loses the positions of pixels
+ * cannot tell the quarters apart. */
 static void write_images(void)
 {
     static float x[ROWS][8][8];

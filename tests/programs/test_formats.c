@@ -1,5 +1,5 @@
-/* test_formats.c - texts in the formats in which they are published give the tokens of plain lines of JSON, in pack, in
- * training, in a weighted mixture, and as prompts. */
+/* test_formats.c - texts in the formats in which they are published give the same tokens as plain JSON lines: in pack,
+ * in training, in a weighted mixture, and as prompts. */
 #include "data/tokens.h"
 #include "shell.h"
 #include "suite.h"
@@ -18,7 +18,7 @@ static const char *const config =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16,\n"
     "               \"n_positions\": 16, \"vocab_size\": 256 } } }\n";
 
-/* The same conversations in the shapes of several projects, and what "plain" writes of them. */
+/* The same conversations in the formats of several projects, and the tokens that the template "plain" gives. */
 static const char openai[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Add.\\n1 2\"}, {\"role\": \"assistant\", \"content\": \"3\"}]}\n"
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Say hello.\"}, {\"role\": \"assistant\", \"content\": \"Hi\"}]}\n";
@@ -34,7 +34,8 @@ static bool has_tables(void)
     return access(CS_BIN "/libcspeed_arrow.so", F_OK) == 0;
 }
 
-/* Returns the tokens of a shard, a character each: a '.' follows those that are not learnt, a '|' begins a document. */
+/* Returns the tokens of a shard as text, one character each. A '.' follows each token that is not a target, and a '|'
+ * begins each document. The caller frees it. */
 static char *show_tokens(const char *path)
 {
     ce_tokens tokens;
@@ -84,7 +85,7 @@ START_TEST(every_shape_gives_the_same_tokens)
 }
 END_TEST
 
-/* Of a prompt and a completion of messages, the answers of the completion are learnt alone. */
+/* If a prompt and a completion are lists of messages, only the answers in the completion are targets. */
 START_TEST(answers_of_a_prompt_are_not_learnt)
 {
     shell_enter();
@@ -143,7 +144,7 @@ START_TEST(compressed_texts_are_read)
 }
 END_TEST
 
-/* A mixture of a compressed text, Alpaca's list, pairs of a folder, and a table or shards. */
+/* A mixture of a compressed text, a list in Alpaca's format, a folder with pairs, and a table or shards. */
 START_TEST(a_mixture_may_have_every_shape)
 {
     shell_enter();
@@ -171,7 +172,8 @@ START_TEST(a_mixture_may_have_every_shape)
     shell_write("masked.jsonl", "{\"input_ids\": [5, 6, 7, 8], \"completion_mask\": [0, 0, 1, 1], "
                                 "\"assistant_masks\": [1, 1, 0, 1]}\n");
     shell_ended(0, shell_run(PACK " --valid 0 --output masked masked.jsonl"), "1 of these 4 tokens are answers");
-    ck_assert_int_eq(shell_run("mv folder/pairs.jsonl folder/pairs.jsonl.zst"), 0); /* its name is enough */
+    /* the name shows that it is the same text; the content is not read */
+    ck_assert_int_eq(shell_run("mv folder/pairs.jsonl folder/pairs.jsonl.zst"), 0);
     shell_ended(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl.zst");
     shell_ended(
         78,
@@ -182,7 +184,8 @@ START_TEST(a_mixture_may_have_every_shape)
 }
 END_TEST
 
-/* What the library `datasets` saves: state.json lists the files, and other files of the folder are not data. */
+/* A folder that the library `datasets` has saved: state.json lists the data files, and other files of the folder are
+ * not data. */
 START_TEST(saved_folders_are_read)
 {
     shell_enter();
@@ -217,7 +220,8 @@ START_TEST(saved_folders_are_read)
 }
 END_TEST
 
-/* Names of splits: the Hub's with and without a hash, and the split alone. A folder of one split is read. */
+/* File names of splits: as on the Hub with and without a hash, or only the split's name. A folder of one split is
+ * read. */
 START_TEST(a_folder_with_several_splits_is_refused)
 {
     static const struct {
@@ -241,7 +245,8 @@ START_TEST(a_folder_with_several_splits_is_refused)
 }
 END_TEST
 
-/* The reason is that of the module that is there, not that the loader finds no other one. */
+/* If the module beside the program cannot be opened, the message has the reason for that file, not for another place
+ * that was tried. */
 START_TEST(a_module_that_does_not_open_says_why)
 {
     shell_enter();

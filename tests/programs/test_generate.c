@@ -23,19 +23,19 @@ static void draw(const cs_sampling *how, int *counts)
         counts[cs_sample(logits, how, 3, place)]++;
 }
 
-/* The tokens that can be drawn, as a string of their numbers. */
+/* The tokens that can be drawn, as a string of digits. */
 static const struct {
     cs_sampling how;
     const char *can;
 } rows
     [] = {
-        { { 0, 0, 1, 1 }, "1" }, /* of equal logits, the lower token is drawn */
+        { { 0, 0, 1, 1 }, "1" }, /* the lower one of two tokens with equal logits */
         { { 1, 1, 1, 1 }, "1" },       { { 1, 2, 1, 1 }, "13" },
         { { 1, 3, 1, 1 }, "135" },     { { 1, 0, 1, 1 }, "012345" },
         { { 1, 99, 1, 1 }, "012345" }, { { 1, 0, 0, 1 }, "1" },
-        { { 1, 0, 0.3, 1 }, "1" }, /* the probabilities are 0.33 0.33 0.20 0.12 0.04 0.02 */
+        { { 1, 0, 0.3, 1 }, "1" }, /* the tokens' probabilities are 0.33 0.33 0.20 0.12 0.04 0.02 */
         { { 1, 0, 0.6, 1 }, "13" },    { { 1, 0, 0.8, 1 }, "135" },
-        { { 1, 2, 0.4, 1 }, "1" }, /* one half each, after two tokens are left */
+        { { 1, 2, 0.4, 1 }, "1" }, /* top_k leaves two tokens, with probability 0.5 each */
         { { 0.01, 0, 1, 1 }, "13" },
     };
 
@@ -49,7 +49,7 @@ static int by_logit(const void *one, const void *other)
     return many[a] != many[b] ? (many[a] > many[b] ? -1 : 1) : a - b;
 }
 
-/* Returns in kept[] whether top_k and top_p keep each token of `many`, by sorting all of them. */
+/* Computes by sorting which tokens of `many` top_k and top_p keep; kept[] receives the result. */
 static void keep_by_sorting(const cs_sampling *how, bool kept[MANY])
 {
     int order[MANY];
@@ -67,7 +67,7 @@ static void keep_by_sorting(const cs_sampling *how, bool kept[MANY])
     }
 }
 
-/* Many logits are equal, as in 16 bits. */
+/* Many logits are equal, as it happens in 16 bits. */
 START_TEST(a_large_vocabulary_is_cut_as_by_sorting)
 {
     static const cs_sampling ways[] = { { 1, 1, 1, 5 },    { 1, 7, 1, 5 },     { 1, 255, 1, 5 },  { 1, 257, 1, 5 },
@@ -114,7 +114,7 @@ START_TEST(as_often_as_it_is_likely)
     draw(&(cs_sampling){ 1, 0, 1, 8 }, other);
     ck_assert_mem_eq(counts, again, sizeof counts);
     ck_assert_mem_ne(counts, other, sizeof counts);
-    double ratio = (double)counts[1] / (double)counts[2]; /* the ratio should be e */
+    double ratio = (double)counts[1] / (double)counts[2]; /* about e */
     ck_assert_double_gt(ratio, 2.2);
     ck_assert_double_lt(ratio, 3.3);
 }
@@ -198,7 +198,7 @@ START_TEST(a_prompt_is_continued)
 }
 END_TEST
 
-/* A text that fills the model's 48 positions goes on with its last 24 tokens, read again. */
+/* When a text fills the model's 48 positions, the model reads its last 24 tokens again and continues from them. */
 START_TEST(a_text_goes_on_beyond_the_positions)
 {
     char wanted[256] = "", line[512], prompt[41];
@@ -218,7 +218,7 @@ START_TEST(a_text_goes_on_beyond_the_positions)
     char *out = shell_read("out.txt", NULL);
     ck_assert_msg(strstr(out, wanted) && strstr(out, "\"text\":\"efghij"), "%s", out);
     free(out);
-    /* what is sampled after the slide is what the last tokens alone are continued with */
+    /* a prompt of only these 24 tokens is continued in the same way */
     expect("out --prompt \"$(head -c 1000 text.txt | tail -c 24)\" --max_tokens 9 --temperature 0", "mnopqrstu");
     shell_leave();
 }
@@ -268,7 +268,7 @@ START_TEST(many_prompts_are_answered_in_their_order)
 }
 END_TEST
 
-/* Rank 0 prints the error, whichever rank should have answered. */
+/* Rank 0 prints the error, also if another rank would have answered the prompt. */
 START_TEST(errors_of_ranks_are_reported)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* test_habits.c - what users of other programs expect of train: a folder of pack as data, windows that are cut to the
- * model's positions, and a message where a resume changes the schedule of the learning rate. */
+/* test_habits.c - what users of other programs expect of train: the output folder of pack as data, windows that are cut
+ * to the model's positions, and a message if a resumed run has another learning-rate schedule. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
@@ -11,7 +11,7 @@
     "{ \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 16, \"vocab_size\": " \
     "256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 }"
 
-/* Writes a configuration with these members of "data" and this scheduler. */
+/* Writes a configuration; `data` is the content of its section "data", and `scheduler` its scheduler. */
 static void write_config(const char *name, const char *data, const char *scheduler)
 {
     char text[2048];
@@ -48,7 +48,7 @@ static void must_say(const char *words)
 
 /* ---- data ---- */
 
-/* Trains from the beginning and returns the loss of each validation and step as text. */
+/* Trains from the beginning. Returns the losses of all validations and steps as text, which the caller frees. */
 static char *losses(const char *arguments)
 {
     char line[512];
@@ -84,7 +84,8 @@ START_TEST(a_folder_of_pack_is_data)
     }
     ck_assert_int_eq(shell_run("%s/eval out --data 'data [1]/mine'", CS_BIN), 0);
     ck_assert_int_eq(unlink("data [1]/mine/valid.bin"), 0);
-    ck_assert_int_eq(shell_run("%s/eval out --data 'data [1]/mine'", CS_BIN), 0); /* the shards to train on */
+    /* Without validation shards, eval uses the training shards. */
+    ck_assert_int_eq(shell_run("%s/eval out --data 'data [1]/mine'", CS_BIN), 0);
     free(wanted);
     wanted = losses("--config folder.json");
     ck_assert_ptr_null(strstr(wanted, "valid_loss"));
@@ -120,11 +121,12 @@ START_TEST(windows_are_cut_to_the_positions_of_a_folder)
     must_say("warning: cspeed.data.seq_len 64 is cut to 16, the positions of the model in model\n");
     ck_assert_int_eq(shell_run("grep '\"seq_len\": 16' out/global_step4/ds_config.json"), 0);
     char *cut = shell_read("out/metrics.jsonl", NULL);
-    ck_assert(strstr(cut, "\"step\": 1, ") && strstr(cut, "\"tokens\": 64, ")); /* 4 windows of 16 */
+    ck_assert(strstr(cut, "\"step\": 1, ") && strstr(cut, "\"tokens\": 64, ")); /* 4 windows of 16 tokens */
     free(cut);
     train(0, "--config config.json --model model --seq_len 16 --steps 5");
     ck_assert(!shell_says("is cut"));
-    train(78, "--config config.json --fresh --seq_len 64"); /* the file itself describes the model */
+    /* Windows are not cut if the configuration itself describes the model. */
+    train(78, "--config config.json --fresh --seq_len 64");
     must_say("cspeed.data.seq_len 64 is longer than the model's positions: --seq_len 16 is the most");
     ck_assert_int_eq(shell_run("%s/train --config config.json --model model --seq_len 64 --plan", CS_BIN), 0);
     shell_leave();
@@ -133,7 +135,7 @@ END_TEST
 
 /* ---- the schedule ---- */
 
-/* Checks the message, and that step `step` took the rate that it promises. */
+/* Checks the message about the changed schedule, and that step `step` used the rate in the message. */
 static void must_change(const char *changes, int step)
 {
     char *out = shell_read("out.txt", NULL), *metrics = shell_read("out/metrics.jsonl", NULL), wanted[64];
@@ -159,7 +161,7 @@ START_TEST(a_changed_schedule_is_said)
     write_config("constant.json", "\"train\": \"data [1]/mine\", \"seq_len\": 16", "null");
     train(0, "--config cosine.json");
     ck_assert(!shell_says("the schedule of the learning rate"));
-    train(0, "--config cosine.json --tag global_step2"); /* goes on as before */
+    train(0, "--config cosine.json --tag global_step2"); /* the schedule has not changed */
     ck_assert(!shell_says("the schedule of the learning rate"));
     train(0, "--config cosine.json --steps 8");
     must_change("total_num_steps 4 became 8. This run's schedule holds: ", 5);
@@ -174,7 +176,7 @@ START_TEST(a_changed_schedule_is_said)
 }
 END_TEST
 
-/* With cspeed.epochs the number of steps is known only once the data is open. */
+/* With cspeed.epochs the number of steps is known only after the data is opened. */
 START_TEST(a_schedule_over_epochs_is_the_same_again)
 {
     static const char cosine[] = "{ \"type\": \"WarmupCosineLR\", \"params\": { \"warmup_num_steps\": 2, "
@@ -196,7 +198,7 @@ START_TEST(a_schedule_over_epochs_is_the_same_again)
 }
 END_TEST
 
-/* A run that --steps N took beyond its time budget is finished for the command without --steps. */
+/* --steps N trains beyond the time budget. The same command without --steps then finds the run finished. */
 START_TEST(a_budget_that_is_used_up_trains_no_further)
 {
     prepare();

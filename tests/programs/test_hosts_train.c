@@ -67,7 +67,7 @@ START_TEST(two_hosts_train_as_one)
                          "--master_port 29613 train --config ds.json --output three & done; wait"),
                      0);
     check_same("three", wanted);
-    /* each host is a group of hybrid sharding; the run goes on without groups on one host */
+    /* each host is a group of hybrid sharding; the run is then continued on one host, without groups */
     ck_assert_int_eq(shell_run(CS_BIN
                                "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:2,%s:2 train --config ds.json "
                                "--set cspeed.fsdp.sharding_strategy=HYBRID_SHARD --steps 4 --output groups",

@@ -1,5 +1,5 @@
-/* test_isa_train.c - sets of CPU instructions from the command line: ranks with different sets use the lowest one, and
- * a wrong CSPEED_CPU_ISA ends with exit code 78. */
+/* test_isa_train.c - the choice of the set of CPU instructions: ranks with different sets use the lowest one, and a
+ * wrong CSPEED_CPU_ISA ends the program with exit code 78. */
 #include "near.h"
 #include "suite.h"
 #include "shell.h"
@@ -29,7 +29,8 @@ static void prepare(void)
     ck_assert(song && fclose(song) == 0);
 }
 
-/* Trains with two ranks, each of which runs `environment` first; returns what was printed, which the caller frees. */
+/* Trains with two ranks, each of which first runs the shell commands `environment`. Checks the exit code, and returns
+ * the output, which the caller frees. */
 static char *train(int code, const char *environment)
 {
     int got =

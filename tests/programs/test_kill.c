@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_TURNS = 3000 }; /* turns of 20 ms: one minute */
+enum { WAIT_TURNS = 3000 }; /* number of waits of 20 ms: one minute */
 
 static const char *const config_text =
     "{ \"train_micro_batch_size_per_gpu\": 2, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
@@ -80,7 +80,7 @@ static long said_step(void)
     long step = -1;
     if (line && strchr(line, '\n'))
         step = strtol(line + strlen("continuing at step "), NULL, 10);
-    else if (past && strchr(past, '\n')) /* " is past step 1: 3 steps are done" */
+    else if (past && strchr(past, '\n')) /* the text is " is past step 1: 3 steps are done" */
         sscanf(past, " is past step %*d: %ld", &step);
     free(out);
     return step;
@@ -93,8 +93,8 @@ static bool has_ended(pid_t child)
     return info.si_pid == child;
 }
 
-/* Checks that saved work is not lost: a run that started when `latest` named the step `saved` resumes from that step or
- * a later one. A restart from the beginning would reach the same losses, and would not be noticed otherwise. */
+/* Checks that saved work is not lost: a run that starts while `latest` names step `saved` resumes from that step or a
+ * later one. No other check would detect a restart from the beginning, which reaches the same losses. */
 static void await_continuation(pid_t run, long saved)
 {
     long said = saved ? said_step() : saved;

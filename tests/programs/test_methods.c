@@ -1,5 +1,5 @@
-/* test_methods.c - cspeed.products from the command line: measured on rank 0 and used by all ranks, kept in a cache and
- * in checkpoints, chosen by the key, refused where a CPU does not have it. */
+/* test_methods.c - cspeed.products from the command line: methods are measured on rank 0 and used by all ranks, stored
+ * in a cache and in checkpoints, chosen by the key, and refused if a CPU lacks them. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Large enough that its products are measured. */
+/* A model whose products are large enough to be measured. */
 static const char *const config_text =
     "{ \"train_micro_batch_size_per_gpu\": 4, \"%s\": { \"enabled\": true },\n"
     "  \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-3 } },\n"
@@ -37,7 +37,7 @@ static void says(const char *words)
     free(out);
 }
 
-/* Runs `environment`, a shell command, in each rank before it trains. */
+/* Trains with two ranks, each of which first runs `environment`, a shell command. Returns the exit code. */
 static int train(const char *environment, const char *arguments)
 {
     return shell_run("XDG_CACHE_HOME=$PWD/cache %s/cspeed --num_gpus 2 --oversubscribe run sh -c '%s exec %s/train "
@@ -45,7 +45,7 @@ static int train(const char *environment, const char *arguments)
                      CS_BIN, environment, CS_BIN, arguments);
 }
 
-/* The methods that a checkpoint records. */
+/* Sets `text` to the methods in the manifest of a checkpoint. */
 static void recorded(char text[256], const char *tag)
 {
     char path[256];
@@ -63,7 +63,7 @@ static void expect_recorded(const char *tag, const char *want)
     ck_assert_str_eq(got, want);
 }
 
-/* The share of the roof that out.txt names, in per cent. */
+/* Returns the share of the roof in out.txt, in per cent. */
 static int share_of_roof(void)
 {
     int share = -1;
@@ -75,7 +75,8 @@ static int share_of_roof(void)
     return share;
 }
 
-/* A measurement is cached above a share of 65 %; on a busy machine, every start measures again. */
+/* A measurement is stored in the cache only if the share of the roof is at least 65 %. On a busy machine it may be
+ * less, and then every start measures again. */
 START_TEST(methods_are_measured_once_and_kept)
 {
     char first[256], second[256];
@@ -92,7 +93,8 @@ START_TEST(methods_are_measured_once_and_kept)
         ck_assert_str_eq(first, second);
     } else if (share < 65)
         says("measured now (cspeed.products)");
-    ck_assert_int_eq(shell_run("rm -rf cache && touch cache"), 0); /* it cannot be written: measured at every start */
+    /* The cache cannot be written, so every start measures. */
+    ck_assert_int_eq(shell_run("rm -rf cache && touch cache"), 0);
     training_expect(0, train("", "--fresh"));
     says("measured now (cspeed.products)");
     ck_assert(!shell_says("cannot be written"));
@@ -100,7 +102,7 @@ START_TEST(methods_are_measured_once_and_kept)
 }
 END_TEST
 
-/* The checkpoint's methods are those of a key; the run that continues it does without the key. */
+/* A run whose methods are chosen by the key saves them. The run that continues it uses them without the key. */
 static void resume_keeps(const char *precision, const char *method)
 {
     char set[128], want[128];
@@ -132,7 +134,7 @@ END_TEST
 static const char no_bf16[] = "export ONEDNN_MAX_CPU_ISA=AVX2;",
                   narrow_1[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
 
-/* Whether report tells the speed of native bf16 products. */
+/* Returns whether the command report gives a speed of native bf16 products. */
 static bool has_native(void)
 {
     training_expect(0, shell_run("%s/cspeed report", CS_BIN));

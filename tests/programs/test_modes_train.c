@@ -1,5 +1,5 @@
-/* test_modes_train.c - train with cspeed.mode "ps" and "dp": losses, checkpoints that other modes continue, reports,
- * and the end of a job whose server or worker is killed. */
+/* test_modes_train.c - train with cspeed.mode "ps" and "dp": losses, checkpoints that runs of other modes continue,
+ * reports, and the end of a job whose server or worker is killed. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"

@@ -1,5 +1,5 @@
-/* test_owner.c - only one run at a time writes to an output folder: which of two runs wins, and what a killed run
- * leaves. */
+/* test_owner.c - only one run at a time may write to an output folder: which of two runs may, and what happens to the
+ * owner file of a killed run. */
 #include "shell.h"
 #include "suite.h"
 
@@ -70,8 +70,8 @@ static void kill_run(pid_t run)
     ck_assert_int_eq(shell_wait(run), 128 + SIGKILL);
 }
 
-/* Returns which of the two runs ends first, after checking that it was refused because of the other, which
- * continues. */
+/* Waits until one of the two runs ends. Checks that it was refused because of the other run, and that the other run
+ * continues. Returns the index of the refused run. */
 static int refused_of(const pid_t *run)
 {
     int status = 0, ended = -1;
@@ -89,8 +89,8 @@ static int refused_of(const pid_t *run)
     return ended;
 }
 
-/* The runs start at the same time, or 50 ms apart. Each round begins with what the killed run of the previous one
- * left. */
+/* The two runs start at the same time, or 50 ms apart. Each round begins with the files that the killed run of the
+ * previous round left. */
 START_TEST(one_of_two_wins)
 {
     enter();
@@ -109,8 +109,8 @@ START_TEST(one_of_two_wins)
 }
 END_TEST
 
-/* Both runs wait for a lock that another process holds on the file; after its release they decide one after the
- * other. */
+/* Both runs wait for a lock on the owner file, which another process holds. When it is released, they take the lock one
+ * after the other. */
 START_TEST(decisions_are_serialized)
 {
     enter();
@@ -128,7 +128,7 @@ START_TEST(decisions_are_serialized)
 }
 END_TEST
 
-/* The owner is suspended, so any change was made by the other runs. */
+/* The owner is stopped (SIGSTOP), so a change in the folder could only be made by the refused runs. */
 START_TEST(who_is_refused_touches_nothing)
 {
     static const char *const others[] = { "", "--fresh", "--load out", "--output out/" };
@@ -157,8 +157,8 @@ START_TEST(who_is_refused_touches_nothing)
 }
 END_TEST
 
-/* A run that has lost the folder ends at its next save and leaves no part of that save. It is suspended between two
- * saves. */
+/* A run that has lost the folder to another one ends at its next save, and nothing of that save remains. The run is
+ * stopped between two saves meanwhile. */
 static void loses_to(const char *taker, bool ends, const char *words)
 {
     enter();
@@ -190,12 +190,12 @@ END_TEST
 
 #define ELSEWHERE "s/^boot .*/boot 0/; s/^host .*/host far/; "
 
-/* Owner files that are derived from a real one, and whether the folder is free. PID and BEGAN are those of this
- * test. */
+/* Owner files made from a real one with `change`, and the result of a run that finds them: 0 or TAKEN. PID and BEGAN
+ * stand for the process id and the start time of this test. */
 static const struct {
     const char *change, *environment;
     int code;
-    const char *words; /* NULL: any output */
+    const char *words; /* words of the output; NULL: not checked */
 } records[] = {
     { "s/^began .*/began 1/", "", 0, NULL }, /* the process was killed */
     { "s/^process .*/process PID/; s/^began .*/began BEGAN/", "", TAKEN, "process PID on " },
@@ -208,7 +208,8 @@ static const struct {
       "on far, of job j, attempt 1. Let it end, or stop it with `cspeed stop j` on the host where it was started;" },
     { ELSEWHERE "s/^job .*/job i/", "CSPEED_JOB_ID=j CSPEED_ATTEMPT=1", TAKEN, "on far, of job i, attempt 0." },
     { ELSEWHERE, "", TAKEN, "on far. Let it end, or stop it there;" },
-    { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "is written by another run" }, /* another container */
+    /* the process is in another container */
+    { "s/^process_space .*/process_space pid:[1]/", "", TAKEN, "is written by another run" },
     { "s/^job /jab /", "", 0, NULL },
     { "d", "", 0, NULL },
 };
@@ -238,7 +239,7 @@ static void fill_in(char *to, size_t room, const char *from)
     }
 }
 
-/* While each case runs, the file is touched, as a running owner does. */
+/* Another process touches the owner file all the time, as a running owner does. */
 START_TEST(a_record_tells_whether_its_run_lives)
 {
     enter();
@@ -265,7 +266,7 @@ START_TEST(a_record_tells_whether_its_run_lives)
 }
 END_TEST
 
-/* Takes one minute each, so it runs only with CSPEED_OWNER_WAIT. */
+/* Each wait takes one minute, so this test runs only if CSPEED_OWNER_WAIT is set. */
 START_TEST(another_hosts_run_is_waited_for)
 {
     if (!getenv("CSPEED_OWNER_WAIT"))

@@ -1,4 +1,5 @@
-/* test_pack.c - the program pack: its output files, that they are reproducible, and the inputs that it refuses. */
+/* test_pack.c - the program pack: its output files, that they are the same in every run, and the inputs that it
+ * refuses. */
 #include "data/tokens.h"
 #include "shell.h"
 #include "suite.h"
@@ -11,7 +12,8 @@
 
 #define PACK "'" CS_BIN "/pack'"
 
-/* Returns the bytes of the shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin), concatenated. */
+/* Returns the concatenated tokens of the shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin), as bytes; the
+ * caller frees them. Also returns their number, the documents and the shards. */
 static char *read_tokens(const char *folder, const char *name, size_t *size, int64_t *documents, int *shards)
 {
     char *bytes = malloc(1);
@@ -88,8 +90,8 @@ START_TEST(the_same_text_gives_the_same_files)
 }
 END_TEST
 
-/* Packs 1,000 documents "document NNN of the text\n": each is complete in one of the two sets, followed by an empty
- * line. */
+/* Packs 1,000 documents "document NNN of the text\n". Each must be complete in one of the two sets, training or
+ * validation, and be followed by an empty line. */
 START_TEST(documents_stay_whole)
 {
     static char text[40000];
@@ -148,8 +150,7 @@ START_TEST(long_texts_take_several_shards)
 }
 END_TEST
 
-/* The documents are so few and so long that none fits into a tenth of the bytes. Instead, the end of each is held
- * out. */
+/* No document is short enough to be a tenth of the bytes, so the end of each document becomes validation data. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
     size_t size;
@@ -168,7 +169,7 @@ START_TEST(ends_of_few_documents_are_held_out)
 }
 END_TEST
 
-/* One sequence has 65 bytes, and training and validation need one each. */
+/* A sequence has 65 bytes, and training and validation need at least one each. */
 START_TEST(the_shortest_text_is_enough)
 {
     size_t size;
@@ -209,7 +210,7 @@ START_TEST(threads_change_nothing)
                                PACK),
                      0);
 
-    /* A single unknown construct in the tokenizer's pattern prevents the text from being split. */
+    /* If the tokenizer's pattern has a construct that pack does not know, long texts are not split. */
     ck_assert_int_eq(shell_run(
                          "sed 's/(?i:/(?i:(?#)/' tokenizer.json >other.json && ! cmp -s tokenizer.json other.json"),
                      0);
@@ -295,7 +296,7 @@ START_TEST(bad_lines_are_named_and_left_out)
 }
 END_TEST
 
-/* The parts from which the model learns are in braces: an answer and the text that ends it. */
+/* The targets are in braces in the expected text: an answer and the text that ends it. */
 START_TEST(only_answers_of_conversations_are_targets)
 {
     static const char chat[] =
@@ -314,8 +315,8 @@ START_TEST(only_answers_of_conversations_are_targets)
 }
 END_TEST
 
-/* Compares each chat shape with the text that its template produces, with a vocabulary of bytes and all of its
- * words. */
+/* Compares what pack writes for each chat shape with the text of that shape's template. The vocabulary is bytes and the
+ * special tokens of all shapes. */
 START_TEST(templates_are_written)
 {
     static const struct {
@@ -344,7 +345,7 @@ START_TEST(templates_are_written)
         "{\"messages\": [{\"role\": \"user\", \"content\": \"A\"}, {\"role\": \"assistant\", \"content\": \"B\"}]}");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         char text[300] = "";
-        bool known = c < 2; /* these two have a template that is known */
+        bool known = c < 2; /* chatml and llama3 are recognised by their templates */
         tokenizers_configure("tokenizer_config.json", "<s>", "</s>", known ? cases[c].name : "chatml");
         ck_assert_int_eq(shell_run("%s --valid 0 --tokenizer . --template %s --output out chat.jsonl", PACK,
                                    cases[c].name),

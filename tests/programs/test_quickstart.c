@@ -1,6 +1,6 @@
-/* test_quickstart.c - what ./quickstart trains: its validation loss, and how many words of its sample are words of the
- * training text. It runs as many steps as take two thirds of the three minutes on two idle cores, so that the verdict
- * depends on the number of tokens and not on the speed of the machine. */
+/* test_quickstart.c - what ./quickstart trains: its validation loss, and the share of words in its sample that are
+ * words of the training text. The test runs as many steps as quickstart does in two of its three minutes on two idle
+ * cores, so that the verdict depends on the number of tokens and not on the speed of the machine. */
 #include "shell.h"
 #include "suite.h"
 
@@ -14,7 +14,7 @@ enum { STEPS = 1650, SHORTEST = 3, LEAST_WORDS = 20 };
 
 static const double most_loss = 1.9, least_share = 0.6;
 
-/* Returns the next word of at least SHORTEST letters and its length, or NULL. */
+/* Returns the next word of at least SHORTEST letters, or NULL; *length receives its length. */
 static const char *next_word(const char *text, int *length)
 {
     for (; *text; text += *length) {

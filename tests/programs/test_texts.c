@@ -25,7 +25,7 @@ static const char *const plain =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16,\n"
     "               \"n_positions\": 16, \"vocab_size\": 256 } } }\n";
 
-/* Writes the tokenizer of Qwen2 with the words of its template. */
+/* Writes Qwen2's tokenizer with the special tokens of its chat template. */
 static void write_tokenizer(void)
 {
     static const char *const words[] = { "<|im_start|>", "<|im_end|>" };
@@ -58,7 +58,7 @@ static void write_chats(const char *path, int count)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Makes a folder like those of Qwen: the token table has rows that no token uses. */
+/* Enters a folder with a model like those of Qwen: its vocabulary is larger than the tokenizer's. */
 static void enter(void)
 {
     shell_enter();
@@ -78,7 +78,7 @@ static int train(int ranks, const char *arguments)
     return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
 }
 
-/* Finds the only folder of a cache. */
+/* Checks that the cache has `count` folders, and returns the path of the first one in `path`. */
 static void find_folder(char *path, size_t room, const char *cache, int count)
 {
     char pattern[256];
@@ -116,7 +116,7 @@ START_TEST(a_folder_and_conversations_become_a_folder)
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
     shell_ended(0, train(1, "recipe.json"), "tuned is there already");
     shell_ended(78, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
-    /* no step is left to train */
+    /* all steps of the run are done */
     shell_ended(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
     ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
     shell_leave();
@@ -145,7 +145,8 @@ START_TEST(tokens_are_made_once)
     shell_ended(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
-    ck_assert_int_eq(rename(folder, stale), 0); /* the state that a run leaves if it is killed during the work */
+    /* As after a run that was killed while it made the tokens. */
+    ck_assert_int_eq(rename(folder, stale), 0);
     shell_ended(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
     ck_assert_int_ne(access(stale, F_OK), 0);
     ck_assert_int_eq(shell_run("echo damaged > %s/made_from.txt", folder), 0);
@@ -157,7 +158,7 @@ START_TEST(tokens_are_made_once)
 }
 END_TEST
 
-/* A model of bytes is exported and imported without a tokenizer. */
+/* A model whose tokens are bytes is exported and imported without a tokenizer. */
 START_TEST(an_exported_model_of_bytes_reads_texts)
 {
     enter();
@@ -168,7 +169,7 @@ START_TEST(an_exported_model_of_bytes_reads_texts)
 }
 END_TEST
 
-/* Tokens of an earlier state of the same texts are removed, but not while a run uses them; other files are not
+/* Cached tokens of an earlier version of the same texts are removed, unless a run uses them. Other files are not
  * removed. */
 START_TEST(tokens_of_older_texts_are_removed)
 {
@@ -193,7 +194,7 @@ START_TEST(tokens_of_older_texts_are_removed)
                 "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
-    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each with its lock file */
+    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each of them has a lock file */
     shell_ended(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
@@ -201,7 +202,7 @@ START_TEST(tokens_of_older_texts_are_removed)
 }
 END_TEST
 
-/* Two runs need the same cache at the same time: one makes it, the other waits or finds it. */
+/* Three runs need the same cache at the same time: one of them makes it, and the others wait for it or find it. */
 START_TEST(runs_share_a_cache)
 {
     char folder[256];
@@ -220,7 +221,7 @@ START_TEST(runs_share_a_cache)
 }
 END_TEST
 
-/* Names of every kind, with weights: texts, JSON lines with a key, a folder of both, shards. */
+/* Data of every kind, with weights: texts, JSON lines with a key, a folder with both, shards. */
 START_TEST(texts_of_every_sort_are_read)
 {
     enter();
@@ -243,8 +244,8 @@ START_TEST(texts_of_every_sort_are_read)
 }
 END_TEST
 
-/* The name of an existing file is not a pattern, whatever characters it contains; nor is the name of the output folder,
- * from which the name of the cache is derived. */
+/* If a file of this name exists, the name is not a pattern, whatever characters it contains. The same holds for the
+ * output folder, from whose name that of the cache is derived. */
 START_TEST(names_may_have_any_character)
 {
     enter();
@@ -278,7 +279,7 @@ START_TEST(other_data_is_reported)
 }
 END_TEST
 
-/* If tokens cannot be made, no part of them remains on the disk, which may be full. */
+/* If making tokens fails, for example on a full disk, no part of them remains. */
 START_TEST(failures_leave_nothing)
 {
     enter();
@@ -289,7 +290,7 @@ START_TEST(failures_leave_nothing)
 }
 END_TEST
 
-/* Lines that one run skips on request are reported again by the next run. */
+/* Bad lines that a run with skip_bad left out are errors again in the next run without skip_bad. */
 START_TEST(bad_lines_are_left_out_if_asked)
 {
     enter();

@@ -1,12 +1,12 @@
-/* test_time_budget.c - cspeed.fit_seconds against machines whose speed changes, on a simulated clock. */
+/* test_time_budget.c - cspeed.fit_seconds on simulated machines whose speed changes, with a simulated clock. */
 #include "suite.h"
 #include "programs/train/train.h"
 
 typedef struct {
-    double budget, seconds[2]; /* of a step, before and after `change` seconds */
+    double budget, seconds[2]; /* budget: in seconds; seconds[]: of a step, before and after the time `change` */
     double change;
     int64_t max, save_interval;
-    double validation; /* seconds of a validation and a save, every save_interval steps */
+    double validation; /* seconds that a validation and a save take together, every save_interval steps */
 } machine;
 
 typedef struct {
@@ -21,7 +21,7 @@ static outcome train_on(const machine *on)
     int64_t total = on->max;
     for (int64_t done = 1; done <= total; done++) {
         double seconds = on->seconds[out.seconds >= on->change];
-        seconds *= done == 1 ? 3 : 1; /* the warm-up */
+        seconds *= done == 1 ? 3 : 1; /* the first step takes longer */
         out.seconds += seconds;
         time_budget_step(&budget, seconds);
         if (time_budget_due(&budget, out.fits > 0, done, total, on->save_interval)) {

@@ -1,5 +1,5 @@
 /* test_train.c - the program train from the command line: metrics, progress, time, help and errors. test_train_resume.c
- * is about resuming. */
+ * tests resuming. */
 #include "suite.h"
 #include "shell.h"
 #include "training.h"
@@ -14,7 +14,7 @@ START_TEST(names_of_digits_are_names)
 {
     training_prepare();
     training_config("bf16", "", 1);
-    /* The output is shared by a group: unlike the launcher's logs, its modes follow only umask. */
+    /* A group may share the output: its file modes follow umask, while those of the launcher's logs do not. */
     mode_t before = umask(002);
     struct stat output, manifest;
     training_run(1, "--steps 2 --output 2024");
@@ -25,8 +25,8 @@ START_TEST(names_of_digits_are_names)
     ck_assert_int_eq(access("2024/global_step2/manifest.json", F_OK), 0);
     training_run(1, "--steps 1 --output 'a \"b\\\\c' --data data/train-00000.bin");
     ck_assert_int_eq(access("a \"b\\\\c/global_step1/manifest.json", F_OK), 0);
-    ck_assert(training_says_nothing_of(
-        "valid loss")); /* the configuration's validation data belongs to another text and is not used */
+    /* The validation data in the configuration belongs to another text and is not used. */
+    ck_assert(training_says_nothing_of("valid loss"));
     ck_assert_int_eq(unlink("data/valid.bin"), 0);
     training_run(1, "--steps 1 --output other --data data");
     ck_assert(training_says_nothing_of("valid loss"));
@@ -71,7 +71,7 @@ START_TEST(steps_fit_the_time_also_after_a_resume)
 }
 END_TEST
 
-/* A progress line must not wrap; of several ranks, only one prints it, whichever launcher started them. */
+/* A progress line must fit the terminal. Only one of several ranks prints it, whichever launcher started them. */
 START_TEST(progress_fits_the_terminal)
 {
     training_prepare();
@@ -156,7 +156,7 @@ START_TEST(a_rank_that_fails_alone_says_why)
     shell_enter();
     for (int both = 0; both < 2; both++) {
         shell_write("1.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
-        if (both) /* the two ranks' first sentences differ by the name of the file */
+        if (both) /* the first sentences of the two ranks have different file names */
             shell_write("0.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
         training_expect(78, shell_run("%s", launch));
         ck_assert(training_says("1| cspeed: 1.json:1:23 at train_batch_size: at least 1 is needed, not 0\n"
@@ -172,8 +172,8 @@ START_TEST(a_rank_that_fails_alone_says_why)
 }
 END_TEST
 
-/* The values that Hugging Face's Trainer would supply are printed first, and training uses them: 5e-5, linearly to
- * 0. */
+/* The values that Hugging Face's Trainer would choose are printed, and training uses them: a rate of 5e-5 that falls
+ * linearly to 0. */
 START_TEST(a_file_of_the_trainer_is_explained)
 {
     training_prepare();
@@ -225,7 +225,7 @@ START_TEST(own_model_trains_sharded)
 }
 END_TEST
 
-/* examples/train_minimal.c is the same training as the program train, and continues from its own checkpoint. */
+/* examples/train_minimal.c trains as the program train does, and continues from the checkpoint that it has saved. */
 START_TEST(the_shortest_program_trains_alike)
 {
     char last[64];

@@ -1,4 +1,5 @@
-/* test_train_resume.c - resuming a training: the same bits, other numbers of ranks, tags, refusals and restarts. */
+/* test_train_resume.c - resuming a training: with the same bits, with other numbers of ranks, from a tag, after a
+ * restart; and refusals. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -57,7 +58,7 @@ static void resumes_with_the_same_bits(const char *precision, const char *more, 
     double held = training_last_number("whole/metrics.jsonl", "\"valid_loss\"");
     ck_assert_double_eq(loss, training_last_number("parts/metrics.jsonl", "\"loss\""));
     ck_assert_double_eq(held, training_last_number("parts/metrics.jsonl", "\"valid_loss\""));
-    ck_assert_double_lt(loss, 5.5); /* fp16 skips the first steps until its loss scale fits */
+    ck_assert_double_lt(loss, 5.5); /* fp16 skips its first steps until the loss scale is low enough */
     shell_leave();
 }
 
@@ -79,8 +80,8 @@ START_TEST(resumes_bf16_stage_3)
 }
 END_TEST
 
-/* Each step reads the same windows as without the interruption, whichever rank reads them; otherwise its loss would be
- * very different. */
+/* Whichever rank reads them, each step reads the same windows as in a run without interruption. With other windows its
+ * loss would be very different. */
 START_TEST(another_number_of_ranks_continues_in_the_data)
 {
     double whole = 0, parts = 0;
@@ -115,7 +116,7 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     training_run(2, "--steps 3");
     ck_assert(training_says("out is past step 3: 4 steps are done; --steps N goes on, --fresh starts over"));
     ck_assert(!training_says("continuing at step"));
-    /* the commands can be typed as they are printed; only a terminal gets a curve */
+    /* the printed commands can be executed as they are; curves are printed only on a terminal */
     ck_assert(training_says("the run is in out, at step 4; the same command with --steps 8 continues it"));
     ck_assert(training_says("`" CS_BIN "/cspeed plot out` draws its curves\n"));
     ck_assert(training_says("`" CS_BIN "/cspeed export out out_exported` writes"));
@@ -150,7 +151,7 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
 }
 END_TEST
 
-/* The link remains, and the contents of its target are moved aside there. */
+/* --fresh keeps the link; the contents of the folder to which it leads are moved to a new folder beside that one. */
 START_TEST(fresh_moves_the_folder_behind_a_link)
 {
     training_prepare();
@@ -168,8 +169,8 @@ START_TEST(fresh_moves_the_folder_behind_a_link)
 }
 END_TEST
 
-/* --tag T without --load returns to T in the same folder and continues from there with the same bits. Later checkpoints
- * are reported and kept; if the newest is damaged, an older one of the continued history is used. */
+/* --tag T without --load continues from checkpoint T in the same folder, with the same bits. Later checkpoints are
+ * reported and kept. If the newest checkpoint is damaged, an older one that it continues is used. */
 START_TEST(tag_returns_to_a_checkpoint)
 {
     training_prepare();
@@ -190,7 +191,7 @@ START_TEST(tag_returns_to_a_checkpoint)
     ck_assert_int_eq(training_lines("out/metrics.jsonl"), 5);
     training_expect(0, shell_run("diff -r first/global_step6 out/global_step6"));
     training_expect(0, shell_run(
-                           /* the history consists of names, not of paths */
+                           /* checkpoints refer to earlier ones by name, not by path */
                            "mv out elsewhere && mkdir out && cp -r elsewhere/. out"));
     training_expect(0, shell_run("printf x | dd of=out/global_step5/optim/shard-00002-of-00002.safetensors "
                                  "bs=1 seek=20000 conv=notrunc"));
@@ -202,7 +203,7 @@ START_TEST(tag_returns_to_a_checkpoint)
 }
 END_TEST
 
-/* Values that change no shape are compared. */
+/* Settings of the model that change no shape are compared with the checkpoint's. */
 START_TEST(changed_settings_of_the_model_are_named)
 {
     training_prepare();
@@ -216,7 +217,7 @@ START_TEST(changed_settings_of_the_model_are_named)
 }
 END_TEST
 
-/* Three checkpoints, and the one that is being written, need 1.6 MB. */
+/* 1.6 MB are needed for three checkpoints and the one that is being written; the disk has 1 MB. */
 START_TEST(too_little_disk_space_is_reported)
 {
     static const char *const mounted = "unshare -m sh -c 'mount --make-rprivate / && mkdir -p out && mount -t tmpfs -o "
@@ -252,11 +253,11 @@ START_TEST(a_restart_does_not_start_over_again)
     training_prepare();
     training_config("bf16", "", 1);
     training_run(1, "--steps 1");
-    attempt(1, "--steps 2"); /* the first attempt died before it did that */
+    attempt(1, "--steps 2"); /* attempt 0 has ended before it could move the earlier run */
     ck_assert(training_says("the earlier run is in out.1"));
     attempt(2, "--steps 3");
     ck_assert(training_says("continuing at step 2 of 3, from out"));
-    attempt(0, "--steps 1"); /* the same command, without the launcher */
+    attempt(0, "--steps 1"); /* like a run without the launcher: attempt 0 starts over */
     ck_assert(training_says("the earlier run is in out.2"));
     shell_leave();
 }
@@ -278,13 +279,13 @@ START_TEST(a_restart_does_not_return_to_the_tag_again)
     ck_assert(training_says("continuing at step 2 of 3, from out"));
     attempt_from_a_tag(1, "--steps 5");
     ck_assert(training_says("continuing at step 3 of 5, from out"));
-    attempt_from_a_tag(0, "--steps 3"); /* the same command, without the launcher */
+    attempt_from_a_tag(0, "--steps 3"); /* like a run without the launcher: attempt 0 goes back to the tag */
     ck_assert(training_says("continuing at step 2 of 3, from out"));
     shell_leave();
 }
 END_TEST
 
-/* Ends a run from outside after its first checkpoint and checks the last line of the launcher. */
+/* Stops a run from outside after its first checkpoint, so that the launcher's last line can be checked. */
 static void stop_after_a_save(const char *options)
 {
     enum { TURNS = 6000 };
@@ -306,7 +307,7 @@ START_TEST(a_failure_names_the_checkpoint_that_is_resumed)
     ck_assert(training_says("\ncspeed: the same command goes on from the checkpoint of step "));
     training_run(2, "--steps 12 --fresh");
     ck_assert_int_eq(shell_run("rm out.txt"), 0);
-    stop_after_a_save("--fresh"); /* this command would start over */
+    stop_after_a_save("--fresh"); /* with --fresh the same command would not continue */
     ck_assert(training_says_nothing_of("the same command"));
     shell_leave();
 }

@@ -1,5 +1,5 @@
-/* test_own_schedule.c - rates that the program sets with cs_set_schedule instead of the configuration: used,
- * reported, and removed again. */
+/* test_own_schedule.c - learning rates that the program sets with cs_set_schedule, in place of the configuration's:
+ * they are used, reported, and removed again. */
 #include "engine.h"
 #include "runs.h"
 #include "suite.h"
@@ -21,7 +21,7 @@ static double halving(int64_t step, void *first)
     return *(double *)first / (double)(1 << step);
 }
 
-/* The same rates give the same training, bit for bit, from the program or from the configuration. */
+/* A schedule that the program sets gives the same training, bit for bit, as the same schedule in the configuration. */
 START_TEST(a_program_may_say_the_rates)
 {
     uint32_t masters[2];

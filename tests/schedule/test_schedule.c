@@ -1,4 +1,5 @@
-/* test_schedule.c - learning rates compared with DeepSpeed's lr_schedules.py, and the section "scheduler". */
+/* test_schedule.c - learning rates compared with DeepSpeed's lr_schedules.py, and the section "scheduler" of the
+ * configuration. */
 #include "schedule/schedule.h"
 #include "suite.h"
 
@@ -90,12 +91,12 @@ static const struct {
       "\"decay_lr_rate\": 0.5}}",
       1,
       11,
-      { .1, .2, .3, .4, .5, .4, .3, .2, .1, .1, .1 } }, /* no decay_step_size: no decay */
+      { .1, .2, .3, .4, .5, .4, .3, .2, .1, .1, .1 } }, /* without decay_step_size the rate does not decay */
     { "{\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, \"cycle_max_lr\": 1, \"cycle_first_step_size\": 2, "
       "\"cycle_second_step_size\": 0}}",
       1,
       4,
-      { 0, .5, 0, 0 } }, /* the peak is at the start of the second half, which is empty */
+      { 0, .5, 0, 0 } }, /* the second half is empty, so the peak is never reached */
     { "{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, { .1, .14, .18, .22, .26, .3, .3 } },
     { "{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
       0.2,
@@ -223,7 +224,7 @@ START_TEST(test_auto)
                        "\"auto\", \"warmup_max_lr\": \"auto\"}}";
     ck_assert_int_eq(read_text(text, 0.5, 700, &s), CS_OK);
     ck_assert(s.total_num_steps == 700 && s.total_is_auto && s.warmup_max_lr == 0.5);
-    /* The length is given in epochs and becomes known with the data. */
+    /* The number of epochs is given, so the number of steps is not known yet. */
     ck_assert_int_eq(read_text(text, 0.5, 0, &s), CS_OK);
     ck_assert(s.total_num_steps == 0 && s.total_is_auto);
     ck_assert_int_eq(read_text("{\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": \"auto\"}}", 0.5, 0, &s),

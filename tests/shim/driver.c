@@ -1,9 +1,9 @@
-/* driver.c - a substitute for the CUDA driver's library, without a GPU: it accepts every kernel that cuDNN compiles for
- * an absent GPU, and ignores it. */
+/* driver.c - a substitute for the CUDA driver's library on machines without a GPU: it accepts every kernel that cuDNN
+ * compiles for a GPU that is not there, and ignores it. */
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { NO_GPU = 34, NOT_THERE = 500 }; /* as the toolkit's own stub says */
+enum { NO_GPU = 34, NOT_THERE = 500 }; /* the error codes that the toolkit's stub library returns */
 
 /* Functions that cuDNN looks up but never calls, or that only need to return success. */
 /* clang-format off */

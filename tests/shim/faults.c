@@ -1,7 +1,7 @@
-/* faults.c - a library to preload: in one of the calls that change a file system, it injects a fault.
+/* faults.c - a library for LD_PRELOAD: it makes one of the calls that change a file system fail.
  *
- * The call fails without an effect, or writes half of its bytes, or the process is killed. It is killed before the call
- * has an effect; in a write, after half of the bytes. */
+ * The call fails without an effect, or writes half of its bytes, or the process is killed: before the call has an
+ * effect, and in a write after half of the bytes. */
 #include "faults.h"
 
 #include <dlfcn.h>
@@ -26,18 +26,18 @@ static atomic_int calls;
 static int fail_at;
 static shim_how fail_how;
 
-/* Files that were written and have not been flushed since. */
+/* Files that were written and not flushed since, found by device and inode number. */
 static pthread_mutex_t access_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    int file; /* of our own; 0: a free place */
+    int file; /* our own descriptor of the file; 0: this place is free */
     dev_t device;
     ino_t number;
 } unflushed[256];
 enum { UNFLUSHED = sizeof unflushed / sizeof *unflushed };
 
-/* Names that were changed in folders that have not been flushed since. */
+/* Names that were changed, in folders that were not flushed since. */
 static struct {
-    char from[512], to[512], folder[512]; /* of `to`; "": it was flushed */
+    char from[512], to[512], folder[512]; /* folder: that of `to`; "": it has been flushed */
     unsigned flags;
 } renamed[64];
 static int rename_count;
@@ -60,13 +60,13 @@ int shim_calls(void)
     return atomic_load(&calls);
 }
 
-/* Returns true if the fault is due in this call. */
+/* Counts the call, and returns true if the fault must happen in it. */
 static bool is_due(void)
 {
     return atomic_load(&armed) && atomic_fetch_add(&calls, 1) == fail_at && fail_how != SHIM_COUNT;
 }
 
-/* The file's place, or a free one. */
+/* Returns the index of the file in `unflushed`, or of a free place if the file is not there. */
 static int place_of(const struct stat *about)
 {
     int free_place = 0;
@@ -136,7 +136,7 @@ void shim_lose(void)
     kill(getpid(), SIGKILL);
 }
 
-/* Returns -1 and sets errno if this call is to fail, or 0 if it continues. */
+/* Returns 0 if the call continues; otherwise sets errno and returns -1, or kills the process. */
 static int fail(void)
 {
     if (!is_due() || fail_how == SHIM_SHORT)
@@ -181,7 +181,7 @@ static ssize_t put(int file, const void *bytes, size_t count, off_t offset)
         return -1;
     }
     size_t half = count / 2;
-    if (half >= 512) /* what a direct write may have done */
+    if (half >= 512) /* a direct write has written whole sectors */
         half -= half % 512;
     ssize_t done = write_at(file, bytes, half, offset);
     if (fail_how == SHIM_KILL)

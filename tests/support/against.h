@@ -6,15 +6,15 @@
 #include <stdbool.h>
 
 typedef struct {
-    const char *golden, *model; /* name of the file in tests/golden, and of the case in it */
+    const char *golden, *model; /* name of the file in tests/golden, and of the model in it */
     const char *precision, *recompute;
-    bool gradients;        /* the file has the gradients of the first step, and they are compared */
-    double logits, losses; /* bounds of the differences, relative */
-    double norms;          /* bound of the gradient norms' differences; 0: 10 times `losses` */
+    bool gradients;        /* true: the file has the gradients of the first step, and they are compared */
+    double logits, losses; /* bounds of the relative differences */
+    double norms;          /* bound for the gradient norms; 0: 10 times `losses` */
 } against_case;
 void against_transformers(const against_case *given);
 
-/* Compares each of these models as `given` says; in fp32 the gradients too. */
+/* Compares each of these models with the settings of `given`; in fp32 also the gradients. */
 void against_each(const against_case *given, const char *const *models, int count);
 
 /* Returns the config.json of a case; the caller frees it. */

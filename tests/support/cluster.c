@@ -20,7 +20,7 @@
 enum { MOST_HOSTS = 64 };
 
 static struct {
-    int hosts, port, net; /* net: the third byte of the namespaces' addresses; 0: loopback addresses */
+    int hosts, port, net; /* net: third byte of the namespaces' addresses, or 0 with loopback addresses */
     pid_t servers[MOST_HOSTS];
     int server_count;
     char folder[512], names[MOST_HOSTS][32];
@@ -176,7 +176,7 @@ bool cluster_start(int hosts, const char *lines)
 
 static int remove_nets(void)
 {
-    for (int i = 0; i < cluster.hosts; i++) /* a remaining process would keep the namespace and its link alive */
+    for (int i = 0; i < cluster.hosts; i++) /* a process that remains would keep the namespace and its link */
         quietly("ip netns pids cs%d-%d | xargs -r kill -9; ip link delete csv%d-%d; ip netns delete cs%d-%d",
                 cluster.net, i, cluster.net, i, cluster.net, i);
     return quietly("ip link delete csb%d", cluster.net);
@@ -229,7 +229,7 @@ void cluster_mend(int index)
     ck_assert_int_eq(quietly("ip link set csv%d-%d up", cluster.net, index), 0);
 }
 
-/* On a kernel without netem, only the rate is limited. */
+/* If the kernel has no netem, only the rate is limited. */
 static bool shape(const char *where, const char *device, int kilobits, int milliseconds)
 {
     return quietly("tc %s qdisc replace dev %s root netem rate %dkbit delay %dms || "

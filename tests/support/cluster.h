@@ -19,14 +19,14 @@ bool cluster_start(int hosts, const char *lines);
 bool cluster_start_nets(int hosts, const char *lines);
 
 void cluster_stop(void);
-const char *cluster_host(int index); /* the address of a host */
-int cluster_port(void);              /* the port of sshd */
+const char *cluster_host(int index); /* the address of host `index`, from 0 */
+int cluster_port(void);              /* the port of all hosts' sshd */
 
 /* Writes a hostfile to `path` that gives each host `slots` slots and the port of sshd. */
 void cluster_write_hostfile(const char *path, int slots);
 
-/* For network namespaces: these functions cut the link of a host, repair it, or limit its rate to a number of kbit/s,
- * with a delay if the kernel has netem. The last returns false if the kernel supports neither. */
+/* For network namespaces: cuts the link of a host, restores it, or limits its rate to a number of kbit/s, with a delay
+ * if the kernel has netem. cluster_slow returns false if the kernel has neither netem nor tbf. */
 void cluster_cut(int index);
 void cluster_mend(int index);
 bool cluster_slow(int index, int kilobits, int milliseconds);

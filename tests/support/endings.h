@@ -1,4 +1,4 @@
-/* endings.h - ranks that a test starts itself, as child processes, so that it sees how each of them ends. */
+/* endings.h - ranks that a test starts as child processes, to check how each of them ends. */
 #ifndef CS_TESTS_ENDINGS_H
 #define CS_TESTS_ENDINGS_H
 
@@ -9,18 +9,19 @@ typedef struct {
     char said[2048];
 } ending;
 
-/* What one rank does; it ends the process. Its error output goes to the test. */
+/* The function of one rank: it must end the process. The test receives its error output. */
 typedef void endings_play(const void *scene, int index);
 
-/* Runs play(scene, 0) to play(scene, count - 1) at the same time, each in a process of its own, and stores how each
- * ended. */
+/* Runs play(scene, 0) to play(scene, count - 1) at the same time, each in its own process, and stores how each ended in
+ * endings[]. */
 void endings_perform(ending *endings, int count, endings_play *play, const void *scene);
 /* For a rank: prints cs_error() and ends the process with the exit code of `status`, unless it is CS_OK. */
 void endings_must(cs_status status);
-void endings_expect(const ending *end, int code, const char *sentence); /* sentence NULL: any */
+/* Checks the exit code and the error output; any output if `sentence` is NULL. */
+void endings_expect(const ending *end, int code, const char *sentence);
 
-/* What ranks do in several tests: rank 1 of three leaves early; ranks make different calls. Both return 0 where the
- * values are right. */
+/* Functions of ranks for several tests: rank 1 of three leaves early; ranks call different collectives. They return if
+ * the comm does not end the process: 1 if a received value is wrong, otherwise 0. */
 int endings_leave_early(cs_comm *comm);
 int endings_call_another(cs_comm *comm);
 

@@ -22,7 +22,7 @@ typedef struct {
     cl_front front;
 } fake;
 
-/* All ranks run and have sent no progress record. */
+/* Makes the fake job: all ranks run and have sent no progress record. */
 static inline cl_front *fake_front(fake *job)
 {
     memset(job, 0, sizeof *job);
@@ -48,7 +48,8 @@ static inline cl_front *fake_front(fake *job)
     return &job->front;
 }
 
-/* Adds a progress record that arrived at the time `arrived`; the rank had reached its position `age` before that. */
+/* Adds a progress record that arrived at the time `arrived`, `age` nanoseconds after the rank had reached its
+ * position. */
 static inline void fake_beat(cl_front *front, int rank, int64_t step, int collective, int64_t age, int64_t arrived)
 {
     front->workers[rank].beat = (cl_link_beat){ .rank = rank, .collective = collective, .step = step, .age = age };

@@ -9,11 +9,11 @@
 
 #define ELISION "…"
 #define NUMBER "[-+]?[0-9][0-9,]*(\\.[0-9]+)?([eE][-+]?[0-9]+)?"
-#define BESIDE "[[:space:]\"'(=]"    /* what may stand in front of a path */
-#define INSIDE "[^[:space:]\"'(),;:" /* the beginning of the class of characters that a path consists of */
+#define BESIDE "[[:space:]\"'(=]"    /* a character before a path */
+#define INSIDE "[^[:space:]\"'(),;:" /* the class of characters of a path, without its closing bracket */
 
-/* An extended regular expression, the name of the form that replaces what it matches, and the group whose text stays in
- * front of that name and the group whose text stays behind it (0: none). The order matters. */
+/* pattern: an extended regular expression; name: the name of the form, which replaces a match. front, behind: numbers
+ * of the groups whose text is kept before and after the name; 0: none. The patterns are applied in this order. */
 static const struct {
     const char *pattern, *name;
     int front, behind;
@@ -34,7 +34,7 @@ static const struct {
 };
 enum { FORMS = sizeof forms / sizeof *forms, GROUPS = 6 };
 
-/* Returns the text with each match of forms[which] replaced; malloc'ed. */
+/* Returns a copy of the text in which each match of forms[which] is replaced; the caller frees it. */
 static char *replace(const char *text, int which)
 {
     static regex_t compiled[FORMS];

@@ -9,8 +9,9 @@
 
 #include <stdbool.h>
 
-/* Returns true if `got` matches `expected`. Otherwise *line, unless it is NULL, receives the number, counted from 0, of
- * the first line of `expected` up to which no line could be matched. Empty lines at the end of both do not count. */
+/* Returns true if `got` matches `expected`. Otherwise *line, unless `line` is NULL, receives the number, counted from
+ * 0, of the first line of `expected` that could not be matched; if only `got` has more lines, the number of lines of
+ * `expected`. Empty lines at the ends do not count. */
 bool form_matches(const char *expected, const char *got, int *line);
 
 /* Returns a line in which everything that is compared by form is replaced by the name of its form; malloc'ed. */

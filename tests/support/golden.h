@@ -17,7 +17,7 @@ golden *golden_open(const char *path);
 void golden_close(golden *file); /* accepts NULL */
 int golden_count(const golden *file);
 const char *golden_name(const golden *file, int index);
-/* type CS_F32 or CS_I32; valid until the file is closed */
+/* returns a tensor of type CS_F32 or CS_I32, valid until the file is closed */
 cs_tensor golden_tensor(const golden *file, const char *name);
 
 #endif

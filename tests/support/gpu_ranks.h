@@ -5,19 +5,19 @@
 #include "cspeed/comm.h"
 #include "device/device.h"
 
-enum { GPU_RANKS_SECONDS = 60 }; /* limit for every wait */
+enum { GPU_RANKS_SECONDS = 60 }; /* time limit of every wait, in seconds */
 
 typedef struct {
     cs_device *device;
     cs_comm *comm;
 } gpu_rank;
 
-/* From this call on, the emulated module has this number of devices, which the ranks share if there are fewer than
- * ranks. Returns false, and reports a skipped test, if the module was not built. */
+/* Makes the emulated module have `devices` devices from now on. If there are fewer devices than ranks, ranks share
+ * them. Returns false, and reports a skipped test, if the module was not built. */
 bool gpu_ranks_emulated(const char *devices);
 
 cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds);
-cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind); /* the world is that of the environment */
+cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind); /* takes the world from the environment */
 void gpu_rank_close(gpu_rank *rank);
 
 #endif

@@ -8,27 +8,27 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { JOBS_LIMIT = 30 }; /* limit for every wait, in seconds */
+enum { JOBS_LIMIT = 30 }; /* time limit of every wait, in seconds */
 
 typedef struct {
     pid_t pid;
-    char name[16];   /* suffix of the names of its output files */
+    char name[16];   /* suffix of the job's output files */
     int code;        /* exit code, or minus the signal that killed it */
-    char *out, *err; /* the output after the end; malloc'ed */
+    char *out, *err; /* what it printed, set when it has ended; malloc'ed */
 } job;
 
 extern char jobs_folder[256];
 
 void jobs_begin(void);     /* creates and enters a new folder, and chooses a new mark */
 void jobs_leave(void);     /* removes the folder */
-void jobs_kill(job *here); /* sends SIGKILL if the job still runs, for a test that gives up */
+void jobs_kill(job *here); /* sends SIGKILL to cspeed and waits for its end */
 
 /* Starts cspeed with the arguments. Its output goes to the files `out` and `err`, or to `terminal` if that is not
  * -1. */
 job jobs_start(int terminal, const char *const *arguments);
 /* uses the files out.NAME and err.NAME, for one of several jobs */
 job jobs_start_as(const char *name, const char *const *arguments);
-void jobs_finish(job *here); /* waits for the end of the job */
+void jobs_finish(job *here); /* waits for the end of the job and reads its output */
 void jobs_end(job *here);    /* checks that no process remains, frees the memory, and removes the folder */
 
 #define START(...) jobs_start(-1, (const char *const[]){ __VA_ARGS__, NULL })
@@ -36,7 +36,7 @@ void jobs_end(job *here);    /* checks that no process remains, frees the memory
     job here = START(__VA_ARGS__);                                                                                     \
     jobs_finish(&here)
 
-/* Runs cspeed to its end with CSPEED_TEST_ROLE set, for a test program that is also the program of its ranks. */
+/* Runs cspeed to its end with CSPEED_TEST_ROLE set to the role, for a test program that runs itself as the ranks. */
 job jobs_run_role(const char *role, const char *const *arguments);
 const char *jobs_self(void); /* the path of this test program */
 

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { JOINING_POLLED = 160 }; /* more descriptors than a rendezvous polls */
+enum { JOINING_POLLED = 160 }; /* room for all descriptors of a rendezvous */
 
 extern const char *const joining_secret;
 
-/* The part of a plan that the rendezvous reads. */
+/* The parts of a plan that the rendezvous uses. */
 typedef struct {
     cl_options options;
     cl_host host;
@@ -20,15 +20,16 @@ typedef struct {
 } joining_site;
 
 void joining_make(joining_site *s, const char *address, int port);
-void joining_set_secret(const char *value); /* NULL: none */
+void joining_set_secret(const char *value); /* NULL: no secret */
 
-/* Advances the rendezvous until a node has joined (true) or `seconds` are over. */
+/* Serves the rendezvous until a node has joined (returns true) or `seconds` have passed (returns false). */
 bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, double seconds);
-/* Starts a node as a separate process: it joins, receives a message and sends one back. *output receives its stderr. */
+/* Starts a process that joins as a node, receives a message and sends one back. *output receives a descriptor of its
+ * stderr. */
 pid_t joining_start(const joining_site *caller, int *output);
-/* Waits for the end of that process. Returns its exit code and writes its stderr to `text`. */
+/* Waits for the end of a process of joining_start. Returns its exit code and writes its stderr to `text`. */
 int joining_finish(pid_t pid, int output, char *text, size_t room);
-/* The front's side of the exchange of messages that such a process makes. */
+/* Exchanges messages with a process of joining_start, as the front. */
 void joining_exchange(const cl_joined_node *node);
 
 int joining_connect(int port); /* returns a socket connected to a port of this machine */

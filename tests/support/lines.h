@@ -11,7 +11,7 @@ char *lines_of(const run_spec *spec);
 /* Returns the number of lines that match the extended regular expression. */
 int lines_count(const char *lines, const char *pattern);
 
-/* Returns the number after the first `label`; fails the test if there is none. */
+/* Returns the number that follows the first `label`; fails the test if there is none. */
 double lines_number(const char *lines, const char *label);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct {
 typedef struct {
     block here;
     char *there;
-    bool lasts, fresh; /* lasts: allocated by near_new; fresh: copied to the device since the last fetch */
+    bool lasts, fresh; /* lasts: the block is of near_new; fresh: it was copied to the device after the last fetch */
 } twin;
 
 static block blocks[BLOCKS];
@@ -71,7 +71,7 @@ bool near_all(const char *what, cs_tensor got, const double *want, double tolera
         largest = fmax(largest, fabs(want[i]));
     for (int64_t i = 0; i < count; i++) {
         double apart = fabs(near_element(got, i) - want[i]);
-        if (!(apart <= worst)) { /* the negation makes a NaN the worst value */
+        if (!(apart <= worst)) { /* !(<=), so that a NaN counts as the worst value */
             worst = apart;
             where = i;
         }
@@ -214,7 +214,7 @@ bool near_emulated(const char *test)
     return there;
 }
 
-/* Returns the result of the module's function of that name, or 0 if there is none. */
+/* Calls the function of this name in the module and returns its result, or 0 if the module has no such function. */
 static uint64_t ask(void *module, const char *name)
 {
     uint64_t (*count)(void);

@@ -10,39 +10,39 @@ double near_element(cs_tensor x, int64_t index);
 /* Sets an element, rounded to the tensor's type. */
 void near_set(cs_tensor x, int64_t index, double value);
 
-/* Returns true if every element of `got` differs from `want` by at most the tolerance times the largest magnitude in
- * `want`, plus one rounding of the type of `got`. Otherwise prints the worst element. */
+/* Returns true if every element of `got` differs from `want` by at most (tolerance + one rounding of the type of `got`)
+ * times the largest magnitude in `want`. Otherwise prints the worst element. */
 bool near_all(const char *what, cs_tensor got, const double *want, double tolerance);
 /* Compares two tensors in the same way. */
 bool near_tensors(const char *what, cs_tensor got, cs_tensor want, double tolerance);
 /* Returns true if all bytes are equal; otherwise prints the first element that differs. */
 bool near_same_bits(const char *what, cs_tensor got, cs_tensor want);
 
-/* Returns zeroed memory followed by guard bytes, which must not be written. Free it with near_free. */
+/* Returns a zeroed tensor. Guard bytes follow it, which must not be written. Free it with near_free. */
 cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns); /* aborts if memory is short */
-/* Returns normally distributed numbers, multiplied by `size`. */
+/* Returns a tensor of normally distributed numbers, multiplied by `size`. */
 cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t seed, double size);
 cs_tensor near_copy(cs_tensor x);
-double *near_doubles(cs_tensor x); /* every element as a double; the caller frees the array */
+double *near_doubles(cs_tensor x); /* returns every element as a double; the caller frees the array */
 void near_free(cs_tensor x);       /* aborts if the guard bytes were written */
 
 /* Returns the device that the environment variable CSPEED_TEST_DEVICE names, "cpu" if it is not set. */
 const char *near_device(void);
 
-/* From this call on, the device "cuda" is the module that CSPEED_CUDA_MODULE names, or the emulated one. Returns false
- * if it was not built; near_emulated then reports a skipped test. */
+/* Makes the device "cuda" use the module that CSPEED_CUDA_MODULE names, or else the emulated one, from now on. Returns
+ * false if it was not built. near_emulated does the same, and then reports a skipped test. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
-/* Numbers of launches of this process on the emulated GPU: single kernels, and graphs. */
+/* Numbers of launches on the emulated GPU by this process: single kernels, and graphs. */
 typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
-near_launches near_launched(void); /* zeros if the device does not count */
-bool near_counts(void);            /* Returns true for the emulated module; the module of a real GPU does not count. */
-/* the highest number of bytes of host memory that were pinned at the same time; 0 if they are not counted */
+near_launches near_launched(void); /* returns zeros if the device does not count them */
+bool near_counts(void);            /* returns true for the emulated module; a real GPU's module does not count */
+/* returns the highest number of bytes of host memory pinned at the same time, or 0 if they are not counted */
 uint64_t near_pinned_max(void);
-near_launches near_since(near_launches before); /* the difference between the counts now and those in `before` */
+near_launches near_since(near_launches before); /* returns the launches since `before` */
 
 /* Opens the device of the test; only one can be open. If the device has memory of its own, near_at copies the tensors
  * of a test there, and near_fetch copies them back after the computation. On the CPU both do nothing:
@@ -52,17 +52,17 @@ near_launches near_since(near_launches before); /* the difference between the co
 cs_device *near_open(int threads);
 void near_close(void);
 bool near_is_cpu(void);
-/* Returns `anywhere`, or `slowly` where every step takes long: on the emulator, and with a sanitizer. */
+/* Returns `anywhere`, or `slowly` on the emulator and with a sanitizer, where every step takes long. */
 int near_most(int anywhere, int slowly);
-int near_threads(int max); /* returns `max`, or 1 on a device other than the CPU, which has no host threads to set */
-/* Returns the tensor in memory that the device can use. For memory of near_new, the whole block that contains x is
- * copied to the device; for other memory, only x, until the next fetch. A block is copied only once between two
- * fetches. An absent tensor remains absent. */
+int near_threads(int max); /* returns `max` on a CPU, otherwise 1, as other devices have no host threads to set */
+/* Returns x in memory that the device can use. If x is in a block of near_new, the whole block is copied to the device,
+ * once between two fetches. Otherwise only x is copied, and the copy is valid until the next fetch. For an absent
+ * tensor it returns an absent one. */
 cs_tensor near_at(cs_tensor x);
 void near_fetch(void); /* waits for the device and copies all tensors back to host memory */
 
-/* Numbers the tiles of the ranges. `at` is near_at or another function that places the ranges in memory that the device
- * can read. They are valid until the next fetch. */
+/* Stores the number of the first tile of each range in ranges[].tile, and copies the array to memory that the device
+ * can read with `at`, which is near_at or a similar function. The result is valid until the next fetch. */
 ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges, int64_t count);
 
 #endif

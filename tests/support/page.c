@@ -19,13 +19,13 @@ void page_fault(page *it, int line, const char *format, ...)
     it->faults++;
 }
 
-/* Where the reader of a page is. */
+/* The state of reading a page. */
 typedef struct {
     page *it;
-    char *rest;       /* the text after the last line taken */
-    int line;         /* of the last line taken */
-    char reason[256]; /* of a comment whose block has not come yet: `not run` */
-    char file[256];   /* the same, of `file` */
+    char *rest;       /* the text that has not been read */
+    int line;         /* number of the last line read, from 1 */
+    char reason[256]; /* value of a `not run` comment that applies to the next block; "": none */
+    char file[256];   /* value of a `file` comment, likewise */
 } reader;
 
 static char *take_line(reader *at)
@@ -42,7 +42,7 @@ static page_step *add_step(reader *at, page_kind kind, const char *text)
     return step;
 }
 
-/* Appends a line to a malloc'ed text. */
+/* Appends a line to a malloc'ed text, which may move. */
 static void append(char **text, const char *line)
 {
     size_t length = strlen(*text);
@@ -51,7 +51,7 @@ static void append(char **text, const char *line)
     sprintf(*text + length, "%s\n", line);
 }
 
-/* The lines of a block until its closing fence, each without the indentation of the opening one. */
+/* Returns the next line of a block without the indentation of its opening fence, or NULL after the closing fence. */
 static char *take_block_line(reader *at, size_t indentation, int opened)
 {
     char *line = take_line(at);
@@ -64,7 +64,7 @@ static char *take_block_line(reader *at, size_t indentation, int opened)
     return strncmp(line, "```", 3) == 0 ? NULL : line;
 }
 
-/* Returns true if every command of the page must stand in a console block. */
+/* Returns true if each command of the page must be in a console block. */
 static bool is_run(const page *it)
 {
     return *it->label || strstr(it->path, "docs/");
@@ -114,7 +114,7 @@ static void read_block(reader *at, const char *fence, size_t indentation)
     *at->reason = *at->file = 0;
 }
 
-/* Takes the value of `<!-- NAME: VALUE -->`. */
+/* Returns true if the line is `<!-- NAME: VALUE -->`, and copies VALUE to `value`. */
 static bool comment(const char *line, const char *name, char *value, size_t bytes)
 {
     char begin[64];

@@ -14,16 +14,17 @@ typedef enum {
 
 typedef struct {
     page_kind kind;
-    int line; /* of the command or of the block, from 1 */
+    int line; /* line of the command or of the block in the page, from 1 */
     char *text, *content;
 } page_step;
 
 typedef struct {
     const char *path;
-    char label[128]; /* of `<!-- commands: LABEL -->`: "short", "slow", "as PAGE"; "": no block of it is run */
+    /* LABEL of `<!-- commands: LABEL -->`: "short", "slow" or "as PAGE"; "": no block is run. */
+    char label[128];
     page_step step[PAGE_STEPS];
     int count;
-    int faults; /* mistakes in the page's own form, each of them printed to stderr */
+    int faults; /* number of mistakes in the page's form and of outputs that differ; each is printed to stderr */
 } page;
 
 void page_read(page *it, const char *path);
@@ -32,8 +33,8 @@ void page_free(page *it);
 /* Prints "PATH:LINE: ..." to stderr and counts a fault. */
 void page_fault(page *it, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Runs the steps of a page in order, in one shell and in an empty folder below the working directory, and prints what
- * differs to stderr. Returns the number of commands that were run. */
+/* Runs the steps of a page in order, in one shell and in an empty folder below the working directory. Prints differing
+ * outputs to stderr and counts them as faults. Returns the number of commands that were run. */
 int page_run(page *it);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SECONDS = 1800 }; /* the time limit of a page */
+enum { SECONDS = 1800 }; /* the time limit of a page, in seconds */
 
 static void write_step(const char *what, int index, const char *content)
 {
@@ -19,8 +19,8 @@ static void write_step(const char *what, int index, const char *content)
     shell_write(path, content);
 }
 
-/* One shell runs all commands, so that `cd`, variables and jobs in the background last as they do for the reader. What
- * pages show is from CPUs, and without variables that the caller may have set for cspeed. */
+/* Writes the script that runs all commands in one shell, so that `cd`, variables and background jobs last until the end
+ * of the page, as they do for a reader. GPUs are hidden, and variables of the caller that concern cspeed are unset. */
 static void write_script(const page *it)
 {
     FILE *script = fopen("script", "w");
@@ -97,7 +97,7 @@ int page_run(page *it)
     write_script(it);
     pid_t shell = shell_start("timeout %d bash --norc --noprofile script", SECONDS);
     int code = shell_wait(shell);
-    kill(-shell, SIGKILL); /* what the page left in the background */
+    kill(-shell, SIGKILL); /* ends background jobs of the page */
     if (code == 124)
         page_fault(it, 1, "the commands of this page did not end within %d s", SECONDS);
     for (int i = 0; i < it->count; i++)

@@ -7,7 +7,7 @@
 
 enum { PIECES = 32 };
 
-static char *memory; /* memory of the copies */
+static char *memory; /* the copies in host memory */
 static size_t used, room;
 
 static void *copy_of(cs_engine *engine, const void *from, size_t bytes)

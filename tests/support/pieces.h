@@ -4,15 +4,14 @@
 
 #include "engine.h"
 
-/* Waits for both streams and returns the pieces of shard `number` (ce_shard_pieces) for reading. If the device has
- * memory of its own, they are copies, which are valid until the next call. */
+/* Waits for both streams and stores the pieces of shard `number` (ce_shard_pieces) for reading; returns their number.
+ * If the device has memory of its own, the pieces point to copies, which are valid until the next call. */
 int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces);
-/* Makes the master parameters of these pieces those of the shard, and updates every copy of them. Collective, like
+/* Copies the master parameters of these pieces to the shard, and updates every copy of them. Collective, like
  * ce_shard_spread. */
 void pieces_put(cs_engine *engine, int number, const ce_shard_piece *pieces, int count);
 
-/* Sets this rank's part of every parameter. value_of returns the position of a piece's first element within the values
- * of the whole parameter. */
+/* Sets this rank's part of every parameter. value_of returns the values of a whole parameter. */
 void pieces_set_all(cs_engine *engine, const float *(*value_of)(const ce_unit_entry *entry, const void *argument),
                     const void *argument);
 

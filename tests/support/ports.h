@@ -2,8 +2,8 @@
 #ifndef CS_TESTS_PORTS_H
 #define CS_TESTS_PORTS_H
 
-/* Returns a port that is free at this address. The range excludes the kernel's ephemeral ports, so that no connection
- * of another test takes the port before it is used. Every test program starts at a different port. */
+/* Returns a port that is free at this address. It is never an ephemeral port of the kernel, so no connection of another
+ * test takes it before it is used. Every test program begins its search at a different port. */
 int ports_free(const char *address);
 
 #endif

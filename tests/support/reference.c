@@ -79,7 +79,7 @@ double reference_gelu_slope(double x)
 
 float reference_normal(uint64_t key, uint64_t index)
 {
-    /* The four words of a block are two pairs. Each pair gives two normal numbers. */
+    /* The four words of a random block form two pairs, and each pair gives two normal numbers. */
     ce_rng_block block = cs_rng_philox(key, index / 4);
     int pair = (int)(index % 4 / 2);
     double angle = 6.283185307179586 * ((double)block.word[2 * pair] * 0x1p-32);

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* c (m, n) = op(a) op(b) + bias, or added to c; bias may be NULL. a has shape (m, k), or (k, m) if transposed; b has
- * shape (k, n), or (n, k). */
+/* Computes c = op(a) op(b) + bias, of shape (m, n); `add`: adds to c instead. bias may be NULL. a has shape (m, k), or
+ * (k, m) if transposed; b has shape (k, n), or (n, k) if transposed. */
 typedef struct {
     int m, n, k;
     bool transpose_a, transpose_b, add;
@@ -29,11 +29,11 @@ void reference_norm_grad(reference_norm_out out, const double *dy, const double 
 double reference_gelu(double x);
 double reference_gelu_slope(double x);
 
-/* Number `index` of the normal numbers of a key: mean 0, standard deviation 1, by the Box-Muller transform. */
+/* Returns normal number `index` of a key: mean 0, standard deviation 1, by the Box-Muller transform. */
 float reference_normal(uint64_t key, uint64_t index);
 
-/* Returns the dropout factor: 1 / (1 - rate) if element `element` of a sample with this key is kept at `place`, else
- * 0. */
+/* Returns the dropout factor of element `element` of a sample with this key, in the dropout at `place`: 1 / (1 - rate)
+ * if it is kept, else 0. */
 double reference_keep(uint64_t key, uint64_t place, uint64_t element, float rate);
 
 typedef struct {
@@ -41,7 +41,7 @@ typedef struct {
     float rate;
     uint64_t place;
     const uint64_t *keys;
-    const int32_t *starts; /* (B, T): the first row to which each row attends; NULL: 0 */
+    const int32_t *starts; /* (B, T): the first row of the keys that each query row attends to; NULL: 0 for all rows */
 } reference_heads;
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads shape);
 void reference_attention_grad(double *dqkv, const double *dy, const double *qkv, reference_heads shape);

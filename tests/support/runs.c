@@ -40,7 +40,7 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Simulates hosts: tells this process which of its host's ranks it is. */
+/* Simulates hosts of `host` ranks: sets the variables with this process's rank on its host. */
 static void place(int host)
 {
     char number[16];
@@ -62,7 +62,8 @@ cs_engine *run_open(const run_spec *spec, cs_model *model)
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
-    if (strcmp(near_device(), "cpu") == 0) /* methods chosen by measuring may differ between runs that are compared */
+    /* Measured methods may differ between runs, which must be comparable. */
+    if (strcmp(near_device(), "cpu") == 0)
         CS_MUST(cs_config_set(config, "cspeed.products=fixed"));
     for (int i = 0; i < RUN_SETS && spec->set[i]; i++)
         CS_MUST(cs_config_set(config, spec->set[i]));
@@ -73,7 +74,7 @@ cs_engine *run_open(const run_spec *spec, cs_model *model)
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro)
 {
     static int32_t inputs[64 * RUN_LENGTH], targets[64 * RUN_LENGTH];
-    int replicas = engine->lanes.count / cs_workers(engine); /* in this process */
+    int replicas = engine->lanes.count / cs_workers(engine); /* replicas in this process */
     int64_t batch = (spec->micro ? spec->micro : 2) * replicas;
     int64_t first = engine->metrics.samples + (micro * cs_workers(engine) + cs_worker(engine)) * batch;
     ck_assert_int_le(batch, 64);

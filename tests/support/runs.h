@@ -13,16 +13,17 @@ typedef struct {
     const char *recompute; /* "none", "unit"         */
     double dropout;
     int prefetch;
-    bool masked;               /* true: a third of the targets is masked, and two of five samples entirely */
-    const char *more;          /* further top-level members of the configuration, each followed by a comma; or NULL */
+    bool masked;               /* true: a third of the targets is masked, and of two samples in five all */
+    const char *more;          /* more top-level members of the configuration, each followed by a comma; or NULL */
     const char *set[RUN_SETS]; /* assignments "KEY.PATH=JSON" for cs_config_set; the first NULL ends the list */
-    const char *threads;       /* NULL: 1 */
+    const char *threads;       /* value of cspeed.threads; NULL: 1 */
     int host;                  /* ranks of each simulated host; 0: all ranks are on one host */
 } run_spec;
 
-/* The memory that a rank has really allocated, in bytes. */
+/* The memory that a rank has allocated, in bytes. */
 typedef struct {
-    /* memory of the communicator; all memory of the device; the part of the latter that is workspace of the kernels */
+    /* heap: memory of the comm; device: all memory of the device; workspace: the part of it that kernels use as
+     * workspace */
     size_t heap, device, workspace;
 } run_held;
 
@@ -32,12 +33,13 @@ typedef struct {
     run_held at_open[RUN_RANKS], after_first[RUN_RANKS], at_end[RUN_RANKS];
 } run_result;
 
-/* Writes the configuration of a spec to a temporary file in TMPDIR; the caller unlinks it. */
+/* Writes the configuration of a spec to a temporary file in TMPDIR, which the caller unlinks. path[bytes] receives its
+ * name. */
 void run_write_config(const run_spec *spec, char *path, size_t bytes);
-/* Opens the tiny GPT-2, or `model`, of a spec in this process. */
+/* Opens an engine in this process for the tiny GPT-2, or for `model` if it is not NULL. */
 cs_engine *run_open(const run_spec *spec, cs_model *model);
-/* Returns this rank's next micro-batch, on a parameter server one that is not read. Its tokens are derived from the
- * global number of the sample. `micro` counts from 0 within a step. */
+/* Returns this rank's next micro-batch; a parameter server gets one that is not read. The tokens are a function of the
+ * global number of the sample. `micro` counts from 0 in each step. */
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro);
 /* Performs one optimizer step. */
 void run_step(cs_engine *engine, const run_spec *spec);
@@ -47,8 +49,8 @@ void run_train(const run_spec *spec, run_result *result);
 /* Fails the test unless the losses and norms of the first `steps` steps are equal bit for bit. */
 void run_same_bits(const run_result *a, const run_result *b, int steps, const char *what);
 
-/* Returns zeroed memory that the ranks share with the test. Only the test makes assertions: a check that fails in a
- * rank would continue there as the test itself. */
+/* Returns zeroed memory that the ranks share with the test. Ranks store results there, and only the test makes
+ * assertions: in a rank, a failed assertion would continue with the test's code. */
 void *run_share(size_t bytes);
 void run_unshare(void *shared, size_t bytes);
 /* Calls cs_spawn and fails the test if a rank fails. */

@@ -1,4 +1,5 @@
-/* saved.c - a small state for tests of saving and loading: tensors of every kind with values that identify them. */
+/* saved.c - a small state for tests of saving and loading: tensors of every kind, in which each value identifies its
+ * element. */
 #include "saved.h"
 
 #include <check.h>

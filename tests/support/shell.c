@@ -73,7 +73,7 @@ static pid_t start(const char *command)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGTERM); /* a test that fails leaves no command behind */
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* if the test fails, the command ends too */
         if (!freopen("out.txt", "w", stdout) || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
             _exit(99);
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);

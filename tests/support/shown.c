@@ -1,4 +1,4 @@
-/* shown.c - the consoles of a plan with a pipe or a terminal that the test reads. */
+/* shown.c - consoles of a plan whose output goes to a pipe or a terminal that the test reads. */
 #include "shown.h"
 
 #include "suite.h"
@@ -16,8 +16,8 @@ static cl_host hosts[2] = { { .name = "w0", .slots = slots }, { .name = "w1", .s
 static cl_plan_node nodes[2] = { { .host = &hosts[0] }, { .host = &hosts[1] } };
 cl_plan shown_plan = { .options = &shown_options, .nodes = nodes };
 cl_output shown_output;
-static int own_outputs[2],
-    reader; /* kept: the outputs of this program itself; reader: receives the bytes of the consoles */
+/* own_outputs: this program's stdout and stderr; reader: the descriptor from which the consoles' output is read. */
+static int own_outputs[2], reader;
 char shown_text[SHOWN_BYTES];
 int64_t shown_now;
 
@@ -69,7 +69,7 @@ int shown_open(bool terminal)
     dup2(ends[1], 2);
     shown_now = SHOWN_SECOND;
     int code = cl_output_open(&shown_output, &shown_plan, shown_now);
-    restore_outputs(); /* the consoles have duplicated the descriptors */
+    restore_outputs(); /* possible because the consoles have duplicates of the descriptors */
     close(ends[1]);
     return code;
 }

@@ -1,4 +1,4 @@
-/* suite.h - the main() of a test program: it runs a list of tests and returns an exit code for failures.
+/* suite.h - the main() of a test program: it runs a list of tests, and its exit code tells whether they passed.
  *
  * The tests of a program share one process, except when they use a CUDA device. CUDA does not survive a fork, so a test
  * that forks ranks must not follow a test that has opened a device in the same process. In that case each test has its
@@ -34,7 +34,7 @@ static inline int suite_run_in(bool apart, const char *name, const TTest *const 
     TCase *cases = tcase_create(name);
     for (int i = 0; i < count; i++)
         tcase_add_test(cases, tests[i]);
-    tcase_set_timeout(cases, 0); /* the time limit is that of ctest */
+    tcase_set_timeout(cases, 0); /* no time limit here; ctest has one */
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, apart ? CK_FORK : CK_NOFORK);
@@ -57,7 +57,7 @@ static inline int suite_run(const char *name, const TTest *const *tests, int cou
         return suite_run(name, tests, (int)(sizeof tests / sizeof *tests));                                            \
     }
 
-/* For tests that open a CUDA device themselves. */
+/* As SUITE_MAIN, with a process for each test, for tests that open a CUDA device themselves. */
 #define SUITE_MAIN_APART(name, ...)                                                                                    \
     int main(void)                                                                                                     \
     {                                                                                                                  \

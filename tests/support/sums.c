@@ -122,7 +122,7 @@ static void place_bytes(void *data, int byte, size_t bytes)
     free(values);
 }
 
-/* Returns the data in host memory; the caller passes the result to `let_go`. */
+/* Returns the data in host memory; the caller gives the result to let_go. */
 static const void *look_at(const void *data, size_t bytes)
 {
     if (!is_far(data))
@@ -160,7 +160,8 @@ static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_redu
     return sums_get(held, 0, dtype);
 }
 
-/* Adds the values in tree order, level by level: pairs, then pairs of those; an odd one moves up unchanged. */
+/* Adds the values in tree order, level by level: neighbours in pairs; the last of an odd number is taken to the next
+ * level unchanged. */
 static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_reduce_op op)
 {
     sums_number level[SUMS_RANKS];
@@ -177,8 +178,8 @@ static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_r
     return level[0];
 }
 
-/* Values are below 4, so partial sums are below 4 * ranks; each of at most `ranks` roundings is wrong by half a
- * unit. */
+/* All values are below 4, so partial sums are below 4 * ranks, and each of at most `ranks` roundings has an error of at
+ * most half a unit in the last place. */
 static bool is_near(const void *data, int64_t at, sums_number should, int ranks, cs_dtype dtype)
 {
     double unit = dtype == CS_F32 ? 0x1p-23 : dtype == CS_BF16 ? 0x1p-7 : 0x1p-10;
@@ -230,7 +231,7 @@ int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype 
     cs_comm_reduce_scatter(comm, part, where.big, count, dtype, op);
     if (sums_expect_reduction(part, count, rank * count, size, salt + 2, dtype, op, where.name))
         return 1;
-    /* together with the reduce_scatter above, this is the all_reduce of the same values */
+    /* after the reduce_scatter above, the all_gather makes an all_reduce of the same values */
     cs_comm_all_gather(comm, where.big, part, count, dtype);
     return sums_expect_reduction(where.big, size * count, 0, size, salt + 2, dtype, op, where.name);
 }

@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "cspeed/comm.h"
 
-/* In a rank's function: if the condition is false, sets cs_error() to the message and returns 1. */
+/* For the function of a rank: if the condition is false, sets cs_error() to the message and returns 1. */
 #define EXPECT(condition, ...)                                                                                         \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
@@ -24,34 +24,36 @@ typedef struct {
     int64_t whole;
 } sums_number;
 
-/* Positions of vectors: in shared memory (used in place), in private memory (staged), or in private memory at an
- * unaligned address. */
+/* Where the vectors of a collective are: in shared memory (used in place), in private memory (staged), or in private
+ * memory at an unaligned address. */
 typedef struct {
     const char *name;
-    char *big, *small; /* memory for the whole vector, and for one part */
+    char *big, *small; /* big: memory for the whole vector; small: for one part of it */
 } sums_place;
 
 /* Sets element `at` of a tensor of any dtype. */
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
-/* Sets data[count] to the elements first, first + 1, ... of a rank's vector; each salt gives a different vector. */
+/* Sets data[0] to data[count - 1] to the elements first, first + 1, ... of a rank's vector. The vector depends on the
+ * salt. */
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype);
 
-/* From this call on, values are copied to and from memory of this device. NULL ends that. */
+/* From now on, data in this device's memory is copied to and from the host. NULL ends that. */
 void sums_far(cs_device *device);
-/* From this call on, floating-point sums may be computed in any order with rounding at each step, as NCCL does. */
+/* From now on, floating-point sums may be added in any order, with rounding at each step, as NCCL does. */
 void sums_loosely(void);
 
-/* These functions return 1, with a message in cs_error(), if a value is wrong. */
+/* The following functions return 1, with a message in cs_error(), if a value is wrong, else 0. sums_expect_values
+ * compares data with the vector of one rank. */
 int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                        const char *what);
-/* The reduction of the vectors of ranks 0 .. ranks - 1, elements first, first + 1, ... */
+/* Compares data with the reduction of the vectors of ranks 0 to ranks - 1, elements first, first + 1, ... */
 int sums_expect_reduction(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
                           cs_reduce_op op, const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
-/* Tests every collective, dtype, operation and position, for counts from 0 to `max`, at most 10007. With a device of
- * sums_far, the positions are its memory, aligned and unaligned, and host memory. */
+/* Tests every collective, dtype, operation and place of vectors, for counts from 0 to `max`, at most 10007. After
+ * sums_far with a device, the places are its memory, aligned and unaligned, and host memory. */
 int sums_try_each(cs_comm *comm, int64_t max);
 
 #endif

@@ -2,19 +2,21 @@
 #ifndef CS_TESTS_TRAINING_H
 #define CS_TESTS_TRAINING_H
 
-/* Enters a scratch folder with tokens of a short text in data/. */
+/* Enters a scratch folder that has tokens of a short text in data/. */
 void training_prepare(void);
 void training_text(const char *path, int lines);
-/* Writes config.json of a small GPT-2 that trains 24 steps; `more` is added to the section of the precision. */
+/* Writes config.json of a small GPT-2 that trains 24 steps. `more` is added to the configuration's section of the
+ * precision. */
 void training_config(const char *precision, const char *more, int stage);
-/* Runs train with config.json on several ranks; the output is in out.txt. The run must succeed. */
+/* Runs train with config.json on several ranks, with its output in out.txt. Fails the test if the run fails. */
 void training_run(int ranks, const char *arguments);
-/* Fails with the output in out.txt if the exit code `got` is not `code`. */
+/* Fails the test, and prints out.txt, if the exit code `got` is not `code`. */
 void training_expect(int code, int got);
-int training_says(const char *words);            /* 1: out.txt contains the words */
-int training_says_nothing_of(const char *words); /* 1: it does not */
+int training_says(const char *words);            /* returns 1 if out.txt contains the words */
+int training_says_nothing_of(const char *words); /* returns 1 if out.txt does not contain the words */
 
-double training_last_number(const char *path, const char *name); /* the last value of "name": in a JSON lines file */
-int training_lines(const char *path);                            /* the number of lines of a file */
+/* returns the last value of "name": in a file of JSON lines */
+double training_last_number(const char *path, const char *name);
+int training_lines(const char *path); /* returns the number of lines of a file */
 
 #endif

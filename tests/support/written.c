@@ -38,7 +38,7 @@ void written_refused(const char *text, const char *sentence)
     cs_config *config = written_config(text);
     ck_assert_msg(cs_config_finish(config) == CS_BAD_CONFIG, "%s was accepted", text);
     ck_assert_msg(strstr(cs_error(), sentence) != NULL, "%s: %s", text, cs_error());
-    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* the errors are not reported twice */
+    ck_assert_int_eq(cs_config_finish(config), CS_BAD_CONFIG); /* a second call returns the same status */
     cs_config_close(config);
 }
 

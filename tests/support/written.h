@@ -4,14 +4,14 @@
 
 #include "cspeed/cspeed.h"
 
-/* Opens a configuration without finishing it; its file is named after the test program. Fails the test if the text
- * cannot be read. */
+/* Opens a configuration with this text, as if it were a file with the name of the test program, and does not finish it.
+ * Fails the test if the text cannot be read. */
 cs_config *written_config(const char *text);
 
-/* Returns a configuration with a micro-batch of 1 and these keys; valid until the next call. */
+/* Returns the text of a configuration with a micro-batch of 1 and these keys; valid until the next call. */
 const char *written_with(const char *more);
 
-/* Checks that the text is refused, twice in a row, with an error that contains the sentence. */
+/* Checks that the configuration is refused, twice in a row, with an error that contains the sentence. */
 void written_refused(const char *text, const char *sentence);
 
 /* Returns true if one of the configuration's notes contains the text. */

@@ -1,5 +1,5 @@
-/* test_bpe.c - byte-pair encoding: compared with the plain definition on words of every length, and on very long words.
- */
+/* test_bpe.c - byte-pair encoding: compared with a simple implementation of its definition on words of every length,
+ * and on very long words. */
 #include "text/bpe.h"
 #include "suite.h"
 
@@ -9,7 +9,7 @@
 
 enum { LETTERS = 4, MERGES = 120 };
 
-/* Makes a lexicon of the letters a to d, and merges of tokens drawn at random among the existing ones. */
+/* Makes a lexicon with the letters a to d, and merges of pairs of tokens drawn at random. */
 static void make(ce_lexicon *lexicon, unsigned seed)
 {
     char names[LETTERS + MERGES][64] = { "a", "b", "c", "d" };
@@ -37,7 +37,8 @@ static void make(ce_lexicon *lexicon, unsigned seed)
     json_decref(merges);
 }
 
-/* The plain definition: repeatedly applies the merge of the lowest rank, the leftmost of equals. */
+/* Encodes a word by the definition: repeatedly applies the merge of the lowest rank, and of several such places the
+ * leftmost. */
 static int32_t plain(const ce_lexicon *lexicon, const char *word, size_t size, int32_t *ids)
 {
     int32_t count = 0;
@@ -90,7 +91,7 @@ START_TEST(merges_are_those_of_the_definition)
 }
 END_TEST
 
-/* A word of a million letters: with a scan for every merge this would take hours. */
+/* A word of a million letters. An encoder that scans the word for every merge would take hours. */
 START_TEST(long_words_are_no_trouble)
 {
     enum { SIZE = 1000000 };
@@ -134,8 +135,8 @@ START_TEST(a_full_cache_changes_no_token)
 }
 END_TEST
 
-/* A byte without a token is dropped, or becomes the unknown token, which stands once for a run of them if the file says
- * so. */
+/* A byte without a token is dropped, or becomes the unknown token. If the file says so, a sequence of such bytes
+ * becomes one unknown token. */
 START_TEST(unknown_bytes)
 {
     ce_lexicon lexicon = { 0 };

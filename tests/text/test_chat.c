@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- against golden/chat.golden (tests/peers/chat_same.py) ---- */
+/* ---- compared with golden/chat.golden (tests/peers/chat_same.py) ---- */
 
-/* Writes the GPT-2 tokenizer of golden/tokenizer.golden with the control words of all templates. */
+/* Writes the GPT-2 tokenizer of golden/tokenizer.golden, with the special tokens of all templates added. */
 static void write_tokenizer(void)
 {
     static const char *const words[] = { "<|im_start|>",      "<|im_end|>", "<|start_header_id|>",
@@ -44,8 +44,8 @@ static bool says(const json_t *messages, size_t index, const char *role)
     return strcmp(json_string_value(json_object_get(json_array_get(messages, index), "role")), role) == 0;
 }
 
-/* A conversation that ends with a user message is written as a prompt for the answer; any other as a sample to learn
- * from. */
+/* Writes a conversation: one that ends with a user message as a prompt for the answer, any other as a training
+ * sample. */
 static cs_status write_one(const ce_chat *chat, json_t *messages, ce_chat_lines *lines)
 {
     json_t *document = json_pack("{s:O}", "messages", messages);
@@ -55,7 +55,8 @@ static cs_status write_one(const ce_chat *chat, json_t *messages, ce_chat_lines 
     return status;
 }
 
-/* Checks that the shape rejects what it cannot express, and conversations without an answer unless they are prompts. */
+/* Compares the text of each conversation with that of the template. Checks that the shape refuses what it cannot
+ * express, and conversations that have neither an answer nor a question. */
 static void check_shape(const json_t *shape_texts, const json_t *conversations, const ce_tokenizer *tokenizer)
 {
     const char *name = json_string_value(json_object_get(shape_texts, "name"));
@@ -95,7 +96,7 @@ START_TEST(shapes_write_what_templates_write)
 }
 END_TEST
 
-/* Writes a conversation by the tokenizer's own template. */
+/* Writes a conversation with the tokenizer's own template. */
 static cs_status write_auto(const char *template, const char *conversation, bool prompt, ce_chat_lines *lines)
 {
     ce_chat *chat = NULL;
@@ -127,8 +128,8 @@ static void check_answers(const ce_chat_lines *lines, const char *first, const c
     }
 }
 
-/* Without {% generation %} blocks, an answer is what follows the text that asks for it, with its end token and without
- * the white space behind that. */
+/* In a template without {% generation %} blocks, an answer is what follows the text that asks for it, up to its end
+ * token, without the white space after that. */
 START_TEST(answers_of_the_tokenizers_template_are_found)
 {
     ce_chat_lines lines = { 0 };
@@ -165,7 +166,7 @@ START_TEST(templates_that_cannot_be_followed_are_refused)
     ck_assert_ptr_nonnull(strstr(cs_error(), "line 1: not supported: the tag {% include %}"));
     ck_assert_int_eq(write_auto("{{ raise_exception('only one turn') }}", two_turns, false, &lines), CS_BAD_FILE);
     ck_assert_str_eq(cs_error(), "only one turn");
-    /* This template leaves an earlier answer out. */
+    /* This template writes an answer only if it is the last message. */
     ck_assert_int_eq(
         write_auto("{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}|{% endif %}"
                    "{% endfor %}",

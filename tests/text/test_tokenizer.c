@@ -1,4 +1,4 @@
-/* test_tokenizer.c - tokenizers from files: ids equal to those of Hugging Face's library, decoding, and messages for
+/* test_tokenizer.c - tokenizers from files: ids equal to those of Hugging Face's library, decoding, and messages about
  * what is not supported. */
 #include "text/encoder.h"
 #include "base/base64.h"
@@ -39,7 +39,7 @@ START_TEST(ids_are_those_of_tokenizers)
         const char *name = json_string_value(json_object_get(entry, "name"));
         ce_tokenizer *tokenizer = open_named(name);
         ce_encoder *encoder = ce_encoder_open(tokenizer);
-        for (int round = 0; round < 2; round++) /* in the second round words come from the cache */
+        for (int round = 0; round < 2; round++) /* in the second round the words are in the cache */
             json_array_foreach (json_object_get(entry, "cases"), number, one)
                 check_case(encoder, name, one);
         ce_encoder_close(encoder);
@@ -50,7 +50,7 @@ START_TEST(ids_are_those_of_tokenizers)
 }
 END_TEST
 
-/* Writes the tokenizer of an entry of constructs.golden, and opens it. */
+/* Writes and opens the tokenizer of an entry of constructs.golden. */
 static ce_tokenizer *open_entry(const json_t *entry)
 {
     ce_tokenizer *tokenizer;
@@ -70,7 +70,8 @@ static ce_tokenizer *open_entry(const json_t *entry)
     return tokenizer;
 }
 
-/* SentencePiece itself adds no tokens around a text, and leaves out none. */
+/* Compares ids and decoded text. An entry of SentencePiece is encoded and decoded without special tokens, as the golden
+ * ones were. */
 static void check_construct(const ce_tokenizer *tokenizer, ce_encoder *encoder, const json_t *entry, const json_t *one)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));
@@ -116,7 +117,8 @@ START_TEST(constructs_are_those_of_the_libraries)
 }
 END_TEST
 
-/* A text that is cut at a line and encoded in parts has the tokens of the whole, also where a prefix is added to it. */
+/* A text that is cut at a line and encoded in two parts has the tokens of the whole text, also with tokenizers that add
+ * a prefix to a text. */
 START_TEST(parts_have_the_tokens_of_the_whole)
 {
     static const char text[] = "The dog\nand the friends\nwords word";
@@ -156,7 +158,7 @@ START_TEST(parts_have_the_tokens_of_the_whole)
 }
 END_TEST
 
-/* The place of each token is that in the text as it was given, whatever became of it. */
+/* `starts` has the position of each token in the given text, also where the text was normalized. */
 START_TEST(starts_are_places_of_the_text)
 {
     static const char text[] = "a\xc3\x85 e\xcc\x81 b";
@@ -179,7 +181,7 @@ START_TEST(starts_are_places_of_the_text)
 }
 END_TEST
 
-/* The concatenated pieces are the text, and `starts` gives the position of each. */
+/* The text of the tokens, concatenated, is the whole text; `starts` has the position of each token in it. */
 START_TEST(pieces_are_the_text)
 {
     static const char text[] = "Hello  wor\nld 12 \xe5\xad\x97\xf0\x9f\x98\x80, it's<|endoftext|>a";
@@ -213,7 +215,7 @@ START_TEST(pieces_are_the_text)
 }
 END_TEST
 
-/* As in lossy decoding, each maximal invalid part of a character becomes one U+FFFD. */
+/* Each maximal invalid part of a character becomes one U+FFFD, as Unicode recommends. */
 START_TEST(broken_text_is_repaired)
 {
     static const struct {
@@ -333,7 +335,7 @@ START_TEST(what_is_not_known_is_refused)
 }
 END_TEST
 
-/* Sections about batches have no effect, and a warning says so. */
+/* Sections about batches of texts have no effect; a warning says so. */
 START_TEST(batches_of_texts_are_not_made)
 {
     static const struct {
@@ -361,7 +363,7 @@ START_TEST(batches_of_texts_are_not_made)
 }
 END_TEST
 
-/* The same vocabulary read from vocab.json and merges.txt. */
+/* vocab.json and merges.txt give the same vocabulary. */
 START_TEST(vocab_and_merges_are_read)
 {
     ce_tokenizer *tokenizer;

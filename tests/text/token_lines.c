@@ -1,11 +1,11 @@
 /* token_lines.c - encodes and decodes texts for tokenizers_same.py.
  *
- *     token_lines TOKENIZER text|document [ROUNDS] <TEXTS >TOKENS
+ * token_lines TOKENIZER text|document [ROUNDS] <TEXTS >TOKENS
  *
- * TEXTS is a row of texts, each after its length in bytes (32 bits, little-endian). TOKENS has for each text the number
- * of its tokens, the tokens, the length of the text that they are decoded to, and that text. `document` adds the tokens
- * of the post-processor, and decodes without special tokens. The last line of standard error
- * is the time of encoding alone, in seconds: of the fastest of ROUNDS rounds (1). */
+ * TEXTS is a sequence of texts, each after its length in bytes (32 bits, little-endian). TOKENS has for each text the
+ * number of its tokens, the tokens, the length of the text that they are decoded to, and that text. `document` adds the
+ * tokens of the post-processor, and decodes without special tokens. The last line of standard error is the time of
+ * encoding alone, in seconds, in the fastest of ROUNDS rounds (default: 1). */
 #include "base/clock.h"
 #include "base/must.h"
 #include "text/encoder.h"
@@ -33,7 +33,7 @@ static void put(const void *bytes, size_t size)
     CS_ASSERT(fwrite(bytes, 1, size, stdout) == size);
 }
 
-/* Encodes all texts, and writes what they become if `writes`; returns the time of encoding. */
+/* Encodes all texts, and writes tokens and decoded texts if `writes`. Returns the seconds of encoding. */
 static double run(const ce_tokenizer *tokenizer, ce_encoder *encoder, const char *texts, size_t size, bool document,
                   bool writes)
 {

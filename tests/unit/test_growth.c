@@ -1,5 +1,6 @@
-/* test_growth.c - fresh gradients: the first operation sets them, and they are not cleared before. Parameters that
- * two operations add to, that none adds to, and that do not take part, over micro-batches and steps. */
+/* test_growth.c - gradients of parameters are not cleared before a backward: the first operation sets them, and later
+ * ones add. Tested with parameters that two operations use, that none uses, and that do not take part, over
+ * micro-batches and steps. */
 #include "engine.h"
 #include "pieces.h"
 #include "runs.h"
@@ -9,8 +10,8 @@
 
 enum { WIDTH = 8, IDLE = 16, UNITS = 3, STEPS = 2, ACCUMULATION = 2, ROWS = 2 };
 
-/* ---- units of equal length, which share one buffer of the pool in turn. In every second unit the order of the
- * parameters is reversed, so that weights of one are at the place of the other's parameters without a gradient ---- */
+/* ---- units of equal length, which use one buffer of the pool in turn. Every second unit has its parameters in reverse
+ * order, so that its weights are where the other units have the parameters without a gradient ---- */
 
 typedef struct {
     cs_param *weight, *idle, *plain;
@@ -39,7 +40,7 @@ static void forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y)
     cs_op_fill(cs_pass_stream(pass), y, 0);
 }
 
-/* Each use adds the number of rows to each element. */
+/* Each use of the weights adds the number of rows to each element of their gradient. */
 static void backward(cs_unit *unit, cs_pass *pass, cs_tensor dy, cs_tensor dx)
 {
     parts *self = cs_unit_self(unit, sizeof *self);

@@ -1,5 +1,5 @@
-/* test_pass.c - the tensors of a pass: lifetimes, the stack of kept tensors, rewinding for recomputation, and a peak
- * that a measuring pass predicts. */
+/* test_pass.c - the tensors of a pass: lifetimes, the stack of kept tensors, rewinding for recomputation, and that a
+ * measuring pass finds the memory that a real one needs. */
 #include "suite.h"
 #include "unit/pass.h"
 
@@ -32,7 +32,7 @@ START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
     ce_pass_leave(pass);
     ce_pass_enter(pass);
     cs_tensor again = cs_pass_like(pass, a);
-    ck_assert_ptr_eq(again.data, b.data); /* b was scratch memory, so its place is free again */
+    ck_assert_ptr_eq(again.data, b.data); /* b was scratch memory, which is free again */
     ck_assert_ptr_eq(cs_pass_take(pass).data, c.data);
     ck_assert_ptr_eq(cs_pass_take(pass).data, a.data);
     ce_pass_leave(pass);
@@ -94,7 +94,8 @@ START_TEST(tensors_of_others_may_be_kept)
 }
 END_TEST
 
-/* Makes random requests, then the same ones in a real block of the size that was measured: no tensors overlap. */
+/* The tensors that random_walk holds. It makes random tensors, first in a pass that measures, then in a block of the
+ * measured size, and checks that no tensors overlap. */
 typedef struct {
     cs_tensor held[64];
     int count;
@@ -142,7 +143,7 @@ START_TEST(measuring_predicts_the_peak)
 }
 END_TEST
 
-/* With room for 200 rows of 10 columns. */
+/* The pass has memory for 200 rows of 10 columns. */
 START_TEST(chunks_are_even_and_bounded)
 {
     static const struct {

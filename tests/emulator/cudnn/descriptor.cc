@@ -88,7 +88,8 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t given)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* A finalized descriptor cannot be changed, and descriptors that are attribute values must be finalized. */
+/* Sets an attribute. A finalized descriptor cannot be changed, and a descriptor that is the value of an attribute must
+ * be finalized. */
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count, const void *values)
 {

@@ -17,8 +17,8 @@ struct descriptor {
     cudnnBackendDescriptorType_t type;
     bool finished = false;
     std::map<int, attribute> has;
-    std::shared_ptr<graph> whole; /* the operation graph, in its descriptor and in those derived from it */
-    int engine = 0;               /* index, in descriptors of engines, configurations and plans */
+    std::shared_ptr<graph> whole; /* the operation graph; shared by its descriptor and the descriptors made from it */
+    int engine = 0;               /* the engine's index, in descriptors of engines, configurations and plans */
 
     template <typename T> T get(int name, int64_t at = 0) const
     {

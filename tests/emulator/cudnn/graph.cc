@@ -73,7 +73,7 @@ cudnnStatus_t graph::order()
     operations.clear();
     for (const auto &op : left)
         if (!results.insert(op.y).second || tensors[op.y].by_value)
-            return CUDNN_STATUS_BAD_PARAM; /* two operations write it */
+            return CUDNN_STATUS_BAD_PARAM; /* two operations write the tensor, or it is passed by value */
     auto is_ready = [&](int i) { return i < 0 || made.count(i) || (!tensors[i].is_virtual && !results.count(i)); };
     while (!left.empty()) {
         size_t next = 0;
@@ -90,7 +90,7 @@ cudnnStatus_t graph::order()
 
 /* ---- supported graphs ---- */
 
-/* The columns of a head must be contiguous, a multiple of 8, at most 256. */
+/* Returns whether the columns of a head are contiguous, and their number is a multiple of 8 and at most 256. */
 static bool is_head(const tensor &given)
 {
     int columns = given.stride[3] == 1 ? 3 : 2;
@@ -102,9 +102,9 @@ static int64_t round_up(int64_t value, int64_t step)
     return (value + step - 1) / step * step;
 }
 
-/* The workspace of backward, as cuDNN 9.19 reports it for an H200 and lengths from 130 to 32,768
- * (tests/device/cuda/test_cudnn_plans.c checks this): the gradients of the scores in 16 bits, in tiles of 64 rows
- * and 128 columns, and, if query heads share key heads, dk and dv of each query head. */
+/* Returns the bytes of workspace of backward, as cuDNN 9.19 reports them for an H200 and lengths from 130 to 32,768
+ * (tests/device/cuda/test_cudnn_plans.c checks this): the gradients of the scores in 16 bits, in tiles of 64 rows and
+ * 128 columns, and, if query heads share key heads, dk and dv of each query head. */
 static int64_t workspace_of(const tensor &scores, const tensor &q, const tensor &k)
 {
     int64_t heads = scores.size[0] * scores.size[1], tiles = round_up(q.size[2], 64) * round_up(k.size[3], 128);

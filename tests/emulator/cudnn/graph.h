@@ -10,11 +10,11 @@
 struct tensor {
     int64_t number; /* unique identifier */
     cudnnDataType_t type;
-    int64_t size[4], stride[4], alignment; /* alignment: of the address, in bytes */
+    int64_t size[4], stride[4], alignment; /* alignment of the address, in bytes */
     bool is_virtual, by_value;
 
     int64_t at(const int64_t *index) const;
-    int64_t span() const; /* elements from the first to the last */
+    int64_t span() const; /* number of elements from the first to the last, gaps included */
     bool is_narrow() const
     {
         return type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
@@ -23,7 +23,8 @@ struct tensor {
 
 enum kind { POINTWISE, PRODUCT, REDUCTION, RESHAPE };
 
-/* y, x, b, t are indices of the graph's tensors; -1: absent. For a product c = a b, x is a and y is c. */
+/* y, x, b and t are indices of the graph's tensors; -1: there is none. y is the result. For a product c = a b, x is a
+ * and y is c. */
 struct operation {
     kind what;
     cudnnPointwiseMode_t mode;
@@ -38,17 +39,17 @@ struct graph {
     std::vector<operation> operations; /* in topological order */
     int64_t workspace = 0;
 
-    int add(const tensor &given); /* returns its index; tensors of equal number are one */
-    cudnnStatus_t order();        /* sorts the operations; an error if they cannot be computed */
-    cudnnStatus_t recognise();    /* an error if the graph is not a supported attention */
+    int add(const tensor &given); /* adds a tensor, unless one with its number exists, and returns the index */
+    cudnnStatus_t order();        /* sorts the operations; returns an error if they cannot be computed */
+    cudnnStatus_t recognise();    /* returns an error if the graph is not a supported attention */
 };
 
-/* The value of a tensor that is not virtual: device memory, or a float. */
+/* The value of a tensor that is not virtual: an address in device memory, or a number. */
 struct binding {
     void *memory;
     float value;
 };
-using bindings = std::map<int64_t, binding>; /* by identifier */
+using bindings = std::map<int64_t, binding>; /* the key is the tensor's unique identifier */
 
 /* Executes the graph; device memory must be accessible (emulator_open). */
 void graph_run(const graph &given, const bindings &on);

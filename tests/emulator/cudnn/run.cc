@@ -6,7 +6,7 @@
 #include <cuda_fp16.h>
 #include <math.h>
 
-/* The elements of a tensor, by offset: in device memory, or in its own buffer. */
+/* The elements of a tensor, indexed by offset: in device memory, or in the vector `own`. */
 struct place {
     cudnnDataType_t type;
     char *memory;
@@ -125,14 +125,14 @@ struct runner {
                     for (at[2] = from[2]; at[2] < end[2]; at[2]++)
                         for (at[3] = from[3]; at[3] < end[3]; at[3]++) {
                             float value = load(op.x, at);
-                            /* NaN propagates */
+                            /* a NaN makes the result NaN */
                             all = !max ? all + value : value > all || value != value ? value : all;
                         }
             store(op.y, to, all);
         });
     }
 
-    /* A view of the same elements with other sizes and strides. */
+    /* Gives the elements of x other sizes and strides; offsets in memory stay the same. */
     void reshape(const operation &op)
     {
         const auto &y = of.tensors[(size_t)op.y];

@@ -36,7 +36,7 @@ unsigned char *ce_shared_memory(); /* the block's dynamic shared memory */
 
 enum emulator_access { EMULATOR_READ, EMULATOR_WRITE, EMULATOR_ATOMIC };
 
-/* Notes an access to memory by the running thread. */
+/* Notes that the running thread accesses this memory. */
 void emulator_saw(const void *memory, size_t bytes, emulator_access access);
 
 /* Attribute of functions whose memory accesses are not instrumented, because they belong to the emulator. */

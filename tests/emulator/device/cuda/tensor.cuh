@@ -44,7 +44,7 @@ CS_EMULATOR_UNSEEN inline void ce_tensor_multiply(float (&c)[4], const uint32_t 
     }
 }
 
-/* Element (row, column) of a tile, whose row is at the address that lane tile * 8 + row passed. */
+/* Returns element (row, column) of a tile. Lane tile * 8 + row passed the address of that row. */
 CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *slots, unsigned tile, unsigned row,
                                                          unsigned column)
 {
