@@ -222,6 +222,7 @@ static int save_and_load(void *argument)
     CS_ASSERT(run_masters(engine) == saved);
     cs_destroy(engine);
     CS_ASSERT(near_pinned_max() <= memory.pinned + (1 << 20));
+    CS_ASSERT(near_pinned_max() > 0 || memory.pinned == 0 || !near_counts());
     CS_ASSERT(memory.pinned < memory.values + memory.slots);
     return 0;
 }

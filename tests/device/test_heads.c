@@ -119,8 +119,8 @@ START_TEST(large_scores_do_not_overflow)
     cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), (cs_heads){ .queries = 1, .keys = 1 },
                     dropout_of(0, 1));
     near_fetch();
-    ck_assert(isfinite(near_element(y, 64 * 9)));
-    ck_assert(isnan(near_element(y, 64 * 10)));
+    for (int row = 0; row < 70; row++)
+        ck_assert_msg(isnan(near_element(y, 64 * row)) == (row == 10), "row %d", row);
     near_free(qkv), near_free(y), near_free(lse);
     near_close();
 }

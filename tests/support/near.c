@@ -243,7 +243,7 @@ near_launches near_launched(void)
 uint64_t near_pinned_max(void)
 {
     void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_LOCAL);
-    uint64_t max = ask(module, "emulator_pinned_most");
+    uint64_t max = ask(module, "emulator_pinned_max");
     if (module)
         dlclose(module);
     return max;
