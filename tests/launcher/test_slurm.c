@@ -2,14 +2,18 @@
  *
  * The daemons run in the foreground, in the test's folder; they end with this process, and are stopped by their pids.
  * All daemons, jobs and ranks have the variable SLURM_CONF with the path of that folder, by which remaining processes
- * are found. Where Slurm is not installed (Debian: slurm-wlm, munge) the test is skipped. */
+ * are found. The test is skipped where Slurm is not installed (Debian: slurm-wlm, munge), and where the machine has
+ * loopback addresses only. */
 #include "ports.h"
 #include "shell.h"
 #include "suite.h"
 
 #include "base/clock.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -228,6 +232,19 @@ START_TEST(a_job_continues_after_the_loss_of_a_node)
 }
 END_TEST
 
+/* slurmctld does not start on a machine whose only addresses are those of the loopback interface. */
+static bool has_network(void)
+{
+    struct ifaddrs *list;
+    bool found = false;
+    if (getifaddrs(&list) != 0)
+        return false;
+    for (const struct ifaddrs *at = list; at; at = at->ifa_next)
+        found |= at->ifa_addr && at->ifa_addr->sa_family == AF_INET && !(at->ifa_flags & IFF_LOOPBACK);
+    freeifaddrs(list);
+    return found;
+}
+
 int main(void)
 {
     const TTest *const tests[] = { the_launcher_starts_ranks_on_the_nodes_of_an_allocation, srun_starts_ranks_itself,
@@ -240,9 +257,13 @@ int main(void)
         char command[64];
         snprintf(command, sizeof command, "command -v %s >/dev/null", needed[i]);
         if (system(command) != 0) {
-            printf("skipped: there is no %s (Debian: slurm-wlm, munge)\n", needed[i]);
+            printf("slurm: skipped, there is no %s (Debian: slurm-wlm, munge)\n", needed[i]);
             return SUITE_SKIPPED;
         }
+    }
+    if (!has_network()) {
+        puts("slurm: skipped, this machine has loopback addresses only, and slurmctld needs another one");
+        return SUITE_SKIPPED;
     }
     return suite_run("slurm", tests, (int)(sizeof tests / sizeof *tests));
 }
