@@ -119,9 +119,8 @@ static int read_variable(cl_options *options, const cs_option *flag, const char 
 {
     char name[CS_OPTION_BYTES], variable[ORIGIN_BYTES];
     for (const char *place = flag->names; cs_options_name(&place, name);) {
-        bool known = strcmp(prefix, "PET_") == 0 ? is_listed(torchrun, name) : !is_listed(bare, name);
-        const char *value = name[1] && known ? look_up(prefix, name, variable) : NULL;
-        if (value)
+        const char *value = name[1] ? look_up(prefix, name, variable) : NULL;
+        if (value && (strcmp(prefix, "PET_") == 0 ? is_listed(torchrun, name) : !is_listed(bare, name)))
             return store_variable(options, flag, variable, value);
     }
     return 0;
