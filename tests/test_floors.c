@@ -1,5 +1,5 @@
 /* test_floors.c - the layering rules: which room may include which, which file may include a foreign header, words that
- * the sources do not use, and which names have which prefix.
+ * the sources do not use, which names have which prefix, and that docs/architecture.md shows every room.
  *
  * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
  * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that no
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* `sees` lists the rooms whose headers the room may include, with spaces around each. "top" stands for the headers in
  * engine/ or launcher/ themselves, "public" for include/cspeed/. Every room may include its own headers. */
@@ -361,4 +362,65 @@ START_TEST(a_broken_rule_is_found)
 }
 END_TEST
 
-SUITE_MAIN("floors", includes_follow_the_rules, a_broken_rule_is_found)
+/* ---- the pages about the tree ---- */
+
+/* Reads the first column of the table of rooms in docs/architecture.md: the names between backquotes. Marks in `shown`
+ * the rules of the rooms that the table has; a name without a rule must be a folder. */
+static void read_map(bool shown[RULES])
+{
+    char line[4096];
+    FILE *page = fopen(CS_SOURCE "/docs/architecture.md", "r");
+    bool inside = false;
+    ck_assert_ptr_nonnull(page);
+    for (int number = 1; fgets(line, sizeof line, page); number++) {
+        inside = strncmp(line, "## ", 3) == 0 ? strcmp(line, "## Rooms\n") == 0 : inside;
+        char *end = inside && strncmp(line, "| `", 3) == 0 ? strstr(line + 1, " |") : NULL;
+        if (!end)
+            continue;
+        *end = '\0';
+        for (char *next, *name = strtok_r(line, "|`, ", &next); name; name = strtok_r(NULL, "|`, ", &next)) {
+            char path[4200];
+            snprintf(path, sizeof path, CS_SOURCE "/%s", name);
+            if (rule_of(name) >= 0)
+                shown[rule_of(name)] = true;
+            else if (access(path, F_OK) != 0)
+                fault("docs/architecture.md", number, name, "there is no such folder");
+        }
+    }
+    fclose(page);
+}
+
+START_TEST(the_map_shows_every_room)
+{
+    bool shown[RULES] = { false };
+    faults = 0;
+    read_map(shown);
+    for (int i = 0; i < RULES; i++)
+        if (!shown[i])
+            fault("docs/architecture.md", 0, rules[i].room, "the table of rooms does not have it");
+    ck_assert_int_eq(faults, 0);
+}
+END_TEST
+
+static int columns_of(const char *line)
+{
+    int columns = 0;
+    for (; *line && *line != '\n'; line++)
+        columns += ((unsigned char)*line & 0xC0) != 0x80; /* bytes that begin a character of UTF-8 */
+    return columns;
+}
+
+START_TEST(the_readme_is_short)
+{
+    char line[4096];
+    FILE *page = fopen(CS_SOURCE "/README.md", "r");
+    int lines = 0;
+    ck_assert_ptr_nonnull(page);
+    while (fgets(line, sizeof line, page))
+        ck_assert_msg(++lines <= 130 && columns_of(line) <= 120, "README.md:%d: at most 130 lines of 120 columns",
+                      lines);
+    fclose(page);
+}
+END_TEST
+
+SUITE_MAIN("floors", includes_follow_the_rules, a_broken_rule_is_found, the_map_shows_every_room, the_readme_is_short)
