@@ -77,7 +77,7 @@ static void read_weights(cs_config *config)
     size_t index, count = json_array_size(s->written.weights);
     json_t *value;
     s->weighted = count > 1;
-    if (!s->written.weights || count == 1)
+    if (!s->written.weights || (count == 1 && s->train_count < 2))
         return;
     if (count != (size_t)s->train_count)
         ce_json_fault(config->doc, path, "a list of as many numbers as data.train has names is needed: %d",

@@ -184,18 +184,25 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
 
 /* ---- the held-out part ---- */
 
-/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If the documents are
- * JSON, at least one is held out, even a longer one. Returns the number of bytes that are held out. */
+/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If all documents are
+ * longer, one JSON document is held out nevertheless, unless it is the only document. Returns the number of bytes that
+ * are held out. */
 static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
+    ce_document *longer = NULL;
     for (int64_t i = 0; i < count; i++) {
         ce_document *next = &corpus->documents[ce_windows_permute(0, 0, count, i)];
-        bool last_hope = i == count - 1 && count > 1 && held == 0 && next->is_json;
-        if (held + next->length > wanted && !last_hope)
-            continue;
-        next->train_length = 0;
-        held += next->length;
+        if (held + next->length <= wanted) {
+            next->train_length = 0;
+            held += next->length;
+        } else if (next->is_json) {
+            longer = next;
+        }
+    }
+    if (held == 0 && longer && count > 1) {
+        longer->train_length = 0;
+        held = longer->length;
     }
     return held;
 }

@@ -57,6 +57,8 @@ START_TEST(test_refused)
         { "\"zero_optimization\": {\"stage\": \"5\"}", "at most 3 is possible, not 5" },
         { "\"zero_optimization\": {\"reduce_bucket_size\": \"5e8\"}", "a whole number is needed, not \"5e8\"" },
         { "\"fp16\": {\"enabled\": \"maybe\"}", "true or false is needed, not \"maybe\"" },
+        { "\"cspeed\": {\"data\": {\"train\": [\"a.txt\", \"b.txt\"], \"weights\": [1]}}",
+          "as many numbers as data.train has" },
         { "\"fp16\": {\"initial_scale_power\": \"1.5\"}", "a whole number is needed, not \"1.5\"" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

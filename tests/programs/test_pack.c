@@ -169,6 +169,26 @@ START_TEST(ends_of_few_documents_are_held_out)
 }
 END_TEST
 
+/* Texts and lines of JSON together, all longer than a tenth of the bytes: one line becomes validation data, wherever the
+ * pseudo-random order has the texts. */
+START_TEST(a_line_is_held_out_beside_longer_texts)
+{
+    size_t size;
+    int64_t documents;
+    int shards;
+    shell_enter();
+    ck_assert_int_eq(shell_run("for i in 1 2; do printf '{\"text\": \"%%03000d\"}\\n' 7; done >lines.jsonl; "
+                               "for i in 1 2 3 4 5 6; do head -c 4000 /dev/zero | tr '\\0' a >$i; done"),
+                     0);
+    for (int texts = 1; texts <= 6; texts++) {
+        ck_assert_int_eq(shell_run("rm -rf out && %s --output out lines.jsonl $(seq %d)", PACK, texts), 0);
+        free(read_tokens("out", "valid", &size, &documents, &shards));
+        ck_assert_msg(documents == 1 && size >= 3000 && size < 4000, "%d texts: %zu tokens", texts, size);
+    }
+    shell_leave();
+}
+END_TEST
+
 /* A sequence has 65 bytes, and training and validation need at least one each. */
 START_TEST(the_shortest_text_is_enough)
 {
@@ -439,6 +459,7 @@ START_TEST(faults_are_one_sentence)
 END_TEST
 
 SUITE_MAIN("pack", a_text_is_split_and_whole, the_same_text_gives_the_same_files, documents_stay_whole,
-           long_texts_take_several_shards, ends_of_few_documents_are_held_out, the_shortest_text_is_enough,
-           threads_change_nothing, lines_of_json_are_documents, bad_lines_are_named_and_left_out,
-           only_answers_of_conversations_are_targets, templates_are_written, faults_are_one_sentence)
+           long_texts_take_several_shards, ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts,
+           the_shortest_text_is_enough, threads_change_nothing, lines_of_json_are_documents,
+           bad_lines_are_named_and_left_out, only_answers_of_conversations_are_targets, templates_are_written,
+           faults_are_one_sentence)
