@@ -213,14 +213,25 @@ static ce_jnode *parse_postfix(ce_jparser *p, ce_jnode *node)
     }
 }
 
-/* Looks up the name of a filter or test. An unknown name is refused when the template is compiled; but inside a
- * condition it is refused only if the rendering reaches it. */
+/* Refuses the unknown filter or test that was parsed outside of conditions, if there is one. */
+static void refuse_unknown(ce_jparser *p)
+{
+    const ce_jnode *node = p->unknown;
+    if (!node)
+        return;
+    p->run->line = node->line;
+    ce_jrun_unsupported(p->run, "not supported: the %s '%s'", node->kind == CS_N_FILTER ? "filter" : "test",
+                        node->name);
+}
+
+/* Looks up the name of a filter or test. */
 static void resolve(ce_jparser *p, ce_jnode *node)
 {
-    bool filter = node->kind == CS_N_FILTER;
-    node->entry = filter ? ce_jfilters_find(node->name) : ce_jtests_find(node->name);
-    if (!node->entry && p->conditions == 0)
-        ce_jrun_unsupported(p->run, "not supported: the %s '%s'", filter ? "filter" : "test", node->name);
+    node->entry = node->kind == CS_N_FILTER ? ce_jfilters_find(node->name) : ce_jtests_find(node->name);
+    if (!node->entry && p->conditions == 0 && !p->unknown)
+        p->unknown = node;
+    if (p->undecided == 0)
+        refuse_unknown(p);
 }
 
 static ce_jnode *parse_filter(ce_jparser *p, ce_jnode *on)
@@ -390,8 +401,15 @@ static ce_jnode *parse_or(ce_jparser *p)
 
 ce_jnode *ce_jexpression(ce_jparser *p)
 {
+    const ce_jnode *unknown = p->unknown;
     ce_jrun_enter(p->run);
+    p->undecided++;
     ce_jnode *node = parse_or(p);
+    p->undecided--;
+    if (ce_jparse_sees(p, CS_T_NAME, "if"))
+        p->unknown = unknown;
+    if (p->undecided == 0)
+        refuse_unknown(p);
     while (skip_name(p, "if")) {
         p->conditions++;
         node = pair(p, CS_N_CONDITION, NULL, node, parse_or(p));

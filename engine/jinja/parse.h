@@ -12,6 +12,9 @@ typedef struct {
     /* The number of {% if %} and conditional expressions around the next token. If it is not 0, an unknown filter or
      * test is refused only if the rendering reaches it. */
     int conditions;
+    /* number of expressions around the next token that are the value of a conditional expression if "if" follows */
+    int undecided;
+    const ce_jnode *unknown; /* the first unknown filter or test in these expressions, outside of conditions, or NULL */
     int loops;     /* number of {% for %} around the next token */
     unsigned uses; /* CS_USES_* for the names that the body of the enclosing macro has read so far */
 } ce_jparser;

@@ -68,6 +68,7 @@ a{% generation %}{{ name }}{% endgeneration %}b{% generation %}Grüße{% endgene
 {{ ' a b '.strip() }}{{ 'xa'.lstrip('x') }}{{ 'ax'.rstrip('x') }}{{ 'a,b,c'.split(',', 1) }}{{ ' a  b '.split() }}{{ 'a-b'.partition('-') }}{{ 'abc'.startswith('a') }}{{ 'abc'.endswith(('x', 'c')) }}{{ 'aa'.replace('a', 'b') }}{{ 'a\r\nb'.splitlines() }}{{ 'abcb'.find('b') }}{{ 'abcb'.rfind('b') }}{{ 'aa'.count('a') }}{{ '-'.join(['a', 'b']) }}{{ '{} {n}'.format(1, n=2) }}{{ "it's".title() }}{{ 'a,b'.rsplit(',', 1) }}{{ 'abc'.removeprefix('a') }}{{ '12'.isdigit() }}
 {{ map.get('b') }}{{ map.get('x', 5) }}{{ map.keys() | list }}{{ map.values() | list }}{{ 'äÖ'.upper() }}{{ 'ß'.upper() }}
 {% if yes %}{{ 1 }}{% else %}{{ 1 | nosuchfilter }}{% endif %}
+{{ 1 | nosuchfilter if empty else 2 }}{{ [(3 is nosuchtest) if empty else 4, 5] }}{{ 2 if yes else (1 | nosuchfilter) }}{{ ((1 | nosuchfilter) if empty else 6) + 1 }}
 {{ 1 | nosuchfilter }}
 {{ 1 is nosuchtest }}
 {% for x in three %}{% endfor %}

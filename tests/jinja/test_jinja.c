@@ -95,6 +95,8 @@ START_TEST(what_is_not_here_is_refused_by_name_and_line)
         { "\n{% include 'x' %}", "line 2: not supported: the tag {% include %}" },
         { "{{ x | groupby('a') }}", "line 1: not supported: the filter 'groupby'" },
         { "a\n\n{{ 1 is nothing }}", "line 3: not supported: the test 'nothing'" },
+        { "{{ [x | nothing,\n1, (2 if y else 3)] }}", "line 1: not supported: the filter 'nothing'" },
+        { "{{ x | nothing if 1 else 2 }}", "line 1: not supported: the filter 'nothing'" },
         { "{% for x in [1] recursive %}{% endfor %}", "line 1: not supported: a recursive loop" },
         { "{{ 9223372036854775808 }}", "line 1: not supported: an integer above 2^63" },
         { "{{ cycler(1) }}", "line 1: not supported: cycler and joiner, which change themselves; use a namespace" },
