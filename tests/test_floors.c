@@ -66,7 +66,7 @@ static const floor_rule rules[] = {
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },
     { "launcher/node", " top engine/base launcher/plan launcher/wire " },
-    { "launcher/front", " top engine/base launcher/plan launcher/wire launcher/node launcher/show " },
+    { "launcher/front", " top public engine/base launcher/plan launcher/wire launcher/node launcher/show " },
     { "launcher/machine", " top engine/base engine/device launcher/plan " },
     { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
     { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "

@@ -1,8 +1,9 @@
 /* failure.c - writes the failure report of a job. */
-#include "base/plural.h"
 #include "front/failure.h"
 
+#include "base/plural.h"
 #include "codes.h"
+#include "cspeed/options.h"
 #include "front/failure_hint.h"
 #include "node/logs.h"
 #include "front/rank_position.h"
@@ -244,13 +245,11 @@ static void print_verdict(const cl_front *front, FILE *out)
  * checkpoint.) */
 static bool starts_over(const cl_front *front)
 {
-    bool fresh = false, tag = false, load = false;
-    for (char **argument = front->options->program; argument && *argument; argument++) {
+    char **program = front->options->program;
+    bool fresh = false;
+    for (char **argument = program; argument && *argument; argument++)
         fresh |= strcmp(*argument, "--fresh") == 0;
-        tag |= strncmp(*argument, "--tag", 5) == 0;
-        load |= strncmp(*argument, "--load", 6) == 0;
-    }
-    return fresh || (tag && !load);
+    return fresh || (program && cs_options_last("tag", program) && !cs_options_last("load", program));
 }
 
 /* Prints the hint that the same command resumes, unless that command would fail in the same way or start from an

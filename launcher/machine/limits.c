@@ -49,29 +49,18 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
     cl_facts_add(facts, label, "%s (at most %s)", words[0], words[1]);
 }
 
-/* Adds the memory limit. If there is no limit, version 2 of control groups gives the text "max", and version 1 gives a
- * number that is larger than any memory. */
-static void add_limit_of_group(cl_facts *facts, const char *value)
-{
-    double bytes = strcmp(value, "max") == 0 ? INFINITY : strtod(value, NULL);
-    if (bytes > 1e18)
-        cl_facts_add(facts, "memory limit", "none");
-    else
-        cl_facts_add(facts, "memory limit", "%.1f GiB", bytes / GIB);
-}
-
 static void add_group(cl_facts *facts)
 {
-    double cpus = cl_cgroup_cpu_quota();
+    double cpus = cl_cgroup_cpu_quota(), bytes = cl_cgroup_memory_limit();
     int64_t kills = cl_cgroup_oom_kills();
-    char value[CL_FACTS_VALUE];
     if (isinf(cpus))
         cl_facts_add(facts, "CPU quota", "none");
     else
         cl_facts_add(facts, "CPU quota", "%.2f CPUs", cpus);
-    if (cl_facts_line("/sys/fs/cgroup/memory.max", value) ||
-        cl_facts_line("/sys/fs/cgroup/memory/memory.limit_in_bytes", value))
-        add_limit_of_group(facts, value);
+    if (isinf(bytes))
+        cl_facts_add(facts, "memory limit", "none");
+    else
+        cl_facts_add(facts, "memory limit", "%.1f GiB", bytes / GIB);
     if (kills >= 0)
         cl_facts_add(facts, "killed for memory", "%ld so far", kills);
 }

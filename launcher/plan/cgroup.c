@@ -1,4 +1,4 @@
-/* cgroup.c - reads the CPU quota and the out-of-memory counters of control groups (cgroups), version 2 and version 1.
+/* cgroup.c - reads the limits and the out-of-memory counters of control groups (cgroups), version 2 and version 1.
  *
  * /proc/self/cgroup has a line "0::/PATH" for version 2, and lines "N:CONTROLLER,...:/PATH" for version 1. If this
  * path does not exist in the mount of a container, the root of the mount is the container's own group. */
@@ -79,24 +79,41 @@ static double quota_of_1(const char *group)
     return INFINITY;
 }
 
-/* Returns the smallest quota of this group and of the groups above it, up to the root of the mount. */
-static double min_quota(char *group, double (*quota_of)(const char *))
+static double memory_of_2(const char *group)
 {
-    double min = quota_of("/");
+    double bytes[2];
+    return read_numbers(open_in("/sys/fs/cgroup", group, "memory.max"), bytes) == 1 ? bytes[0] : INFINITY;
+}
+
+/* Version 1 has a number that is larger than any memory if there is no limit. */
+static double memory_of_1(const char *group)
+{
+    double bytes[2];
+    bool known = read_numbers(open_in("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"), bytes) == 1;
+    return known && bytes[0] < 1e18 ? bytes[0] : INFINITY;
+}
+
+/* Returns the smallest limit of this process's group for the controller and of the groups above it, up to the root of
+ * the mount. */
+static double min_limit(const char *controller, double (*limit_of)(const char *))
+{
+    char group[PATH_MAX];
+    if (!group_path(controller, group))
+        return INFINITY;
+    double min = limit_of("/");
     for (char *end; (end = strrchr(group, '/')); *end = '\0')
-        min = fmin(min, quota_of(group));
+        min = fmin(min, limit_of(group));
     return min;
 }
 
 double cl_cgroup_cpu_quota(void)
 {
-    char group[PATH_MAX];
-    double quota = INFINITY;
-    if (group_path("", group))
-        quota = min_quota(group, quota_of_2);
-    if (group_path("cpu", group))
-        quota = fmin(quota, min_quota(group, quota_of_1));
-    return quota;
+    return fmin(min_limit("", quota_of_2), min_limit("cpu", quota_of_1));
+}
+
+double cl_cgroup_memory_limit(void)
+{
+    return fmin(min_limit("", memory_of_2), min_limit("memory", memory_of_1));
 }
 
 /* Returns the number after `name` on the line that begins with `name`; -1: there is no such line. */

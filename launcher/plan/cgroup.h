@@ -1,4 +1,5 @@
-/* cgroup.h - the CPU quota and the number of out-of-memory kills of this process's control group (cgroup). */
+/* cgroup.h - the CPU quota, the memory limit and the number of out-of-memory kills of this process's control group
+ * (cgroup). */
 #ifndef CL_CGROUP_H
 #define CL_CGROUP_H
 
@@ -7,6 +8,10 @@
 /* Returns the CPU quota in units of one CPU: the smallest of this cgroup and the cgroups above it; infinity if there is
  * no quota. */
 double cl_cgroup_cpu_quota(void);
+
+/* Returns the memory limit in bytes: the smallest of this cgroup and the cgroups above it; infinity if there is no
+ * limit. */
+double cl_cgroup_memory_limit(void);
 
 /* Returns how many processes of this cgroup the kernel's out-of-memory killer has killed so far. If the cgroup cannot
  * be read, returns the number for the whole machine. Returns -1 if neither number is known. */

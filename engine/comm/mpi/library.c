@@ -116,8 +116,10 @@ static cs_status compare(const cs_comm *comm)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
     int size = 0, rank = 0, own_rank = ce_comm_name(comm, comm->world.rank);
+    ce_mpi_lock();
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    ce_mpi_unlock();
     if (comm->names ? own_rank == rank : own_rank == rank && comm->world.size == size)
         return CS_OK;
     return ce_fail(
