@@ -184,8 +184,9 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
 
 /* ---- the held-out part ---- */
 
-/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If the documents are
- * JSON, at least one is held out, even a longer one. Returns the number of bytes that are held out. */
+/* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If every document is
+ * longer than `wanted` bytes, and the last one drawn is JSON and not the only document, that document is held out
+ * nevertheless. Returns the number of bytes that are held out. */
 static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
@@ -235,7 +236,7 @@ cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min)
     int64_t wanted = (int64_t)((double)total * fraction);
     wanted = wanted < min ? min : wanted > total - min ? total - min : wanted;
     int64_t held = hold_documents(corpus, wanted);
-    /* Too few bytes are held out, because the documents are too few or too long. */
+    /* If too few bytes were held out, because there are few documents or long ones, the end of each is held out. */
     if (!lines && (held < min || held < wanted / 2))
         hold_ends(corpus, wanted);
     return CS_OK;

@@ -49,8 +49,8 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
     cl_facts_add(facts, label, "%s (at most %s)", words[0], words[1]);
 }
 
-/* Adds the memory limit. If there is no limit, version 2 of control groups gives the text "max", and version 1 gives a
- * number that is larger than any memory. */
+/* Adds the memory limit of the control group; `value` is the kernel's text. If there is no limit, version 2 of control
+ * groups gives the text "max", and version 1 gives a number that is larger than any memory. */
 static void add_limit_of_group(cl_facts *facts, const char *value)
 {
     double bytes = strcmp(value, "max") == 0 ? INFINITY : strtod(value, NULL);
