@@ -56,7 +56,7 @@ static void add(void *to, const ce_listing *item)
                 json_object_set_new(to, item->path, json_is_null(item->value) ? json_null() : json_string("a name"));
             return;
         }
-    if (!item->idle) /* a key that is idle has no effect on this training */
+    if (!item->idle) /* `idle` is the reason why a value has no effect on this training */
         json_object_set(to, item->path, item->value);
 }
 

@@ -43,8 +43,8 @@ bool ce_backward_finishes(const cs_engine *engine)
     return !engine->graphs && !engine->zero.served;
 }
 
-/* In the last micro-batch of a step the reduction of a unit is finished here too, so that it overlaps with the backward
- * of the next units. */
+/* Starts the reduction of a unit's gradients. In the last micro-batch of a step it also finishes the reduction, which
+ * then overlaps with the backward of the next units. */
 static void reduce_gradients(cs_engine *engine, int i)
 {
     double started = ce_clock_seconds();
@@ -76,7 +76,7 @@ void ce_backward_units(cs_engine *engine)
         reduce_gradients(engine, i);
         dy = dx;
     }
-    ce_pass_let_go(engine->pass, dy); /* dy is absent if the loop reached the first unit */
+    ce_pass_let_go(engine->pass, dy); /* `dy` is empty if the loop went down to unit 0 */
     ce_pass_let_go(engine->pass, engine->loss_rows);
     ce_pass_end(engine->pass);
     ce_graphs_end(engine);

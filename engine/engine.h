@@ -33,7 +33,8 @@ typedef struct {
     cs_status status;
     char *why;        /* message of a failed save that no call has returned yet; NULL if there is none */
     char *resume_dir; /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
-    /* "TAG in DIR" of the save in progress; NULL if there is none, or if the saved step is not finite (ce_finite) */
+    /* "TAG in DIR" of the save in progress; NULL if there is none, or if the loss or the gradient norm of the last step
+     * before the save is not finite (ce_finite) */
     char *in_progress;
     char *good;   /* "TAG in DIR" of the last checkpoint completely saved or loaded; NULL if there is none */
     bool resumes; /* the save in progress writes to resume_dir */
@@ -41,8 +42,9 @@ typedef struct {
 
 /* Steps whose loss or gradient norm is not finite. */
 typedef struct {
-    bool unreported; /* the first step of the current series of non-finite steps has not been reported yet */
-    int64_t step;    /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
+    /* true if a series of non-finite steps has begun and its first step is not reported yet */
+    bool unreported;
+    int64_t step; /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
     double loss, norm;
     char *gave_up; /* why the run must end, because no usable loss scale is left; NULL if the run may go on */
 } ce_finite;
@@ -55,7 +57,8 @@ typedef struct {
     char saving[64]; /* the key of the save in progress */
 } ce_ancestry;
 
-/* The decision whether a step counts (the verdict), and the sums over ranks from which the verdict is computed. */
+/* The verdict on a step (whether the step updates the parameters, and with which factor), and the sums over ranks from
+ * which the verdict is computed. */
 typedef struct {
     ce_step_sums sums;
     ce_verdict verdict;
@@ -90,16 +93,17 @@ struct cs_engine {
     int64_t sequences;  /* sequences of a micro-batch: one for each sample, or two if samples are pairs (cspeed.dpo) */
 
     ce_lanes lanes;
-    ce_served served;        /* the parameter server; used if cspeed.mode is "ps" */
-    ce_served_async *async;  /* the state of cspeed.ps.async; NULL if this key is false */
-    ce_replicas *replicas;   /* the other replicas, if this is the master of cspeed.mode "dp"; otherwise NULL */
-    const cs_engine *master; /* the master, if this engine is one of its other replicas; otherwise NULL */
-    int number;              /* this replica's number, from 1; 0 in the master */
+    ce_served served;       /* the parameter server; used if cspeed.mode is "ps" */
+    ce_served_async *async; /* the state of cspeed.ps.async; NULL if this key is false */
+    /* the replicas that this engine commands as the master of mode "dp"; NULL if there are none */
+    ce_replicas *replicas;
+    const cs_engine *master; /* the master that commands this engine as a replica; NULL if there is none */
+    int number;              /* a replica's number, from 1; 0 in the master */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_bucket *buckets; /* the memory of zero.buckets, which the engine owns */
     ce_shard **shards;  /* one shard for each unit, the stores of frozen parameters included */
-    ce_update *update;  /* the optimizer; it uses the memory of the pass as scratch, because the pass is empty then */
+    ce_update *update;  /* the optimizer; its scratch is the memory of the pass, which is empty during an update */
     void *block;        /* device memory for the record of `judge`, the table of `update`, and the pass */
     cs_pass *pass;
     cs_pass *predictor;    /* the pass for predictions, which may be `pass`; NULL until the first prediction */
@@ -119,7 +123,7 @@ struct cs_engine {
     ce_phase phase;      /* the phase that must come next */
     int ahead;           /* index of the unit whose all-gather was started last; -1 at the beginning of forward */
     cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
-    cs_tensor loss_rows; /* (rows, 1) */
+    cs_tensor loss_rows; /* shape (rows, 1) */
     cs_tensor prediction;
     struct {
         cs_tensor targets, references; /* tensors that the device can read; references is absent without cspeed.dpo */
@@ -143,7 +147,9 @@ struct cs_engine {
     int64_t parts_saved; /* number of ranks that had written their parts of the save in progress at the last verdict */
     double started;      /* time at which the step began */
     double flops_before;
-    double phase_started, phase_flops;      /* time, and number of operations, at which the current phase began */
+    /* phase_started: time at which the phase's clock was last started; phase_flops: ce_device_flops when the phase
+     * began */
+    double phase_started, phase_flops;
     cs_phase_seconds seconds, last_seconds; /* seconds of the step so far, and of the last complete step */
 
     /* the training so far */
@@ -194,7 +200,8 @@ double ce_phase_clock(cs_engine *engine);
 /* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
 /* Prepares engine->lanes, engine->served and engine->zero for rank `rank`, which is a worker or a server. */
 void ce_served_place(cs_engine *engine, int rank);
-/* Sets in `memory`, which the dry run of a worker has measured, what differs for this rank beside the state. */
+/* `memory` is the result of a worker's dry run. Sets memory->sent; for a server, also sets those members in which a
+ * server differs from a worker, except the state (ce_dry_run_persistent). */
 void ce_served_measure(const cs_engine *engine, cs_memory *memory);
 /* Called after the dry run of a worker: makes this rank a worker or a server, and computes the memory that it needs. */
 cs_status ce_served_prepare(cs_engine *engine);
@@ -207,7 +214,8 @@ void ce_served_add_up(cs_engine *engine, void *data, size_t count);
 bool ce_served_is_async(const cs_engine *engine);
 cs_status ce_served_async_open(cs_engine *engine);
 void ce_served_async_close(cs_engine *engine); /* waits until the other ranks close too */
-/* On a worker: sends the gradients of the judged step and receives new values; may wait for slower workers. */
+/* On a worker, after the verdict on a step: sends the step's gradients and receives new values; may wait for slower
+ * workers. */
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
 /* On a server: serves the workers until each has done one more step. */
 void ce_served_async_serve(cs_engine *engine);
@@ -217,16 +225,19 @@ int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
 
 /* ---- replicas.c: cspeed.mode "dp" ---- */
 typedef struct {
-    uint64_t handed_out, gathered; /* bytes of parameters, and of gradients, that the master has copied */
-    double busy, seconds;          /* busy: seconds in which the master worked alone; seconds: seconds of all steps */
-    double begun, gathering;       /* times at which the current step, and its gathering of gradients, began */
+    /* handed_out: bytes of parameters that the master has copied to the other replicas; gathered: bytes of gradients
+     * that the master has read from them */
+    uint64_t handed_out, gathered;
+    double busy, seconds; /* busy: seconds in which the master worked alone; seconds: seconds of all steps */
+    /* begun: time at which the current step began; gathering: time at which the master began to gather the gradients */
+    double begun, gathering;
 } ce_replica_costs;
 cs_status ce_replicas_open(cs_engine *engine); /* does nothing unless the mode is "dp" */
 void ce_replicas_close(ce_replicas *replicas); /* accepts NULL */
 void ce_replicas_forward(cs_engine *engine, const cs_batch *batch);
 void ce_replicas_backward(cs_engine *engine);
-/* At the gradient accumulation boundary: adds the gradients and losses of the other replicas to the master's.
- * ce_replicas_gather and ce_replicas_end_step do nothing without other replicas. */
+/* Called on the master at the gradient accumulation boundary: adds the gradients and losses of all other replicas to
+ * the master's own. ce_replicas_gather and ce_replicas_end_step do nothing if there are no other replicas. */
 void ce_replicas_gather(cs_engine *engine);
 void ce_replicas_end_step(cs_engine *engine);
 ce_replica_costs ce_replicas_costs(const cs_engine *engine);
@@ -254,7 +265,7 @@ typedef struct {
     bool predict;         /* the last unit computes its prediction instead of its loss */
     cs_tensor starts;     /* cs_batch.starts, or absent */
     cs_tensor references; /* cs_batch.references, or absent */
-    cs_tensor hits;       /* (rows, 1), or absent */
+    cs_tensor hits;       /* shape (rows, 1), or absent */
     const uint64_t *keys; /* set by ce_upload_batch */
     /* The text that each sample continues; a prediction is then made for the last row of each sample only. NULL if the
      * samples do not continue texts. */
@@ -293,7 +304,7 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as 
 void ce_step_judge_seed(cs_engine *engine, cs_tensor dy);
 ce_step_terms ce_step_judge_terms(const cs_engine *engine);
 void ce_step_judge_step(cs_engine *engine);                 /* starts to add up the sums and to compute the verdict */
-const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the ce_gate of the last judged step, in device memory */
+const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate in the last verdict, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- experts.c: the load of the experts; nothing is done for a model without experts ---- */
@@ -318,8 +329,8 @@ void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEAN
  * overflowed and a dynamic loss scale skips the step. */
 void ce_finite_count(cs_engine *engine, const ce_verdict *verdict);
 void ce_finite_give_up(cs_engine *engine, const char *why); /* makes the next ce_finite_report end the run */
-/* Reports the first step of a series of steps that are not finite, and ends the run after nan_patience such steps in a
- * row. Collective, but while steps are finite nothing is communicated. */
+/* Reports the first step of a series of steps whose loss or gradient norm is not finite, and ends the run after
+ * nan_patience such steps in a row. Collective, but it communicates only if it reports a step or ends the run. */
 void ce_finite_report(cs_engine *engine);
 void ce_finite_close(cs_engine *engine);
 
@@ -346,7 +357,8 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config); /* ope
 const char *ce_connect_kind(int device); /* the name of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
-/* Sets what `memory` has of the state that this rank keeps between steps, as engine->zero places it. */
+/* Sets those members of `memory` that count the state which this rank keeps between steps, such as values, masters and
+ * slots, for the stage in engine->zero. */
 void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
  * needed */

@@ -1,5 +1,5 @@
-/* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is one
- * division of exact sums, so its bits do not depend on the number of ranks. */
+/* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
+ * sum of losses divided by their number, so its bits do not depend on the number of ranks. */
 #include "engine.h"
 #include "base/must.h"
 #include "base/progress.h"
@@ -18,7 +18,7 @@ typedef struct {
 
 /* Scratch tensors in device memory; a tensor that the evaluation does not need is absent. */
 typedef struct {
-    cs_tensor hits;  /* (rows, 1) */
+    cs_tensor hits;  /* shape (rows, 1) */
     cs_tensor facts; /* ce_preference_rows.facts of one micro-batch */
 } scratch;
 
@@ -232,9 +232,9 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 /* ---- predictions ---- */
 
 /* Returns the bytes that the pass of a prediction needs. cs_predict computes all rows of the output. A cs_context
- * computes one row for each text, and the result is an upper bound: continuation.text bytes hold all tensors of at most
- * `length` rows but the logits, and the bytes of the logits are added. For more than `length` texts, the memory of
- * cs_predict is enough. */
+ * computes one row of logits for each text. For it the result is an upper bound: continuation.text, which is enough for
+ * all tensors but the logits if these tensors have at most `length` rows, plus one continuation.row (the bytes of a row
+ * of logits) for each text. For more than `length` texts, the memory of cs_predict is enough. */
 static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
 {
     int64_t texts = input->inputs.shape[0];

@@ -2,8 +2,8 @@
  * with the first affected parameter, and nan_patience such steps in a row end the run.
  *
  * Every rank reads the same verdict, so every rank counts the same steps. The search for the parameter is collective
- * and reads all values and gradients; it runs once for each series of such steps, never after a finite step. A GPU's
- * verdict is read one step later: the reported step number is right, but the search sees the state after the step. */
+ * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
+ * later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* Returns true for a step that a dynamic loss scale skips because only the gradients overflowed. A dynamic loss scale
- * finds its value by such steps, so they are not counted as not finite. A loss that is not finite is always counted,
+ * finds its value by such steps, so ce_finite_count does not count them. A loss that is not finite is always counted,
  * because the loss scale does not affect the loss. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {

@@ -30,9 +30,9 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
 }
 
 /* Computes the gradient of each row's loss before the last unit's forward runs, so that the last unit may compute its
- * own gradients within forward (ce_backward_open prepares memory for them). Here all rows have the same weight; the
- * verdict has the factor that makes the gradients a mean over the rows that have a target. The loss scale of this step
- * is known already, since the previous step was judged. */
+ * own gradients within forward (ce_backward_open prepares memory for them). Here all rows have the same weight. The
+ * factor in the verdict later makes the gradients a mean over the rows that have a target. The loss scale of this step
+ * is known already, since it is a part of the previous step's verdict. */
 static void weigh(cs_engine *engine, int64_t rows)
 {
     cs_tensor dloss = cs_pass_make(engine->pass, CS_F32, rows, 1);

@@ -1,11 +1,11 @@
 /* graphs.c - forward and backward of a micro-batch as two CUDA graphs, if cspeed.cuda_graphs is set.
  *
- * The launches of forward depend only on the shape of the batch and on whether the batch is the first of the step: the
- * gradients of the first batch overwrite the sums, and the last unit computes its gradients within forward. All other
- * facts are the same for every batch: before forward all buffers of the pools are free and the pass is empty, and data
- * that changes between batches (tokens, dropout keys) is in device memory at an address that depends on the shape. The
- * launches of backward depend only on those of forward; the loss scale is in device memory too. Evaluation does not use
- * graphs. */
+ * The kernel launches of forward depend only on the shape of the batch and on whether the batch is the first of the
+ * step: the gradients of the first batch overwrite the sums, and the last unit computes its gradients within forward.
+ * Nothing else that the launches depend on changes between batches: before forward all buffers of the pools are free
+ * and the pass is empty, and data that changes (tokens, dropout keys) is in device memory at an address that depends on
+ * the shape. The launches of backward depend only on those of forward; the loss scale is in device memory too.
+ * Evaluation does not use graphs. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/rng.h"

@@ -160,7 +160,8 @@ static cs_status measure(cs_engine *engine)
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
     engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
     if (settings->mode == CS_MODE_PS)
-        /* a server, too, measures as a worker, because all ranks need the list of a worker's matrix products */
+        /* a server, too, makes the dry run of a worker, because all ranks need the list of a worker's matrix
+         * products */
         ce_served_place(engine, 0);
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)

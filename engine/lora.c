@@ -61,9 +61,9 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     return CS_OK;
 }
 
-/* Refuses DoRA with dropout, because PEFT then computes the product of the weights twice: with the input, and with the
- * input after dropout. Also refuses DoRA for a model with random initial weights, because DoRA starts from the norms of
- * pretrained weights. */
+/* Refuses DoRA with dropout: PEFT would then multiply the layer's weight by two matrices, the input and the input after
+ * dropout, and cspeed computes only one product. Also refuses DoRA for a model with random initial weights, because
+ * DoRA starts from the norms of pretrained weights. */
 static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 {
     engine->facts.cpu_only = "DoRA";

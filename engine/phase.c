@@ -14,7 +14,7 @@ static const struct {
                      CS_BACKWARD },
     [CS_BACKWARD] = { "cs_backward", "backward", "Engine before backward", "Engine after backward", CS_BACKWARD,
                       CS_STEP },
-    /* CS_STEP has no line `after` here, because report.c prints that line. */
+    /* `after` is NULL for CS_STEP, because report.c prints the memory after a step. */
     [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD },
     [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
 };

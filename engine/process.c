@@ -97,7 +97,8 @@ void cs_process_close(cs_process *process)
 /* ---- a pool ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    _Atomic int64_t next, done; /* the next index; the number of calls that have returned */
+    /* index of the next call that a worker will take; number of calls that have returned */
+    _Atomic int64_t next, done;
     int64_t count;
     size_t result_bytes;
     void (*run)(void *argument, int64_t index, void *result);

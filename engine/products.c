@@ -185,7 +185,8 @@ static bool differ(const ce_product_list *list, const ce_product_choice *a, cons
     return false;
 }
 
-/* All ranks read the same record and know the same common methods, so all ranks decide alike. */
+/* All ranks read the same choice from the checkpoint and know the same common methods, so all ranks come to the same
+ * decision. */
 void ce_products_resume(cs_engine *engine, json_t *provenance)
 {
     const char *text = json_string_value(json_object_get(provenance, "products"));

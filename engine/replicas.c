@@ -1,7 +1,7 @@
 /* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread. The
  * engine that the program uses is the master and the first replica. In each step the master copies its parameters to
- * the other replicas, divides the batch among all replicas, adds the gradients of the other replicas to its own in the
- * order in which an all-reduce adds those of ranks, and updates the parameters alone.
+ * the other replicas, divides the batch among all replicas, and adds the gradients of the other replicas to its own.
+ * The order of these additions is the order in which an all-reduce adds over ranks. Only the master updates parameters.
  *
  * A replica is an engine of a world of one rank without optimizer state. The thread of a replica opens its engine,
  * because operations of a device belong to the thread that opened the device. The thread then carries out the master's
@@ -50,7 +50,7 @@ static cs_tensor slice(const cs_engine *engine, cs_tensor all, int number)
     return cs_matrix((char *)all.data + bytes, all.dtype, rows, columns);
 }
 
-/* Returns the samples of replica `number`, from 0, with all tensors of a batch of all replicas. */
+/* Returns the part of `batch` that belongs to replica `number`, from 0. `batch` has the samples of all replicas. */
 static cs_batch batch_of(const cs_engine *engine, const cs_batch *batch, int number)
 {
     return (cs_batch){ .inputs = slice(engine, batch->inputs, number),

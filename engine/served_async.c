@@ -106,8 +106,8 @@ size_t ce_served_async_sent(const cs_engine *engine)
     return (size_t)engine->served.servers * sizeof(announcement);
 }
 
-/* Exchanges with one server after the other, so that a server that gives values to this worker never waits for another
- * server. */
+/* Sends this worker's gradients to one server, receives the new values from it, and then goes on to the next server. So
+ * a server that sends values to this worker never waits for another server. */
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms)
 {
     announcement *own = engine->async->from;
@@ -166,7 +166,8 @@ static void apply(cs_engine *engine, int worker)
     ce_walk_settle(engine);
 }
 
-/* Sends the newest values to each waiting worker whose next step begins at most cspeed.ps.staleness steps ahead. */
+/* Sends the newest values to each waiting worker whose next step is at most cspeed.ps.staleness steps ahead of the
+ * slowest worker. */
 static void give(cs_engine *engine)
 {
     ce_served_async *async = engine->async;

@@ -23,7 +23,7 @@ enum { SENTENCE_BYTES = 2048 };
 
 typedef struct {
     pid_t pid;                     /* process id; 0 if the child does not run */
-    int status;                    /* from waitpid */
+    int status;                    /* status of the ended child, as waitpid returns it */
     char sentence[SENTENCE_BYTES]; /* the error message, which the child writes */
 } child;
 

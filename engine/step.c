@@ -1,5 +1,5 @@
-/* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the step counts,
- * clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
+/* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the parameters are
+ * updated, clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -58,9 +58,8 @@ static void update(cs_engine *engine, const ce_update_terms *terms)
     engine->seconds.publish += ce_phase_clock(engine) - begun - moving;
 }
 
-/* Returns true if the verdict on this step (whether the step counts) is read one step later. The verdict is read at
- * once for LAMB and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where reading it at
- * once costs nothing. */
+/* Returns true if the host reads the verdict on this step one step later. The host reads the verdict at once for LAMB
+ * and Muon, whose update needs the verdict on the host (zero/update.c), and on a CPU, where this costs nothing. */
 static bool reads_late(const cs_engine *engine)
 {
     const ce_groups *groups = &engine->settings->groups;
@@ -148,7 +147,7 @@ static void judge_and_update(cs_engine *engine)
     bool late = reads_late(engine);
     bool updates = late || ce_step_settle(engine);
     if (!late)
-        ce_finite_report(engine); /* this call still finds the gradients of this step */
+        ce_finite_report(engine); /* called before the update, while the gradients of this step are in memory */
     if (ce_served_is_async(engine))
         ce_served_async_exchange(engine, &terms);
     else if (updates)

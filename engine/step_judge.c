@@ -1,4 +1,4 @@
-/* step_judge.c - decides on the device whether a step counts: overflow, gradient norm, clip factor, next loss scale.
+/* step_judge.c - computes on the device the verdict on a step: overflow, gradient norm, clip factor, next loss scale.
  *
  * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). The verdict
  * in device memory decides whether the update changes parameters, and gives the next backward its loss scale. The host
@@ -124,8 +124,8 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     };
 }
 
-/* *host may be overwritten here, because the previous copy from *host to the device is complete: the verdict was copied
- * back to the host after it, and the host has read that verdict. */
+/* *host may be overwritten here, because the previous step's copy from *host to the device is complete: the verdict of
+ * that step was copied to the host after it, and the host has read the verdict. */
 void ce_step_judge_step(cs_engine *engine)
 {
     ce_step_judge *judge = &engine->judge;

@@ -17,8 +17,8 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-/* Returns true if --help or -h is the first argument. If all arguments belong to the command itself, and not to another
- * program, the later arguments are searched too. */
+/* Returns true if --help or -h is the first argument. The later arguments are searched too, unless some of them may
+ * belong to another program that the command starts (cl_command.is_program, cl_command.hands_on). */
 static bool wants_help(const cl_command *command, char **arguments)
 {
     bool any = !command->is_program && !command->hands_on;

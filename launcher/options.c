@@ -12,7 +12,7 @@
 
 enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
 
-/* the source of each flag's value, for each row of the table; "": default */
+/* for each row of cl_flags, the source of the flag's value; "": the value is the default */
 static char origins[MOST_FLAGS][ORIGIN_BYTES];
 static const char *values[MOST_FLAGS]; /* the value of each flag as the user wrote it */
 
@@ -102,8 +102,9 @@ static int store_variable(cl_options *options, const cs_option *flag, const char
     return cs_options_store(flag, options, variable, value);
 }
 
-/* Returns the environment variable PREFIX + NAME, or NULL if it is not set or empty. If a rank starts a job, the rank's
- * own job id does not apply to that job. */
+/* Returns the environment variable PREFIX + NAME, or NULL if it is not set or empty. Ignores CSPEED_JOB_ID if a rank
+ * has started this process, because the variable then has the id of the rank's job, and this process begins another
+ * job. */
 static const char *look_up(const char *prefix, const char *name, char variable[ORIGIN_BYTES])
 {
     snprintf(variable, ORIGIN_BYTES, "%s%s", prefix, name);

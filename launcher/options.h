@@ -1,9 +1,9 @@
 /* options.h - the launch flags: arguments before the command or program on the command line.
  *
- * One table in flags.c, which cspeed/options.h reads, contains every flag: its names (also those of DeepSpeed and
- * torchrun), its type, and its help or why it is refused. Flags cannot be abbreviated, so a flag added later never
- * changes the meaning of an existing script. Reading stops at the first word that is not a flag, or after `--`; the
- * rest belongs to the program and is passed on unchanged.
+ * One table in flags.c, which the functions of cspeed/options.h read, contains every flag: its names (also those of
+ * DeepSpeed and torchrun), its type, and its help text; or the reason why the flag is refused. Flags cannot be
+ * abbreviated, so a flag added later never changes the meaning of an existing script. Reading stops at the first word
+ * that is not a flag, or after `--`; the rest belongs to the program and is passed on unchanged.
  *
  * The value of a flag that is not on the command line is taken from the environment variable CSPEED_<NAME>, or else
  * from PET_<NAME> if torchrun has the flag. */
@@ -33,17 +33,17 @@ typedef struct {
 
     /* ---- master address and port ---- */
     const char *master_addr, *master_if;
-    int master_port; /* the port; -1: the flag was not given; 0: any free port */
+    int master_port; /* the value of --master_port or --rdzv_endpoint; -1: not given; 0: any free port */
     bool endpoint;   /* true: --rdzv_endpoint gave the address and the port */
     const char *job_id;
-    /* four times in seconds; the defaults are 600, 30, 5 and 15, in this order */
+    /* four durations in seconds; the defaults are 600, 30, 5 and 15, in this order */
     double rdzv_timeout, last_call, heartbeat, dead_after;
 
     /* ---- how agents are started ---- */
     int launcher; /* a value of cl_launch_by */
     const char *launcher_args;
     bool no_ssh, no_ssh_check, force_multi, insecure_join;
-    const char *node_rank; /* number of the node "N", or "auto" */
+    const char *node_rank; /* the value of --node_rank: a number such as "3", or "auto" */
     const char *secret_file;
     int ssh_port; /* the port of sshd; 0: not given */
     const char *ssh_user, *ssh_key, *ssh_config, *ssh_cmd, *agent_path;

@@ -1,7 +1,8 @@
-/* spellings.c - checks and converts values of flags that need more than one step, or that set several members.
+/* spellings.c - checks and converts values of flags that need more than one step, or that set several members of
+ * cl_options.
  *
- * Some flags of other launchers set two members by one value. The parts of such a value are kept in static buffers,
- * because flags are read once and their values are needed as long as the process runs. */
+ * The host of --rdzv_endpoint HOST:PORT is copied to a static buffer, because cl_options does not own its texts. Flags
+ * are read only once, so one buffer is enough. */
 #include "spellings.h"
 
 #include "codes.h"
@@ -17,7 +18,7 @@
 
 enum { MOST_RANKS = 65536, WORD_BYTES = 256 };
 
-/* Stores a text that was checked. */
+/* Stores a value that the calling function has already checked. */
 static int keep(void *field, const char *value)
 {
     *(const char **)field = value;

@@ -6,15 +6,15 @@
 
 /* Each of these functions checks a value, stores it in `field`, and returns 0, or CL_CODE_USAGE with a message that
  * begins with `flag`. If -1 is accepted, it is DeepSpeed's default, and the field keeps its value. Fields of this group
- * are const char *. The comments show accepted values. */
-int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N, MIN:MAX, -1          */
-int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N, gpu, cpu, auto, -1   */
-int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto, -1        */
-int cl_spellings_node(void *field, const char *flag, const char *value);    /* N, auto, -1             */
+ * are const char *. The comments show accepted values, separated by semicolons. */
+int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N; MIN:MAX; -1          */
+int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N; gpu; cpu; auto; -1   */
+int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto; -1        */
+int cl_spellings_node(void *field, const char *flag, const char *value);    /* N; auto; -1             */
 int cl_spellings_signals(void *field, const char *flag, const char *value); /* USR1,USR2; none         */
 int cl_spellings_codes(void *field, const char *flag, const char *value);   /* any; 1,75,137           */
 int cl_spellings_size(void *field, const char *flag, const char *value);    /* 100M                    */
-int cl_spellings_console(void *field, const char *flag, const char *value); /* a mode, or ranks */
+int cl_spellings_console(void *field, const char *flag, const char *value); /* all; dedup; first; none; 0,4-7 */
 int cl_spellings_color(void *field, const char *flag, const char *value);
 int cl_spellings_job(void *field, const char *flag, const char *value);   /* characters allowed in a job id */
 int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4: ascending */

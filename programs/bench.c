@@ -1,9 +1,11 @@
 /* bench.c - measures this machine: `bench comm` prints times and bandwidths of collectives, as nccl-tests does.
  *
- * size: bytes of the longest buffer of a call. algbw: size divided by the time. busbw: algbw multiplied by the share of
- * the vector that every rank must at least send or receive, so that it can be compared with the bandwidth of memory or
- * of a link for any number of ranks. of copy: the time in which every rank copies as many bytes, divided by the time of
- * the collective. */
+ * The columns of the table:
+ * - size: the number of bytes of the longest buffer of a call.
+ * - algbw: the size divided by the time of the collective.
+ * - busbw: algbw multiplied by the share of the vector that every rank must at least send or receive. It can be
+ *   compared with the bandwidth of memory or of a link, for any number of ranks.
+ * - of copy: the time in which every rank copies a buffer of this size, divided by the time of the collective. */
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
 #include "bench/bench.h"

@@ -138,7 +138,8 @@ static void open_model(model *m)
     set_items(config, &m->given->set);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
-    /* cs_contexts_step computes one row for each text, and the micro-batch of this model has seq_len rows */
+    /* cs_contexts_step computes one row for each text. The micro-batch has seq_len rows, so it has room for at most
+     * seq_len texts. */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
     open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));

@@ -38,7 +38,7 @@ _Noreturn static void leave(int code, const char *format, ...)
 
 /* ---- the command line ---- */
 
-/* Appends a text to a cs_option_list. Returns 0, or an exit code with a message. */
+/* Appends a text to a cs_option_list. Returns 0, or CS_OPTIONS_WRONG with a message in cs_error(). */
 static int add_item(void *list, const char *flag, const char *value)
 {
     const cs_option item = { .kind = CS_OPTION_LIST };
@@ -74,7 +74,8 @@ static int take_adapter(void *to, const char *flag, const char *value)
         .names = "help h", .kind = CS_OPTION_HELP, .text = "this text"                                                 \
     }
 
-/* Reads the command line by a table and returns the path of the model. */
+/* Reads the command line with a table of options into `given`, and returns the path of the model. Ends the process if
+ * the command line is wrong. */
 static const char *read_command_line(const cs_option *table, int count, const char *usage, void *given, char **argv)
 {
     char hint[128];

@@ -63,7 +63,7 @@ static void end_with_stack(int number)
     void *frames[CRASH_FRAMES];
     for (int i = 0; i < FATAL; i++)
         if (fatal[i].number == number && write(STDERR_FILENO, fatal[i].line, strlen(fatal[i].line)) < 0)
-            break; /* stderr is closed, so backtrace_symbols_fd cannot write either */
+            break; /* stderr is closed; the call of backtrace_symbols_fd below then writes nothing */
     backtrace_symbols_fd(frames, backtrace(frames, CRASH_FRAMES), STDERR_FILENO);
     raise(number);
 }

@@ -53,7 +53,7 @@ extern const char *const ce_beat_names[CS_BEAT_COUNT];
 ce_beat *ce_beat_own(void); /* returns this rank's record, which is never NULL */
 void ce_beat_step(int64_t step);
 void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
-void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of this step is complete */
+void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of step number `step` is complete */
 void ce_beat_give_up(void);
 void ce_beat_offer_saves(void);     /* sets `saves` to 1 */
 int32_t ce_beat_take_request(void); /* returns `save_asked`, and sets it to 0 */

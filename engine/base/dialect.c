@@ -12,8 +12,8 @@
 enum {
     FAULTS = 20, /* maximum number of errors that are reported for one text */
     SHOWN = 40,  /* maximum number of bytes of a word that a message shows */
-    /* To find a duplicate, a key is compared with the keys among the SIBLINGS nodes before it. jansson finds duplicates
-     * that are further apart. */
+    /* To find a duplicate, a key is compared with the keys of the same object among the last SIBLINGS nodes before it.
+     * jansson finds duplicates that are further apart. */
     SIBLINGS = 4096
 };
 

@@ -37,7 +37,7 @@ CS_EXACT double ce_exact_value(const ce_exact *sum)
         return (double)NAN;
     int64_t digit[CS_EXACT_DIGITS + 1];
     int64_t carry = 0;
-    /* Propagates the carries, so that every digit is in [0, 2^32) and the last one has the sign. */
+    /* Propagates the carries. Then every digit is in [0, 2^32), except the most significant one, which has the sign. */
     for (int i = 0; i < CS_EXACT_DIGITS; i++) {
         int64_t total = sum->digit[i] + carry;
         carry = total >> 32;

@@ -348,7 +348,7 @@ static cs_status read_key(int descriptor, unsigned char *key)
 {
     size_t got = 0;
     while (got < CS_MAC_BYTES) {
-        /* `pread` does not use the file offset, because ranks may share the memfd */
+        /* ranks may share the memfd with its file offset, which `pread` neither reads nor changes */
         ssize_t more = pread(descriptor, key + got, CS_MAC_BYTES - got, (off_t)got);
         if (more < 0 && errno == ESPIPE)
             more = read(descriptor, key + got, CS_MAC_BYTES - got);

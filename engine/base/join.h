@@ -47,8 +47,12 @@ typedef struct {
     unsigned char session[CS_MAC_BYTES];
     unsigned char peer[CS_JOIN_IDENTITY + 1]; /* after CS_JOIN_DONE: the peer's identity, with a zero byte at the end */
     size_t peer_bytes;                        /* length of `peer` in bytes, without the zero byte */
-    bool silent; /* true after CS_JOIN_REFUSED if the peer closed the connection or sent nothing, and gave no reason */
-    bool elsewhere; /* true after CS_JOIN_REFUSED if the peer is of another job or attempt, or uses another protocol */
+    /* True after CS_JOIN_REFUSED if the peer gave no reason: it closed the connection, or its messages did not arrive
+     * before `deadline`. */
+    bool silent;
+    /* True after CS_JOIN_REFUSED if the peer does not use this protocol, or if the peer has refused this side because
+     * ranks join there and this side is a node, or nodes join there and this side is a rank. */
+    bool elsewhere;
     /* The time of ce_clock_seconds at which the handshake fails; ce_join_begin sets it to CS_JOIN_SECONDS from now. */
     double deadline;
 
@@ -57,7 +61,7 @@ typedef struct {
     int phase, attempt;
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    unsigned char own_hello[CS_JOIN_MESSAGE], other_hello[CS_JOIN_MESSAGE]; /* the hellos */
+    unsigned char own_hello[CS_JOIN_MESSAGE], other_hello[CS_JOIN_MESSAGE]; /* hellos of both sides, with heads */
     size_t own_hello_bytes, other_hello_bytes;
     unsigned char in[CS_JOIN_MESSAGE], out[CS_JOIN_MESSAGE + CS_JOIN_HEAD + CS_MAC_BYTES];
     size_t in_bytes, out_bytes, out_sent;

@@ -25,7 +25,7 @@ struct ce_json {
     int note_count;
     json_t *marks; /* a JSON object that maps the path of a value to its origin */
     bool lenient;
-    ce_json_adviser *adviser; /* may be NULL */
+    ce_json_adviser *adviser; /* NULL if the document has no adviser */
 };
 
 static void *must_have(void *memory)
@@ -77,7 +77,7 @@ static void fault_at(ce_json *doc, const char *path, bool at_key, const char *fo
         ce_faults_add(&doc->faults, "command line", 0, 0, path, "%s", sentence);
         return;
     }
-    /* A document that was opened has a root, so node is not -1. */
+    /* An opened document has a root, so `node` is not -1. */
     const ce_dialect_node *found = &doc->dialect.nodes[node];
     ce_dialect_place(doc->original, doc->length, at_key && exact ? found->key_place : found->place, &line, &column);
     ce_faults_add(&doc->faults, doc->name, line, column, path, "%s", sentence);

@@ -18,7 +18,7 @@ typedef struct ce_json ce_json; /* a document: the values, their positions in th
  * CS_BAD_CONFIG if the text has syntax errors. */
 cs_status ce_json_open(ce_json **doc, const char *path);
 cs_status ce_json_parse(ce_json **doc, const char *text, size_t length, const char *name);
-void ce_json_close(ce_json *doc); /* accepts NULL */
+void ce_json_close(ce_json *doc); /* frees the document; `doc` may be NULL */
 json_t *ce_json_root(ce_json *doc);
 
 /* Returns a borrowed reference to the value at a dotted path ("a.b.c"), or NULL if there is none. */
@@ -58,7 +58,7 @@ void ce_json_mark(ce_json *doc, const char *path, const char *origin);
 const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room);
 
 /* ce_json_note adds a note for the user about something that is not an error: a deprecated spelling, or a key without
- * effect. The other two functions return the number of notes and the text of one note. */
+ * effect. ce_json_note_count returns the number of notes, and ce_json_note_text the text of one note. */
 void ce_json_note(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int ce_json_note_count(const ce_json *doc);
 const char *ce_json_note_text(const ce_json *doc, int index);
@@ -74,8 +74,8 @@ json_t *ce_json_words(const char *text, size_t length);
  * stored as doubles. */
 json_t *ce_json_document(const char *text, size_t length);
 
-/* Writes a value as JSON into `text`, which has `room` bytes, and returns `text`; a long value is cut. The text is for
- * a message. It is "nothing" if `value` is NULL. */
+/* Writes a value as JSON into `text`, which has `room` bytes, for use in a message, and returns `text`. A long value is
+ * cut. If `value` is NULL, writes the word "nothing". */
 const char *ce_json_show(const json_t *value, char *text, size_t room);
 
 #endif

@@ -144,7 +144,8 @@ const char *ce_keys_type_name(ce_key_type type)
     return types[type];
 }
 
-/* Prints the default as code. The default of a STRING has no quotes in the table, so they are added here. */
+/* Prints the default between backquotes, which mark code in Markdown. The table has the default of a STRING without
+ * quotes, so they are added here. */
 static void print_default(const ce_key *key)
 {
     bool quoted = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;

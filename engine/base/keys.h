@@ -36,8 +36,8 @@ typedef struct {
     size_t offset;        /* offset of the field in the settings struct, in bytes */
     const char *fallback; /* the default as JSON text, e.g. "1e-3" */
     /* Limits of a number; if both are 0, there are no limits. If max is INFINITY, the value Infinity is allowed as
-     * well; a key of type INT stores it as INT64_MAX. In the row of an inert number, max INFINITY means that the number
-     * must be an integer. */
+     * well; a key of type INT stores it as INT64_MAX. If the type is INERT and the value is a number, max INFINITY
+     * means that the number must be an integer. */
     double min, max;
     /* The meaning depends on the type. CHOICE: the names. REFUSED: the harmless values. INERT with the fallback null:
      * an example of a value of the key's type, or NULL if any type is allowed. Other types: "auto" if that word is
@@ -49,9 +49,9 @@ typedef struct {
 /* Sets every field of the table in `settings` to its key's default. */
 void ce_keys_default(void *settings, const ce_key *table, int count);
 
-/* Reads the JSON object `object` into `settings`. If it is NULL, all fields get their defaults. `path` is the path of
- * the section, "" for the top level. Errors are added to `doc` with the position of the value; ce_json_verdict(doc)
- * returns them all at the end. Keys that begin with "_" are comments. */
+/* Reads the JSON object `object` into `settings`. If `object` is NULL, all fields get their defaults. `path` is the
+ * path of the section, "" for the top level. Errors are added to `doc` with the position of the value;
+ * ce_json_verdict(doc) returns them all at the end. Keys that begin with "_" are comments. */
 void ce_keys_fill(ce_json *doc, json_t *object, const char *path, void *settings, const ce_key *table, int count);
 
 /* Replaces every "auto" in `object` by the value of the key's field, and records each replacement in the notes and

@@ -36,7 +36,7 @@ static void find_library_folder(char folder[FOLDER_BYTES])
     make_folder(folder);
 }
 
-/* Writes the path of candidate n, counted from 0. Returns false if there are fewer candidates. */
+/* Writes the n-th path, counted from 0, at which the library may be. Returns false if there is no such path. */
 static bool place(int n, const char *name, const char *given, char *path, size_t room)
 {
     char folder[FOLDER_BYTES];
@@ -72,8 +72,8 @@ void ce_library_open(ce_library *library, const char *name, const char *variable
             continue;
         library->handle = dlopen(library->path, RTLD_LAZY | RTLD_LOCAL);
         const char *why = library->handle ? NULL : dlerror();
-        /* The error about an existing file is kept, because a later error would only say that the bare name was not
-         * found. */
+        /* The error of the first file that exists is kept. The last attempt uses the name without a folder, and its
+         * error would only say that this name was not found. */
         if (why && !found)
             snprintf(library->why, sizeof library->why, "%s", why);
         found = found || strchr(library->path, '/');

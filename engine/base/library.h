@@ -5,9 +5,10 @@
 #include <stddef.h>
 
 typedef struct {
-    void *handle;    /* the handle from dlopen; NULL if no candidate could be opened */
+    void *handle;    /* the handle from dlopen; NULL if the library could not be opened */
     char path[4096]; /* the path of the library that was opened */
-    /* Why no candidate could be opened: the dynamic loader's message about the last candidate that exists. */
+    /* Why the library could not be opened: the dynamic loader's message about the first file that exists, or, if no
+     * file exists, about the name without a folder. */
     char why[4096];
 } ce_library;
 

@@ -21,8 +21,8 @@ void ce_log_open(ce_log_level min, int rank)
     own_rank = rank;
 }
 
-/* Returns the rank from the environment, where the program that started this process has set it, or 0. The order in
- * which the variables are tried is that of comm/world.c. */
+/* Returns the rank that the program that started this process has set in the environment, or 0 if it has set none. The
+ * variables are tried in the same order as in comm/world.c. */
 static int rank_by_starter(void)
 {
     static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
@@ -56,6 +56,6 @@ void ce_log(ce_log_level level, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     ce_progress_break();
-    fflush(stdout); /* keeps the order of lines if stdout and stderr go to one file */
+    fflush(stdout); /* without this call lines could change their order if stdout and stderr go to one file */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
 }

@@ -18,7 +18,7 @@ void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iove
 typedef struct ce_mac ce_mac;
 ce_mac *ce_mac_open(const unsigned char *key);
 void ce_mac_sum(ce_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
-void ce_mac_close(ce_mac *mac); /* accepts NULL */
+void ce_mac_close(ce_mac *mac); /* frees `mac`, which may be NULL */
 
 /* Compares the first `bytes` bytes of two tags in a time that does not depend on where they differ. */
 bool ce_mac_equal(const void *one, const void *other, size_t bytes);

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_NAMES = 320, HELP_COLUMNS = 72 }; /* the help has an indent of 8 columns, so a line has at most 80 */
+/* HELP_COLUMNS is the maximum width of a help text. The text is indented by 8 columns, so a line has at most 80. */
+enum { MOST_NAMES = 320, HELP_COLUMNS = 72 };
 
 /* Sets the message of cs_error() and gives the value CS_OPTIONS_WRONG. */
 #define WRONG(...) (ce_fail(CS_BAD_CONFIG, __VA_ARGS__), (int)CS_OPTIONS_WRONG)

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-enum { CS_SEAL_TAG = 16 }; /* length of a tag in bytes; the tag is the first part of the HMAC */
+enum { CS_SEAL_TAG = 16 }; /* length of a tag in bytes; a tag is the first 16 bytes of an HMAC */
 
 typedef struct {
     ce_mac *out, *in;
@@ -19,7 +19,7 @@ typedef struct {
 
 /* `session` is the session key of the handshake (join.h). `caller` is true on the side that was the caller there. */
 void ce_seal_open(ce_seal *seal, const unsigned char *session, bool caller);
-void ce_seal_close(ce_seal *seal); /* frees the two contexts; accepts a struct that is all zeros */
+void ce_seal_close(ce_seal *seal); /* frees the HMAC contexts of both directions; accepts a struct that is all zeros */
 
 /* ce_seal_sign computes the tag of the next message that is sent; ce_seal_check checks the tag of the next message that
  * was received. A message has at most CS_SEAL_PARTS parts. */

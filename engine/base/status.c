@@ -88,12 +88,12 @@ void cs_must(cs_status status, const char *what)
 {
     if (status == CS_OK)
         return;
-    /* A rank other than 0 waits, because mpirun ends rank 0 when another rank has ended. So rank 0 has time to print its
-     * message. */
+    /* A rank other than 0 waits, because mpirun ends rank 0 when another rank has ended. So rank 0 has time to print
+     * its message. */
     if (ce_log_rank() != 0 && status != CS_NO_PEER)
         nanosleep(&(struct timespec){ .tv_nsec = 300 * 1000 * 1000 }, NULL);
     ce_progress_break();
-    fflush(stdout); /* keeps the order of lines if stdout and stderr go to one file */
+    fflush(stdout); /* without this call lines could change their order if stdout and stderr go to one file */
     fprintf(stderr, "cspeed: %s\n", last_error[0] ? last_error : what);
     if (status == CS_NOT_FINITE)
         ce_beat_give_up();

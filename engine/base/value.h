@@ -22,8 +22,8 @@ bool ce_value_is_auto(const json_t *value);
 json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */
 /* Returns an example of a value of an inert or refused key, or null if any type is allowed. */
 json_t *ce_value_sample(const ce_key *key);
-/* Returns the field as JSON if the type of the key is one that may accept "auto" (bool, integer, number, pair), the
- * fallback of an inert key, and NULL for all other types. */
+/* Returns the value of the field as JSON if the key is of a type that may accept "auto" (bool, integer, number, pair).
+ * For an inert key, returns its fallback. For a key of another type, returns NULL. */
 json_t *ce_value_of(const ce_key *key, const char *field);
 /* Returns the field of a key as JSON, also if the key does not accept "auto"; NULL if the key has no field. */
 json_t *ce_value_any(const ce_key *key, const char *field);

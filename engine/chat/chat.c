@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct ce_chat {
-    const char *name; /* name of a built-in template, or NULL if the template is the tokenizer's or a file's */
+    const char *name; /* name of a built-in template; NULL if the template comes from the tokenizer or from a file */
     ce_jinja *template;
     const ce_tokenizer *tokenizer;
     time_t now;

@@ -20,7 +20,7 @@ typedef struct ce_chat ce_chat; /* a template for one tokenizer, which is immuta
  * tokenizer lacks. Returns CS_NOT_FOUND or CS_IO_ERROR if a file cannot be read. The tokenizer must stay open until
  * ce_chat_close. */
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer);
-void ce_chat_close(ce_chat *chat); /* accepts NULL */
+void ce_chat_close(ce_chat *chat); /* frees the template; `chat` may be NULL */
 
 bool ce_chat_is_file(const char *name); /* returns true if this name of a template is the name of a file */
 
@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     ce_text text;
-    ce_chat_span *answers; /* (count) byte ranges of the text that the model learns */
+    ce_chat_span *answers; /* `count` answers, as byte ranges of `text`; the model learns only these ranges */
     int64_t count, room;
 } ce_chat_lines;
 

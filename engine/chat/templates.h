@@ -12,8 +12,8 @@
                          "{% endgeneration %}{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}"           \
                          "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}")
 
-/* The text `lead` is written before the content of a system message that comes first. If the first message is another
- * one and `always` is true, `lead` is written as a system message of its own. */
+/* If the first message is a system message, the text `lead` is written before its content. If the first message has
+ * another role and `always` is true, `lead` is written as a system message of its own. */
 #define LLAMA3(name, always, lead)                                                                                     \
     BUILT_IN(name,                                                                                                     \
              "{% macro open(role) %}{{ '<|start_header_id|>' + role + '<|end_header_id|>\\n\\n' }}{% endmacro %}"      \

@@ -20,8 +20,8 @@ typedef struct {
  * every shard. Adds to the counts in *audit. */
 void ce_audit_directory(ce_audit *audit, const char *directory);
 
-/* Checks headers and blocks of the shards part, part + parts, part + 2 parts, ... of a manifest that has been verified
- * already. So `parts` processes can share the work for one checkpoint. */
+/* Checks headers and blocks of the shards number `part`, `part` + `parts`, `part` + 2 * `parts`, ... of a manifest that
+ * has been verified already. So `parts` processes can share the work for one checkpoint. */
 void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts);
 
 #endif

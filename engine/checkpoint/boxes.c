@@ -27,8 +27,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
         ce_box *box = &boxes[count];
-        /* The outermost dimension of which a whole slice (one index of this dimension, all indices of the inner ones)
-         * begins at element `at` and fits into the range. */
+        /* A slice of a dimension has one index of this dimension and all indices of the dimensions inside it. `level`
+         * becomes the outermost dimension that has a slice which begins at element `at` and ends inside the range. */
         int level = 0;
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;

@@ -13,7 +13,8 @@ typedef struct {
     int64_t step;
     uint32_t digest; /* the digest of the checkpoint's manifest (ce_manifest) */
     bool has_line;   /* true if the manifest lists the ancestors of the checkpoint */
-    /* Set by ce_line_follow: 0 for the given checkpoint, 1 for its parent and so on; CS_NO_ANCESTOR for others. */
+    /* Set by ce_line_follow: 0 for the checkpoint that was given to it, 1 for the parent of that checkpoint, and so on;
+     * CS_NO_ANCESTOR for a checkpoint that is not an ancestor. */
     int64_t generation;
 } ce_catalog_item;
 
@@ -30,8 +31,8 @@ typedef struct {
 cs_status ce_catalog_open(ce_catalog *catalog, const char *dir);
 void ce_catalog_close(ce_catalog *catalog);
 
-/* Sets `name` to the name of the tag's directory. If there is none, returns CS_NOT_FOUND with a message that lists the
- * existing tags. */
+/* Sets `name` to the name of the tag's directory. If `dir` has no such directory, returns CS_NOT_FOUND with a message
+ * that lists the existing tags. */
 cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
 
 /* Sets `name` to the name of the directory that dir/latest points to. Returns CS_NOT_FOUND if dir/latest does not

@@ -78,7 +78,7 @@ typedef struct {
     /* What this rank writes. The pieces of all ranks together cover each tensor exactly once. */
     const ce_piece *pieces;
     int64_t piece_count;
-    /* How the elements of the pieces are read; NULL if they are in host memory. */
+    /* Functions that copy the elements of the pieces from device memory; NULL if the pieces are in host memory. */
     const ce_checkpoint_device_copy *device_copy;
     ce_checkpoint_writing writing;
     bool finite; /* true: the save fails with CS_NOT_FINITE if a piece of "weights" has an infinity or a NaN */
@@ -101,7 +101,7 @@ typedef struct {
      * folders that are read. LOOSE: a piece whose tensor is missing is left unchanged. A different shape is always an
      * error. */
     enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
-    /* How the elements of pieces are written; NULL if they are in host memory. */
+    /* Functions that copy the elements of the pieces to device memory; NULL if the pieces are in host memory. */
     const ce_checkpoint_device_copy *device_copy;
 } ce_checkpoint_reading;
 
@@ -113,23 +113,26 @@ typedef struct {
 cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const ce_checkpoint_reading *reading);
-void ce_checkpoint_close(ce_checkpoint_reader *reader); /* accepts NULL */
+void ce_checkpoint_close(ce_checkpoint_reader *reader); /* frees the reader; `reader` may be NULL */
 const char *ce_checkpoint_tag(const ce_checkpoint_reader *reader);
-json_t *ce_checkpoint_engine(ce_checkpoint_reader *reader);     /* borrowed */
-json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader); /* borrowed */
+/* The next two functions return borrowed references to members of the manifest: "engine" and "provenance". */
+json_t *ce_checkpoint_engine(ce_checkpoint_reader *reader);
+json_t *ce_checkpoint_provenance(ce_checkpoint_reader *reader);
 /* The client state verbatim; NULL if none was saved. */
 const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader);
-/* Fills the pieces and verifies every block that is read for them. A piece may be any range, and ranges of different
- * ranks may overlap. Returns CS_BAD_FILE, with the tensor's name, if the checkpoint lacks a tensor or has another shape
- * for it. The call is collective. */
+/* Fills the pieces and verifies every block that is read for them, unless verification is off. A piece may be any
+ * range, and ranges of different ranks may overlap. Returns CS_BAD_FILE, with the tensor's name in the message, if a
+ * tensor has another shape in the checkpoint, if its type cannot be converted, or if the checkpoint lacks it (allowed
+ * with CS_NAMES_LOOSE). The call is collective. */
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count);
 
-/* Damage of a checkpoint's files may be found only when the files are read. ce_checkpoint_is_damaged returns true, on
- * all ranks, if the last ce_checkpoint_read failed because files are damaged, on whatever rank. It returns false if the
- * checkpoint does not fit the pieces. ce_checkpoint_fall_back closes that checkpoint and opens the next candidate of
- * ce_checkpoint_open, with a warning; the caller must then read everything again, including the manifest's "engine". If
- * there is no other candidate, or no_fallback is set, it fails, with a message that says what is wrong with each
- * candidate. The call is collective. */
+/* Damage of a checkpoint's files may be found only when the files are read. ce_checkpoint_is_damaged returns true on
+ * all ranks if the last ce_checkpoint_read failed because, on any rank, files are damaged or cannot be read. It returns
+ * false if the checkpoint does not fit the pieces. With CS_NAMES_LOOSE it always returns false, because pieces that are
+ * already filled could keep their values. ce_checkpoint_fall_back closes the damaged checkpoint and opens the next
+ * candidate of ce_checkpoint_open, with a warning; the caller must then read everything again, including the manifest's
+ * "engine". If there is no other candidate, or no_fallback is set, ce_checkpoint_fall_back fails, with a message that
+ * says what is wrong with each candidate. It is collective. */
 bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader);
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm);
 /* Returns the names of the directories in dir that were found damaged before the open checkpoint was tried;

@@ -37,7 +37,8 @@ static void *grown(void *list, int64_t count, int64_t *room, size_t size)
     return wider;
 }
 
-/* Reads from the header where the box of a safetensors entry is within its tensor. */
+/* Sets *box to the box that a safetensors entry has: its size is the entry's shape, and its position within the tensor
+ * is read from the header. */
 static cs_status read_box(ce_box *box, const ce_safetensors_entry *entry, const ce_manifest_tensor *tensor,
                           const notes *n, const json_t *offsets)
 {

@@ -5,8 +5,8 @@
 
 #include "cspeed/comm.h"
 
-/* Returns, on every rank, the status of the first rank that failed, and sets that rank's message. Returns CS_OK if all
- * ranks succeeded. */
+/* Returns CS_OK if all ranks succeeded. Otherwise returns, on every rank, the status of the lowest rank that failed,
+ * and makes the message of that rank the message of cs_error(). */
 cs_status ce_collective_status(cs_comm *comm, cs_status status);
 
 /* Broadcasts the root's text. On the other ranks *text is allocated and NUL-terminated, and the caller frees it. */

@@ -126,7 +126,8 @@ cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, si
     return CS_OK;
 }
 
-/* Writes the head, which has any length, through an aligned buffer, because direct I/O needs aligned memory. */
+/* Writes the head, whose address and length need not be aligned. It is copied into an aligned buffer first, because
+ * direct I/O needs aligned memory. */
 static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

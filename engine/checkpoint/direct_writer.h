@@ -17,7 +17,7 @@ enum { CS_DIRECT_WRITER_ALIGN = 4096, CS_DIRECT_WRITER_STEP = 8 << 20 };
 
 typedef struct {
     int descriptor;
-    const char *path; /* borrowed */
+    const char *path; /* the caller's text, for messages */
     uint8_t *buffers; /* two aligned buffers of `step` bytes each */
     int current;      /* index of the buffer that is being filled */
     size_t step, filled;

@@ -23,7 +23,7 @@ cs_status ce_files_write(const char *path, const void *bytes, size_t count);
 cs_status ce_files_refuse(const char *path);
 
 cs_status ce_files_open(int *descriptor, const char *path);
-/* Reads exactly `count` bytes. Returns CS_BAD_FILE if the file ends before them. */
+/* Reads exactly `count` bytes from `offset` on. Returns CS_BAD_FILE if the file ends before the last of these bytes. */
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
 cs_status ce_files_write_at(int descriptor, const void *bytes, size_t count, int64_t offset, const char *path);
 

@@ -29,8 +29,8 @@ struct ce_search {
 };
 
 /* Appends the message of a failure to `reason`. The final status is that of the first failure that is not CS_NOT_FOUND,
- * or CS_NOT_FOUND if there is no other. If the files of the checkpoint are damaged, its directory is added to
- * `damaged`; a checkpoint of a later version or of another program does not count as damaged. */
+ * or CS_NOT_FOUND if there is no other. If the files of the checkpoint are damaged or cannot be read, its directory
+ * is added to `damaged`; a checkpoint of a later version or of another program does not count as damaged. */
 static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);

@@ -54,8 +54,8 @@ cs_status ce_not_found_folder(const char *dir)
     return ce_files_refuse(dir);
 }
 
-/* Returns the path of a subdirectory that is the output of a training, which the caller frees, or NULL if there is
- * none. */
+/* Looks for a subdirectory that a training has written, that is, one that has a file `latest`. Returns its path, which
+ * the caller frees, or NULL if there is no such subdirectory. */
 static char *find_inside(const char *dir)
 {
     char *found = NULL;

@@ -251,8 +251,8 @@ static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, cons
         device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
-/* Copies the chunk's elements [from, to) to the piece, one contiguous run after another. The buffer begins with the
- * chunk's element number `first`. */
+/* Copies the given elements of the chunk to the piece. Elements that are contiguous in both are copied together. The
+ * buffer begins with the chunk's element number `first`. */
 static void copy_out(const piece_reader *r, const transfer *t, ce_range elements, int64_t first, cs_dtype stored)
 {
     const ce_piece *piece = t->piece;

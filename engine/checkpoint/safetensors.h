@@ -12,7 +12,7 @@ enum { CS_SAFETENSORS_MAX_HEADER = 100000000, CS_SAFETENSORS_MAX_DIMS = 32, CS_S
 
 typedef struct {
     const char *key;
-    const char *dtype; /* "F32" */
+    const char *dtype; /* name of the data type, for example "F32" */
     int dims;
     const int64_t *shape;
     int64_t begin, end; /* offsets of the tensor's data, in bytes from the end of the header */

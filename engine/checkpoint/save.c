@@ -49,7 +49,7 @@ static cs_status count_all(ce_save *s)
 /* The three times in a save at which damaged directories are renamed. NO_CHECKPOINT is the start of the save:
  * directories without a manifest are renamed, because they would block a save under their tag. TAG_IS_TAKEN is just
  * before the new checkpoint takes its tag: a damaged checkpoint with the same tag is renamed. THE_REST is after
- * `latest` names another checkpoint: all others are renamed. */
+ * `latest` names another checkpoint: all other damaged directories are renamed. */
 typedef enum { NO_CHECKPOINT, TAG_IS_TAKEN, THE_REST } occasion;
 
 static cs_status set_aside(const ce_save *s, occasion now)

@@ -42,8 +42,9 @@ typedef struct {
 typedef struct {
     cs_comm *comm;
     int rank, size;
-    const char *dir;                      /* borrowed until ce_save_close */
-    const ce_checkpoint_content *content; /* borrowed until ce_save_close */
+    /* The arguments of ce_save_open, which the caller keeps valid until ce_save_close. */
+    const char *dir;
+    const ce_checkpoint_content *content;
     char save_id[CS_SHARDFILE_ID];
     ce_coverage coverage;
     ce_write_plan plan;
@@ -56,10 +57,10 @@ typedef struct {
     ce_shardfile_record *all;     /* on rank 0, the records of the files of all ranks */
 } ce_save;
 
-cs_status ce_save_open(ce_save *save, cs_comm *comm, const char *dir,
-                       const ce_checkpoint_content *content); /* collective */
-cs_status ce_save_write(ce_save *save);                       /* writes this rank's files; no communication */
-void ce_save_gather(ce_save *save);                           /* collective */
+/* ce_save_open and ce_save_gather are collective. */
+cs_status ce_save_open(ce_save *save, cs_comm *comm, const char *dir, const ce_checkpoint_content *content);
+cs_status ce_save_write(ce_save *save); /* writes this rank's files; no communication */
+void ce_save_gather(ce_save *save);
 cs_status ce_save_commit(ce_save *save); /* works on rank 0 and does nothing on other ranks; no communication */
 void ce_save_close(ce_save *save);       /* frees all memory; allowed after a failed open; no communication */
 

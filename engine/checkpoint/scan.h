@@ -17,11 +17,12 @@ typedef struct {
 /* Computes the statistics of a tensor, which it reads twice. Returns CS_NOT_FOUND if there is no such tensor. */
 cs_status ce_scan_tensor(ce_scan *scan, const ce_checkpoint_reader *reader, const char *name);
 
-/* Result of comparing two tensors of the same shape and type from two checkpoints, element by element. */
+/* Result of comparing two tensors of the same shape from two checkpoints, element by element. If their types differ,
+ * their elements are converted to fp32 first. */
 typedef struct {
     int64_t differing, first; /* number of differing elements, and index of the first differing element or -1 */
     double max;               /* largest absolute difference; infinite if a NaN is compared with a number */
-    double one, other;        /* values of the first differing element in either tensor */
+    double one, other;        /* values of the first differing element, in the first and in the second tensor */
 } ce_scan_difference;
 cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *one, ce_checkpoint_reader *other,
                           cs_comm *self, const char *name);

@@ -8,8 +8,9 @@
 #include "checkpoint/tag.h"
 
 typedef struct {
-    const char *dir;         /* borrowed */
-    const char *tag;         /* borrowed */
+    /* The arguments of ce_staging_open, which the caller keeps valid until ce_staging_close. */
+    const char *dir;
+    const char *tag;
     char name[CS_TAG_BYTES]; /* name of the tag's directory */
     char *path;              /* dir/.cspeed-tmp-...; NULL if it was not created */
     int lock;

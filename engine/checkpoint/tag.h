@@ -6,9 +6,9 @@
 
 enum { CS_TAG_BYTES = 256 };
 
-/* Converts a tag to a directory name. Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. So does the first
- * letter of two tags: of "latest", which is the name of the pointer file, and of "manifest.json", because a file of
- * that name marks a checkpoint's directory. */
+/* Converts a tag to a directory name. Bytes outside [A-Za-z0-9._-] and a leading dot become %XX. The first letter of
+ * the tags "latest" and "manifest.json" also becomes %XX, because files with these names have a meaning: the first
+ * names a checkpoint, and the second marks a checkpoint's directory. */
 cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag);
 
 /* Converts a directory name back to its tag. */

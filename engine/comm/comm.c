@@ -16,7 +16,8 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-/* "auto" never chooses the last transport, mpi, because TCP fits every world that the first two do not fit. */
+/* "auto" chooses the first transport of this table that fits the world. It never chooses mpi, because self
+ * fits a world of one rank, and tcp fits every other world. */
 static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp, &ce_comm_mpi };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 

@@ -30,7 +30,7 @@ typedef struct ce_comms_logger ce_comms_logger;
 int ce_comms_logger_find(const char *name);
 
 ce_comms_logger *ce_comms_logger_new(const ce_comms_logger_settings *settings, int ranks);
-void ce_comms_logger_free(ce_comms_logger *logger); /* accepts NULL */
+void ce_comms_logger_free(ce_comms_logger *logger); /* frees `logger`, which may be NULL */
 /* Records one call. `bytes` is the size of one rank's vector, as comm.h counts it. `logger` may be NULL. */
 void ce_comms_logger_record(ce_comms_logger *logger, int operation, uint64_t bytes, double seconds);
 void ce_comms_logger_print(ce_comms_logger *logger, cs_comm *comm);

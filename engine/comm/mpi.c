@@ -40,7 +40,8 @@ static bool fits(const cs_world *world)
     return true;
 }
 
-/* Opens a comm over MPI. It refuses a rank that cspeed started itself, because MPI does not know that process. */
+/* Opens a comm over MPI. Fails in a rank that the cspeed launcher has started without MPI, because MPI does not know
+ * that process. */
 static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
 {
     if (getenv("CSPEED_ATTEMPT"))

@@ -5,9 +5,9 @@
 
 #include "comm/transport.h"
 
-cs_status ce_nonblocking_open(cs_comm *comm); /* collective */
+cs_status ce_nonblocking_open(cs_comm *comm); /* starts the thread; the call is collective */
 void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls in progress; comm->nonblocking may be NULL */
-/* Does what cs_comm_set_call_seconds does, for these calls. */
+/* Sets the time limit of nonblocking calls, as cs_comm_set_call_seconds does for other calls. */
 void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds);
 
 #endif

@@ -111,8 +111,9 @@ static void make_world(builder *b, int color)
 
 /* ---- meeting ---- */
 
-/* Returns the member whose connection shows the address by which other ranks reach this rank. The function prefers a
- * member on another host. */
+/* Returns the rank in the parent comm of another member of the group, if possible one on another host.
+ * Returns this rank if the group has no other member. This rank listens at the local address of its connection to the
+ * returned rank. */
 static int peer_of(const builder *b)
 {
     int own_rank = b->parent->world.rank, peer = own_rank;

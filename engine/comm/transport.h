@@ -33,7 +33,9 @@ typedef struct {
     int peer;
     bool incoming, started, done; /* the transport sets `started` and `done` */
     char *data;                   /* the data; it is only read if the message is outgoing */
-    size_t bytes, moved;          /* length, and bytes moved so far (in transports that divide messages) */
+    /* The length, and the number of bytes that were sent or received so far. A transport that does not divide messages
+     * does not use `moved`. */
+    size_t bytes, moved;
 } ce_message;
 
 /* How the vector of a reduce_scatter, scatter, ... is divided into parts, one for each member. */
@@ -51,14 +53,15 @@ typedef struct {
     size_t reduce_whole;     /* up to this size, a reduce sends the whole vector to the root */
     size_t broadcast_whole;  /* up to this size, the root of a broadcast sends the whole vector to all ranks */
     size_t slots; /* Only for shm: up to this size, vectors go through staging slots with one barrier instead of two. */
-    size_t messages; /* Only for shm: up to this size, reduce, scatter, gather and all_to_all are made over messages. */
+    size_t messages; /* Only for shm: up to this size, reduce, scatter, gather and all_to_all use messages. */
 } ce_sizes;
 
-#define CE_SIZE_UNCHANGED SIZE_MAX /* in a ce_wish, this value means that the size of the transport's table is used */
+#define CE_SIZE_UNCHANGED SIZE_MAX /* in a ce_wish, this value stands for the value in the transport's ce_sizes */
 
 /* Indices of the collectives whose algorithm can be chosen. */
 enum { CE_CHOOSE_ALL_REDUCE, CE_CHOOSE_REDUCE_SCATTER, CE_CHOOSE_ALL_GATHER, CE_CHOICE_COUNT };
-/* In a ce_wish, this value means that the transport chooses an algorithm, which must be hierarchical. */
+/* In a ce_wish, this value means that the transport must use its hierarchical algorithm. If the transport has none,
+ * opening the comm of the whole job fails; a group uses the algorithm that its transport chooses. */
 enum { CE_HIERARCHICAL = 255 };
 
 /* The values of cs_comm_settings.algorithms. For each collective, `chosen` has the number of a row of the table in
@@ -74,7 +77,7 @@ typedef struct ce_transport {
     size_t edition;
     const char *name;
     ce_sizes sizes;
-    /* Returns true if the transport can serve this world. "auto" takes the first transport that fits. */
+    /* Returns true if the transport can serve this world. The kind "auto" stands for the first transport that can. */
     bool (*fits)(const cs_world *world);
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
     void (*close)(cs_comm *comm); /* closes the comm; is also called after an open that failed */
@@ -138,15 +141,17 @@ struct cs_comm {
     char *heap;         /* memory for cs_comm_alloc; the transport allocates and frees it */
     size_t heap_bytes;
     size_t heap_used;
-    ce_call call; /* The call in progress, or the last one. call.what is 0 before the first call and after a message. */
+    /* The call in progress or, between calls, the last call. call.what is 0 if there was no call yet, or if the last
+     * call was a message. */
+    ce_call call;
     double begun; /* time of ce_clock_seconds at which the call in progress began */
     atomic_flag busy;
     cs_comm_traffic traffic;
     ce_comms_logger *logger;   /* the statistics of comms_logger; NULL if it is off */
     cs_comm_settings settings; /* settings.kind points to the member `kind` */
     char kind[16];
-    /* For error messages, the number of each rank in the comm of the whole job. NULL means that these numbers are the
-     * ranks. */
+    /* For error messages: for each rank of this comm, its rank in the comm of the whole job. NULL means that the two
+     * are equal. */
     int *names;
     int splits; /* number of calls of cs_comm_split */
     ce_members all;
@@ -199,7 +204,7 @@ const ce_transport *ce_comm_named(const char *name, size_t length);
 /* Returns the wanted size of a heap in bytes, rounded up to pages. The size is settings->heap_bytes. If heap_bytes is
  * 0, the size is that of the machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);
-/* Does the same as cs_comm_open, but with a meeting and names. The ranks find each other by `meeting` or, if it is
+/* Does the same as cs_comm_open, with two more arguments. The ranks find each other by `meeting` or, if `meeting` is
  * NULL, by the address of the world. Error messages name rank i by names[i] or, if `names` is NULL, by i. The comm owns
  * `names` and frees them, also after a failure. */
 cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,

@@ -2,8 +2,8 @@
  *
  * Each row of a table has the names of one launcher's variables; the first row whose variables are set is used. All
  * variables of torchrun must be set, except LOCAL_RANK and LOCAL_WORLD_SIZE, of which either both or none must be set.
- * If none is set, all ranks are on this host. The other launchers give no MASTER_ADDR and MASTER_PORT; on a single host
- * the id of the job replaces them.
+ * If neither LOCAL_RANK nor LOCAL_WORLD_SIZE is set, all ranks are on this host. The other launchers give no
+ * MASTER_ADDR and MASTER_PORT; on a single host the id of the job replaces them.
  *
  * One launcher may have started another: srun may start mpirun, and both may start cspeed. The rows are therefore
  * ordered from the innermost launcher to the outermost. Rank and size of the row in use must equal those of all later

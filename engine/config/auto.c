@@ -34,8 +34,9 @@ static bool holds_auto(const json_t *value)
     return false;
 }
 
-/* True if the file is written for Hugging Face's Trainer. Such a file contains "auto" outside the sections `others`,
- * where DeepSpeed itself does not accept "auto". In those sections "auto" is a regular value. */
+/* True if the file is written for Hugging Face's Trainer, that is, if it contains an "auto" that DeepSpeed itself does
+ * not accept. In the sections of the list `others`, "auto" is a regular value, so they do not count. Sections whose
+ * names begin with "_" do not count either. */
 static bool is_for_trainer(ce_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };
@@ -154,7 +155,7 @@ static int64_t find_width(ce_json *doc)
         return width_in(model);
     snprintf(path, sizeof path, "%s/config.json", json_string_value(model));
     if (ce_json_open(&file, path) != CS_OK)
-        return 0; /* The error is reported when the model is opened. */
+        return 0; /* If config.json cannot be read, the error is reported later, when the model is opened. */
     int64_t width = width_in(ce_json_root(file));
     ce_json_close(file);
     return width;

@@ -199,7 +199,7 @@ cs_status cs_config_finish(cs_config *config)
     return CS_OK;
 }
 
-/* Replaces a number of a section that exists in the file. */
+/* Sets the number `name` in a section, and prints the configuration's text again. config->doc must have the section. */
 static void change_number(cs_config *config, const char *section, const char *name, int64_t number)
 {
     json_object_set_new(ce_json_find(config->doc, section), name, json_integer(number));

@@ -24,22 +24,22 @@ enum { CS_CONFIG_FILES = 256 };
 
 /* Values of the keys that choose one of several words. The fields with such a value have the type int, because the key
  * tables write ints. Each enum has the order of the words in its key's row ("a|b|c"). */
-enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* values of the key device */
-enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* values of the key packing */
-enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* values of the key export_dtype */
+enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* values of the key `device` */
+enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* values of the key `packing` */
+enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* values of the key `export_dtype` */
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
-/* values of the key products; from CS_PRODUCTS_FIXED on, the order is that of the enum ce_method */
+/* values of the key `products`; from CS_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
-enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };       /* values of the key mode */
-enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key recompute */
-enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key on_bad_latest */
-enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key checkpoint.tag_validation */
-enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };        /* values of the key gradient_allreduce_op */
-enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 }; /* values of the key amp.opt_level */
-enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* values of the keys offload_*.device */
+enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };       /* values of the key `mode` */
+enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key `recompute` */
+enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key `on_bad_latest` */
+enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key `checkpoint.tag_validation` */
+enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };        /* values of the key `gradient_allreduce_op` */
+enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 }; /* values of the key `amp.opt_level` */
+enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* values of the keys `offload_*.device` */
 
-enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key lora.bias */
-extern const char *const ce_config_biases[];               /* words of the key lora.bias, in the order of this enum */
+enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key `lora.bias` */
+extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
  * dora, bias and targets by the values in the folder `adapter`. */
@@ -67,9 +67,11 @@ typedef struct {
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 
-    cs_dtype dtype; /* CS_F16 with fp16.enabled, CS_BF16 with bf16.enabled, otherwise CS_F32 */
+    /* The type of the parameters' values: CS_F16 with fp16.enabled or with amp.opt_level O2 or O3, CS_BF16 with
+     * bf16.enabled, otherwise CS_F32. */
+    cs_dtype dtype;
     ce_scaler_settings scaler;
-    ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to dtype */
+    ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to `dtype` */
     bool mixed;               /* True if amp or torch_autocast is on. */
     float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
     bool check_grad_overflow; /* True if, with bf16, a step whose gradients are not finite is skipped. */
@@ -103,11 +105,11 @@ typedef struct {
 
     /* The following members are the section "cspeed". */
     const char *model_path; /* folder of the model, which contains config.json; NULL if `model` is an object */
-    json_t *model;          /* keys of config.json, or NULL if the file names no model */
+    json_t *model; /* the object cspeed.model, which has the keys of config.json; NULL if cspeed.model is no object */
     const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
     int train_count, valid_count;
-    double weights[CS_CONFIG_FILES]; /* weights of the data sets in `train` */
-    bool weighted;                   /* True if the file has weights. */
+    double weights[CS_CONFIG_FILES]; /* weights by which the data sets in `train` are mixed */
+    bool weighted;                   /* True if the data sets are mixed by `weights`. */
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
@@ -137,7 +139,7 @@ typedef struct {
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
     int mode;                    /* CS_MODE_* */
-    /* number of replicas of the model that compute; depending on the mode these are ranks, workers or threads */
+    /* The number of lanes: the ranks, the workers (mode ps) or the threads (mode dp) that compute gradients. */
     int lanes;
     struct {
         int64_t servers, staleness;
@@ -150,7 +152,7 @@ typedef struct {
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;
 
-    /* keys of checkpoints */
+    /* settings of checkpoints: cspeed.async_save, and the section cspeed.checkpoint */
     bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
     int on_bad_latest;  /* CS_BAD_LATEST_* */
@@ -185,7 +187,7 @@ typedef struct {
         bool node_storage;
         json_t *model, *train, *valid, *weights, *columns, *param_groups;
         json_t *prof_ops;
-        /* efficiency is data_efficiency.enabled; sampling is data_efficiency.data_sampling.enabled */
+        /* `efficiency` is data_efficiency.enabled; `sampling` is data_efficiency.data_sampling.enabled */
         bool prof_all, efficiency, sampling;
         /* `course` has the settings of the section curriculum_learning, and `metric` those of the curriculum in the
          * section data_efficiency. */

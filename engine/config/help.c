@@ -1,4 +1,5 @@
-/* help.c - cs_config_help: prints every key with its type, default and documentation, as the page docs/keys.md. */
+/* help.c - cs_config_help: prints every key with its type, default and documentation. The output is the page
+ * docs/keys.md. */
 #include "config/config.h"
 #include "config/sections.h"
 #include "models/models.h"

@@ -32,7 +32,7 @@ static void turn_offload(ce_json *doc, const char *old, const char *today)
     json_t *zero = ce_json_find(doc, "zero_optimization"), *value = json_object_get(zero, old);
     snprintf(path, sizeof path, "zero_optimization.%s", old);
     if (!json_is_boolean(value))
-        return; /* The key table reports the error, by its row for `old`. */
+        return; /* If `old` has a value of another type, its row in the key table reports the error. */
     if (json_is_object(json_object_get(zero, today))) {
         ce_json_fault_key(doc, path, "the old spelling of \"%s\", which is there too: leave this one out", today);
         return;

@@ -187,7 +187,8 @@ enum { PLACES = 3 }; /* A key that belongs to more sections than this, such as "
 typedef struct {
     const char *wanted;
     const char *folders[PLACES]; /* sections where the key has an effect */
-    /* headings of the tables of the path's section that have this key, for example names of optimizers */
+    /* If the wrong path is in a section with several tables: the headings of the tables that have this key, for example
+     * names of optimizers. */
     const char *owners[PLACES];
     int folder_count, owner_count;
     const char *idle;    /* a section where the key is inert, or NULL */

@@ -26,7 +26,7 @@ cs_status ce_resolve_elasticity(cs_config *config);
 /* The functions below are called after the tables have set config->settings. They report errors in config->doc. */
 void ce_resolve_batch(cs_config *config);
 void ce_resolve_precision(cs_config *config);
-void ce_numbers_resolve(cs_config *config); /* defined in numbers.c; it is called after ce_optim_read */
+void ce_numbers_resolve(cs_config *config); /* Defined in numbers.c; called after ce_optim_read. */
 /* Returns the name of a precision, such as "fp32", "bf16", "amp O1" or "autocast fp16". */
 const char *ce_numbers_name(const ce_settings *settings);
 void ce_resolve_offload(cs_config *config);
@@ -36,10 +36,11 @@ void ce_resolve_offload(cs_config *config);
 void ce_sharding_name_stage(cs_config *config);
 void ce_sharding_resolve(cs_config *config);
 void ce_monitors_resolve(cs_config *config);
-void ce_courses_resolve(cs_config *config); /* is called after ce_resolve_run */
-/* defined in data_names.c; resolves the file names of data.train and data.valid */
+/* This function is called after ce_resolve_run. */
+void ce_courses_resolve(cs_config *config);
+/* Resolves the file names of data.train and data.valid. Defined in data_names.c. */
 void ce_resolve_data(cs_config *config);
-/* defined in preference.c; checks the section "dpo", and is called after ce_courses_resolve */
+/* Checks the section "dpo". Defined in preference.c; called after ce_courses_resolve. */
 void ce_preference_resolve(cs_config *config);
 /* The next two functions are defined in modes.c. ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch
  * needs. ce_modes_resolve is called last, and refuses settings that cannot be combined with the mode. */

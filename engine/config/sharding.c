@@ -126,7 +126,8 @@ void ce_sharding_name_stage(cs_config *config)
     const char *given = json_string_value(ce_json_find(config->doc, strategy_path));
     for (int i = BY_STAGE + 1; given && i < STRATEGIES; i++) {
         const char *name = strategies[i].name;
-        if (strcasecmp(name, given) != 0) /* without regard to upper and lower case, as the key table compares words */
+        /* The comparison ignores upper and lower case, as in the key tables. */
+        if (strcasecmp(name, given) != 0)
             continue;
         json_t *section = ce_json_find(config->doc, "zero_optimization"), *stage = json_object_get(section, "stage");
         if (!section) {

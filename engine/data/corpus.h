@@ -42,11 +42,11 @@ void ce_corpus_close(ce_corpus *corpus);
  * bytes would remain for training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
-/* A position in a text, and the number of newlines before it; `bytes` may be NULL. The caller zeroes the cursor before
- * the first call of ce_corpus_place. If the documents of the calls are in order, no text is read more than once. */
+/* The position in a text up to which ce_corpus_place has counted newlines. The caller zeroes the cursor before the
+ * first call. If the calls pass the documents in ascending order, no text is read more than once. */
 typedef struct {
-    const char *bytes;
-    int64_t lines;
+    const char *bytes; /* the position; NULL before the first call */
+    int64_t lines;     /* the number of newlines before the position */
 } ce_corpus_cursor;
 
 /* Writes the place where a document begins, such as "chats.jsonl, line 7" or "chats.parquet, row 7". Lines and rows

@@ -33,7 +33,7 @@ typedef struct {
  * row t begins (0 if it began before the window), and targets[t] is also -1 where the next token begins another
  * document. */
 typedef struct {
-    int32_t *inputs, *targets, *starts; /* starts may be NULL if documents are not kept separate */
+    int32_t *inputs, *targets, *starts; /* `starts` may be NULL if documents are not kept separate */
 } ce_window;
 
 typedef struct ce_windows ce_windows;

@@ -67,7 +67,8 @@ static void end(ce_job_work *work, const ce_job_plan *plan)
 
 /* ---- kinds of documents ---- */
 
-enum { IGNORED = -100 }; /* label of a token that the model does not learn, in data sets for transformers */
+/* The label that Hugging Face's library `transformers` gives to a token that the model does not learn. */
+enum { IGNORED = -100 };
 
 static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                       const ce_document *document, ce_chat_span span)
@@ -103,15 +104,15 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    /* the last 1 is for the token that ends the text */
+    /* The span ends one position after the text, so that it includes the token that ends the text. */
     ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
     end(work, plan);
 }
 
-/* Refuses a row with a token that the tokenizer does not have, or with a label that is neither IGNORED nor the token at
- * the same place. */
+/* Refuses token ids that the tokenizer does not have, and a label that is neither IGNORED nor equal to the token id at
+ * the same index. */
 static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -140,7 +141,7 @@ static bool is_learnt(const ce_shape *shape, size_t index)
     return true;
 }
 
-/* Appends the tokens of a row that consists of tokens. If the row is refused, nothing is appended. */
+/* Appends a document that is given as token ids ("input_ids"). If check_tokens refuses it, nothing is appended. */
 static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const ce_shape *shape)
 {
     size_t index;
@@ -285,7 +286,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, &workspace->cursor, place), cs_error());
 }
 
-/* Records why a faulty line is skipped. The line has left no tokens. */
+/* Records the message for a faulty line, which is skipped. None of the line's tokens are in work->ids. */
 static void skip(ce_job_work *work)
 {
     char *sentence = strdup(cs_error());

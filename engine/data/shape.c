@@ -19,7 +19,8 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* A row with this key is refused, so a column of this name must be read from a table too. */
+/* A row with this key is refused. A table's column of this name is therefore read too, so that its rows are refused and
+ * the column is not ignored. */
 #define HISTORY "history"
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");

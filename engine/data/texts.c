@@ -129,7 +129,7 @@ static cs_status check_twins(const glob_t *paths, size_t first)
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
         if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
             continue;
-        /* If there is no uncompressed copy, looks for the copy with the other compression. */
+        /* If there is no uncompressed copy, looks for a .zst copy of a .gz file, or a .gz copy of a .zst file. */
         if (access(plain, F_OK) != 0)
             snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)

@@ -7,9 +7,10 @@
 
 #include "device/device.h"
 
-/* NATIVE: oneDNN's primitives multiply the type itself and add in fp32. SGEMM: oneDNN's sgemm, on fp32 copies of 16-bit
- * matrices. PACKED: cspeed's own product, which converts to fp32 while it packs. FIXED: SGEMM or PACKED by a rule about
- * the shape, without a measurement. This list also gives the names of the methods in text. */
+/* NATIVE: oneDNN's primitives, which read the matrices in their own type, without fp32 copies, and add in fp32. SGEMM:
+ * oneDNN's sgemm, on fp32 copies of 16-bit matrices. PACKED: cspeed's own product, which converts to fp32 while it
+ * packs. FIXED: SGEMM or PACKED by a rule about the shape, without a measurement. This list also gives the names of the
+ * methods in text. */
 #define CS_PRODUCT_METHODS(METHOD)                                                                                     \
     METHOD(FIXED, "fixed") METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed")
 typedef enum {
@@ -78,14 +79,15 @@ typedef struct {
     double seconds;
     /* speed of each class by each method, in FLOP/s of one thread; 0: not measured */
     double speed[CS_PRODUCTS][CS_METHODS];
-    /* for each class: the method that FIXED means, or SGEMM if that method may not be measured */
+    /* for each class: the method that the rule of FIXED chooses, or SGEMM if that method may not be measured */
     ce_method fixed[CS_PRODUCTS];
     double roof; /* FLOP/s: the greatest speed that was measured, including square products */
 } ce_product_trial;
-/* Chooses the fastest method for each class that was measured. A method replaces the method of FIXED only if it is at
- * least 1.1 times as fast, because methods round differently. A class that was not measured gets the method of the
- * measured class with the same transposes that has the most work. The function sets all members of *choice but dtype.
- * Returns the speed of all products of the list as a share of the peak rate, from 0 to 1. */
+/* Chooses the fastest method for each class that was measured. A method replaces trial->fixed only if it is at least
+ * 1.1 times as fast, because methods round differently. A class that was not measured gets the method of the measured
+ * class with the same transposes that has the most work. The function sets all members of *choice but dtype. Returns
+ * the speed at which the chosen methods compute the products of trial->list, divided by the peak rate: a number from 0
+ * to 1. */
 double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial);
 
 /* ---- methods of an open device ---- */

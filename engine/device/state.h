@@ -2,7 +2,7 @@
  * needs and models do not need.
  *
  * The sums over ranks, the verdict on a step and its gate (optim/verdict.h) are in device memory, so the device decides
- * without the host whether a step counts. */
+ * without the host whether a step updates the parameters. */
 #ifndef CS_DEVICE_STATE_H
 #define CS_DEVICE_STATE_H
 
@@ -13,10 +13,11 @@
 #include "optim/preference.h"
 #include "optim/verdict.h"
 
-/* Adds the squares of g's elements (any float type), each times unscale^2, to *sum. The squares of 64 elements are
- * added in double in a fixed order, and these partial sums are added exactly (base/exact.h). g begins `lead` elements
- * after the first element of a group of 64. A buffer may be divided only between two groups, so the bits of the sum do
- * not depend on how it is divided. Elements that are not finite are counted in sum->nonfinite. */
+/* Adds the squares of g's elements (any float type), each times unscale^2, to *sum. Elements form groups of 64, and g
+ * begins `lead` elements after the first element of a group. The squares of a group are added in double in a fixed
+ * order, and the sums of groups are added exactly (base/exact.h). If a caller passes a buffer in several calls, each
+ * boundary between two calls must be a boundary of groups; then the bits of the sum do not depend on the number of
+ * calls. Elements that are not finite are counted in sum->nonfinite. */
 void ce_state_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale);
 
 /* Adds values[0] to values[count - 1] to *sum exactly. */
@@ -30,8 +31,8 @@ void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *
  * stream. */
 void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
-/* The facts that are computed for each pair of answers. CS_PREFERENCE_CORRECT is 1 if the chosen answer has the greater
- * reward, otherwise 0. */
+/* The values (facts) that are computed for each pair of answers. CS_PREFERENCE_CORRECT is 1 if the chosen answer has
+ * the greater reward, otherwise 0. */
 enum {
     CS_PREFERENCE_LOSS,
     CS_PREFERENCE_CHOSEN_REWARD,
@@ -82,7 +83,7 @@ typedef struct {
     int64_t count, tile, tiles;
 } ce_state_ranges;
 
-/* Returns the number of tiles of a range with these elements. */
+/* Returns the number of tiles of a range that consists of `elements`. */
 int64_t ce_state_tiles(ce_range elements);
 
 /* Applies the optimizer's rule to the ranges. master, gradient (multiplied by hyper.grad_scale and the gate's factor)

@@ -21,7 +21,7 @@
 typedef struct {
     cs_tensor c, a, b, bias;
     bool transpose_a, transpose_b;
-    bool add; /* add: whether the product is added to the values of c, which is then fp32 */
+    bool add; /* add: whether the product is added to the values of c; if so, c has type fp32 */
 } ce_product;
 /* functions of products.c */
 ce_product_class ce_product_class_of(const ce_product *product);
@@ -123,7 +123,8 @@ typedef struct {
 #include "device/ops_list.h"
 } ce_device_table;
 
-/* CMakeLists.txt renames ce_device_cpu in the kernels: it has another name for each set of instructions. */
+/* The CPU kernels are compiled once for each set of instructions. CMakeLists.txt gives ce_device_cpu another name in
+ * each of these builds, such as ce_device_cpu_avx2 (isa.c). */
 extern const ce_device_table ce_device_cpu, ce_device_dry;
 const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: returns the table of the CPU for this set */
 

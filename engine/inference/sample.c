@@ -60,8 +60,9 @@ static double sum_weights(const candidate *all, int64_t count)
     return sum;
 }
 
-/* Sorts the candidates that top_k and top_p keep to the front, and returns their number. Usually few candidates are
- * kept, so the candidates are sorted in groups until enough of them are sorted. */
+/* Selects the candidates that top_k and top_p keep. Moves them to the front of the array, the likeliest first, and
+ * returns their number. Usually few candidates are kept, so the function sorts one group after another until enough
+ * candidates are sorted. */
 static int64_t cut(candidate *all, int64_t count, const cs_sampling *how)
 {
     enum { FIRST = 256, GROWTH = 8 };

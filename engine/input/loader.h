@@ -14,8 +14,11 @@
  * them. */
 
 typedef struct {
-    const char **names; /* (count) patterns of token shards; a name that is not a text is copied unchanged */
-    /* (count) locked descriptors that protect a text's shards from deletion; -1 for a name that is not a text */
+    /* (count) for each name in cspeed.data, the pattern of its token shards. If the name is that of a text, these are
+     * the shards in the cache; otherwise the name itself is the pattern */
+    const char **names;
+    /* (count) for each name of a text, a descriptor whose lock protects the text's shards from deletion; -1 for other
+     * names */
     int *held;
     int count;
 } ce_token_cache;

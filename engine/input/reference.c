@@ -1,9 +1,9 @@
 /* reference.c - the reference model of preference training.
  *
  * The reference model's log-probabilities of all answers are computed once, before the training starts. During this
- * computation its parameters are in the memory of the trained model's parameters, so a second model needs no memory.
- * The log-probabilities are stored in the folder cspeed.data.cache. The name of the file is a hash of the reference
- * model's parameters, of the tokens and of the types of the computation. */
+ * computation the memory of the trained model's parameters holds the reference model's parameters, so a second model
+ * needs no memory. The log-probabilities are stored in the folder cspeed.data.cache. The name of the file is a hash of
+ * the reference model's parameters, of the tokens and of the types of the computation. */
 #include "input/loader.h"
 #include "base/clock.h"
 #include "base/crc.h"

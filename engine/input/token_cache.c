@@ -112,8 +112,8 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
     return ce_files_sync_directory(settings->cache);
 }
 
-/* Waits for the lock, which the kernel releases when its owner ends. Meanwhile it tells the launcher's watchdog that
- * this rank is alive. */
+/* Waits for the lock, which the kernel releases when the process that owns it ends. While it waits, the function tells
+ * the launcher's watchdog that this rank is alive. */
 static cs_status wait_for_lock(int lock, const char *path)
 {
     static const struct timespec pause = { 0, 100000000 };

@@ -99,7 +99,7 @@ static cs_status make_record(ce_token_cache_key *self)
     if (!out)
         return ce_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
     write_head(out, self);
-    fflush(out); /* The call sets `length`. */
+    fflush(out); /* fflush sets `length` */
     self->head = length;
     cs_status status = write_record(out, self);
     fclose(out);

@@ -1,8 +1,9 @@
 /* huggingface.h - reads the weights of a Hugging Face model folder as a source of tensors (source.h), and writes such
  * folders.
  *
- * Weights are in model.safetensors, or in the shards that model.safetensors.index.json lists. Keys and layouts are
- * those of the model's class in transformers, which cspeed uses too. Buffers that hold no weights are skipped. */
+ * Weights are in model.safetensors, or in the shards that model.safetensors.index.json lists. The names and shapes of
+ * the tensors are those of the model's class in transformers; cspeed's models have the same names and shapes. Buffers
+ * that hold no weights are skipped. */
 #ifndef CS_INTERCHANGE_HUGGINGFACE_H
 #define CS_INTERCHANGE_HUGGINGFACE_H
 

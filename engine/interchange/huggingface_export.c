@@ -16,8 +16,9 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-/* Decides whether adapters are merged, or written alone as a folder of PEFT, and changes *source and *all accordingly.
- * *config becomes a new reference, or stays as it was. */
+/* Prepares what is written. With choice.merge, replaces *source by the weights with the adapters merged. Otherwise, if
+ * the checkpoint has adapters, replaces *source by the adapters alone, and changes *all to write a folder of PEFT; then
+ * *config is a new reference to the contents of adapter_config.json. In all other cases *config is not changed. */
 static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggingface_choice choice,
                         const json_t *provenance, json_t **config)
 {

@@ -1,5 +1,5 @@
-/* huggingface_folder.h - the list of tensors that ce_huggingface_open has made (huggingface.c), and its changes by
- * huggingface_names.c. */
+/* huggingface_folder.h - functions by which huggingface_names.c changes the list of tensors of a source that
+ * ce_huggingface_open (huggingface.c) has made. */
 #ifndef CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
 #define CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
 

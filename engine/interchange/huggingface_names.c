@@ -50,7 +50,8 @@ static const struct {
     const char *block, *matrix[3];
 } expert_names[] = { { "mlp", { "gate_proj", "up_proj", "down_proj" } }, { "block_sparse_moe", { "w1", "w3", "w2" } } };
 
-/* The tensors of transformers 5: the end of the name, and the matrices of an expert, `count` from number `first` on. */
+/* The names that transformers 5 gives to the router and to the experts of a layer. `end` is the end of the name. A
+ * tensor of experts holds the matrices `first` to `first + count - 1` of each expert (0: gate, 1: up, 2: down). */
 static const struct {
     const char *end;
     int first, count; /* A count of 0 means that the tensor is the router's. */
@@ -85,7 +86,8 @@ static void divide_experts(ce_source *source, int64_t tensor, size_t length, int
     ce_huggingface_remove_tensor(source, tensor);
 }
 
-/* Gives one tensor of transformers 5 the names that the model has. A tensor whose shape does not fit keeps its name. */
+/* Gives a tensor that transformers 5 wrote the name that the model has, or replaces it by the tensors that the model
+ * has. A tensor whose shape does not fit is not changed. */
 static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_model *model)
 {
     const ce_source_tensor *given = &source->tensors[tensor];

@@ -255,8 +255,9 @@ static cs_status read_whole(layered *over, int64_t tensor, float **to)
     return over->inner.read(&over->inner, tensor, (ce_range){ 0, count }, *to, CS_F32);
 }
 
-/* Adds scale B A to the elements `range` of the weight, which are in over->buffer. The sum over r is computed in fp32,
- * as in PyTorch. With DoRA the results are multiplied by magnitude / norm. */
+/* Adds scale * B * A to the elements `range` of the weight, which are in over->buffer. B and A are the factors of the
+ * adapter. The sum over r is computed in fp32, as in PyTorch. With DoRA the results are multiplied by magnitude /
+ * norm. */
 static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];

@@ -35,9 +35,10 @@ struct ce_source {
 int64_t ce_source_find(const ce_source *source, const char *name);
 void ce_source_close(ce_source *source); /* accepts a source whose bytes are all zero */
 
-/* Opens the weights of a checkpoint. `dir` is the checkpoint, or a directory that contains it under `tag`. If `tag` is
- * NULL, it is the checkpoint that the file `latest` names, or, with a warning, the newest complete one. *provenance,
- * which describes the program that saved, is valid until the source is closed. */
+/* Opens the weights of a checkpoint. `dir` is the checkpoint's folder, or a folder that contains the checkpoint under
+ * the name `tag`. If `tag` is NULL and `dir` is no checkpoint itself, opens the checkpoint that the file dir/latest
+ * names, or, with a warning, the newest complete one in `dir`. *provenance, which describes the program that saved the
+ * checkpoint, is valid until the source is closed. */
 cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag);
 cs_status ce_huggingface_open(ce_source *source, const char *folder);
 /* Opens a GPT-2 checkpoint of llm.c. *config becomes a new reference to a config.json that describes the model. */

@@ -157,7 +157,8 @@ static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_
     return CS_OK;
 }
 
-/* Copies those elements of `range` that are in the chunk, one contiguous run after another. */
+/* Copies those elements of `range` that are in the chunk to `to`. Each step of the loop copies elements that are
+ * adjacent both in the tensor and in one block of the chunk. */
 static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_range range, char *to, cs_dtype dtype)
 {
     const ce_chunk *from = &checkpoint->chunks.chunks[chunk];

@@ -26,11 +26,13 @@ typedef struct {
     /* number of steps that the optimizer has made, and that the learning-rate schedule has made */
     int64_t updates, scheduled;
     const json_t *loss_scale; /* value of "loss_scale", in the form that it has in a manifest's "engine" */
-    const char *optimizer;    /* optimizer's name in cspeed, or NULL if the program made the optimizer itself */
+    /* name that the optimizer has in cspeed; NULL if the training's own code made the optimizer */
+    const char *optimizer;
     const char *slots[CS_TRAINING_STATE_SLOTS];
     int slot_count;
     const json_t *groups; /* [{"params": [names], "weight_decay": 0.1, ...}, ...]; every parameter is in one group */
-    const json_t *client_state; /* client's own state, or NULL */
+    /* DeepSpeed's client_state (values that the program saved with the checkpoint), or NULL */
+    const json_t *client_state;
 
     ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* source of the weights, and then one source for each slot */
     ce_piece *pieces;                               /* pieces, which ce_training_state_match lists */
@@ -44,6 +46,6 @@ typedef struct {
 cs_status ce_training_state_open(ce_training_state *state, const char *folder);
 /* Compares the tensors with the model's parameters (ce_huggingface_check), and lists the pieces. */
 cs_status ce_training_state_match(ce_training_state *state, const cs_model *model, const ce_model_facts *facts);
-void ce_training_state_close(ce_training_state *state); /* It must be called after a failure too. */
+void ce_training_state_close(ce_training_state *state); /* must also be called after a failure */
 
 #endif

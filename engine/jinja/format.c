@@ -97,8 +97,8 @@ static size_t read_spec(ce_jrun *run, const char *text, size_t size, char spec[1
 ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values)
 {
     percent p = { run, values, 0 };
-    /* `to` stays valid while other buffers are open: each of them is complete before the next byte is appended to
-     * `to`. */
+    /* The buffer `to` stays valid while a function called below captures text in a buffer of its own: that buffer is
+     * closed before the next byte is appended to `to`. */
     ce_text *to = ce_jrun_capture(run);
     for (size_t at = 0; at < format.size; at++) {
         char spec[16];

@@ -43,10 +43,10 @@ const ce_jentry *ce_jtext_methods_find(const char *name);
 const ce_jentry *ce_jentry_find(const ce_jentry *entries, size_t count, const char *name);
 
 ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments);
-/* Does what ce_jentry_call does, with the arguments from number `from` on. */
+/* Does what ce_jentry_call does, but ignores the first `from` arguments by position. */
 ce_jvalue ce_jentry_call_rest(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments,
                               size_t from);
-/* Returns a value that, when it is called, calls the entry with `self`. */
+/* Returns a callable value. A call of this value calls the function of the entry with `self`. */
 ce_jvalue ce_jentry_bind(ce_jrun *run, const ce_jentry *entry, ce_jvalue self);
 
 /* ---- arguments ---- */

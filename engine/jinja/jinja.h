@@ -2,9 +2,10 @@
  *
  * The language is Jinja as transformers sets it up: sandboxed and immutable, with trim_blocks, lstrip_blocks, loop
  * controls, {% generation %}, tojson, raise_exception and strftime_now. A template reads nothing but its variables and
- * the clock. A part of the language that this evaluator lacks (include, extends, import, some filters) is refused by
- * name and line when the template is compiled. But inside a condition an unknown filter or test is refused only if the
- * rendering reaches it. A rendering that takes too many steps, too much memory or too deep a recursion fails. */
+ * the clock. If a template uses a part of the language that this evaluator lacks (include, extends, import, some
+ * filters), its compilation fails; the message gives the name of the part and the line. But an unknown filter or test
+ * inside a condition is an error only if the rendering reaches it. A rendering that takes too many steps, too much
+ * memory or too deep a recursion fails. */
 #ifndef CS_JINJA_JINJA_H
 #define CS_JINJA_JINJA_H
 

@@ -20,7 +20,8 @@ typedef enum {
 typedef struct {
     ce_jtoken_kind kind;
     int line;
-    ce_jvalue value; /* number; or a text: the data, the name, the value of the literal, or the operator */
+    /* a number, or a text: the data between tags, the name, the contents of the literal, or the operator */
+    ce_jvalue value;
 } ce_jtoken;
 
 /* Splits the source into tokens, the last of which is CS_T_END. White space around tags is removed by the rules of

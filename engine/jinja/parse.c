@@ -152,8 +152,9 @@ static void parse_parameters(ce_jparser *p, ce_jnode *node)
     ce_jparse_expect(p, CS_T_OPERATOR, ")");
 }
 
-/* Parses the body of a macro. The loops around the definition do not count inside the body. The names that the body
- * reads decide whether the macro takes varargs, kwargs and caller. */
+/* Parses the body of a macro. A loop around the definition of the macro is not a loop for the body, so {% break %} in
+ * the body must be inside a loop of the body. The names that the body reads decide whether the macro takes `varargs`,
+ * `kwargs` and `caller`. */
 static void parse_macro_body(ce_jparser *p, ce_jnode *node, const char *end)
 {
     int loops = p->loops;

@@ -9,8 +9,9 @@
 typedef struct {
     ce_jrun *run;
     const ce_jtoken *next;
-    /* The number of {% if %} and conditional expressions around the next token. If it is not 0, an unknown filter or
-     * test is refused only if the rendering reaches it. */
+    /* The number of {% if %} and conditional expressions around the next token. The value before the word "if" of a
+     * conditional expression is not counted as inside it. If the number is not 0, an unknown filter or test is refused
+     * only if the rendering reaches it. */
     int conditions;
     /* number of expressions around the next token that are the value of a conditional expression if "if" follows */
     int undecided;
@@ -33,7 +34,8 @@ ce_jnode *ce_jexpression(ce_jparser *p);
 /* Parses an expression, or a tuple of expressions without parentheses. If `condition` is false, the word "if" ends the
  * expression. */
 ce_jnode *ce_jexpression_tuple(ce_jparser *p, bool condition);
-/* Parses a name, or a tuple of names. If `attribute` is true, it may also be name.attribute. */
+/* Parses a name, or a tuple of names. If `attribute` is true, an attribute of a name, such as "ns.count", is allowed
+ * too. */
 ce_jnode *ce_jexpression_target(ce_jparser *p, bool attribute);
 ce_jnode *ce_jexpression_call(ce_jparser *p);
 /* Parses the filters of a block, such as "trim | upper", which are applied to `on`. */

@@ -7,49 +7,52 @@
 /* Kinds of nodes. The comment behind a kind names the members of ce_jnode that this kind uses. */
 typedef enum {
     /* These kinds are statements; the member `next` is the statement that follows. */
-    CS_N_DATA,         /* uses value */
-    CS_N_PRINT,        /* uses a (what is printed) */
-    CS_N_IF,           /* uses a (the condition), body and other */
-    CS_N_FOR,          /* uses target, a (the value whose items are visited), b (a filter or NULL), body and other */
-    CS_N_SET,          /* uses target and a (the value) */
-    CS_N_SET_BLOCK,    /* uses target, b (the filters of a CS_N_BODY_TEXT, or NULL) and body */
-    CS_N_MACRO,        /* uses name, items (the parameters, CS_N_PARAMETER) and body */
-    CS_N_CALL_BLOCK,   /* uses a (the call), items (the parameters) and body */
-    CS_N_FILTER_BLOCK, /* uses b (the filters of a CS_N_BODY_TEXT) and body */
-    CS_N_WITH,         /* uses items (nodes CS_N_SET) and body */
-    CS_N_GENERATION,   /* uses body */
+    CS_N_DATA,  /* member: `value` */
+    CS_N_PRINT, /* member: `a` (the value to print) */
+    CS_N_IF,    /* members: `a` (the condition), `body` and `other` (the else branch) */
+    /* members: `target`, `a` (the value whose items are visited), `b` (the condition after "if", or NULL), `body` and
+     * `other` (the else branch) */
+    CS_N_FOR,
+    CS_N_SET,          /* members: `target` and `a` (the value) */
+    CS_N_SET_BLOCK,    /* members: `target`, `b` (filters of the CS_N_BODY_TEXT, or NULL) and `body` */
+    CS_N_MACRO,        /* members: `name`, `items` (the parameters, CS_N_PARAMETER), `body` and `uses` */
+    CS_N_CALL_BLOCK,   /* members: `name` ("caller"), `a` (the call), `items` (the parameters), `body` and `uses` */
+    CS_N_FILTER_BLOCK, /* members: `b` (filters of the CS_N_BODY_TEXT) and `body` */
+    CS_N_WITH,         /* members: `items` (nodes CS_N_SET) and `body` */
+    CS_N_GENERATION,   /* member: `body` */
     CS_N_BREAK,
     CS_N_CONTINUE,
     /* These kinds are expressions. */
-    CS_N_CONSTANT,  /* uses value */
-    CS_N_BODY_TEXT, /* text that the body of the enclosing block has printed; uses no member */
-    CS_N_NAME,      /* uses name */
-    CS_N_LIST,      /* uses items */
-    CS_N_TUPLE,     /* uses items */
-    CS_N_DICT,      /* uses items (keys and values in turn) */
-    CS_N_ATTRIBUTE, /* uses a and name */
-    CS_N_ITEM,      /* uses a and b (the index) */
-    CS_N_SLICE,     /* uses a and items (from, to and step, each of which may be NULL) */
-    CS_N_CALL,      /* uses a (what is called) and items (the arguments, CS_N_ARGUMENT) */
-    CS_N_FILTER,    /* uses a, name, entry and items (the arguments) */
-    CS_N_TEST,      /* uses a, name, entry and items (the arguments) */
-    CS_N_NOT,       /* uses a */
-    CS_N_NEGATIVE,  /* uses a */
-    CS_N_POSITIVE,  /* uses a */
-    CS_N_BINARY,    /* uses name (the operator), a and b */
-    CS_N_AND,       /* uses a and b */
-    CS_N_OR,        /* uses a and b */
-    CS_N_COMPARE,   /* uses a and items (the further operands with their operators, CS_N_OPERAND) */
-    CS_N_CONDITION, /* expression `a if b else other`, where `other` may be NULL */
+    CS_N_CONSTANT,  /* member: `value` */
+    CS_N_BODY_TEXT, /* no members; the text that the body of the enclosing block has printed */
+    CS_N_NAME,      /* member: `name` */
+    CS_N_LIST,      /* member: `items` */
+    CS_N_TUPLE,     /* member: `items` */
+    CS_N_DICT,      /* member: `items` (keys and values in turn) */
+    CS_N_ATTRIBUTE, /* members: `a` (the object) and `name` */
+    CS_N_ITEM,      /* members: `a` (the object) and `b` (the index) */
+    CS_N_SLICE,     /* members: `a` (the object) and `items` (from, to and step, each of which may be NULL) */
+    CS_N_CALL,      /* members: `a` (the callable) and `items` (the arguments, CS_N_ARGUMENT) */
+    CS_N_FILTER,    /* members: `a` (the value), `name`, `entry` and `items` (the arguments) */
+    CS_N_TEST,      /* members: `a` (the value), `name`, `entry` and `items` (the arguments) */
+    CS_N_NOT,       /* member: `a` */
+    CS_N_NEGATIVE,  /* member: `a` */
+    CS_N_POSITIVE,  /* member: `a` */
+    CS_N_BINARY,    /* members: `name` (the operator), `a` and `b` */
+    CS_N_AND,       /* members: `a` and `b` */
+    CS_N_OR,        /* members: `a` and `b` */
+    CS_N_COMPARE,   /* members: `a` (the first operand) and `items` (the other operands, CS_N_OPERAND) */
+    CS_N_CONDITION, /* members: `a`, `b` and `other` of the expression `a if b else other`; `other` may be NULL */
     /* These kinds are parts of other nodes. */
-    CS_N_PARAMETER, /* uses name and a (the default or NULL) */
-    /* uses name, which may be NULL, and a (the value); the arguments `*a` and `**a` have the names "*" and "**" */
+    CS_N_PARAMETER, /* members: `name` and `a` (the default, or NULL) */
+    /* members: `name`, which may be NULL, and `a` (the value). In the arguments `*a` and `**a`, `name` is "*" or
+     * "**". */
     CS_N_ARGUMENT,
-    CS_N_OPERAND /* uses name (the operator) and a */
+    CS_N_OPERAND /* members: `name` (the operator) and `a` */
 } ce_jnode_kind;
 
-/* The bits of ce_jnode.uses. A macro whose body reads the name caller, varargs or kwargs accepts more arguments than
- * its parameters. */
+/* The bits of ce_jnode.uses. A macro whose body reads the variable `caller`, `varargs` or `kwargs` accepts more
+ * arguments than its parameters. */
 enum { CS_USES_CALLER = 1, CS_USES_VARARGS = 2, CS_USES_KWARGS = 4 };
 
 typedef struct ce_jnode ce_jnode;

@@ -7,7 +7,7 @@
     static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 #define UNUSED(all) (void)given, (void)all
 
-/* Returns a part of a text. The part has the form of the text (plain or markup). */
+/* Returns bytes [from, to) of a text. The part is markup if the text is markup. */
 static ce_jvalue part(ce_jvalue text, size_t from, size_t to)
 {
     text.bytes += from;
@@ -180,8 +180,8 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
            (what.size == 0 || memcmp(text.bytes + (at_start ? 0 : text.size - what.size), what.bytes, what.size) == 0);
 }
 
-/* Returns true if the text begins or ends with the text `what`, or with one of the texts if `what` is a tuple. The
- * beginning is compared if `at_start` is true, otherwise the end. */
+/* Returns true if the text begins (`at_start` is true) or ends (`at_start` is false) with `what`. If `what` is a tuple,
+ * one of the tuple's texts must be at this place. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
     if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)
@@ -231,7 +231,7 @@ ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new
         ce_unicode_append(to, text.bytes + from, (size_t)at - from);
         ce_unicode_append(to, new.bytes, new.size);
         from = (size_t)at + old.size;
-        if (old.size == 0) { /* The new text is put before each character and at the end. */
+        if (old.size == 0) { /* An empty `old`: `new` is put before each character and at the end. */
             if (from < text.size)
                 ce_unicode_point(text.bytes, text.size, from, &width);
             ce_unicode_append(to, text.bytes + from, from < text.size ? width : 0);

@@ -25,7 +25,8 @@ static void fail(ce_jrun *run, cs_status status, const char *format, va_list lis
 {
     char message[1024];
     vsnprintf(message, sizeof message, format, list);
-    message[ce_unicode_valid(message, strlen(message))] = '\0'; /* A character that is not complete is cut off. */
+    /* vsnprintf may have cut the last character in two; its incomplete bytes are removed. */
+    message[ce_unicode_valid(message, strlen(message))] = '\0';
     run->status = ce_fail(status, "line %d: %s", run->line, message);
 }
 
@@ -318,7 +319,8 @@ int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operat
         return (x > y) - (x < y);
     if (ce_jvalue_is_number(a) && ce_jvalue_is_number(b))
         return (ce_jvalue_number(a) > ce_jvalue_number(b)) - (ce_jvalue_number(a) < ce_jvalue_number(b));
-    if (a.kind == CS_V_TEXT && b.kind == CS_V_TEXT) { /* The order of UTF-8 bytes is that of code points. */
+    if (a.kind == CS_V_TEXT && b.kind == CS_V_TEXT) {
+        /* Python compares code points. Comparing the bytes of UTF-8 gives the same order. */
         int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
         return order ? order : (a.size > b.size) - (a.size < b.size);
     }

@@ -30,8 +30,8 @@ typedef enum {
     CS_V_LOOP
 } ce_jkind;
 
-/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. CS_F_TUPLE and the following ones are
- * kinds of lists, which print or compare differently. */
+/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE
+ * and CS_F_ITEMS are lists that print or compare in another way than a plain list. */
 typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
 
 typedef struct ce_jlist ce_jlist;
@@ -91,8 +91,8 @@ _Noreturn void ce_jrun_fail(ce_jrun *run, const char *format, ...) __attribute__
 _Noreturn void ce_jrun_unsupported(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns memory that is zeroed. Fails if the limit on memory is exceeded. */
 void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
-/* Counts `count` steps of the rendering. Work on many bytes or items counts one step for each. Fails if the limit on
- * steps is exceeded. */
+/* Adds `count` to the steps of the rendering. An operation on many bytes or items counts one step for each byte or
+ * item. Fails if the limit on steps is exceeded. */
 void ce_jrun_step(ce_jrun *run, size_t count);
 /* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH levels. Each call needs a later call of
  * ce_jrun_leave. */
@@ -143,7 +143,7 @@ bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item);
 
 /* ---- as text (print.c) ---- */
 
-/* Appends Python's str(value) or repr(value). */
+/* ce_jprint_str appends Python's str(value) to `to`, and ce_jprint_repr appends Python's repr(value). */
 void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value);
 void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value);
 /* Returns str(value) as a value. The str of a text is the text itself. */
@@ -151,7 +151,7 @@ ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value);
 
 typedef struct {
     bool ascii, sorts;
-    int indent; /* blanks of each level of indentation; -1 writes all in one line */
+    int indent; /* number of spaces for each level of indentation; -1: everything is written in one line */
     const char *comma, *colon;
 } ce_jprint_json_form;
 void ce_jprint_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint_json_form *form);

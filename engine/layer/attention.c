@@ -66,8 +66,8 @@ static cs_tensor factors(const cs_attention *attention, cs_pass *pass, const cs_
     return ce_rms_factors(norm, attention->plus_one, pass);
 }
 
-/* Applies RMSNorm to each head of q and k, or to all heads of q together and to all heads of k together; v is
- * unchanged. */
+/* Applies RMSNorm to q and to k. If the norm's weight is as long as one head, each head is normalized by itself;
+ * otherwise all heads of q are normalized together, and all heads of k together. v is copied unchanged. */
 static cs_tensor norm_heads(const cs_attention *attention, cs_pass *pass, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);
@@ -97,8 +97,8 @@ static void norm_heads_backward(const cs_attention *attention, cs_pass *pass, cs
                    factors(attention, pass, attention->q_norm), 0);
 }
 
-/* Returns the layer's heads with the document starts of this pass: documents that are packed into one sample do not see
- * each other. */
+/* Returns a copy of attention->heads in which `starts` are the document starts of this pass. If several documents are
+ * packed into one sample, a position attends only to positions of its own document. */
 static cs_heads heads_of(const cs_attention *attention, cs_pass *pass)
 {
     cs_heads heads = attention->heads;

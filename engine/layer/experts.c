@@ -1,16 +1,17 @@
 /* experts.c - a mixture of experts: router, experts, shared expert.
  *
- * Forward copies the rows to the slots of their experts (cs_routing). The tensors of all experts together have as many
- * rows as there are slots, however the router divides them, so memory does not depend on the data. A slot's factor is
- * applied before the down projection, whose input is narrower than its result. Backward computes the activation
- * function between the two products again. */
+ * Forward copies the rows to the slots of their experts (cs_routing). The tensors of all experts together have one row
+ * for each slot. The number of slots does not depend on how the router divides the slots among the experts, so memory
+ * does not depend on the data. The router gives each slot a factor. The factor is applied before the down projection,
+ * whose input is narrower than its result. Backward computes the activation function between the two products again. */
 #include "layer/linear.h"
 #include "unit/unit.h"
 
 #include <stdio.h>
 
-/* Declares one matrix of an expert, and returns the first of the matrices that one operation uses together. `with` is
- * that first matrix; NULL means that the declared matrix is the first. */
+/* Declares one matrix of an expert. The matrices of all experts that one operation uses together form a group. `with`
+ * is the first matrix of the group, or NULL if the declared matrix is the first. Returns the first matrix of the
+ * group. */
 static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, const char *which, int64_t rows,
                                 int64_t columns, cs_init init, cs_param *with)
 {

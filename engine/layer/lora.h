@@ -51,16 +51,16 @@ typedef struct {
     bool dora;
     /* all_biases: all biases of the model are trained; own_biases: only the biases of the adapted layers are trained */
     bool all_biases, own_biases;
-    /* "all-linear", or a list of names: an item is a layer's full name, or the part of that name after one of its
-     * dots */
+    /* "all-linear", or a list of names: each item is a layer's full name, or the end of a full name that follows a
+     * dot (for "model.layers.0.mlp.up_proj": "up_proj", "mlp.up_proj" and so on) */
     const json_t *targets;
 } ce_lora_sizes;
 
 typedef struct {
-    cs_adapter *first; /* the first adapter in the list of all adapters, which this struct owns */
+    cs_adapter *first; /* first element of the linked list of all adapters; this struct owns all of them */
     /* names of the adapted layers: the given list, or, for "all-linear", the last words of the layers' names; owned */
     json_t *targets;
-    bool fan_in_fan_out; /* PEFT's name for the fact that weights are stored as (inputs, outputs) */
+    bool fan_in_fan_out; /* true if an adapted layer stores its weight as (inputs, outputs); the name is PEFT's */
 } ce_lora;
 
 double ce_lora_scale(int64_t r, double alpha, bool rslora);

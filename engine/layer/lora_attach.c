@@ -25,8 +25,8 @@ static void last_word(char word[64], const char *full_name)
     snprintf(word, 64, "%.*s", (int)(length - from), full_name + from);
 }
 
-/* Returns true if `target` names the layer by PEFT's rule: `target` is the layer's full name, or the end of that name
- * behind a dot. */
+/* Returns true if `target` names the layer by PEFT's rule: `target` is the layer's full name, or the end of the full
+ * name that follows one of its dots. */
 static bool names(const char *target, const char *full_name)
 {
     size_t length = strlen(full_name) - strlen(".weight"), tail = strlen(target);
@@ -38,7 +38,7 @@ static bool is_target(const json_t *targets, const char *full_name)
 {
     size_t index;
     json_t *target;
-    if (json_is_string(targets)) /* "all-linear" */
+    if (json_is_string(targets)) /* the only string that the configuration accepts is "all-linear" */
         return true;
     json_array_foreach (targets, index, target) {
         if (names(json_string_value(target), full_name))

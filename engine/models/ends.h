@@ -12,10 +12,10 @@ typedef struct {
     cs_embed_sizes wide;
 } ce_ends_first;
 extern const cs_kind ce_ends_embedding;
-/* ce_ends_pad sets the token whose embedding has no gradient, which is PyTorch's padding_idx. `token` is the value of
- * config.json's pad_token_id: an integer, where a negative one counts from the end of the vocabulary; null, or a NULL
- * pointer if the key is missing, means that there is no such token. If the value is anything else, ce_ends_check_pad
- * adds a fault to the input's document. */
+/* `token` is the value of pad_token_id in config.json, or NULL if the key is missing. ce_ends_pad sets the padding
+ * token, whose embedding has no gradient (PyTorch's padding_idx). An integer is the token's id; a negative integer
+ * counts from the end of the vocabulary. If the value is null or missing, there is no padding token. If the value is
+ * neither an integer nor null, ce_ends_check_pad adds a fault to input->doc. */
 void ce_ends_pad(cs_embed_sizes *sizes, const json_t *token);
 void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 

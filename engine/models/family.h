@@ -9,8 +9,8 @@
 typedef struct {
     const void *settings; /* family's settings, which its key table has filled */
     json_t *config;       /* description of the model, an object with the keys of config.json */
-    ce_json *doc;         /* document to which faults are added, with `path` in front */
-    const char *path;
+    ce_json *doc;         /* document to which faults are added */
+    const char *path;     /* path of `config` in `doc`, at which faults are reported; "" if `config` is the document */
 } ce_family_input;
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     cs_status (*build)(cs_model **model, ce_model_facts *facts, const ce_family_input *input);
 } ce_family;
 
-/* The row of a key that is accepted and has no effect, whatever its value. */
+/* A row of a key table, for a key that is accepted and has no effect, whatever its value. */
 #define CS_INERT(name, sentence)                                                                                       \
     {                                                                                                                  \
         name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \

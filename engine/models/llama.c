@@ -75,7 +75,8 @@ static void declare_norm(cs_rms *rms, cs_unit *unit, const char *name, const blo
         cs_rms_declare(rms, unit, name, s->width, (float)s->epsilon);
 }
 
-/* Returns a factor of config.json for the settings of a block: 0, which means no factor, if the factor is 1. */
+/* Converts a factor of config.json for the settings of a layer, in which 0 means that nothing is multiplied: a factor
+ * of 1 becomes 0. */
 static float factor_of(double given)
 {
     return given == 1 ? 0 : (float)given;
@@ -209,8 +210,9 @@ static void block_forward(cs_unit *unit, cs_pass *pass, cs_tensor x, cs_tensor y
     cs_op_add(cs_pass_stream(pass), y, h, t);
 }
 
-/* Computes dx, the sum of `beside` and the gradient through the norm before attention or feed-forward. dt is the
- * gradient of that norm's output. */
+/* Backward of the norm before attention (which = 0) or feed-forward (which = 1). dt is the gradient of the norm's
+ * output. dx becomes the gradient of the norm's input plus `beside`, the gradient of the residual connection. If there
+ * is no such norm, dx becomes dt plus `beside`. */
 static void read_backward(const block *b, cs_pass *pass, int which, cs_tensor dx, cs_tensor dt, cs_tensor beside)
 {
     if (b->before[which].weight)
@@ -235,7 +237,7 @@ static const cs_kind block_kind = { "llama block", block_declare, block_forward,
 
 /* ---- sizes ---- */
 
-/* True if the object has the key and its value is null. It serves keys for which null does not mean the default. */
+/* True if config.json has the key and its value is null. Used for keys whose value null does not mean the default. */
 static bool is_null(const ce_family_input *input, const char *key)
 {
     return json_is_null(json_object_get(input->config, key));

@@ -12,8 +12,9 @@ typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window, window_from, period, original;
     double dropout, epsilon, init_std, theta, partial;
     double local_theta; /* theta for the layers with a window; 0 means the theta of the other layers */
-    double embedding, residual, attention, logits;  /* multipliers of Granite; `logits` is a divisor */
-    double query_scalar, attention_cap, logits_cap; /* keys of Gemma */
+    double embedding, residual, attention, logits; /* multipliers of Granite; `logits` is a divisor */
+    /* for Gemma: the values of query_pre_attn_scalar, attn_logit_softcapping and final_logit_softcapping */
+    double query_scalar, attention_cap, logits_cap;
     int activation;
     bool tied, bias, mlp_bias, windowed;
     json_t *scaling, *rotary, *layer_types;
@@ -65,7 +66,8 @@ typedef struct {
 } ce_llama_traits;
 
 typedef struct ce_moe_names {
-    /* names: `block` of the layer's feed-forward, the others of an expert's matrices in it */
+    /* parts of parameter names: `block` names the layer's feed-forward; `gate`, `up` and `down` name the matrices of an
+     * expert */
     const char *block, *gate, *up, *down;
 } ce_moe_names;
 /* Checks the keys of experts and adds faults (moe.c). If config.json gives the number of experts as `other_experts`,

@@ -16,8 +16,8 @@ enum { FAMILIES = sizeof families / sizeof *families };
 static const char names[] = CS_FAMILIES(NAME);
 enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
-/* Keys that have no effect on any of these models, or that may have only one value. If the family's key table has a row
- * for the same key, that row is used instead. */
+/* Keys that every family accepts: keys without effect, and keys for which only one value is supported. If a family's
+ * own key table has a row for the same key, the family's row is used instead. */
 static const ce_key neutral[] = {
 #include "models/neutral_keys.h"
 };

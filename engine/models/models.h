@@ -28,8 +28,8 @@ cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json
 void ce_models_help(void);
 
 enum { CS_MODELS_DIFFERENCES = 512 };
-/* Writes, in one line, the keys in which two objects of config.json describe different models, with the values of the
- * two. Writes "" if there are none. Keys that only affect the initial weights are left out. */
+/* Compares two objects of config.json. Writes, in one line, the keys whose values describe different models, each with
+ * both values. Writes "" if there are none. Keys that only affect the initial weights are left out. */
 void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
 
 #endif

@@ -14,8 +14,8 @@
 
 typedef struct {
     int64_t vocabulary, positions, width, inner, layers, heads, keys, head, window;
-    /* The norms of a block. 0: input_layernorm and post_attention_layernorm. 1: input_layernorm only. 2: ln_attn and
-     * ln_mlp, which are names of Falcon. */
+    /* A number that says which norms a block has. 0: input_layernorm and post_attention_layernorm. 1: input_layernorm
+     * only. 2: ln_attn and ln_mlp (only in Falcon). */
     int64_t norms;
     double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
     int activation;

@@ -13,11 +13,12 @@ typedef struct {
     json_t *scaling;    /* object rope_scaling, or NULL */
     json_t *parameters; /* object rope_parameters, or NULL; it takes precedence, as in transformers */
     double partial;     /* default of partial_rotary_factor; 0 if models of this type rotate whole heads */
-    /* original_max_position_embeddings among the model's own keys; 0 means the value in the rotary object */
+    /* value of original_max_position_embeddings at the top level of config.json. If it is 0, the key of the same name
+     * in the object `parameters` or `scaling` is read; without this key, the value is `positions`. */
     int64_t original;
 } ce_rotary_input;
 
-/* Reads the settings. Faults are added to doc, with `path` in front. */
+/* Reads the settings. Faults are added to doc; `path` is the path in doc of the object with the keys of config.json. */
 void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path);
 
 #endif

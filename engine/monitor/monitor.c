@@ -25,7 +25,7 @@ static bool make_folders(char *path)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0777); /* An error is reported for the last folder only. */
+        mkdir(path, 0777); /* An error is ignored here: if the folder is missing, the last mkdir fails too. */
         *slash = '/';
     }
     return mkdir(path, 0777) == 0 || errno == EEXIST;

@@ -110,8 +110,8 @@ void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *s
 
 /* ---- the group of a parameter ---- */
 
-/* True if Muon updates the parameter. DeepSpeed's rule decides by the name. Here the rule also knows `wte` and `wpe`,
- * GPT-2's names of embeddings. */
+/* True if Muon updates the parameter. As in DeepSpeed, vectors and parameters with "embed" or "lm_head" in their names
+ * are excluded. cspeed also excludes names with "wte" or "wpe", which are GPT-2's embeddings. */
 static bool is_matrix(const char *name, bool vector)
 {
     static const char *const not_these[] = { "embed", "lm_head", "wte", "wpe" };

@@ -41,7 +41,8 @@ ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
     return other;
 }
 
-/* LAMB's two bias corrections become one factor on the step, and Adagrad's lr_decay becomes a part of the rate. */
+/* For LAMB, fix1 combines both bias corrections into one factor of the step. For Adagrad, lr_decay is applied to the
+ * rate. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;
@@ -96,8 +97,9 @@ static bool gives(const json_t *object, const char *key)
     return value && !json_is_null(value) && !ce_value_is_auto(value);
 }
 
-/* Sets Muon's muon_lr and adam_lr where the configuration does not give them. If it gives lr, they become lr. Otherwise
- * a rate that is not set yet gets its default: the default of lr for muon_lr, 3e-4 for adam_lr. */
+/* Sets matrix_rate (the key muon_lr) and other_rate (the key adam_lr) if `object` does not contain these keys. If
+ * `object` contains lr, lr is their value. Otherwise a rate that is not set yet (below 0) gets its default: matrix_rate
+ * becomes settings->rate, and other_rate becomes 3e-4. */
 static void settle_rates(const json_t *object, ce_optim_settings *settings)
 {
     bool both = gives(object, "lr");

@@ -40,10 +40,10 @@ typedef struct {
     double rate, betas[2], epsilon, weight_decay;
     double momentum, dampening;
     bool nesterov, bias_correction;
-    double lr_decay, first_sum;     /* keys of Adagrad */
+    double lr_decay, first_sum;     /* Adagrad's lr_decay and initial_accumulator_value */
     bool inside_root;               /* for LAMB: true if epsilon is added under the square root */
     double min_ratio, max_ratio;    /* for LAMB: the bounds of the ratio of a tensor's norm to its step's norm */
-    double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; `rate` is equal to matrix_rate */
+    double matrix_rate, other_rate; /* Muon's muon_lr and adam_lr; with Muon, `rate` is equal to `matrix_rate` */
     int ns_method;                  /* Muon's ns_method */
     bool adam_w_mode;               /* value of the key adam_w_mode; if it is true, "Adam" means AdamW */
 } ce_optim_settings;
@@ -60,10 +60,10 @@ bool ce_optim_has_betas(const ce_optim_settings *settings);
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings);
 
 /* Reads the section "optimizer" {type, params}. If `section` is NULL, the optimizer is AdamW with its defaults. Errors
- * are added to doc; values of "auto" are replaced in the section. */
+ * are added to doc. A value "auto" in the section is replaced by the value that it stands for. */
 void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings);
-/* Reads the values of one parameter group: all keys of `object` except "params". `settings` holds the values of
- * optimizer.params before the call. */
+/* Reads the values of one parameter group: all keys of `object` except "params", "train" and keys that begin with "_".
+ * `settings` holds the values of optimizer.params before the call. */
 void ce_optim_override(ce_json *doc, json_t *object, const char *path, ce_optim_settings *settings);
 /* Returns the key table of "optimizer.params" for the optimizer of these settings, and sets *count. */
 const ce_key *ce_optim_keys(const ce_optim_settings *settings, int *count);

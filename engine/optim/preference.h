@@ -18,7 +18,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* The loss functions, in the order of the words of cspeed.dpo.loss_type. */
+/* The loss functions, in the order in which the key cspeed.dpo.loss_type lists its values. */
 enum { CS_PREFERENCE_SIGMOID, CS_PREFERENCE_HINGE, CS_PREFERENCE_IPO, CS_PREFERENCE_ROBUST };
 
 typedef struct {

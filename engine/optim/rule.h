@@ -17,7 +17,9 @@ typedef struct {
     float beta1, beta2; /* Adam's betas; beta1 is also the momentum of SGD and Muon, and beta2 the dampening of SGD */
     float rest1, rest2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
     float epsilon, decay;
-    float fix1, fix2; /* bias corrections 1 / (1 - beta^t); LAMB has one factor, fix1 */
+    /* Bias corrections 1 / (1 - beta1^t) and 1 / (1 - beta2^t). For LAMB, fix1 is sqrt(1 - beta2^t) / (1 - beta1^t),
+     * and fix2 is not used. Both are 1 if there is no bias correction. */
+    float fix1, fix2;
     float grad_scale; /* factor of the gradient, which unscales it, makes it a mean, and clips it */
     int nesterov;
     int first;       /* 1 in the optimizer's first step, otherwise 0 */

@@ -13,13 +13,13 @@ typedef struct {
     int64_t initial_scale_power, loss_scale_window, hysteresis;
     bool consecutive_hysteresis;
     double min_loss_scale;
-    double max_loss_scale; /* 0 means the largest finite float */
+    double max_loss_scale; /* 0 means 2^126 */
 } ce_scaler_settings;
 
 typedef struct {
     bool dynamic;
     double scale;
-    int64_t hysteresis;    /* number of overflows after which the scale is lowered: the last of them lowers it */
+    int64_t hysteresis;    /* n: the n-th overflow from now halves the scale; a number below 1 means 1 */
     int64_t iteration;     /* number of steps so far */
     int64_t last_overflow; /* iteration of the last overflow, or -1 */
 } ce_scaler;

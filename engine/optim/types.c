@@ -1,5 +1,5 @@
-/* types.c - the key tables of optimizer.params, which are made from the list of optimizers. It also has the optimizers
- * of DeepSpeed and PyTorch that are refused by name. */
+/* types.c - the key tables of optimizer.params, which are made from the list of optimizers. It also has a list of the
+ * optimizers of DeepSpeed and PyTorch that cspeed does not support, with a reason for the error message. */
 #include "optim/types.h"
 #include "optim/rules.h"
 

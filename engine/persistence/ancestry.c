@@ -1,8 +1,8 @@
-/* ancestry.c - records, for each folder, which checkpoints the current state descends from, and which were found
- * damaged.
+/* ancestry.c - records, for each folder of checkpoints, the ancestors of the current state (the checkpoints from which
+ * it descends) and the checkpoints that were found damaged.
  *
- * The next save in a folder writes the checkpoints of the first list into its manifest as its ancestors, on which
- * pruning depends, and renames the damaged checkpoints. */
+ * The next save in a folder writes the ancestors into the manifest of the new checkpoint, because pruning depends on
+ * them, and renames the damaged checkpoints. */
 #include "engine.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"

@@ -19,7 +19,7 @@ cs_status ce_async_save_open(cs_engine *engine)
 void ce_async_save_close(cs_engine *engine)
 {
     if (ce_background_busy(engine->saving.work))
-        ce_async_save_finish(engine); /* The function logs a failed save, so its result is not used. */
+        ce_async_save_finish(engine); /* ce_async_save_finish logs a failed save itself. */
     ce_background_close(engine->saving.work);
     free(engine->saving.why);
     free(engine->saving.resume_dir);
@@ -98,7 +98,7 @@ cs_status ce_async_save_finish(cs_engine *engine)
     ce_async_save *saving = &engine->saving;
     ce_step_settle(engine);
     ce_finite_report(engine);
-    engine->parts_saved = 0; /* The number of written parts belongs to this save and must not count for a later one. */
+    engine->parts_saved = 0; /* number of ranks that have written their parts; the next save counts from 0 */
     if (ce_background_busy(saving->work)) {
         double begun = ce_clock_seconds();
         ce_walk_settle(engine);

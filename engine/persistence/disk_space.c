@@ -39,8 +39,8 @@ static int64_t count_prunable(const char *dir)
     return count;
 }
 
-/* Returns the greatest number of additional checkpoints that will exist at the same time. An old checkpoint is deleted
- * after a new one is complete. */
+/* Returns by how many checkpoints `dir` grows at most while `saves` checkpoints are saved. One more than keep_last may
+ * exist at the same time, because an old checkpoint is deleted only after a new one is complete. */
 static int64_t count_more(const char *dir, int64_t saves, int64_t keep_last)
 {
     if (keep_last == 0)

@@ -39,7 +39,7 @@ static cs_status choose_itself(choice *chosen, const char *source)
     return status;
 }
 
-/* Checks a checkpoint in the same way as loading does before it reads one. */
+/* Checks the manifest and the files of a checkpoint, as cs_load_checkpoint does before it reads the checkpoint. */
 static cs_status check_whole(const char *dir, const char *name)
 {
     ce_manifest manifest;
@@ -52,9 +52,9 @@ static cs_status check_whole(const char *dir, const char *name)
     return status;
 }
 
-/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as loading does: the checkpoint that the file
- * `latest` names or, if it is damaged, its newest complete ancestor. Without the file `latest`, it is the newest
- * complete checkpoint. */
+/* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as cs_load_checkpoint does: the checkpoint that the
+ * file `latest` names or, if that checkpoint is damaged, its newest complete ancestor. If there is no file `latest`,
+ * chooses the newest complete checkpoint. */
 static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
@@ -80,7 +80,7 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
     ce_catalog_close(&catalog);
     if (named && !chosen->dir)
-        /* The second call sets cs_error() to the fault of the checkpoint that `latest` names. */
+        /* check_whole is called again, so that cs_error() describes the checkpoint that `latest` names. */
         return check_whole(dir, name);
     return chosen->dir ? CS_OK
                        : ce_fail(CS_NOT_FOUND,

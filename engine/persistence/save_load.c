@@ -184,7 +184,7 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
         .aliases =
             engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
         .provenance = provenance(engine),
-        /* After steps that are not finite, all older checkpoints are kept, even if the parameters are still finite. */
+        /* As long as steps have a loss or gradients that are not finite, no older checkpoint is deleted. */
         .keep_last = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
         .keep_every = engine->settings->keep_every,
         .step = engine->metrics.step,
@@ -250,8 +250,8 @@ static cs_status check_optimizer(cs_engine *engine, json_t *state)
     return CS_OK;
 }
 
-/* Warns if the seed or the data differ from those of the checkpoint, because the saved position then refers to other
- * windows. */
+/* Warns if the seed or the data differ from those of the checkpoint, because the saved position in the data then stands
+ * for other samples. */
 static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
@@ -301,9 +301,9 @@ static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bo
     return status;
 }
 
-/* Loads the state from the open checkpoint. Counters, scales and positions are set after all pieces have been read. So
- * a read that fails at a damaged block has changed only pieces, and reading an earlier checkpoint then replaces all of
- * them. */
+/* Loads the state from the open checkpoint. Counters, the loss scale and positions in the data are set after all
+ * tensors have been read. So a read that fails at a damaged block has changed only tensors, and a later read of another
+ * checkpoint replaces all of these tensors. */
 static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
@@ -382,7 +382,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         ce_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
         ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
-        engine->metrics.not_finite = 0; /* The steps that were not finite belong to the state that has been replaced. */
+        engine->metrics.not_finite = 0; /* The counted steps belong to the state that has been replaced. */
     }
     ce_checkpoint_close(reader);
     engine->started = ce_clock_seconds();

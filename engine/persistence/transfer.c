@@ -17,7 +17,7 @@ struct ce_transfer {
     pthread_mutex_t mutex; /* protects the members below, because several threads write files */
     char *buffers[BUFFERS];
     ce_event done[BUFFERS]; /* for each buffer, the end of the last copy that used it */
-    ce_event begun;         /* end of the operations on which the state depends */
+    ce_event begun;         /* end of the operations that were queued before the transfer and may write the state */
     int current;            /* index of the buffer that the function `send` fills */
     size_t filled;          /* number of bytes in the buffer `current` */
 };

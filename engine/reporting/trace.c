@@ -28,8 +28,8 @@ struct ce_trace_file {
 
 static const char *const lanes[] = { "step", "compute", "communication", "copy" };
 
-/* Returns how many spans to reserve: enough for the spans of each unit in each micro-batch and those of each
- * micro-batch itself, but at most MOST_SPANS. */
+/* Returns how many spans to reserve: in each micro-batch PER_MICRO spans, and PER_UNIT spans for each unit, but at most
+ * MOST_SPANS. */
 static int64_t spans_needed(const cs_engine *engine)
 {
     int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;

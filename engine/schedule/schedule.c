@@ -26,7 +26,7 @@ static const ce_key section_keys[] = {
     { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
 };
 
-/* PyTorch's other schedules. DeepSpeed would construct them, but here they are refused by name. */
+/* PyTorch's schedules that cspeed does not support. DeepSpeed would construct them; here each gives an error. */
 static const char refused_types[] =
     "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
     "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";

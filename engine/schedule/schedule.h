@@ -38,7 +38,8 @@ typedef struct {
     /* keys of LinearLR */
     double start_factor, end_factor;
 
-    /* iteration at which the schedule starts, as the file gives it; -1 means its beginning */
+    /* value of last_batch_iteration (last_epoch in PyTorch's schedules): iteration number at update 0; -1, the default,
+     * begins the schedule at its start */
     int64_t last_batch_iteration;
 } ce_schedule_settings;
 
@@ -60,7 +61,8 @@ double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update);
 bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
 /* Reads the section "scheduler" {type, params}. If it is NULL, the rate is constant and equal to base_rate. "auto"
  * means base_rate for warmup_max_lr, and total_steps for total_num_steps. A total_steps of 0 means that it is not known
- * yet. Errors are added to doc; values of "auto" are replaced in the section. */
+ * yet. Errors are added to doc. A value "auto" in the section is replaced by the value that it stands for, if that is
+ * known. */
 void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       ce_schedule_settings *settings);
 /* Turns the momentum cycle of OneCycle off, because the optimizer has no betas, and adds a note to doc. */

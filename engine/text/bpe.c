@@ -28,7 +28,7 @@ struct ce_bpe {
     symbol *symbols;
     uint64_t *heap; /* Each entry is rank << 32 | index of the pair's first token. */
     ce_bpe_token *found;
-    ce_text written; /* a character with the prefix and the suffix that the vocabulary writes */
+    ce_text written; /* scratch memory of find_character: the lexicon's prefix, a character, the lexicon's suffix */
     size_t room;
     int64_t heap_count;
     slot *slots;
@@ -123,7 +123,8 @@ static int32_t spell_bytes(ce_bpe *bpe, const char *word, size_t size)
     return count;
 }
 
-/* Returns the id of the token of one character, with the prefix and suffix that the vocabulary writes, or -1. */
+/* Returns the id of the token of one character, or -1 if there is none. If the character is not the first of its word,
+ * it is looked up with the lexicon's prefix before it. If it is the last, it is looked up with the suffix behind it. */
 static int32_t find_character(ce_bpe *bpe, const char *character, size_t width, bool first, bool last)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -151,14 +152,14 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
 }
 
 /* Writes a word as the tokens of its characters. As in Hugging Face's library, the token for unknown characters is
- * delayed: it is written before the next character that has a token of its own, at the end of the word, or, without
- * fuse_unknown, before the next unknown character. Characters that are written as the tokens of their bytes do not end
- * the delay, so the tokens of such characters may come before it. */
+ * written late: before the next character that has a token of its own, or at the end of the word. Without fuse_unknown,
+ * it is also written before the next unknown character. A character that is written as the tokens of its bytes does not
+ * cause this, so the tokens of its bytes may come before the token of an earlier unknown character. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
     int32_t count = 0;
-    size_t unknown = 0; /* size of the unknown characters whose token is not written yet */
+    size_t unknown = 0; /* number of bytes of the unknown characters whose token is not written yet */
     for (size_t place = 0, width; place < size; place += width) {
         width = 1;
         while (place + width < size && ((unsigned char)word[place + width] & 0xc0) == 0x80)

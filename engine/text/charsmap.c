@@ -1,9 +1,10 @@
 /* charsmap.c - SentencePiece's table of characters and their replacements.
  *
  * The table has three parts: a little-endian 32-bit size, a double array of that many bytes in the form of the library
- * Darts-clone, and the texts of the replacements. A unit of the double array has a label in bits 0 to 7 and 31, and an
- * offset to its children in bits 10 to 30 (times 256 if bit 9 is set). If bit 8 is set, one of the unit's children
- * stands for a text, and bits 0 to 30 of that child are the offset of the text. */
+ * Darts-clone, and the texts of the replacements. An element of the double array is a node of a trie: it has a label in
+ * bits 0 to 7 and 31, and an offset to its children in bits 10 to 30 (times 256 if bit 9 is set). If bit 8 is set, a
+ * rule ends at this node. One of its children is then a leaf, and bits 0 to 30 of the leaf are the offset of the
+ * replacement in the texts. */
 #include "text/charsmap.h"
 #include "base/must.h"
 

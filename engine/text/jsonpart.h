@@ -8,7 +8,8 @@
 
 enum { CS_JSONPART_PATH = 256 };
 
-const char *ce_jsonpart_type(const json_t *part); /* Returns the value of "type", or "of no type" if there is none. */
+/* Returns the value of the key "type". If there is none, returns "of no type", for messages. */
+const char *ce_jsonpart_type(const json_t *part);
 bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
 /* Writes the path of a member of a list into `room`, for messages, and returns `room`. */
 const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index);

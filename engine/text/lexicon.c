@@ -181,8 +181,9 @@ void ce_lexicon_add_merge(ce_lexicon *lexicon, int32_t left, int32_t right, int3
     lexicon->results[rank] = id;
 }
 
-/* Writes one half of a merge to `bytes` in the form that it has in words: as bytes if `is_bytes`, otherwise unchanged.
- * Sets *id to the token of this half, or to -1 if there is no such token. Returns the number of written bytes. */
+/* Writes one half of a merge to `bytes`. If `is_bytes` is true, the characters are decoded to the bytes that they
+ * represent; otherwise they are copied. Sets *id to the token of this half, or to -1 if there is no such token. Returns
+ * the number of written bytes. */
 static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size, char *bytes, int32_t *id)
 {
     int64_t count = size > 0 && size <= LONGEST_TOKEN ? (int64_t)size : -1;

@@ -18,10 +18,11 @@ typedef struct {
 typedef struct {
     ce_text text;            /* texts of all tokens, one after the other */
     ce_lexicon_piece *names; /* [size]: each token as it is written in the file */
-    /* [size]: each token as it is spelled in words: bytes if `is_bytes`, otherwise the name */
+    /* [size]: each token as it occurs in words: the bytes that its name represents if `is_bytes` is true, otherwise its
+     * name */
     ce_lexicon_piece *pieces;
     int64_t size;
-    /* Hash table of the tokens that can occur in words: their ids by the hash of their pieces. A free slot has -1. */
+    /* Hash table of the tokens that can occur in words: ids, found by the hash of `pieces`. A free slot has -1. */
     int32_t *index;
     size_t index_room;
     ce_merge *merges; /* [merge_room]: hash table of the merges by pair */
@@ -42,8 +43,8 @@ typedef struct {
 /* Fills the lexicon from model.vocab, an object of {"text": id}, and model.merges, a list of "a b" or of ["a", "b"].
  * The caller must set `is_bytes` and `prefix` before this call. */
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges);
-/* Sets the name of an id, and replaces an earlier name. The token occurs in words only if ce_lexicon_add has added
- * it. */
+/* Sets the name of the token `id`, its text in the file, and replaces an earlier name. The token occurs in words only
+ * if ce_lexicon_add has added it. */
 cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size_t size);
 void ce_lexicon_free(ce_lexicon *lexicon);
 

@@ -13,8 +13,8 @@ typedef struct {
     bool add_prefix; /* add_dummy_prefix: a space is added before the text, or after it if `at_end` is true */
     /* True if the space is added only where the original text begins, not after each special token. */
     bool only_first;
-    bool at_end;             /* treat_whitespace_as_suffix */
-    bool remove_extra;       /* remove_extra_whitespaces */
+    bool at_end;             /* value of treat_whitespace_as_suffix */
+    bool remove_extra;       /* value of remove_extra_whitespaces */
     bool escape;             /* escape_whitespaces: a space is written as U+2581 */
     const ce_specials *kept; /* user-defined symbols, which the rules leave unchanged */
 } ce_sentence_rules;
@@ -36,12 +36,12 @@ typedef enum {
 
 typedef struct {
     ce_normal_kind kind;
-    ce_pattern *pattern; /* for the step replace */
-    char *content;       /* for the steps replace and prepend */
-    ce_charsmap map;     /* for the steps precompiled and sentence */
+    ce_pattern *pattern; /* for CS_NORMAL_REPLACE */
+    char *content;       /* for CS_NORMAL_REPLACE and CS_NORMAL_PREPEND */
+    ce_charsmap map;     /* for CS_NORMAL_PRECOMPILED and CS_NORMAL_SENTENCE */
     ce_unicode_form form;
-    bool left, right; /* for the step strip: which ends are stripped */
-    bool nonspacing;  /* drop_marks: drops marks of the category Mn only */
+    bool left, right; /* for CS_NORMAL_STRIP: which ends are stripped */
+    bool nonspacing;  /* for CS_NORMAL_DROP_MARKS: true if only marks of the category Mn are dropped */
     ce_sentence_rules sentence;
 } ce_normal_step;
 
@@ -58,8 +58,8 @@ cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, cons
 cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step);
 void ce_normalizer_free(ce_normalizer *normalizer);
 
-/* True if a text may be divided at the beginnings of its lines and each part be normalized alone: the result is then
- * the same as that of the whole text. */
+/* True if a text may be divided at the beginnings of its lines. The normalized parts, one after the other, are then
+ * equal to the normalized whole text. */
 bool ce_normalizer_lines_part(const ce_normalizer *normalizer);
 
 /* Working memory of one thread. */

@@ -22,7 +22,8 @@ struct ce_tokenizer {
     ce_specials raw, normal;
     ce_decoder decoder;
     ce_text shown_text;
-    /* [lexicon.size]: place in `shown_text` of each token's text, as this text is in the middle of a longer text */
+    /* [lexicon.size]: for each token, offset and size in `shown_text` of the text that the token stands for in the
+     * middle of a document */
     ce_lexicon_piece *shown;
     bool has_cuts; /* True if long texts may be cut at the beginnings of lines. */
     /* The ids of the tokens that the post_processor adds before and after a text. */

@@ -1,8 +1,8 @@
 /* pattern.h - searches texts for the literal texts and regular expressions of a tokenizer, by means of PCRE2.
  *
  * The expressions of tokenizer.json are written for another engine (Oniguruma). Constructs with the same meaning in
- * both engines are accepted, the white space of \s and the line ends of ^ and $ are adapted, and everything else is
- * refused by name. */
+ * both engines are accepted, the white space of \s and the line ends of ^ and $ are adapted. Any other
+ * construct is an error, and the error message names the construct. */
 #ifndef CS_TEXT_PATTERN_H
 #define CS_TEXT_PATTERN_H
 

@@ -26,8 +26,8 @@ static bool begins_with_mark(const char *text, size_t size)
     return size >= MARK_SIZE && memcmp(text, MARK, MARK_SIZE) == 0;
 }
 
-/* True unless the character has no token and is fused with unknown neighbours into one token, which a cut would
- * divide. */
+/* False if a cut beside the character could change tokens: the character has no token, and fuse_unknown joins it with
+ * unknown neighbours into one token. */
 static bool is_known(const ce_lexicon *lexicon, const char *character)
 {
     return lexicon->unknown < 0 || !lexicon->fuse_unknown ||

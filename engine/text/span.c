@@ -1,4 +1,4 @@
-/* span.c - a span is a piece of text that records from where in the original text each of its bytes comes. */
+/* span.c - a span is a part of a text; for each of its bytes, the offset in the original text can be found. */
 #include "text/span.h"
 #include "base/must.h"
 

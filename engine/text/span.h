@@ -1,4 +1,4 @@
-/* span.h - a span is a piece of text that records from where in the original text each of its bytes comes.
+/* span.h - a span is a part of a text; for each of its bytes, the offset in the original text can be found.
  *
  * Normalizers and pre-tokenizers change a text step by step. Each step reads a span and writes a new text, together
  * with the offsets in the original text (after the repair of UTF-8). The targets of a chat and the prefix of a text's
@@ -9,7 +9,7 @@
 #include "text/unicode.h"
 
 typedef struct {
-    /* The bytes from the offset `at` on come from the original offset `from` on, up to the next entry. */
+    /* The byte at the offset `at` + i comes from the offset `from` + i of the original text, up to the next entry. */
     size_t at, from;
 } ce_origin;
 

@@ -84,7 +84,8 @@ const ce_special *ce_special_next(const ce_specials *specials, const char *text,
             continue;
         size_t end = place + token->size;
         if (token->single_word && (ce_unicode_word_before(text, place) || ce_unicode_word_at(text, size, end))) {
-            place = end - 1; /* The bytes of the token that was refused are not searched again. */
+            /* The token is no match, because it is a part of a word. The search continues behind the token. */
+            place = end - 1;
             continue;
         }
         size_t first = token->strip_left ? ce_unicode_space_before(text, place) : place;

@@ -12,7 +12,8 @@ typedef struct {
     bool special; /* True for a control token, which is left out where only text is wanted. */
     /* True if the token is searched in the normalized text instead of the original text. */
     bool normalized;
-    bool single_word; /* True if the token matches only where no letter or digit is next to it. */
+    /* True if the token matches only where no character of a word (ce_unicode_word_before) is next to it. */
+    bool single_word;
     /* True if a match also covers the white space on the left side or on the right side. */
     bool strip_left, strip_right;
 } ce_special;

@@ -90,8 +90,8 @@ int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size)
 
 /* ---- normalization forms ---- */
 
-/* True for characters that NFC leaves unchanged whatever their neighbours are (NFC_Quick_Check=Yes and combining class
- * 0). It is false for some of these characters too, which the slow path normalizes. */
+/* True only for characters with NFC_Quick_Check=Yes and combining class 0. A text of only such characters is in NFC.
+ * False for some of these characters too, because the table does not contain all of them. */
 static bool is_composed(utf8proc_int32_t point)
 {
     static const utf8proc_int32_t ranges[][2] = {
@@ -158,7 +158,8 @@ static utf8proc_int32_t point_before(const char *text, size_t place, size_t *wid
     return point;
 }
 
-/* True for the characters of words. The range at the end is the letters in circles. */
+/* True for the characters of words: letters, marks, digits, connector punctuation such as "_", U+200C and U+200D, and
+ * the letters in circles (the last range). */
 static bool is_word(utf8proc_int32_t point)
 {
     utf8proc_category_t category = utf8proc_category(point);
@@ -298,7 +299,7 @@ bool ce_unicode_is_cased(int32_t point)
 
 void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unicode_case which)
 {
-    bool inside = false; /* True if the previous character has upper and lower case. */
+    bool inside = false; /* True if the previous character is a cased letter. */
     for (size_t at = 0, width; at < size; at += width) {
         int32_t point = point_at(text, size, at, &width);
         bool upper = which == CS_CASE_UPPER || (which == CS_CASE_TITLE && !inside);

@@ -46,8 +46,8 @@ const char *ce_unicode_strip(const char *text, size_t size, size_t *left);
 int32_t ce_unicode_point(const char *text, size_t size, size_t place, size_t *width);
 void ce_unicode_append_point(ce_text *to, int32_t point);
 size_t ce_unicode_length(const char *text, size_t size); /* Returns the length in code points. */
-/* The results are those of Python's str.isspace and str.isprintable; the third is true for characters with upper and
- * lower case. */
+/* ce_unicode_is_space and ce_unicode_is_printable return what Python's str.isspace and str.isprintable return.
+ * ce_unicode_is_cased is true for letters of the categories Lu, Ll and Lt. */
 bool ce_unicode_is_space(int32_t point);
 bool ce_unicode_is_printable(int32_t point);
 bool ce_unicode_is_cased(int32_t point);

@@ -22,7 +22,7 @@ typedef struct {
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    /* True if one of the rounds is not known to allow cuts between lines. */
+    /* True if, for some round, the words may differ if the text is cut between two lines. */
     bool strange;
     /* True if a round splits by a pattern that always ends a word before a line that begins with a letter. */
     bool known;
@@ -170,13 +170,15 @@ static void emit(ce_cutters *cutters, int number, ce_span text, size_t from, siz
         cut(cutters, number + 1, ce_span_part(text, from, to - from));
 }
 
-/* A piece that may still grow. `is_match` is true if the piece ends in a match, `there` if the piece exists. */
+/* The last piece, which is held back because the next part of the text may still be joined to it. `is_match` is true if
+ * the piece ends in a match. If `there` is false, no piece is held back. */
 typedef struct {
     size_t from, to;
     bool is_match, there;
 } held_piece;
 
-/* Joins the next part of the text, a match or the text between two matches, to the held piece, or begins a new one. */
+/* `next` is the next part of the text: a match, or the text between two matches. Joins `next` to the piece `held`; or
+ * passes `held` on to the next round, and begins a new piece with `next`. */
 static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held, held_piece next)
 {
     ce_words_behavior behavior = cutters->words->rounds[number].behavior;

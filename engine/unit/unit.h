@@ -22,7 +22,7 @@ enum { CS_UNIT_LENDERS = 4 };
  * because the memory of the gradient may not have been cleared: an operation that adds to cs_param.grad ends the run
  * instead of adding to undefined numbers. */
 struct cs_growth {
-    /* Gradients that one operation writes together have the same `with`; only the `fresh` of that struct is used. */
+    /* Gradients that one operation writes together have the same `with`; only with->fresh is used, for all of them. */
     cs_growth *with;
     void *data; /* address of the gradient; NULL while the gradient has no memory */
     bool fresh; /* true while nothing has been written to the gradient, not even zeros */
@@ -69,15 +69,15 @@ struct cs_unit {
  * there are no experts on a GPU yet. */
 typedef struct {
     int64_t layers, experts;
-    int64_t idle;      /* number of parameter elements in experts that one token does not use, over all layers */
+    int64_t idle; /* number of parameter elements in the experts that do not compute a given token, over all layers */
     float coefficient; /* coefficient of the load-balancing loss; 0 means that the loss is not computed */
-    /* tokens (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
+    /* (layers, experts): number of slots of each expert in the last micro-batch, see cs_routing */
     int32_t *tokens;
-    float *probabilities;  /* probabilities (layers, experts): sums of probabilities, as in cs_routing */
-    float *dprobabilities; /* dprobabilities (experts): gradient of the probabilities, as in cs_balance */
+    float *probabilities;  /* (layers, experts): sums of probabilities, as in cs_routing */
+    float *dprobabilities; /* (experts): gradient of the probabilities, as in cs_balance */
 } ce_load;
 /* Adds a layer with this number of experts, the same for all layers, and returns the layer's index. `idle` is the
- * number of parameter elements in the layer's experts that one token does not use. */
+ * number of parameter elements in those experts of the layer that do not compute a given token. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {
@@ -95,9 +95,9 @@ struct cs_model {
 
 void ce_unit_free(cs_unit *unit);
 
-/* Moves the parameters whose `param.frozen` is set to stores. It is called once, after all parameters are declared and
- * before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train. Returns CS_UNSUPPORTED if a
- * parameter cannot be frozen. */
+/* Moves the frozen parameters (param.frozen is true) from their units to stores. Called once, after all parameters are
+ * declared and before ce_model_lay_out. Returns CS_BAD_CONFIG if no parameter is left to train. Returns
+ * CS_UNSUPPORTED if a parameter cannot be frozen. */
 cs_status ce_model_freeze(cs_model *model);
 
 /* Returns the name of a parameter of the model's first unit. */
@@ -120,7 +120,7 @@ void ce_unit_attach_grads(cs_unit *unit, float *row);
 bool ce_unit_has_grads(const cs_unit *unit); /* Returns whether a row of gradients is attached. */
 /* Sets the flag `fresh` of all gradients for which cs_param_grows was called. */
 void ce_unit_set_fresh(cs_unit *unit, bool fresh);
-/* Returns true if cs_param_grows was called for the entry and nothing has been written to its gradient yet. */
+/* Returns true if cs_param_grows was called for the parameter and nothing has been written to its gradient yet. */
 bool ce_unit_is_fresh(const ce_unit_entry *entry);
 /* Copies the current pointers to values and gradients from the lenders' parameters to the parameters that this unit
  * borrows. */

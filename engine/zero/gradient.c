@@ -137,8 +137,9 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
     shard->grad_row = NULL;
 }
 
-/* Returns the type in which the groups of hybrid sharding add their gradients. Sums in 16 bits are sent without
- * conversion, because sums of fp32 copies would have the same bits. */
+/* Returns the type in which the groups of hybrid sharding add their gradients. If gradients accumulate in 16 bits, they
+ * are sent in 16 bits even if `wire` is fp32. The collectives add 16-bit numbers in fp32 and round once, so fp32 copies
+ * would give the same bits (NCCL, and the algorithms ring and halving, may round more often). */
 cs_dtype ce_gradient_across_type(ce_precision types)
 {
     return types.sums == CS_F32 ? types.wire : types.sums;

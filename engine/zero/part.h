@@ -20,8 +20,8 @@ struct ce_shard {
      * NULL */
     void *whole;
     void *sum; /* reduced gradient: of the whole row if gradients are REPLICATED, otherwise of this rank's part */
-    /* master values of the whole row or of this rank's part, as stage.optim says; if the types are equal, the same
-     * memory as the values in `home` */
+    /* master values of the whole row or of this rank's part, as stage.optim says; points into `home` if masters and
+     * values are one buffer (ce_part_one_copy) */
     void *master;
     void *slots[CS_OPTIM_SLOTS];
     /* fp32 values of all norms' parameters, one after another; NULL if norms have no separate fp32 values */

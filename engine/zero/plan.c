@@ -3,7 +3,8 @@
  * that a step sends. */
 #include "zero/part.h"
 
-/* Returns the bytes of the gaps behind padded parameters, in this rank's share of the unit. */
+/* Returns the bytes of the gaps behind the unit's padded parameters in this rank's values, gradient sums, master values
+ * and slots. If such an array is SHARDED, only the gap elements in `part` are counted, otherwise all of them. */
 static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part)
 {
     ce_precision types = zero->precision;
@@ -23,8 +24,8 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
     return bytes;
 }
 
-/* Returns the number of rows of the unit's padded parameters. If `held` is true, the rows of the gaps behind them are
- * included; otherwise only the rows that are saved are counted. */
+/* Returns the number of rows of the unit's padded parameters. If `held` is true, the rows of zeros in the gaps behind
+ * these parameters are included. */
 static int64_t rows_of(const cs_unit *unit, bool held)
 {
     int64_t rows = 0;

@@ -127,8 +127,8 @@ void ce_shard_gather(ce_shard *shard)
     shard->gathered = ce_stream_record(ce_part_stream(shard, CS_COMM));
 }
 
-/* Points the values of the unit's parameters into the row `whole`; if norms are kept in fp32, points their values into
- * `norms`. If `whole` is NULL, the values become absent. */
+/* Sets the address of each parameter's value to the parameter's place in the row `whole`, or, for a normalization
+ * parameter that is kept in fp32, to its place in shard->norms. If `whole` is NULL, all these addresses become NULL. */
 static void attach_values(ce_shard *shard, void *whole)
 {
     int64_t place = 0;
@@ -166,7 +166,8 @@ void ce_shard_release(ce_shard *shard)
 
 /* ---- after an update ---- */
 
-/* Copies this rank's elements of the norms' parameters to `norms` as fp32, and sets other ranks' elements to zero. */
+/* Copies this rank's elements of the normalization parameters to shard->norms as fp32, and sets other ranks' elements
+ * to zero. */
 static void take_norms(ce_shard *shard)
 {
     cs_stream *stream = ce_part_stream(shard, CS_COMPUTE);
@@ -201,8 +202,8 @@ static void deliver(void *argument)
     ce_served_deliver(argument);
 }
 
-/* Gathers `norms` on all ranks: every element is non-zero on at most one rank, so the sum of its bit patterns over the
- * ranks, as integers, is the bit pattern of the element. */
+/* Gathers shard->norms on all ranks: every element is non-zero on at most one rank, so the sum of its bit patterns over
+ * the ranks, as integers, is the bit pattern of the element. */
 static void spread_norms(void *argument)
 {
     ce_shard *shard = argument;
@@ -310,8 +311,9 @@ void ce_shard_forget(ce_shard *shard)
     set_slots(shard, false);
 }
 
-/* Gathers `row` in place among the ranks that hold the same masters; `row` has one element for each master value. The
- * all-gather runs after the compute stream's earlier operations and before its later operations. */
+/* Completes `row`, which has one element for each master value of this rank. Several ranks hold the same masters, and
+ * each of them has set only its own elements; an all-gather in place among these ranks gives all elements to each of
+ * them. The all-gather runs after the compute stream's earlier operations and before its later operations. */
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
     cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;

@@ -90,7 +90,8 @@ void ce_update_close(ce_update *update)
 
 /* ---- a group's parameters ---- */
 
-/* Returns the ranges of shard `number` that begin with range `from` and belong to the same group. */
+/* Returns the consecutive ranges of shard `number`, from range number `from` on, that belong to the same group as range
+ * `from`. */
 static ce_range group_from(const ce_update *update, int number, int from)
 {
     const cs_unit *unit = ce_shard_unit(update->shards[number]);
@@ -169,7 +170,7 @@ static void find_ratios(ce_update *update)
 {
     const ce_groups *groups = update->zero->groups;
     ce_exact *sums = update->scratch;
-    /* The fp32 number 0 has only zero bits, so an exact sum that is filled with it is 0. */
+    /* An exact sum whose bits are all zero is 0, and the fp32 number 0 consists of zero bits. */
     cs_op_fill(ce_device_stream(update->zero->device, CS_COMPUTE),
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0);
     for (int i = 0; i < update->model->count; i++) {

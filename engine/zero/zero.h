@@ -17,11 +17,13 @@
  *   is the compute type, it is the same buffer as `part` (or `whole`).
  * - slots: one buffer for each slot of the optimizer, with the same elements as `master`, but only of parameters whose
  *   optimizer has that slot.
- * - norms: all elements of norms in fp32. It always exists if a 16-bit model keeps its norms in fp32.
+ * - norms: all elements of the parameters of normalization layers, in fp32. It always exists if a 16-bit model keeps
+ *   these parameters in fp32.
  *
- * Frozen parameters are in rows of their own: the rows of stores (unit/unit.h). Of the buffers above, such a row has
- * only `norms` and `whole` or `part`. It is gathered and released like the other rows, but a step does not change it. A
- * unit whose parameters are all frozen has a row of length 0, for which no verb does anything.
+ * Frozen parameters are in rows of their own: each of these rows belongs to a further unit (cs_unit.store in
+ * unit/unit.h). Of the buffers above, such a row has only `norms` and `whole` or `part`. The row is gathered and
+ * released like the other rows, but a step does not change it. A unit whose parameters are all frozen has a row of
+ * length 0, for which no verb does anything.
  *
  * Sums, masters and slots are fp32 unless the precision says otherwise (optim/precision.h lists the types).
  *
@@ -69,7 +71,8 @@ typedef struct {
 } ce_stage;
 
 extern const ce_stage ce_stages[4];
-/* The stages of a worker, of a replica that keeps no optimizer state (ce_zero.stateless), and of a parameter server. */
+/* ce_stage_worker: the placements on a worker, and on a replica that keeps no optimizer state (ce_zero.stateless).
+ * ce_stage_server: the placements on a parameter server. */
 extern const ce_stage ce_stage_worker, ce_stage_server;
 
 /* The mode of a parameter server: ranks 0 .. workers - 1, the workers, compute with whole parameter rows and have no
@@ -81,9 +84,9 @@ typedef struct {
     bool async;
     bool serves;         /* True if this rank is a server. */
     uint64_t *sent;      /* sent [workers + servers]: the bytes that this rank has sent to each rank */
-    float *staging;      /* on a server: memory for `longest` gradient elements of each worker */
+    float *staging;      /* on a server: memory for the gradients of all workers, `longest` elements for each worker */
     const void **inputs; /* on a server: for each worker, the address of its gradients in `staging` */
-    size_t longest;      /* number of elements of the longest part that a server holds of any unit */
+    size_t longest;      /* number of elements of the longest part of a unit's row on a server */
 } ce_served;
 
 /* A unit's place in its bucket of gradients (bucket.c). */
@@ -99,7 +102,7 @@ typedef struct {
 typedef struct {
     ce_stage stage;
     ce_precision precision;
-    /* A bucket gets one more unit if it then has at most this many elements. 0 means that each unit is a bucket by
+    /* The greatest number of elements of a bucket that has more than one unit. 0 means that each unit is a bucket by
      * itself. */
     int64_t bucket_elements;
     const ce_bucket *buckets; /* buckets [units]: one for each unit; NULL in the dry run */
@@ -119,7 +122,7 @@ typedef struct {
      * its own part of the row, and all ranks compute with the whole row in place. */
     bool common;
     bool stateless; /* True if this rank keeps no optimizer state; its part of a SHARDED row is then empty. */
-    /* served is NULL if there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a
+    /* `served` is NULL if there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a
      * server's number among them. */
     ce_served *served;
     /* buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL if
@@ -129,8 +132,8 @@ typedef struct {
 
 /* ---- stage.c ---- */
 
-/* Sets rank, world, replica and replicas for rank number `rank` of `size` ranks, if state is sharded over groups of
- * `shard_size` ranks. */
+/* Sets the members `rank`, `world`, `replica` and `replicas` of *zero for rank number `rank` of `size` ranks, if state
+ * is sharded over groups of `shard_size` ranks. */
 void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size);
 /* Returns the range of a parameter row that this rank holds. */
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded);
@@ -143,7 +146,8 @@ int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded);
  * parameter whose optimizer has fewer slots are not counted. */
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot);
 bool ce_stage_one_copy(const ce_zero *zero); /* Returns true if masters and values are one buffer. */
-/* Returns the number of the unit's norm elements that are kept in fp32 in addition to its 16-bit row. */
+/* Returns the number of elements of the unit's normalization parameters that are kept in fp32, in addition to the copy
+ * of these elements in the unit's 16-bit row; 0 if there is no such fp32 copy. */
 int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit);
 
 /* ---- bucket.c ---- */
@@ -152,8 +156,8 @@ bool ce_bucket_joins(const ce_zero *zero); /* Returns true if a bucket may have 
 /* Returns the first unit of the bucket whose last unit is `last`. Sets *elements to the number of elements of this
  * rank's gradient sums of the bucket. */
 int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements);
-/* Allocates the gradient sums of all units, as memory of zero->comm. The caller frees *buckets by free, after a failure
- * too. */
+/* Allocates the gradient sums of all units, as memory of zero->comm, and the list *buckets. The caller frees *buckets
+ * with free(), also after a failure. */
 cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model);
 
 /* ---- pool.c: buffers of a whole row, which units borrow in turn ---- */
@@ -201,7 +205,8 @@ void ce_shard_published(const ce_zero *zero);
  * their number of bytes. */
 size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
 /* ce_shard_sum returns the row of summed gradients, which is fp32 and REPLICATED. ce_shard_add_up replaces that row of
- * `shard` by the sum of `count` such rows, added in the order of ce_reduce, and returns the bytes of a row. */
+ * `shard` by the sum of `count` such rows, added in the order of ce_reduce, and returns the size of one row in
+ * bytes. */
 float *ce_shard_sum(const ce_shard *shard);
 size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count);
 
@@ -210,12 +215,13 @@ size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count);
 void ce_shard_init(ce_shard *shard, uint64_t seed);
 /* Sets the optimizer's slots to their values before the first step. */
 void ce_shard_forget(ce_shard *shard);
-/* To be called after this rank's own masters and slots were set: updates all copies of these elements on all ranks.
- * Collective. */
+/* To be called after this rank's own masters and slots were set: sends these elements to the other ranks that hold
+ * them, and writes the new values in the compute type on all ranks. Collective. */
 void ce_shard_spread(ce_shard *shard);
 
 /* The piece of one parameter that this rank saves in checkpoints: elements `range` of the parameter. The pointers are
- * addresses of the first of these elements, in device memory; gradient and slots have the types of the precision. */
+ * addresses of the first of these elements, in device memory; the elements of `gradient` have the type precision.sums,
+ * and those of `slots` the type precision.slots. */
 typedef struct {
     ce_unit_entry *entry;
     ce_range range;
@@ -239,18 +245,19 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
-/* Makes a row for the gradients of the whole unit available to backward. The row holds the sum so far, or zeros, but
- * gradients that their layer overwrites at the first use (cs_param_grows) are not set to zero. */
+/* Makes a row for the gradients of the whole unit available to backward. The row holds the sum of the earlier
+ * micro-batches, or zeros. A gradient for which cs_param_grows was called is not set to zero, because the first
+ * operation that writes the gradient sets it. */
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
 /* To be called when the unit's gradient of this micro-batch is complete. Adds the gradient to the sum; if gradients are
  * SHARDED, a reduce-scatter adds it over the ranks first. */
 void ce_gradient_reduce(ce_shard *shard, ce_micro micro);
-/* To be called at the boundary of gradient accumulation for each unit, from the last to the first. Reduces the sums of
- * a bucket when all units of the bucket are complete. */
+/* To be called at the boundary of gradient accumulation for each unit, from the last to the first. Reduces the gradient
+ * sums of a bucket over ranks once the sums of all units of the bucket are complete. */
 void ce_gradient_finish(ce_shard *shard);
 
 /* Adds the squares of this rank's own elements of the reduced gradient, times unscale^2, to *sum, which is in device
- * memory. */
+ * memory. An asynchronous worker, which has no own elements, adds the squares of all elements of its gradient. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
 
 /* ---- served.c: the verbs with a parameter server ---- */
@@ -284,8 +291,8 @@ ce_state_range ce_apply_range(const ce_shard *shard, int entry);
  * master. */
 void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *optimizer, ce_hyper hyper,
                    const ce_gate *gate);
-/* Adds to sums[0] the squares of this rank's elements of a parameter, and to sums[1] those of its direction. `sums` is
- * in device memory. */
+/* Adds to sums[0] the squares of this rank's elements of a parameter, and to sums[1] the squares of the same elements
+ * of the parameter's direction. `sums` is in device memory. */
 void ce_apply_norms(ce_shard *shard, int entry, ce_exact sums[2]);
 /* ce_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can process whole matrices.
  * ce_apply_distribute sums these rows over the ranks and gives each rank its own elements of the sum. */
@@ -297,7 +304,7 @@ void ce_apply_distribute(ce_shard *shard);
 /* Assigns parameters to groups, and marks the parameters of groups with "train": false as frozen. A parameter that was
  * frozen before this call belongs to no group. Fails if a pattern of cspeed.param_groups matches no parameter. */
 cs_status ce_assign_groups(const ce_groups *groups, cs_model *model);
-/* The counts of the parameters that belong to one group. */
+/* How many parameters belong to one group: `tensors` parameters, which together have `elements` elements. */
 typedef struct {
     int64_t tensors, elements;
     int64_t undecayed; /* number of tensors to which weight decay does not apply */
@@ -312,15 +319,17 @@ void ce_assign_print(const ce_groups *groups, const cs_model *model);
 /* A table of all units' ranges; the ranges of one unit are ordered by group. The table is made once and kept in device
  * memory. */
 typedef struct {
-    /* the host's copy of the ranges; in the entry after the last range, `tile` is the number of all tiles */
+    /* the table in host memory; the entry after the last range has only the member `tile`: the number of tiles
+     * (device/state.h) of all ranges together */
     ce_state_range *here;
-    const ce_state_range *there; /* the ranges of `here` in device memory */
+    const ce_state_range *there; /* the copy of `here` in device memory */
     /* index of each unit's first range; the entry after the last unit is the number of all ranges */
     int *first;
     int *entry; /* for each range: the index of its parameter in the unit */
 } ce_ranges;
 
-/* Returns the bytes of device memory that ce_ranges_open needs on any rank. */
+/* Returns the bytes of device memory that ce_ranges_open needs. The number is the same on all ranks: there is room for
+ * one range of each trained parameter. */
 size_t ce_ranges_bytes(const cs_model *model);
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *memory);
@@ -348,16 +357,17 @@ size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
 cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table);
 void ce_update_close(ce_update *update); /* accepts NULL */
-/* Begins an update: sets hyper-parameters and computes LAMB's norms. Optimizers whose rule returns a direction (LAMB,
- * Muon) wait for numbers on the host; with such an optimizer, call this function only if the gate is open.
- * Collective. */
+/* Begins an update: sets hyper-parameters and computes LAMB's norms. With an optimizer whose rule returns a direction
+ * (LAMB, Muon), the host waits for numbers from the device during an update, and the step along the direction does not
+ * check the gate. With such an optimizer, call this function only if the gate is open. Collective. */
 void ce_update_begin(ce_update *update, const ce_update_terms *move);
 /* Updates the parameters of shard `number`; call ce_shard_publish after it. Collective. */
 void ce_update_take(ce_update *update, int number);
 
 /* ---- muon.c: orthogonalization of a matrix ---- */
 
-size_t ce_muon_scratch(int64_t rows, int64_t columns); /* Returns the bytes of scratch memory. */
+/* Returns the size in bytes of the scratch memory for a matrix of this shape. */
+size_t ce_muon_scratch(int64_t rows, int64_t columns);
 /* Orthogonalizes `matrix`, which is fp32, in place. `scratch` is device memory. */
 void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 
@@ -365,16 +375,18 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 
 typedef struct {
     size_t values, gradients, masters, slots; /* bytes that one rank keeps in memory between steps */
-    size_t padding;                           /* number of these bytes that are gaps behind padded parameters */
-    /* rows_held: rows of padded parameters with their gaps; rows_zero: rows of the gaps alone */
+    size_t padding;                           /* how many of these bytes belong to gaps behind padded parameters */
+    /* rows_held: number of rows of all padded parameters and of the gaps behind them; rows_zero: number of rows of
+     * these gaps alone */
     int64_t rows_held, rows_zero;
 } ce_plan;
 ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes of ce_zero.wire, which has room for the longest unit or bucket; 0 if this buffer is not needed. */
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts
- * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the all-reduce that decides
- * whether the step counts. The dry run of one micro-batch must have counted the gathers of each shard. */
+ * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the all-reduce of the loss and
+ * the gradient norm (engine/step_judge.c). The dry run of one micro-batch must have counted the gathers of each
+ * shard. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 /* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on
  * `micros`. */

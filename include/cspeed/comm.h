@@ -21,12 +21,13 @@
  * On a GPU. With a GPU as the device of the settings, cs_comm_alloc returns memory of that GPU. A collective recognises
  * GPU memory by the address of a buffer. The buffers of one call, on all ranks, must be either all in GPU memory or all
  * in host memory. Host memory goes through the host's transport, as without a GPU. A collective on GPU memory is queued
- * on the device's communication stream, and the call returns before the collective is done; events order the collective
- * and other work. NCCL carries out the collective; without NCCL the data goes through pinned host memory and the host's
- * transport, and the result has the same bits as on a CPU. NCCL sums in an order of its own and may round 16-bit sums
- * more than once, so the statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks
- * call different collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and the calls whose
- * names begin with cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
+ * on the device's communication stream, and the call returns before the collective is done. With events, the engine
+ * makes the operations of its other streams wait for the collective, and the collective wait for them. NCCL carries out
+ * the collective; without NCCL the data goes through pinned host memory and the host's transport, and the result has
+ * the same bits as on a CPU. NCCL sums in an order of its own and may round 16-bit sums more than once, so the
+ * statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call different
+ * collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and the calls whose names begin with
+ * cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -91,14 +92,15 @@ typedef struct {
     bool nonblocking;
     /* Which algorithms carry out the collectives of host memory: assignments, separated by commas. If NULL, the
      * transport chooses by the length of the vector.
-     *   all_reduce=auto|whole|direct|ring|halving|hierarchical
+     *   all_reduce=auto|whole|direct|ring|halving|hierarchical|mpi
      *   reduce_scatter=auto|direct|ring|halving|hierarchical
-     *   all_gather=auto|direct|ring|doubling|hierarchical
+     *   all_gather=auto|direct|ring|doubling|hierarchical|mpi
      *   TRANSPORT.SIZE=BYTES   the size of a vector at which the transport changes from one algorithm to another;
      *                          `cspeed bench comm --tune` measures the sizes and prints them in this form
      * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than with other
-     * algorithms; sums still have the same bits on every rank and in every run with the same number of ranks. The list
-     * must be the same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size.
+     * algorithms; sums still have the same bits on every rank and in every run with the same number of ranks. "mpi"
+     * means MPI's own collectives, for the transport "mpi" only; MPI determines the order of their sums. The list must
+     * be the same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size.
      * CS_DISAGREE: the lists of two ranks differ. */
     const char *algorithms;
 } cs_comm_settings;
@@ -137,7 +139,7 @@ const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: "nccl" i
  * first one. docs/collectives.md describes the algorithms. */
 const char *cs_comm_algorithm(const cs_comm *comm);
 
-/* Changes settings.call_seconds of this comm, which may be a group, on this rank. No call of this comm may be in
+/* Changes settings.call_seconds of this comm on this rank only. The comm may be a group. No call of this comm may be in
  * progress. */
 void cs_comm_set_call_seconds(cs_comm *comm, double seconds);
 
@@ -149,26 +151,26 @@ void *cs_comm_alloc(cs_comm *comm, size_t bytes);
 /* Replaces each element of data[count] by the result of `op` for that element over all ranks. Every cs_dtype is
  * allowed. */
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
-/* in has size * count elements on every rank, in `size` parts. out[count] becomes the result of `op` over all ranks for
- * part number `rank`, the rank of the caller. out may be that part of in. */
+/* `in` has size * count elements on every rank, in `size` parts. out[count] becomes the result of `op` over all ranks
+ * for part number `rank`, where `rank` is the caller's rank. `out` may be that part of `in`. */
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op);
-/* out[size * count] becomes in[count] of all ranks, in order of ranks. in may be this rank's part of out. */
+/* out[size * count] becomes in[count] of all ranks, in order of ranks. `in` may be this rank's part of `out`. */
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 /* data[count] of rank `root` replaces data[count] of all other ranks. */
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
 /* data[count] of rank `root` becomes the result of `op` over all ranks, element by element. The data of other ranks
  * does not change. */
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
-/* out[count] becomes part number `rank` of root's in, which has size * count elements. in is only read on the root. On
- * the root, out may be the root's part of in. */
+/* out[count] becomes part number `rank` (the caller's rank) of the buffer `in` of the root, which has size * count
+ * elements. `in` is only read on the root. On the root, `out` may be the root's part of `in`. */
 void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. out is only written on the root. On
- * the root, in may be the root's part of out. */
+/* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. `out` is only written on the root.
+ * On the root, `in` may be the root's part of `out`. */
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-/* in and out have size * count elements, in `size` parts. Part i of out becomes part number `rank` of the buffer `in`
- * of rank i. in and out must not overlap. */
+/* `in` and `out` have size * count elements, in `size` parts. Part i of `out` becomes part number `rank` (the caller's
+ * rank) of the buffer `in` of rank i. `in` and `out` must not overlap. */
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-/* Like cs_comm_reduce_scatter and cs_comm_all_gather, but the part of rank i has counts[i] elements. counts has
+/* Like cs_comm_reduce_scatter and cs_comm_all_gather, but the part of rank i has counts[i] elements. `counts` has
  * `size` elements and must be the same on all ranks. The parts are adjacent. */
 void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype,
                               cs_reduce_op op);

@@ -64,8 +64,8 @@ typedef enum { CS_F32, CS_BF16, CS_F16, CS_I32, CS_I64, CS_U8 } cs_dtype;
 
 enum { CS_MAX_DIMS = 4 };
 
-/* A dense row-major array of up to 4 dimensions. A tensor does not own its memory. dims 0 is a scalar. An "absent"
- * tensor has data NULL; a function's comment says where a tensor may be absent. */
+/* A dense row-major array of up to 4 dimensions. A tensor does not own its memory. If `dims` is 0, the tensor is a
+ * scalar. An "absent" tensor has data NULL; a function's comment says where a tensor may be absent. */
 typedef struct {
     void *data;
     cs_dtype dtype;
@@ -86,7 +86,7 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count);
 
 /* One micro-batch of this rank; B is the micro-batch size and T the number of tokens of a sample.
  *   language model  inputs and targets: CS_I32 (B, T). A target below 0 does not count in the loss.
- *   other models    inputs: CS_F32 (B, ...). targets: as cs_model_floats or cs_model_classifies says, B rows.
+ *   other models    inputs: CS_F32 (B, ...). targets: B rows, as cs_model_floats or cs_model_classifies describes them.
  * All memory is the caller's and must stay unchanged until cs_backward returns. */
 typedef struct {
     cs_tensor inputs, targets;
@@ -95,10 +95,10 @@ typedef struct {
     const int64_t *samples;
     cs_tensor starts;     /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
-    cs_tensor references; /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probabilities of the answers
-                             * by the reference model. B is then twice the micro-batch size: sequence 2 b is the chosen
-                             * answer of pair b with its prompt before it, sequence 2 b + 1 the rejected one. The tokens
-                             * of an answer are the positions that have a target. */
+    cs_tensor references; /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probability that the
+                             * reference model gives each answer. B is then twice the micro-batch size: sequence 2 b is
+                             * the chosen answer of pair b with its prompt before it, sequence 2 b + 1 the rejected
+                             * answer. The tokens of an answer are the positions that have a target. */
 } cs_batch;
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
@@ -129,18 +129,18 @@ void cs_config_help(void);
 
 /* Makes a configuration for the evaluation or sampling of a trained model. `source` is a folder of checkpoints, one
  * checkpoint, or a Hugging Face folder; `tag` names a checkpoint in the folder, NULL means the latest. The
- * configuration has the training's model, precision and data. One rank holds the whole model and there is no optimizer,
- * so cs_forward is refused. For a checkpoint, the key "cspeed.load" of the configuration is the folder to pass to
- * cs_load_checkpoint, with module_only. For a Hugging Face folder this key is not set, because cs_initialize reads the
- * weights. */
+ * configuration has the training's model, precision and data. Every rank holds the whole model, without optimizer
+ * state. An engine with this configuration cannot train: cs_forward ends the process with exit code 70. For a
+ * checkpoint, the key "cspeed.load" of the configuration is the folder to pass to cs_load_checkpoint, with module_only.
+ * For a Hugging Face folder this key is not set, because cs_initialize reads the weights. */
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag);
 
 /* Opens the device and connects the ranks before there is a model. This is for programs that prepare data or agree on
  * something first: for example, rank 0 writes a file while the other ranks wait at cs_comm_barrier(*comm). The function
  * calls cs_config_finish. A program need not call it, since cs_initialize connects ranks that are not connected. A
- * second call returns the same comm. The comm is for host memory between the calls of a training; it is valid until
- * cs_destroy or, without an engine, until cs_config_close. Errors are those of cs_config_finish and cs_comm_open.
- * Collective. */
+ * second call returns the same comm. Between the other calls of a training, the program may use the comm for
+ * collectives on host memory. The comm is valid until cs_destroy or, without an engine, until cs_config_close. Errors
+ * are those of cs_config_finish and cs_comm_open. Collective. */
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm);
 
 /* Connects the ranks, opens the device and builds the model. `model` is a model made with cs_model_new, or NULL for the
@@ -188,24 +188,25 @@ char *cs_gather(cs_engine *engine, const char *text);
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
 int cs_rank(const cs_engine *engine);
 int cs_world_size(const cs_engine *engine);
-/* The number of ranks among which the samples are divided, and this rank's number among them. Usually they are the
- * world size and the rank. With parameter servers (cspeed.mode "ps") only workers count; on a server, cs_worker returns
- * -1. On a server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns a batch
- * without data, and cs_predict returns CS_UNSUPPORTED. */
+/* The number of ranks among which the samples are divided, and this rank's number among them. Usually these two numbers
+ * are the world size and the rank. With parameter servers (cspeed.mode "ps") only workers count; on a server, cs_worker
+ * returns -1. On a server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns
+ * a batch without data, and cs_predict returns CS_UNSUPPORTED. */
 int cs_workers(const cs_engine *engine);
 int cs_worker(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* a text such as "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Memory of this rank, in bytes. */
 typedef struct {
-    /* parameter values, gradient sums, fp32 masters and optimizer state, kept between steps; exact, by the formula of
-     * the stage and the types */
+    /* parameter values, gradient sums, fp32 masters and optimizer state, kept between steps. The sizes are exact,
+     * because they follow from the ZeRO stage and the types */
     size_t values, gradients, masters, slots;
     size_t value_rows, gradient_rows; /* buffers of gathered parameters and of gradients before reduction */
     size_t activations;               /* tensors saved for backward, and scratch memory of a micro-batch */
     /* the copy of the state that cspeed.async_save makes for writing; allocated at the first save */
     size_t copy;
-    /* bytes of values, gradients, masters and slots that are zero rows of padded parameters (see cs_param) */
+    /* how many bytes of `values`, `gradients`, `masters` and `slots` belong to zero rows of padded parameters
+     * (cs_param.padded) */
     size_t padding;
     int64_t rows_held, rows_zero; /* rows of padded parameters, and how many of them are zero rows */
     /* host memory through which checkpoints are copied from and to a GPU; allocated at the first save */
@@ -223,7 +224,7 @@ typedef struct {
 cs_memory cs_memory_of(const cs_engine *engine);
 
 /* Computes the memory of each rank of a run without running it: no rank connects and the model is not allocated. The
- * field workspace is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes
+ * field `workspace` is not known and stays 0. `memory` has one element for each rank of cs_config_for_world. Takes
  * ownership of the configuration, even if the call fails. */
 cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters);
 /* A unit of sharding: parameters that are gathered and released together. */
@@ -311,9 +312,10 @@ typedef struct {
      * worker. The first server counts them. The array has `levels` elements */
     int64_t *ahead;
     int64_t levels;
-    /* "dp": handed_out: bytes of parameters that the master has copied to the other replicas; gathered: bytes of
-     * gradients that the master has read from them; master_seconds: seconds in which the master worked while the other
-     * replicas waited; seconds: seconds of all steps */
+    /* "dp": the engine that owns the state (the master) computes together with other replicas of the model, which are
+     * threads. handed_out: bytes of parameters that the master wrote into the other replicas, all steps together;
+     * gathered: bytes of gradients that the master read from the other replicas; master_seconds: seconds in which the
+     * master worked while the other replicas waited; seconds: duration of all steps */
     uint64_t handed_out, gathered;
     double master_seconds, seconds;
 } cs_mode_costs;
@@ -343,7 +345,7 @@ typedef struct {
 /* Facts about the last complete optimizer step. */
 typedef struct {
     int64_t step;    /* optimizer steps so far, including skipped ones */
-    int64_t skipped; /* skipped steps so far, because gradients overflowed or no row had a target */
+    int64_t skipped; /* skipped steps so far; a step is skipped if gradients overflowed or no row had a target */
     /* How many steps in a row, up to this one, had a loss or gradients that were not finite. Steps that a dynamic loss
      * scale skips because of their gradients do not count. cspeed.nan_patience limits this number. */
     int64_t not_finite;
@@ -381,9 +383,10 @@ typedef struct {
 } cs_expert_load;
 cs_expert_load cs_expert_load_of(cs_engine *engine);
 
-/* Computes the mean loss over the first `batches` micro-batches of `data`, divided among the ranks. If `batches` is 0,
- * all of the data is used, each window once. The result has the same bits at every world size if the number of threads
- * is the same. The state of the training does not change. Collective. */
+/* Computes the mean loss over the first `batches` micro-batches of `data`; each rank evaluates a share of them, or rank
+ * 0 evaluates all of them (cspeed.eval_on "rank0"). If `batches` is 0, all of the data is used, each window once. The
+ * result has the same bits at every world size if the number of threads is the same. The state of the training does not
+ * change. Collective. */
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss);
 
 /* The results of cs_score, which does what cs_evaluate does and also counts how often the most probable token was the
@@ -433,11 +436,11 @@ typedef struct {
  * text) and `place` (the token's position) only. */
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
-/* Saves the state in the folder dir/tag and writes the tag into dir/latest. tag NULL: "global_step<N>". client_state is
- * NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG: client_state is not JSON.
- * CS_NOT_FINITE: a parameter is infinite or NaN, and nothing was saved. A failed save does not damage earlier
- * checkpoints. While cs_metrics.not_finite is above 0, no older checkpoint is removed. Only one run at a time may save
- * in a folder; the program has to ensure this, as programs/train/owner.c does. Collective. */
+/* Saves the state in the folder dir/tag and writes the tag into dir/latest. If `tag` is NULL, the tag is
+ * "global_step<N>". client_state is NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG:
+ * client_state is not JSON. CS_NOT_FINITE: a parameter is infinite or NaN, and nothing was saved. A failed save does
+ * not damage earlier checkpoints. While cs_metrics.not_finite is above 0, no older checkpoint is removed. Only one run
+ * at a time may save in a folder; the program has to ensure this, as programs/train/owner.c does. Collective. */
 cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state);
 
 /* With cspeed.async_save, cs_save_checkpoint returns when the save has begun. The state is copied before the next
@@ -474,25 +477,26 @@ typedef struct {
     /* DeepSpeed's load_module_strict=False: parameters that the checkpoint lacks keep their values, and tensors that
      * the model lacks are ignored. A different shape is still an error. */
     bool loose;
-    /* Continues the training from `tag` in this folder: dir/latest names `tag` from now on. Later checkpoints stay in
-     * the folder, are listed in the log, and are never removed. */
+    /* Continues the training from `tag` in this folder: dir/latest names `tag` from now on. The checkpoints of later
+     * steps that exist now stay in the folder and are listed in the log; later saves do not remove them. But a save
+     * replaces such a checkpoint if both have the same tag. */
     bool rewind;
 } cs_load_options;
 
 /* Loads the checkpoint dir/tag. If `tag` is NULL, the checkpoint that dir/latest names is loaded; if this checkpoint is
- * missing or damaged, another one is loaded, with a warning that names the damage. The other one is the newest complete
- * checkpoint from which the damaged one was continued, or, if there is none, the newest complete checkpoint of the
- * folder. The next save in dir then renames the damaged one to TAG~damaged. If a tag is given, or
- * cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is an error, CS_BAD_FILE. CS_NOT_FOUND: dir has no
+ * missing or damaged, another checkpoint is loaded instead, with a warning that names the damage: the newest complete
+ * checkpoint from which the damaged checkpoint's training descends, or, if there is none, the newest complete
+ * checkpoint of the folder. The next save in dir then renames the damaged checkpoint to TAG~damaged. If a tag is given,
+ * or cspeed.checkpoint.on_bad_latest is "fail", a damaged checkpoint is an error, CS_BAD_FILE. CS_NOT_FOUND: dir has no
  * checkpoint. After other errors the parameters are undefined: load again or destroy the engine. If `options` is NULL,
  * everything is loaded. *client_state becomes text that the caller frees; client_state may be NULL. Collective. */
 cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
                              char **client_state);
 
-/* Reads the token shards that cspeed.data names, in windows of seq_len tokens. split is "train" or "valid". Checkpoints
- * contain the position in the training data, because it follows from the number of samples trained so far. Call
- * cs_data_next once for each micro-batch, before the cs_forward of the micro-batch; the batch is valid until the next
- * call. With cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's
+/* Reads the token shards that cspeed.data names, in windows of seq_len tokens. `split` is "train" or "valid".
+ * Checkpoints contain the position in the training data, because it follows from the number of samples trained so far.
+ * Call cs_data_next once for each micro-batch, before the cs_forward of the micro-batch; the batch is valid until the
+ * next call. With cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's
  * log-probabilities unless the cache has them; cs_data_open must then be called before cs_load_checkpoint and
  * cs_forward, otherwise it returns CS_MISUSE. With cspeed.epochs, opening "train" also determines the number of steps.
  * cs_data_open is collective. */
@@ -520,28 +524,28 @@ typedef struct cs_growth cs_growth;
 typedef struct {
     const char *name;
     cs_init init;
-    /* weight decay applies to the parameter. The default is true for matrices and false for vectors; declare may change
-     * the field. (DeepSpeed decays all parameters.) */
+    /* weight decay applies to the parameter. The default is true for matrices and false for vectors; `declare` may
+     * change the field. (DeepSpeed decays all parameters.) */
     bool decay;
-    bool frozen; /* the parameter is not trained, and its gradient is absent. After declare, the engine sets this field
-                  * as the configuration says */
+    bool frozen; /* the parameter is not trained, and its gradient is absent. After `declare` has returned, the engine
+                  * sets this field as the configuration says */
     bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
     /* the linear layer (layer.h) of which this parameter is the weight; NULL if there is none */
     struct cs_linear *linear;
     cs_growth *growth; /* private, set by cs_param_grows; NULL: the gradient is cleared before backward */
     cs_tensor value, grad;
-    /* declare may set `padded` for a matrix, also for a borrowed one. The device's copy may then end with rows of
-     * zeros, so that matrix products are aligned. Those rows have zero gradients and are never updated, saved or
-     * counted. After cs_param_grows, the first operation that gets a fresh gradient must set all `held` rows of that
-     * gradient. */
+    /* The function `declare` of a kind may set `padded` for a matrix, also for a borrowed one. The device's copy may
+     * then end with rows of zeros, so that matrix products are aligned. Those rows have zero gradients and are never
+     * updated, saved or counted. After cs_param_grows, the first operation that gets a fresh gradient must set all
+     * `held` rows of that gradient. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
 
-/* An optimization, which declare may request. The call promises that backward gets the parameter's gradient from
- * cs_param_grow only. The engine then does not clear the gradient: the first operation sets it instead of adding to it.
- * `with` is `param` itself, or an earlier parameter of the unit if one operation writes the gradients of both
- * parameters. All layers of layer.h use this function. */
+/* An optimization, which the function `declare` of a kind may request by this call. The call promises that backward
+ * gets the parameter's gradient from cs_param_grow only. The engine then does not clear the gradient: the first
+ * operation sets it instead of adding to it. `with` is `param` itself, or an earlier parameter of the unit if one
+ * operation writes the gradients of both parameters. All layers of layer.h use this function. */
 void cs_param_grows(cs_param *param, cs_param *with);
 /* Returns the parameter's gradient, for the next operation that adds to it. The gradient's field `fresh` is true if
  * this is the first operation since the sum of gradients was begun. The gradient is absent if the parameter is frozen.
@@ -581,12 +585,13 @@ void cs_model_classifies(cs_model *model, int64_t inputs);
  * ("transformer.h.0"); with "" the parameters have no prefix. */
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes);
 
-/* Returns the unit's private struct of `bytes` bytes. The first call, in declare, allocates it filled with zeros; later
- * calls return the same struct. */
+/* Returns the unit's private struct of `bytes` bytes. The first call, in `declare`, allocates it filled with zeros;
+ * later calls return the same struct. */
 void *cs_unit_self(cs_unit *unit, size_t bytes);
-/* Declares a parameter (rows, columns); columns 0 makes a vector of `rows` elements. */
+/* Declares a parameter (rows, columns). If `columns` is 0, the parameter is a vector of `rows` elements. */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init);
-/* Uses a parameter of an earlier unit, `lender`, as well (tied weights). A unit may have at most 4 lenders. */
+/* Lets this unit also use the parameter `name` of `lender`, an earlier unit (tied weights). A unit may have at most 4
+ * lenders. */
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name);
 
 /* Memory of a pass (one micro-batch). A tensor from cs_pass_make or cs_pass_like is valid until the unit's forward or
@@ -615,7 +620,7 @@ cs_tensor cs_pass_dloss(cs_pass *pass);
 /* (rows, 1) f32: the output tensor for cs_op_hits if accuracy is computed, else absent */
 cs_tensor cs_pass_hits(cs_pass *pass);
 cs_tensor cs_pass_targets(cs_pass *pass); /* the batch's targets */
-cs_tensor cs_pass_starts(cs_pass *pass);  /* the batch's starts, or absent */
+cs_tensor cs_pass_starts(cs_pass *pass);  /* cs_batch.starts of this batch, or absent */
 bool cs_pass_training(cs_pass *pass);
 bool cs_pass_measuring(cs_pass *pass); /* true if tensors have no memory, see cs_kind */
 /* The random key of each of the B samples, computed from the seed and the number of the sample. */

@@ -28,7 +28,7 @@ typedef struct cs_linear {
     cs_adapter *adapter; /* private: the LoRA adapters of the layer's parts; NULL if there are none */
 } cs_linear;
 typedef enum { CS_NO_BIAS, CS_BIAS } cs_with_bias;
-/* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as layout says, and with CS_BIAS NAME.bias
+/* Parameters: NAME.weight, (inputs, outputs) or (outputs, inputs) as `layout` says, and with CS_BIAS NAME.bias
  * (outputs). */
 void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64_t inputs, int64_t outputs,
                        cs_init init, cs_layout layout, cs_with_bias with_bias);
@@ -60,8 +60,9 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
 /* cs_norm_forward_add computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one
- * kernel if the device has one. cs_norm_backward_add sets dx = (gradient of the norm's input for dy) + beside, where
- * `beside` is the gradient that reaches the sum through the residual connection and not through the norm. */
+ * kernel if the device has one. cs_norm_backward_add sets dx to the gradient of the residual sum. This gradient has two
+ * terms: cs_norm_backward's result for dy, which comes through the norm, and `beside`, which comes through the residual
+ * connection. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -86,7 +87,7 @@ typedef struct {
     int64_t width; /* columns of a head that are rotated */
     double theta;  /* rope_theta, the base of the frequencies */
     enum { CS_ROPE_PLAIN, CS_ROPE_LINEAR, CS_ROPE_LLAMA3, CS_ROPE_YARN, CS_ROPE_LONG } kind;
-    double factor; /* for all kinds but plain: new context length / original context length */
+    double factor; /* for all kinds except CS_ROPE_PLAIN: new context length / original context length */
     /* Hugging Face's low_freq_factor and high_freq_factor for llama3, beta_slow and beta_fast for yarn */
     double low, high;
     double original; /* llama3, yarn, longrope: the original context length */
@@ -111,7 +112,7 @@ typedef struct {
     cs_rope rope;   /* rope.width is 0 if there is no rotary embedding */
     cs_rope longer; /* the RoPE table for samples longer than `original`; not used if `original` is 0 */
     int64_t original;
-    bool grouped; /* the projection qkv returns the heads in groups, see cs_op_ungroup_heads */
+    bool grouped; /* the projection `qkv` returns the heads in groups, see cs_op_ungroup_heads */
     /* RMS norms over each head, or over all heads of q and all heads of k; NULL if there are none */
     cs_param *q_norm, *k_norm;
     bool plus_one;  /* the factors of q_norm and k_norm are 1 + weight */
@@ -127,7 +128,7 @@ typedef struct {
     float scale; /* factor of the scores; 0 means 1/sqrt(D) */
 } cs_attention_sizes;
 void cs_attention_declare(cs_attention *attention, cs_unit *unit, const char *name, const cs_attention_sizes *sizes);
-/* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if normed, NAME.q_norm and NAME.k_norm. */
+/* Llama's form: NAME.q_proj, NAME.k_proj, NAME.v_proj, NAME.o_proj and, if `normed`, NAME.q_norm and NAME.k_norm. */
 typedef struct {
     int64_t width, head; /* `width`: columns of x and of the result; `head`: columns of one head */
     cs_heads heads;
@@ -219,8 +220,8 @@ typedef struct {
 void cs_experts_declare(cs_experts *experts, cs_unit *unit, const char *name, const cs_experts_sizes *sizes);
 cs_tensor cs_experts_forward(const cs_experts *experts, cs_pass *pass, cs_tensor x);
 cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tensor dy);
-/* In training, adds the load-balancing loss to loss (rows, 1) f32, as cs_op_balance does. The forward of the last unit
- * calls this function if the model may have experts. */
+/* In training, adds the load-balancing loss to the losses of the rows in `loss`, (rows, 1) f32, as cs_op_balance does.
+ * The forward of the last unit calls this function if the model may have experts. */
 void cs_experts_balance(cs_unit *unit, cs_pass *pass, cs_tensor loss);
 
 /* ---- residual connection: y = a + dropout(b) ---- */

@@ -185,8 +185,8 @@ void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_ro
 
 /* Attention with a key-value cache: computes T new positions of one sequence. Before the call the cache holds the keys
  * and values of the first `start` positions. qkv (T, (queries + 2 keys) D) and y (T, queries D) are as in
- * cs_op_attention. keys and values (>= start + T, keys D) are the cache; the operation writes rows [start, start + T)
- * of the cache from qkv. */
+ * cs_op_attention. The cache consists of the tensors `keys` and `values`, each with at least start + T rows and with
+ * heads.keys * D columns; the operation writes the rows [start, start + T) of both tensors from qkv. */
 void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_tensor keys, cs_tensor values,
                             cs_heads heads, int64_t start);
 
@@ -259,15 +259,16 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
 /* y (N, C) = x (N, C), each row times its factor in factors (N, 1), which may be f32; with `logistic`, each row times 1
  * / (1 + e^-factor). y may be x. */
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic);
-/* Writes dx, the gradient of x, which may be dy, and dfactors (N, 1), the gradient of the factors, which may be f32. */
+/* Writes dx, the gradient of x, and dfactors (N, 1), the gradient of the factors. dx and dy may be the same tensor.
+ * dfactors may be f32. */
 void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic);
 /* The load-balancing loss (Fedus et al. 2021) over L layers: E times the sum over experts of f_e P_e, where f_e is the
  * number of slots of expert e, and P_e the sum of the expert's probabilities, both divided by the rows of all layers.
  * tokens (L, E) i32 and probabilities (L, E) f32 are those of the layers' routings; each layer has as many rows as loss
- * (N, 1) f32. The operation adds coefficient times this loss to loss[row] of each row that has a target. dprobabilities
- * (E) f32 is the gradient for any row of any layer, where dloss (N, 1) f32 is the weight of each row's loss, as in
- * cs_op_cross_entropy. */
+ * (N, 1) f32. The operation adds coefficient times this loss to loss[row] of each row that has a target. dloss (N, 1)
+ * f32 is the weight of each row's loss, as in cs_op_cross_entropy. dprobabilities (E) f32 is the gradient of the
+ * probabilities of the experts of one row; it is the same for every row of every layer. */
 typedef struct {
     cs_tensor tokens, probabilities, dprobabilities;
     float coefficient;

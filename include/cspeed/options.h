@@ -37,7 +37,8 @@ typedef enum {
     CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE; without a value it is "" */
     CS_OPTION_CHOICE,   /* int: the index of the given word in `value`, which lists the choices as "a|b|c" */
     CS_OPTION_LIST,     /* cs_option_list; the option may be repeated, its values must not be empty */
-    /* take(field, word, value) checks and stores the value; value is NULL if the option takes none */
+    /* the function `take` of the option checks the given value and stores it; its argument `value` is NULL if the
+     * option takes no value */
     CS_OPTION_TAKE,
     /* the option is accepted but has no field; only the function `given` of the form receives the option */
     CS_OPTION_INERT,
@@ -61,7 +62,7 @@ typedef struct {
     size_t offset;     /* offset of the option's field in the struct of settings, in bytes */
     const char *value; /* the name of the value in the help; NULL if the option takes no value */
     const char *text;  /* the description of the option in the help */
-    double min, max;   /* bounds of the value of a WHOLE or NUMBER; max 0 means that there is no upper bound */
+    double min, max;   /* bounds of the value of a WHOLE or NUMBER; if `max` is 0, there is no upper bound */
     /* `word` is the option as the user gave it, for messages */
     int (*take)(void *field, const char *word, const char *value);
     /* text that only the function `given` of the form uses, for example the key that the option sets */
@@ -79,7 +80,7 @@ typedef struct {
     const char *hint; /* the end of a message about an unknown option or argument */
     const cs_option *options;
     int count;
-    int min, max;      /* bounds of the number of positional arguments; max < 0 means that there is no upper bound */
+    int min, max;      /* bounds of the number of positional arguments; if `max` is negative, there is no upper bound */
     const char *needs; /* the message if there are fewer positional arguments than `min` */
     bool stops;        /* true: the first positional argument ends the options */
     /* A function that is called for each option before the option's value is stored, or NULL. The function returns 0,

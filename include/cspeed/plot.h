@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 typedef struct {
-    double x, y; /* finite */
+    double x, y; /* both numbers are finite */
 } cs_plot_point;
 
 typedef struct {

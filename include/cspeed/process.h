@@ -1,5 +1,5 @@
-/* process.h - processes that help this one on its machine, and what they share: Python's multiprocessing as a thin
- * layer over the C library.
+/* process.h - starts further processes on this machine, and gives them queues, locks and events to work together: what
+ * Python's multiprocessing offers, as a thin layer over the C library.
  *
  *     multiprocessing   here                   the C library's own
  *     Process           cs_process             fork, waitpid

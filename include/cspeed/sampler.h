@@ -33,14 +33,14 @@ typedef struct {
     cs_sampler_end end;
     uint64_t seed;
     int64_t epoch;
-    /* If NULL, each sample is used once. Otherwise samples are drawn with replacement, as PyTorch's
+    /* If NULL, samples are drawn without replacement. Otherwise samples are drawn with replacement, as PyTorch's
      * WeightedRandomSampler draws them, and `shuffle` is not read. The array has `count` sums, which cs_sampler_weigh
      * computes. The caller owns it. */
     const double *cumulative;
 } cs_sampler;
 
-/* Sets cumulative[i] to weights[0] + ... + weights[i]. A sample's probability is its weight divided by the sum of all.
- * CS_MISUSE: a weight is negative or not finite, or all weights are 0. */
+/* Sets cumulative[i] to weights[0] + ... + weights[i]. A sample's probability is its weight divided by the sum of all
+ * weights. CS_MISUSE: a weight is negative or not finite, or all weights are 0. */
 cs_status cs_sampler_weigh(double *cumulative, const double *weights, int64_t count);
 
 /* Returns how many samples this rank has in an epoch. The number is the same on all ranks, except with

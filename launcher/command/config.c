@@ -103,8 +103,8 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
 {
     const request *r = to;
     const ce_difference *other = ce_differences_find(r->explain);
-    /* true: the key belongs to the optimizer or schedule `heading`, which the path given by the user does not
-     * contain */
+    /* true: the key belongs to the optimizer or schedule named `heading`, and the path that the user gave does not
+     * contain this name */
     bool bare = *heading && !strstr(r->explain, heading);
     printf("%s%s%s%s\n", r->explain, bare ? " (" : "", bare ? heading : "", bare ? ")" : "");
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);
@@ -131,11 +131,12 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
-/* The state while the values are printed: either only the values that the user set, or (`defaults`) only the values
- * that have their default. */
+/* One pass over all values of the configuration. If `defaults` is true, the pass concerns only the values whose origin
+ * is "default"; otherwise it concerns only the other values. */
 typedef struct {
     bool defaults;
-    int count, path, value; /* count: the number of these values; path, value: the widths of the two columns */
+    int count, path, value; /* count: number of values that the pass concerns; path, value: widths of the columns for
+                             * the paths and for the values */
 } pass;
 
 static bool is_of(const pass *p, const ce_listing *item)
@@ -164,8 +165,8 @@ static void print_value(void *to, const ce_listing *item)
                item->origin, item->idle ? "; no effect: " : "", item->idle ? item->idle : "");
 }
 
-/* Returns the number of values that the user set, or, if `defaults` is true, did not set. Prints these values if
- * `wanted` is true. */
+/* Returns the number of values whose origin is not "default", or, if `defaults` is true, of those whose origin is
+ * "default". Prints these values if `wanted` is true. */
 static int print_values(cs_config *config, bool defaults, bool wanted)
 {
     pass p = { .defaults = defaults };

@@ -33,7 +33,8 @@ static const char examples[] = "\n"
                                "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags prints\n"
                                "the launch flags; man cspeed is the manual.\n";
 
-/* Prints one name of a group; the heading of the group stands before its first name. */
+/* Prints the name of one command or page of a group. The heading `group` is printed before the first name of the
+ * group. */
 static void print_name(const char *group, const char *name, int *column)
 {
     if (*column == 0)

@@ -41,7 +41,7 @@ static int read_arguments(request *r, char **at)
 }
 
 /* Reads only the keys on which the schedule depends. The command therefore also works for a configuration whose batch
- * size does not fit the world size here. */
+ * size does not match this process's world size. */
 static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
 {
     ce_optim_settings optim;

@@ -21,7 +21,7 @@ typedef struct {
     const char *runs[MOST_RUNS], *svg, *html, *what;
     int run_count;
     bool follow;
-    char *words; /* a copy of `what`, divided into the names of keys */
+    char *words; /* a copy of `what`, split into the names of keys */
     const char *keys[MOST_KEYS + 1];
     /* key_count: the number of keys to read; shown: the number of diagrams. If a diagram shows "loss", the key
      * "valid_loss" is also read. */

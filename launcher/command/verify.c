@@ -83,8 +83,8 @@ static bool is_damaged(const ce_audit *audit)
     return audit->faults > audit->refused;
 }
 
-/* Returns true if the folder no longer exists or is now another folder. A training that runs may have removed it, or
- * may have saved another checkpoint with the same tag. */
+/* Returns true if the folder no longer exists, or if its path now names a different folder. A training that runs may
+ * have removed the folder, or may have replaced it by a new checkpoint with the same tag. */
 static bool is_gone(const char *directory, const struct stat *before)
 {
     struct stat now;

@@ -277,7 +277,8 @@ static bool any_ran(const cl_front *front)
     return any;
 }
 
-/* Returns true if the failure needs a report of several lines; false if its last line alone says everything. */
+/* Returns true if the report needs several lines; false if the line "cspeed: job ID failed: ..." alone says
+ * everything. */
 static bool wants_block(const cl_front *front)
 {
     if (front->timed_out || front->signal || front->stalled)

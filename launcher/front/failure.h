@@ -6,16 +6,17 @@
 #include "front/front.h"
 
 /* Returns the report as a malloc'ed text, which the caller frees. If the job succeeded, the report is empty (""),
- * except that one line is written with --verbose or if processes remain. It has several lines if a rank died or a node
- * was lost. It is one line if the job was stopped from outside, or if the program has explained its failure itself.
- * Whenever the exit code is not 0, one line begins with "cspeed: job ID failed: ". If the same command would resume
- * from a checkpoint, another line after it says this. The front process prints the report and sends it to the nodes of
- * a --no_ssh job. */
+ * except that one line is written with --verbose or if processes remain. The report has several lines if a rank died or
+ * a node was lost. It is one line if the job was stopped from outside, or if the program has explained its failure
+ * itself. Whenever the exit code is not 0, one line begins with "cspeed: job ID failed: ". If the same command would
+ * resume from a checkpoint, the line after that one says so. The front process prints the report and sends it to the
+ * nodes of a --no_ssh job. */
 char *cl_failure_text(const cl_front *front);
 
 /* Returns true if the reported failure is that of the rank front->first; false if a node or the whole job failed. */
 bool cl_failure_is_rank(const cl_front *front);
-/* Returns true if another attempt would end in the same way, as the exit code or the failed rank itself indicates. */
+/* Returns true if another attempt would end in the same way: the job's exit code says this (cl_codes_explained), or the
+ * failed rank has reported it (cl_workers_explained). */
 bool cl_failure_is_explained(const cl_front *front);
 
 /* Writes result.json into front->run_dir, and /dev/termination-log where Kubernetes provides this file. If result.json

@@ -95,7 +95,8 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->ranks_began = front->waiting_since = front->beats_asked_at = front->save_asked_at = 0;
     front->reforming = false;
     front->attempt_began = now;
-    cl_workers_free(front); /* frees the ranks of the previous attempt, because this attempt may use other nodes */
+    /* frees the list of ranks of the previous attempt, because this attempt may use other nodes */
+    cl_workers_free(front);
     cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
     return cl_join_agents_call(front, now);
 }

@@ -66,8 +66,8 @@ typedef struct {
     pid_t pid;
     char host[256];
     bool here, ran; /* ran: the agent has started ranks of this job */
-    /* The addresses of the two ends of the connection between node and front process: the node's own, and the front's
-     * as the node sees it. "": not known. */
+    /* The addresses of the two ends of the connection between the node and the front process. own_address: the node's
+     * end; front_address: the front process's end. "": not known. */
     char own_address[64], front_address[64];
     /* set for the first node only: the address of the interface that --master_if names; "": --master_if was not given
      */
@@ -75,7 +75,7 @@ typedef struct {
     char binding_text[256]; /* the assignment of cores to ranks, as text: "rank 0 on core 0 ..." */
     int left_count;         /* number of processes of the node that could not be ended */
     char left[256];         /* the ids of these processes */
-    /* bytes of the node's output that this process has shown and not yet credited to the agent */
+    /* bytes of the node's output that this process has shown since it last sent CREDIT to the agent */
     uint64_t shown;
 } cl_node;
 
@@ -93,20 +93,22 @@ typedef struct {
     unsigned char key[CS_MAC_BYTES]; /* the secret key that the ranks of this job share */
     pid_t starter;                   /* process id of mpirun or srun; 0: neither of them is used */
     cl_world_sizes world_sizes;      /* the world sizes that an elastic job may have */
-    /* Three times in CLOCK_MONOTONIC nanoseconds, 0 if the event has not happened: the nodes began to join, the minimum
-     * number of nodes was present, the last reminder was printed. */
+    /* When these events happened, in CLOCK_MONOTONIC nanoseconds; 0: the event has not happened. joining_since: the
+     * nodes began to join. enough_at: the minimum number of nodes was present. reminded_at: the last reminder was
+     * printed. */
     int64_t joining_since, enough_at, reminded_at;
     cl_worker *workers; /* [worker_count] ranks of this attempt; NULL while agents are joining */
     int worker_count;
     cl_phase phase;
     int attempt, restarts; /* restarts: the number of restarts that count for --max_restarts */
-    /* Four times that serve to form an elastic job again with new nodes, in CLOCK_MONOTONIC nanoseconds, or 0 if the
-     * event has not happened. ranks_began: the ranks of this attempt were started. waiting_since: the first new node
-     * was seen. beats_asked_at: progress records were requested. save_asked_at: the checkpoint was requested. */
+    /* For reform.c: when these events happened, in CLOCK_MONOTONIC nanoseconds; 0: the event has not happened.
+     * ranks_began: the ranks of this attempt were started. waiting_since: the first new node was seen. beats_asked_at:
+     * progress records were requested. save_asked_at: the checkpoint was requested. */
     int64_t ranks_began, waiting_since, beats_asked_at, save_asked_at;
     int64_t kept_before_asking; /* the result of cl_workers_kept at the time save_asked_at */
     bool reforming;             /* true: the ranks are being ended, so that the new nodes can take part */
-    /* true: the next attempt does not wait for more nodes, because --last_call has already passed */
+    /* true: the next attempt does not wait the time --last_call for more nodes, because the job has already waited
+     * during this attempt */
     bool called_already;
     int64_t heartbeat_at;
     int64_t steps_before; /* the highest step that earlier attempts reached */
@@ -156,7 +158,8 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
 
 /* ---- nodes.c: messages of the agents ---- */
 
-/* Reads and handles the messages of all agents, credits agents for output that was shown, and sends heartbeats. */
+/* Reads and handles the messages of all agents, sends them CREDIT for the output that was shown, and sends
+ * heartbeats. */
 void cl_nodes_listen(cl_front *front, int64_t now);
 /* sends a message to all nodes of this attempt */
 void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank);
@@ -165,7 +168,7 @@ void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank);
 void cl_nodes_lose(cl_front *front, int node, const char *why);
 
 /* ---- workers.c: the ranks ---- */
-int cl_workers_make(cl_front *front); /* creates the ranks of the plan */
+int cl_workers_make(cl_front *front); /* allocates front->workers, one entry for each rank of the plan */
 void cl_workers_free(cl_front *front);
 
 /* cl_workers_take handles a message about one rank; cl_workers_take_beats handles a message with the progress records
@@ -182,7 +185,7 @@ int64_t cl_workers_kept(const cl_front *front);
 bool cl_workers_failed(const cl_front *front, int rank);
 
 /* ---- join_agents.c: the agents join, and the plan is reduced to the nodes that are present ---- */
-/* creates the nodes of the plan, none of which is present yet */
+/* Allocates front->nodes, one entry for each node of the plan, with the state CL_NODE_ABSENT. */
 int cl_join_agents_open(cl_front *front);
 int cl_join_agents_call(cl_front *front, int64_t now); /* starts the agents of absent nodes for a new attempt */
 /* accepts the nodes whose connections wait at the rendezvous port */

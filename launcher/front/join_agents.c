@@ -57,8 +57,8 @@ static int call_here(cl_front *front, cl_node *node)
     if (node->pid < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no process for the agent of this machine: %s", strerror(errno));
     if (node->pid == 0) {
-        /* Closes the links to other nodes in the child. Otherwise these nodes would not see the front process close
-         * them. */
+        /* Closes the links to other nodes in the child. Otherwise, when the front process closes a link, the connection
+         * would stay open and the node would not notice. */
         for (int i = 0; i < front->node_total; i++)
             if (&front->nodes[i] != node)
                 cl_link_close(&front->nodes[i].link);

@@ -281,7 +281,8 @@ static void listen_to(cl_front *front, int index, int64_t now)
     }
 }
 
-/* Credits the agents for output that has been shown, so that they may send more output. */
+/* Tells each agent by the message CREDIT how many bytes of its output have been shown, so that the agent may send
+ * more. */
 static void give_credit(cl_front *front)
 {
     if (!cl_output_has_room(&front->output))

@@ -29,7 +29,7 @@ typedef struct {
     cl_link front, agent;
     pid_t agent_pid;
     cl_output output;
-    uint64_t shown;  /* bytes of output that were shown and not yet credited to the agent */
+    uint64_t shown;  /* bytes of output that were shown since CREDIT was last sent to the agent */
     cl_message last; /* the content of the FINISH message from the front process */
     bool finished;
     int code;
@@ -57,8 +57,8 @@ static int start_agent(relay *here, const cl_guard *guard)
     return 0;
 }
 
-/* Takes the nodes and the ranks of this attempt from the order. The console needs them for the prefixes of the lines.
- */
+/* Reduces the plan to the nodes of this attempt, which the order lists. The console needs this plan, because output
+ * lines begin with the name of their rank. */
 static int take_world(relay *here, const cl_order *order)
 {
     int code = cl_hostplan_cut(here->plan, order->places, order->node_count);

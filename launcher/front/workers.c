@@ -10,8 +10,8 @@
 
 #define SECOND INT64_C(1000000000)
 #define SETTLE (SECOND / 5)
-/* Nanoseconds to wait after a rank has failed and explained its failure. Every rank detects such an error and exits,
- * and the lowest of these ranks is named. */
+/* Nanoseconds to wait after a rank has failed with an error that every rank finds (cl_workers_explained). In this time
+ * the other ranks exit with the same error, and the report then names the lowest rank. */
 #define EXPLAIN (2 * SECOND)
 
 int cl_workers_make(cl_front *front)
@@ -67,7 +67,7 @@ static bool has_lost_a_peer(const cl_front *front, int rank)
     return cl_codes_of_status(front->workers[rank].end.status) == CL_CODE_PEER;
 }
 
-/* Returns true if it is known why the rank ended: because of a signal, or there is text on its stderr. */
+/* Returns true if it is known why the rank ended: a signal ended it, or it wrote a message to stderr. */
 static bool has_reason(const cl_front *front, int rank)
 {
     const cl_worker *worker = &front->workers[rank];

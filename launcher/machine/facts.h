@@ -15,7 +15,7 @@ typedef struct {
     int count;
 } cl_facts;
 
-/* Adds a fact. If a fact of this name exists already, the value is appended to its value. */
+/* Adds a fact. If a fact of this name exists already, the new value is appended to the old value. */
 void cl_facts_add(cl_facts *facts, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void cl_facts_free(cl_facts *facts);
 

@@ -69,8 +69,8 @@ static void put_text(FILE *page, const char *text)
         fputs(".fi\n", page);
 }
 
-/* Writes the text of a program about its options: lines that begin with an option have two leading blanks, lines of its
- * description have more. */
+/* Converts a program's text about its options to roff. In `text`, a line that names an option has two leading blanks,
+ * and a line of that option's description has more. */
 static void put_options(FILE *page, const char *text)
 {
     for (const char *line = text; *line; line = next_line(line)) {

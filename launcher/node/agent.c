@@ -26,8 +26,8 @@
 /* Nanoseconds for which the pipes of a rank are read after its end, because its child processes may keep them open. */
 #define OUTPUT_WAIT (SECOND / 10)
 #define ORPHAN_GRACE SECOND
-/* If a process still runs after this many nanoseconds, it is stuck in the kernel, and a longer wait would be useless.
- */
+/* If a process still exists this many nanoseconds after SIGKILL, it is stuck in the kernel, and a longer wait would be
+ * useless. */
 #define ORPHAN_LIMIT (5 * SECOND)
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
@@ -96,8 +96,8 @@ static void say_swept(cl_agent *agent, const pid_t *left, int count)
 static void handle_order(cl_agent *agent, const cl_message *message)
 {
     if (agent->phase > CL_AGENT_READY)
-        return;             /* the order is ignored, because the ranks of the last order are running */
-    cl_prepare_undo(agent); /* the ranks of the last order were never started, because the plan has changed */
+        return;             /* the order is ignored, because ranks of the previous order still run */
+    cl_prepare_undo(agent); /* the ranks of the previous order were never started, because the plan has changed */
     int code = cl_prepare(agent, message->bytes, message->length);
     if (code) {
         cl_agent_send_failed(agent, code);
@@ -270,7 +270,8 @@ static bool report_ends(cl_agent *agent, int64_t now)
 }
 
 /* Ends processes that the ranks left behind: sends the stop signal, waits for one second, and sends SIGKILL. Sends
- * SIGKILL at once if the front process is lost or the grace period is shorter than one second. */
+ * SIGKILL at once if the front process or the guard process is lost, or if the grace period is shorter than one
+ * second. */
 static void begin_sweep(cl_agent *agent, int64_t now)
 {
     bool at_once = agent->abandoned || agent->order.grace_seconds < 1;
@@ -304,8 +305,8 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 
 /* ---- the loop ---- */
 
-/* Handles signals that were sent to the agent itself. They end this node's part in the job, except SIGCHLD, SIGUSR1 and
- * SIGUSR2, which are ignored. */
+/* Handles signals that were sent to the agent itself. SIGCHLD, SIGUSR1 and SIGUSR2 are ignored. Any other signal stops
+ * the ranks of this node, and is reported to the front process. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo received;
@@ -387,7 +388,7 @@ static void run(cl_agent *agent)
         }
         now = ce_clock_now();
         pump_all(agent);
-        /* ended ranks are reaped before messages and signals are read, because a failed rank may have caused these */
+        /* ended ranks are reaped first, because a message or a signal may be a consequence of the end of a rank */
         bool any_left = reap(agent, now);
         unreported = report_ends(agent, now);
         read_front(agent, now);

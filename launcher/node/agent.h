@@ -1,10 +1,11 @@
 /* agent.h - the agent of a node: starts its ranks, monitors them, ends them, and reports to the front process.
  *
- * An agent serves one job in all of its attempts, by the messages ORDER, READY, START, STARTED ..., ENDED ..., SWEPT.
- * It makes only one decision by itself: if the front process is lost (its end of the link is closed, or it has been
- * silent for too long), the agent kills all ranks.
+ * An agent serves one job in all of its attempts. The messages of an attempt are, in this order: ORDER, READY, START,
+ * one STARTED and one ENDED for each rank, SWEPT. The agent makes only two decisions by itself. It kills all ranks if
+ * the front process is lost (it has closed the link, or has sent nothing for too long) or if the guard process has
+ * ended. It stops all ranks if a signal asks the agent itself to end.
  *
- *     idle      there is no order, or the last order is finished
+ *     idle      there is no order, or the attempt of the previous order is over
  *     ready     the program has been found, and the cores are assigned
  *     running   the ranks are running
  *     stopping  every rank got the stop signal, and has the grace period to end
@@ -32,9 +33,10 @@ typedef struct {
     cl_link link;
     const cl_guard *guard;
     int signal_fd;
-    bool abandoned;   /* true: the front process is lost */
-    bool finished;    /* true: the front process has sent FINISH */
-    uint64_t unshown; /* bytes of output that were sent to the front process and that it has not credited yet */
+    bool abandoned; /* true: the front process is lost, or the guard process has ended */
+    bool finished;  /* true: the front process has sent FINISH */
+    /* bytes of output that were sent, and that the front process has not yet reported as shown (CREDIT) */
+    uint64_t unshown;
     int64_t beats_at; /* time when the next BEATS message is sent, in CLOCK_MONOTONIC nanoseconds */
 
     /* ---- the state of the current attempt ---- */
@@ -67,7 +69,8 @@ void cl_agent_send_failed(cl_agent *agent, int code); /* reports a failure with 
 void cl_agent_send_beats(cl_agent *agent, int64_t now);
 /* Reports the end of a rank, with the last lines of its stderr. `local` is the index of the rank on this node. */
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
-/* Asks a rank of this node for a checkpoint; sends no message. `rank` is its number in the job. */
+/* Asks a rank for a checkpoint: sets `save_asked` in the rank's heartbeat record, in memory that both processes share.
+ * `rank` is its number in the job. If that rank runs on another node, nothing is done. */
 void cl_agent_ask_save(cl_agent *agent, int rank);
 /* Sends the C stack of a rank to the front process. `rank` is its number in the job. If that rank runs on another node,
  * nothing is sent. */

@@ -78,8 +78,8 @@ static const char *find_variable(const char *text, size_t length, const char *na
     return NULL;
 }
 
-/* Returns true if the environment of the process found->pid names an agent of the namespaces `ours`, and that agent no
- * longer exists. Sets found->job. */
+/* Returns true if CSPEED_AGENT in the environment of the process found->pid identifies an agent that has ended and
+ * whose namespaces were `ours`. In that case sets found->job. `text` is a buffer of ENVIRONMENT_BYTES. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
     size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
@@ -126,8 +126,9 @@ static bool is_cspeed(pid_t pid)
     return name && (strcmp(name, "/cspeed") == 0 || strcmp(name, "/cspeed (deleted)") == 0);
 }
 
-/* Returns true if the process may belong to another job, which a rank has started and which continues without that
- * rank. Also returns true if one of the parent processes ends during the check, because the answer is then unknown. */
+/* Returns true if an ancestor of the process runs the program cspeed. Such a process may belong to another job: a rank
+ * has started that job, and the job continues without the rank. Also returns true if an ancestor ends during the check,
+ * because the answer is then unknown. */
 static bool may_be_of_another_job(pid_t pid)
 {
     for (cl_proc here = { .parent = pid }; here.parent > 1;)

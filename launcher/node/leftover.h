@@ -16,7 +16,7 @@ typedef struct {
     char job[64], name[32];   /* job: value of CSPEED_JOB_ID; name: name of the program */
 } cl_leftover;
 
-enum { CL_LEFTOVER_MARK = 128 }; /* bytes */
+enum { CL_LEFTOVER_MARK = 128 }; /* room for the value of CSPEED_AGENT, in bytes */
 
 /* Writes the value that the variable CSPEED_AGENT has in the children of the process `agent`. Returns false if /proc
  * cannot be read. */

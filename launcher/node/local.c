@@ -29,14 +29,14 @@ static void set_number(const char *name, int number)
     setenv(name, text, 1);
 }
 
-/* Sets the rank's environment: the order's variables override the agent's, and the rank's own variables override these
- * two, except OMP_NUM_THREADS, which is only set if it is not there yet. */
+/* Sets the rank's environment. The order's variables override those of the agent, and the rank's own variables override
+ * all others. One exception: OMP_NUM_THREADS is set only if neither the agent nor the order sets it. */
 static void set_environment(const cl_local_job *job, int local, int beat_fd, int key_fd)
 {
     cl_variable variables[CL_RANKS_VARIABLES];
     for (char **variable = job->order->environment; *variable; variable++) {
         char *equals = strchr(*variable, '=');
-        *equals = '\0'; /* this process is the child after fork, so the text of the parent process does not change */
+        *equals = '\0'; /* changes the string in this child process only, not in its parent process */
         setenv(*variable, equals + 1, 1);
     }
     for (const char *const *name = cl_ranks_forgotten; *name; name++)
@@ -61,7 +61,8 @@ static bool clear_cloexec(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* Returns the program's arguments. If the order names a flag for the local rank, "--local_rank=N" follows them. */
+/* Returns the program's arguments, malloc'ed; NULL: there is no memory. If the order names a flag for the local rank,
+ * FLAG=N follows them, where N is the local rank. */
 static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;

@@ -1,8 +1,8 @@
 /* local.h - starts ranks as processes of this machine.
  *
  * Each rank has its own session, is bound to its cores, reads an empty stdin, and writes its output to pipes of the
- * agent. If the process that started the rank ends for any reason, the kernel kills the rank (PR_SET_PDEATHSIG). This
- * refers to the thread that started the rank, so the main thread starts all ranks. */
+ * agent. If the process that started the rank ends for any reason, the kernel kills the rank (PR_SET_PDEATHSIG). The
+ * kernel already does so when the thread that started the rank ends, so the main thread starts all ranks. */
 #ifndef CL_LOCAL_H
 #define CL_LOCAL_H
 

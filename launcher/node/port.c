@@ -15,7 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int name_fd = -1; /* the socket that has the reserved name; a process reserves at most one port at a time */
+/* the socket that bind_name opened for the reserved port; a process reserves at most one port at a time */
+static int name_fd = -1;
 
 /* Opens a socket that is bound to a port; *port receives the port. Returns 0, or an errno value. */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)
@@ -33,8 +34,8 @@ static int bind_port(const cl_port_wish *wish, int *port, int *fd)
     return 0;
 }
 
-/* Opens a socket that is bound to an abstract name made from the port, which only one process at a time can have.
- * Returns 0, or an errno value. */
+/* Opens a Unix socket that is bound to an abstract name, which contains the port's number. Only one socket at a time
+ * can be bound to such a name. Returns 0, or an errno value: EADDRINUSE if another process has reserved the port. */
 static int bind_name(int port, int *fd)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

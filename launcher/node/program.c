@@ -73,7 +73,8 @@ static const char *find_nearest(const char *name)
     return cs_nearest(name, names);
 }
 
-/* Refuses a word that names no program. A word such as HF_TOKEN=x was meant for a shell; its value is not printed. */
+/* Reports that no program with this name was found. A word such as HF_TOKEN=x was meant for a shell; its value is not
+ * printed. Returns CL_CODE_NOT_FOUND. */
 static int refuse(const char *name)
 {
     char room[512];

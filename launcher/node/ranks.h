@@ -19,7 +19,8 @@ enum { CL_RANKS_VARIABLES = 40 };
 int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int local,
                        cl_variable variables[CL_RANKS_VARIABLES]);
 
-/* NULL-terminated names of variables that a rank must not inherit: those of an outer job, and the job's secret. */
+/* NULL-terminated names of variables that a rank must not inherit: those of a job that started this job, and the job's
+ * secret. */
 extern const char *const cl_ranks_forgotten[];
 
 #endif

@@ -4,9 +4,9 @@
 
 #include "node/local.h"
 
-/* Returns malloc'ed text: the C stack that the rank itself writes (base/beat.h). If the rank does not answer within 200
- * ms, or is suspended, the text has the positions of the rank's threads in the kernel instead. The function waits at
- * most 200 ms. */
+/* Returns malloc'ed text: the C stack that the rank itself writes (base/beat.h). The function waits at most 200 ms for
+ * it. If the rank has not answered by then, for example because it is suspended, the text instead has one line for each
+ * thread of the rank: its state, and the kernel function in which it waits (/proc/PID/task/THREAD/wchan). */
 char *cl_stack_text(cl_process *process);
 
 #endif

@@ -60,8 +60,9 @@ static bool is_spared(const cl_spared *spared, pid_t pid)
     return false;
 }
 
-/* Marks the descendants of this process: children of a marked process are marked, children of a spared process are
- * spared, until nothing changes. */
+/* Marks all descendants of this process as `ours`. Marks the processes that the argument `spared` lists, and their
+ * descendants, as `spared`. The loop scans the table until no mark changes, because a child may be in the table before
+ * its parent. */
 static void mark_descendants(table *all, const cl_spared *spared)
 {
     for (int i = 0; i < all->count; i++)

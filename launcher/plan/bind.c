@@ -129,7 +129,8 @@ static int count_cores(const cl_cores *cores, ce_range range)
     return count;
 }
 
-/* Returns the index in the array at which the core number `index` of the range begins. */
+/* Returns the index in the array of the first CPU of a core. The cores of the range are counted from 0, and `index` is
+ * the number of the core. Returns range.to if the range has fewer cores. */
 static int64_t core_start(const cl_cores *cores, ce_range range, int64_t index)
 {
     int64_t seen = -1;
@@ -169,7 +170,7 @@ static cl_rank_cpus cpus_of_rank(const cl_cores *cores, ce_range range, int inde
 
 static int assign(cl_binding *binding, const cl_cores *cores, const domains *all, int mode)
 {
-    /* the largest number of threads of a rank */
+    /* no rank gets more threads than this: the CPU quota, divided by the number of ranks */
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;
     for (int rank = 0; binding->count <= all->count && rank < binding->count; rank++) {
         ce_range part = ce_range_part(all->count, rank, binding->count);
@@ -190,9 +191,9 @@ static int assign(cl_binding *binding, const cl_cores *cores, const domains *all
     return 0;
 }
 
-/* Assigns CPUs by NUMA node: the ranks of a node share its CPUs. homes[rank] is the NUMA node of the rank's GPU.
- * Returns false if the array has no CPUs of a node, or fewer than the node has ranks; some entries of binding->list may
- * then have been written. */
+/* Assigns CPUs by NUMA node: homes[rank] is the NUMA node of the rank's GPU, and ranks with the same NUMA node share
+ * its CPUs. Returns false if the array has fewer CPUs of a NUMA node than that NUMA node has ranks; some entries of
+ * binding->list may then have been written. */
 static bool assign_by_home(cl_binding *binding, cl_cores *cores, const int *homes)
 {
     int share = cores->quota == cores->cpu_count ? CPU_SETSIZE : cores->quota / binding->count;

@@ -18,7 +18,7 @@ typedef struct {
     bool bound, set_threads;
     int count;
     cl_rank_cpus *list; /* one entry for each rank of this node */
-    /* the text "rank 0 on core 0, rank 1 on core 1; 1 thread each", for the message at the start and the plan */
+    /* describes the binding to the user, for example "rank 0 on core 0, rank 1 on core 1; 1 thread each" */
     char text[256];
 } cl_binding;
 

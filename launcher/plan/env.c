@@ -129,7 +129,7 @@ static bool is_local(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    /* on Azure, each node has another name for the network card */
+    /* on Azure, the names of network cards differ between nodes, so these two variables stay on their node */
     return getenv("AISC_JOB_NAME") && (strcmp(name, "NCCL_IB_HCA") == 0 || strcmp(name, "UCX_NET_DEVICES") == 0);
 }
 
@@ -206,7 +206,8 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* Reads the files of the home folder, then those of the current folder; only once if the two folders are the same. */
+/* Reads the environment files with these names in the home folder, then those in the current folder. If both are the
+ * same folder, each file is read only once. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];
@@ -245,8 +246,8 @@ static void read_default_files(collection *all)
 
 static void take_matching(cl_env *env, const char *name, const char *value, const void *pattern)
 {
-    /* A pattern such as "*" includes no secret; a pattern that names a secret itself, such as "*TOKEN*", includes it.
-     */
+    /* A secret variable is sent only if the pattern has the word that makes the variable a secret, as "*TOKEN*" does;
+     * "*" sends no secret. */
     bool asked = !cl_env_is_secret(name) || cl_env_is_secret(pattern);
     if (fnmatch(pattern, name, 0) == 0 && !is_local(name) && asked)
         cl_env_set(env, name, value, "--env (pattern)");

@@ -1,9 +1,10 @@
 /* envfile.h - parser of environment files, over bytes in memory.
  *
- * A line is NAME=value, with an optional `export ` before the name; or only NAME, whose value is then that of this
- * process. Blank lines and lines that begin with '#' are skipped. A value without quotes ends at " #" and is trimmed. A
- * value in '...' is literal. A value in "..." may contain \n \t \\ \" \$, and ${NAME} with --env_expand. A value in
- * quotes may span several lines. Nothing else is expanded or divided. */
+ * A line is NAME=value, with an optional `export ` before the name. A line may also be only NAME: the variable then
+ * gets the value that it has in the environment of this process. Blank lines and lines that begin with '#' are skipped.
+ * A value without quotes ends at " #" and is trimmed. A value in '...' is literal. A value in "..." may contain \n \t
+ * \\ \" \$, and ${NAME} with --env_expand. A value in quotes may span several lines. Nothing else is expanded, and
+ * values are not split into words. */
 #ifndef CL_ENVFILE_H
 #define CL_ENVFILE_H
 

@@ -96,8 +96,8 @@ static int node_of(const char *bus)
     return node;
 }
 
-/* Returns the number of the GPU of a slot. Returns -1 if CUDA_VISIBLE_DEVICES has no number for it, but for example a
- * UUID. */
+/* Returns the number of the GPU of a slot. Returns -1 if the slot's entry in `visible` (CUDA_VISIBLE_DEVICES) is not a
+ * number but, for example, a UUID. */
 static int number_of(int slot, const char *visible)
 {
     int length;

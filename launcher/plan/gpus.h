@@ -8,8 +8,9 @@
 /* Returns how many GPUs this process may use. If the number is 0, `why` receives the reason. */
 int cl_gpus_count(char why[128]);
 
-/* Writes CUDA_VISIBLE_DEVICES for these slots: the slot numbers, or, if `visible` (the user's list) is set, the entries
- * of that list at these numbers. */
+/* Writes the value of CUDA_VISIBLE_DEVICES for these slots. If `visible`, the user's value of CUDA_VISIBLE_DEVICES, is
+ * NULL or empty, writes the slot numbers. Otherwise each slot number is an index into the user's list, and the entries
+ * at these indices are written. A slot that occurs several times is written once. */
 void cl_gpus_devices(const int *slots, int count, const char *visible, char *text, size_t size);
 
 /* Finds the NUMA node nearest to each slot's GPU. GPUs are numbered in PCI bus order. Returns false if the NUMA node of

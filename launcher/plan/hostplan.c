@@ -207,8 +207,8 @@ static int set_master_port(cl_plan *plan)
         SET(plan->master_port_origin, "MASTER_PORT");
     }
     plan->master_port = port;
-    /* In an elastic job, --rdzv_endpoint is only the port where nodes connect, as with torchrun: new nodes may come
-     * while the ranks run. */
+    /* In an elastic job, only nodes connect to the port of --rdzv_endpoint, as with torchrun. The ranks need another
+     * port, because new nodes may connect while the ranks run. */
     plan->master_port_given = port >= 0 && !(plan->options->endpoint && plan->min_nodes < plan->max_nodes);
     if (port < 0) {
         plan->master_port = plan->no_ssh ? 29500 : 0;

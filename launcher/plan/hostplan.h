@@ -37,7 +37,7 @@ typedef struct {
     bool no_ssh;
     bool named;       /* true: the hosts come from a hostfile, --hosts or a Slurm allocation */
     bool has_devices; /* true: the slots count as GPUs, and the ranks get CUDA_VISIBLE_DEVICES */
-    /* where the values come from, for `cspeed plan` */
+    /* the sources of master_addr, master_port and node_rank, as text for `cspeed plan` */
     char master_addr_origin[64], master_port_origin[64], node_rank_origin[64];
 } cl_plan;
 
@@ -53,10 +53,10 @@ void cl_hostplan_free(cl_plan *plan);
  * list of distinct valid indices, returns CL_CODE_DISAGREE with a message and does not change the plan. */
 int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
-/* The environment variable of ranks with the numbers of ranks of all nodes, such as "2,4", in the order of the plan.
- * HYBRID_SHARD needs it, because its groups are the ranks of a host. */
+/* The name of an environment variable that every rank gets. Its value lists how many ranks each node has, in the order
+ * of the plan: "2,4". HYBRID_SHARD needs it, because each of its groups consists of the ranks of one host. */
 #define CL_HOST_RANKS "CSPEED_HOST_RANKS"
-/* Returns the value of that variable, malloc'ed. */
+/* Returns the value of the variable CSPEED_HOST_RANKS, malloc'ed. */
 char *cl_hostplan_host_ranks(const cl_plan *plan);
 
 /* Returns true if the nodes connect to master_port of the first node (--no_ssh, mpirun, srun). Returns false if the
@@ -67,8 +67,8 @@ bool cl_hostplan_nodes_come(const cl_plan *plan);
  * while they run, and nodes may connect to it before the first attempt and between two attempts. */
 int cl_hostplan_ranks_port(const cl_plan *plan);
 
-/* Returns a 64-bit digest (not cryptographic), which differs for plans with different hosts, slots, program, arguments
- * or version. */
+/* Returns a 64-bit digest (not cryptographic). It differs if the version of cspeed, the hosts, the slots, the program,
+ * the arguments or the limits of an elastic job differ. */
 unsigned long long cl_hostplan_digest(const cl_plan *plan);
 
 void cl_plan_print(const cl_plan *plan); /* prints the plan as a table to stdout */

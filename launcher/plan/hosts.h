@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 typedef struct {
-    char *name;    /* as written, without user@ and brackets; used in messages, and to find the host */
+    char *name;    /* the name that the user wrote, without user@ and brackets */
     char *address; /* the value of addr=; NULL: the name is also the address */
     char *user;    /* the value of user=, or the text before '@'; NULL: ssh chooses the user */
     int port;      /* value of port=, the port of sshd; 0: not given */

@@ -1,4 +1,4 @@
-/* noderank.h - finds which node of a job this machine is, if no flag says it. */
+/* noderank.h - finds which node of a job this machine is, if --node_rank is not given. */
 #ifndef CL_NODERANK_H
 #define CL_NODERANK_H
 

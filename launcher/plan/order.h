@@ -12,10 +12,10 @@
 
 typedef struct {
     char job[64], host[256];             /* host: the name of this node in the plan */
-    int attempt, restarts, max_restarts; /* restarts: the number of attempts that count for --max_restarts */
+    int attempt, restarts, max_restarts; /* restarts: the restarts so far that count for --max_restarts */
     int node_rank, node_count;
     int first_rank, rank_count, world_size; /* rank_count: the number of ranks on this node */
-    int *slots;                             /* [rank_count] */
+    int *slots;                             /* [rank_count] the slot id of each rank */
     int *places; /* [node_count] indices into the list of all hosts: the nodes of this attempt */
     char master_addr[256];
     int master_port;
@@ -45,7 +45,7 @@ typedef struct {
     bool many_hosts; /* true: the job has ranks on other hosts */
     bool verbose;
     int columns;      /* the width in columns of the terminal that shows the output; 0: no terminal shows it */
-    char terminal[3]; /* the descriptors of a rank whose text that terminal shows: "1", "2" or "12" */
+    char terminal[3]; /* which outputs of the ranks a terminal shows, by descriptor: "1", "2", "12", or "" for none */
     char venv_script[PATH_MAX];
 } cl_order;
 

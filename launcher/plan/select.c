@@ -19,7 +19,7 @@ enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
 typedef struct {
     const char *flag, *text; /* flag: "--include" or "--exclude"; text: the value of the flag */
     cl_hosts *hosts;
-    bool **marks; /* marks[host][slot] */
+    bool **marks; /* marks[host][slot]: true if the slot remains */
     bool mark;    /* the mark that a slot gets if the filter names it */
     ce_faults faults;
 } slot_filter;
@@ -142,7 +142,7 @@ static void apply(slot_filter *filter)
     }
 }
 
-/* Removes the slots that have no mark, and the hosts without slots. */
+/* Removes the slots whose mark is false, and the hosts without slots. */
 static void keep_marked(cl_hosts *hosts, bool **marks)
 {
     int left = 0;

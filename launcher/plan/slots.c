@@ -154,8 +154,8 @@ int cl_slots_find(cl_plan *plan)
 
 /* ---- number of slots ---- */
 
-/* Changes a host to `count` slots: the first ones, or, if `count` is larger than their number, some of them several
- * times. */
+/* Changes the number of a host's slots to `count`. A smaller number keeps the first slots. With a larger number, the
+ * list contains some of the slots several times. */
 static void resize(cl_host *host, int count)
 {
     int *slots = malloc((size_t)count * sizeof *slots);
@@ -201,7 +201,8 @@ void cl_slots_set_devices(cl_plan *plan)
     char text[4096];
     if (plan->named || !visible || !plan->has_devices)
         return;
-    plan->has_devices = false; /* CUDA_VISIBLE_DEVICES is set by plan->env, and not by the slots */
+    plan->has_devices =
+        false; /* the ranks get CUDA_VISIBLE_DEVICES from plan->env; the agents need not set it from the slots */
     cl_gpus_devices(plan->hosts.list[0].slots, plan->hosts.list[0].slot_count, visible, text, sizeof text);
     if (!plan->no_ssh)
         cl_env_set(&plan->env, "CUDA_VISIBLE_DEVICES", text, "caller, by slots");

@@ -11,8 +11,8 @@ typedef struct {
     ce_checkpoint_reader *reader;
 } cl_open_checkpoint;
 
-/* Divides a path, which names either a folder of checkpoints or one checkpoint. Returns the folder, malloc'ed. If the
- * path names a checkpoint, *tag becomes its tag, malloc'ed; otherwise *tag becomes NULL. */
+/* Splits a path into a folder of checkpoints and a tag. Returns the folder, malloc'ed. If the path names one
+ * checkpoint, *tag becomes its tag, malloc'ed. If the path names a folder of checkpoints, *tag becomes NULL. */
 char *cl_open_checkpoint_locate(const char *path, char **tag);
 
 /* Opens the checkpoint with this tag. If `tag` is NULL, uses the tag in `path`; if `path` has none, opens the

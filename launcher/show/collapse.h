@@ -3,8 +3,8 @@
  * A line waits up to 100 ms for other ranks to print the same text; it is shown earlier if all ranks have printed it. A
  * rank's line is merged with an earlier line only if the rank has no other waiting line after that earlier line, so the
  * lines of each rank keep their order. No line is lost: a line that several ranks printed ends with their number: "(x8
- * identical)". One exception applies to every --console: a sentence with which several ranks end is shown once
- * (show/sentences.h). */
+ * identical)". There is one exception, with every value of --console: if several ranks end with the same error message
+ * (a sentence, show/sentences.h), the message is shown once, without a number. */
 #ifndef CL_COLLAPSE_H
 #define CL_COLLAPSE_H
 
@@ -14,12 +14,13 @@
 
 enum { CL_COLLAPSE_LINES = 256, CL_COLLAPSE_WORD = 12 };
 
-/* A rank, and its numbers as text for the labels of its lines. */
+/* A rank that prints. `rank_word`, `local_word` and `node_word` are its rank, local rank and node number as text, for
+ * the labels of its lines. */
 typedef struct {
     const char *host;
     int rank, node;
     char rank_word[CL_COLLAPSE_WORD], local_word[CL_COLLAPSE_WORD], node_word[CL_COLLAPSE_WORD];
-    bool in_sentence; /* true: the rank has begun a sentence (show/sentences.h) */
+    bool in_sentence; /* true: the rank has begun to print its final error message (show/sentences.h) */
     /* for each console: 1 plus the number of this rank's last waiting line; 0: the rank has no such line */
     uint64_t last[2];
 } cl_speaker;
@@ -50,9 +51,9 @@ typedef struct {
  * array cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
-void cl_collapse_close(cl_collapse *collapse); /* shows the waiting lines, and frees the sentences */
+void cl_collapse_close(cl_collapse *collapse); /* shows the waiting lines, and frees the memory of `sentences` */
 
-/* Accepts a line of a rank, or a part of a line; `end` says which. `which`: 0 for stdout, 1 for stderr. `owner`
+/* Accepts a whole line of a rank, or a part of a line, as `end` says. `which` is 0 for stdout and 1 for stderr. `owner`
  * identifies the stream. */
 void cl_collapse_print(cl_collapse *collapse, cl_speaker *speaker, int which, const void *owner, const char *text,
                        size_t length, cl_console_end end, int64_t now);

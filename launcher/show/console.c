@@ -159,8 +159,8 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    /* The escape sequence at the end of the text that clears the row is dropped, because draw_state clears the row
-     * itself, after it has cut the text to the width of the row. */
+    /* The text may end with the escape sequence that clears the rest of the row. The sequence is dropped, because
+     * draw_state writes it itself, after it has cut the text to the width of the row. */
     if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
         length -= CLEAR_BYTES;
     console->state_rank = rank;

@@ -28,7 +28,7 @@ typedef struct {
     bool gone;   /* true: the reader has closed the pipe or the terminal */
     char *queue; /* the bytes [from, to) of the queue are not written yet */
     size_t from, to, capacity;
-    int64_t moved; /* time when the reader last accepted bytes, or when the queue was last empty */
+    int64_t moved; /* the latest time when the reader accepted bytes or the queue was empty */
     bool stalled;
     int64_t dropped;     /* number of lines dropped since the reader has counted as blocked */
     const char *log_dir; /* the folder of the log files with all lines; NULL: there are no log files */

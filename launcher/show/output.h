@@ -39,8 +39,9 @@ void cl_output_close(cl_output *output);
 /* Processes bytes of a rank's stdout (`which` is 0) or stderr (1), in portions of any size. */
 void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, size_t count, int64_t now);
 
-/* Returns true if an agent may be credited for output that cl_output_feed has processed. Also returns true if a console
- * has accepted nothing for five seconds; lines are then dropped and counted. */
+/* Returns true if agents may be told (CL_LINK_CREDIT) that the output processed by cl_output_feed was shown, so that
+ * they send more. Also returns true if a console has accepted nothing for five seconds; lines are then dropped and
+ * counted. */
 bool cl_output_has_room(const cl_output *output);
 
 /* Prints a line of the launcher itself to stderr, after everything that the ranks have printed so far. */

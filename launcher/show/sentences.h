@@ -12,7 +12,7 @@
 enum { CL_SENTENCES_LINES = 64 };
 
 /* The lines of the sentences that were shown, in the order of their arrival. Lines after the first CL_SENTENCES_LINES
- * are not stored. If all bytes are zero, no line is stored. */
+ * are not stored. A struct whose bytes are all zero is an empty list. */
 typedef struct {
     struct {
         char *text;
@@ -22,7 +22,7 @@ typedef struct {
     int count;
 } cl_sentences;
 
-void cl_sentences_free(cl_sentences *sentences); /* frees the lines; no line is stored afterwards */
+void cl_sentences_free(cl_sentences *sentences); /* frees the lines; the list is then empty */
 
 /* Returns true if this line of a rank's stderr belongs to a sentence and another rank has printed the same line before;
  * otherwise stores the line if it belongs to a sentence. `text` is a whole line. The caller keeps one *in_sentence for

@@ -139,7 +139,7 @@ void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int
     }
 }
 
-/* Returns true if other ranks print so often that they would break an unfinished line at once. */
+/* Returns true if other ranks print so often that one of their lines would soon interrupt an unfinished line. */
 static bool is_busy(const cl_text_stream *stream, int64_t now)
 {
     const cl_collapse *collapse = stream->collapse;

@@ -32,9 +32,9 @@ typedef struct {
 void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which);
 void cl_stream_close(cl_text_stream *stream);
 
-/* Processes the next bytes of the stream, which may be divided at any place. */
+/* Processes the next bytes of the stream. The caller may split the stream into calls at any byte. */
 void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int64_t now);
-void cl_stream_tick(cl_text_stream *stream, int64_t now); /* shows text whose time has come */
+void cl_stream_tick(cl_text_stream *stream, int64_t now); /* shows text when `show_at` or `state_at` is reached */
 int64_t cl_stream_due(const cl_text_stream *stream);
 /* ends the stream: no more bytes follow, so unfinished text becomes a line */
 void cl_stream_end(cl_text_stream *stream, int64_t now);

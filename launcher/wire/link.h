@@ -1,10 +1,10 @@
 /* link.h - messages between the front process of a job and the agents of its nodes: framed, queued, non-blocking.
  *
- * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` counts the bytes. On a sealed
- * link (a network socket after the handshake of base/join.h), a tag of CS_SEAL_TAG bytes follows each frame
- * (base/seal.h). The tag is computed over a 64-bit sequence number of this direction, the header and the bytes; a frame
- * with a wrong tag ends the link. Sent messages are queued; cl_link_flush writes as much as the socket accepts without
- * blocking. A link that has failed remains readable up to its last complete frame. */
+ * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` is the number of bytes in the
+ * field `bytes` alone. On a sealed link (a network socket after the handshake of base/join.h), a tag of CS_SEAL_TAG
+ * bytes follows each frame (base/seal.h). The tag is computed over a 64-bit sequence number of this direction, the
+ * header and the bytes; a frame with a wrong tag ends the link. Sent messages are queued; cl_link_flush writes as much
+ * as the socket accepts without blocking. A link that has failed remains readable up to its last complete frame. */
 #ifndef CL_LINK_H
 #define CL_LINK_H
 
@@ -16,6 +16,7 @@
 /* An agent writes this text before its first frame, so that the front process can skip the output of login shells. */
 #define CL_LINK_MAGIC "\ncspeed agent 1\n"
 
+/* The kinds of messages. The comments say what the fields `rank` and `bytes` of the frame contain. */
 typedef enum {
     /* ---- front process to agent ---- */
     CL_LINK_ORDER = 1, /* bytes: the order (order.h); answered by READY or FAILED */
@@ -63,7 +64,7 @@ typedef struct {
     int32_t status;           /* wait status */
     int32_t stopped;          /* true: the agent had sent a stop signal to the rank before the rank ended */
     int64_t age;              /* nanoseconds between the end of the rank and this message */
-    int64_t oom_from, oom_to; /* number of OOM kills on the node before and after the attempt; -1: unknown */
+    int64_t oom_from, oom_to; /* cl_cgroup_oom_kills() when the attempt began, and now; -1: unknown */
     cl_link_beat beat;        /* the rank's last heartbeat record */
 } cl_link_end;
 
@@ -96,7 +97,8 @@ typedef struct {
 /* Opens a link, which then owns the descriptors. `key` has CS_MAC_BYTES bytes; it is NULL for a link that is not
  * sealed. `calls` is true on the side that has opened the connection. */
 void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls);
-void cl_link_close(cl_link *link); /* also accepts a link that is closed already, or whose bytes are all zero */
+/* closes the descriptors and frees the queues; does nothing if the link is closed or all its bytes are zero */
+void cl_link_close(cl_link *link);
 bool cl_link_is_open(const cl_link *link);
 
 /* cl_link_send and cl_link_say queue one frame, or drop it if the link is broken or closed. cl_link_say formats the

@@ -98,8 +98,8 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
-/* Adds the first options. Open MPI takes a host in each part of the command line; MPICH takes all hosts before the
- * first part, and fills them in order. */
+/* Adds the options that stand before the parts of the nodes. With Open MPI, the part of each node names its host (see
+ * add_node). With MPICH, all hosts are listed here, and MPICH fills them in this order. */
 static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
 {
     if (by_openmpi) { /* by default, mpirun would bind all threads of a rank to one core */

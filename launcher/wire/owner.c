@@ -11,7 +11,7 @@
 
 enum { LISTENS = 0x0A };
 
-/* Returns the inode of the listening socket; 0: no socket listens. */
+/* Returns the inode of the socket that listens on `port`; 0: no socket listens on it. */
 static unsigned long find_socket(const char *table, int port)
 {
     char line[512];

@@ -21,7 +21,7 @@
 
 enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 };
 
-/* seconds until the agent must have started; a login shell may be slow before that */
+/* the agent must answer within this many seconds; the time includes the start of a login shell, which may be slow */
 static const double answer_seconds = 60;
 /* seconds for sending the last bytes to the remote process after the front process has closed the socket */
 static const double last_seconds = 2;
@@ -187,8 +187,8 @@ static void await(carrier *c, double until)
     poll(polled, (nfds_t)count + 1, until <= 0 ? -1 : left < 0 ? 0 : (int)(left * 1000) + 1);
 }
 
-/* Returns true if everything has been forwarded, or if the time limit for forwarding or for the agent's answer has
- * passed. */
+/* Returns true if everything has been forwarded, if the time limit for forwarding or for the agent's answer has passed,
+ * or if the host's output has filled the buffer before the agent answered. */
 static bool is_over(const carrier *c, double until)
 {
     bool late = until > 0 && ce_clock_seconds() > until;
@@ -352,7 +352,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* static, because each carrier is a process of its own */
+        static carrier c; /* static, because it is large, and a process has only one */
         detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;

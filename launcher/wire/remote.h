@@ -30,7 +30,7 @@ typedef struct {
 int cl_remote_open(cl_channel *channel, const cl_host *host, const cl_options *options);
 
 /* Runs one command line in the shell of the host, which may be this machine. The frames are CL_LINK_SAY, CL_LINK_OUTPUT
- * and CL_LINK_ERROR, and at the end CL_LINK_FINISH with the exit code as rank, or CL_LINK_FAILED. */
+ * and CL_LINK_ERROR. The last frame is CL_LINK_FINISH, whose field `rank` has the exit code, or CL_LINK_FAILED. */
 int cl_remote_command(cl_channel *channel, const cl_host *host, const cl_options *options, const char *command);
 
 #endif

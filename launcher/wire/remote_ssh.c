@@ -55,7 +55,8 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
     *polled = (struct pollfd){ .fd = ssh_get_fd(l->session) };
     if (has_unsent(l))
         polled->events = POLLOUT;
-    /* to write, the carrier needs a message from the host that grants room, so it polls for input in both cases */
+    /* polls for input before writing too: the host must first send a message that enlarges the channel's window, which
+     * limits how many bytes may be sent */
     if (reading || writing)
         polled->events |= POLLIN;
     return 1;

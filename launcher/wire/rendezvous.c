@@ -24,8 +24,8 @@
 #define SECOND INT64_C(1000000000)
 
 /* One iteration of the event loop accepts at most MAX_ACCEPTED connections, because the loop must also serve links,
- * signals and deadlines. If more connections are pending after that, no connection is accepted for PAUSE_FACTOR times
- * the time that accepting these took. */
+ * signals and deadlines. If further connections are then still pending, no connection is accepted for a while:
+ * PAUSE_FACTOR times as long as it took to accept these MAX_ACCEPTED connections. */
 enum {
     MAX_CONNECTIONS = 128,
     MAX_ACCEPTED = 64,
@@ -49,7 +49,7 @@ struct cl_rendezvous {
     bool listens, reported; /* reported: the user was told that the port could not be opened again */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
-    connection connections[MAX_CONNECTIONS]; /* in no particular order */
+    connection connections[MAX_CONNECTIONS]; /* the open connections, unordered */
     int connection_count;
     uint64_t accepted_count;                     /* number of connections accepted so far */
     int64_t paused_until;                        /* no connection is accepted before this time of ce_clock_now */
@@ -250,10 +250,15 @@ static void stop_listening(cl_rendezvous *rendezvous)
     rendezvous->listens = false;
 }
 
-/* Starts or stops listening. To stop, the socket is shut down if the user chose the port: it remains bound, and refuses
- * connections until it listens again. Without SO_REUSEADDR, no other socket can be bound to the port meanwhile. With
- * SO_REUSEADDR, the socket can listen again even if connections of the port still exist. If the kernel chose the port,
- * the socket is closed instead, because the nodes that know this port connect only once. */
+/* Starts or stops listening.
+ *
+ * To stop, the socket is shut down if the user chose the port. It remains bound to the port and refuses connections,
+ * and it can listen again. If the kernel chose the port, the socket is closed, because the nodes that know such a port
+ * connect only once.
+ *
+ * While the socket does not listen, SO_REUSEADDR is off, so that no other socket can be bound to the port. Before the
+ * socket listens, SO_REUSEADDR is switched on, because listening would otherwise fail while connections of the port
+ * still exist. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
     int reuse = wanted;

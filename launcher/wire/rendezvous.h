@@ -27,7 +27,7 @@ typedef struct {
 /* Opens the port where nodes connect. Returns 0; CL_CODE_SLOTS with a message that names the process that uses the
  * port; or CL_CODE_USAGE if there is no secret and the address is no loopback address. */
 int cl_rendezvous_open(cl_rendezvous **rendezvous, const cl_plan *plan);
-void cl_rendezvous_close(cl_rendezvous *rendezvous); /* accepts NULL */
+void cl_rendezvous_close(cl_rendezvous *rendezvous); /* stops listening and frees the rendezvous; accepts NULL */
 int cl_rendezvous_port(const cl_rendezvous *rendezvous);
 
 /* fills at most `max` entries of `polled` and returns their number */
@@ -68,7 +68,7 @@ typedef struct {
     unsigned long long digest;
     double timeout_seconds; /* time limit for joining, in seconds */
     /* True: the ranks of the job use the same port while they run (cl_rendezvous_share_port), and nodes may connect
-     * between two attempts. If a program other than the front process answers, the node then tries again. */
+     * between two attempts. In this case, the node tries again if a program other than the front process answers. */
     bool port_shared;
 } cl_join_parameters;
 

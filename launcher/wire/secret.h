@@ -1,7 +1,7 @@
 /* secret.h - the shared secret that authenticates the processes of a job.
  *
  * The secret comes from the variable CSPEED_SECRET, or from the file named by CSPEED_SECRET_FILE (--secret_file), which
- * must belong to this user and have mode 0600. */
+ * must belong to this user and be readable by this user alone (mode 0600). */
 #ifndef CL_SECRET_H
 #define CL_SECRET_H
 
@@ -11,7 +11,8 @@
  * Returns 0, CL_CODE_NO_FILE or CL_CODE_FILE. */
 int cl_secret_key(unsigned char *key, bool *known);
 
-/* Derives the key of the ranks, which agents do not use, from the secret and the job id. */
+/* Derives the key that the ranks of a job use, from the secret and the job id. It differs from the agents' key. *known
+ * and the result are as in cl_secret_key. */
 int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known);
 
 #endif

@@ -26,15 +26,15 @@ typedef struct {
     size_t room;
     char *a, *b;
     bool own_memory;       /* true: the buffers are ordinary memory; false: they are from cs_comm_alloc */
-    const char *algorithm; /* the algorithm of the last measured collective */
+    const char *algorithm; /* the algorithm of the collective that was measured most recently */
 } bench_ranks;
 
 /* Opens the communicator and allocates the buffers. bench_close closes the communicator and frees the buffers. */
 cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t room, bool own_memory);
 void bench_close(bench_ranks *ranks);
 
-/* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. Returns
- * seconds: the time of the slowest rank, and the median of the repetitions. All ranks get the same result. */
+/* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. The time
+ * of a repetition is that of the slowest rank. Returns the median of these times, in seconds, on all ranks. */
 double bench_measure(bench_ranks *ranks, int collective, size_t bytes);
 
 /* tune.c: measures the vector lengths at which the transport's algorithms should change, and prints them. */

@@ -85,7 +85,8 @@ static int place_switch(const tuning *t)
     double cost = 0, least = 0;
     int best = 0;
     for (int i = 0; i < t->lengths; i++) {
-        /* cost of using the first algorithm for the i + 1 shortest lengths: the sum of log(first time / second time) */
+        /* cost of using the first algorithm for the i + 1 shortest lengths: the sum of log(t1 / t2), with
+         * the times t1 and t2 of the first and the second algorithm */
         cost += log(t->first[i] / t->second[i]);
         if (cost < least) {
             least = cost;

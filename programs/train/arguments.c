@@ -140,7 +140,7 @@ static void apply(cs_config *config, command_line *options, const override *give
     const char *path = given->flag->sets;
     if (strcmp(path, DATA) == 0)
         set_data(config, given->value);
-    else if (!given->flag->value) /* a switch */
+    else if (!given->flag->value) /* the option has no value */
         set_json(config, path, "true", options);
     else if (!*path || strcmp(given->flag->value, "N") == 0)
         set_json(config, path, given->value, options);

@@ -12,7 +12,7 @@
 
 enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
 
-/* Returns true if the command name "cspeed" leads a shell to this file. */
+/* Returns true if a shell that searches PATH for the command "cspeed" finds this file. */
 static bool is_found_as_cspeed(const char *file)
 {
     const char *path = getenv("PATH");

@@ -65,7 +65,7 @@ static void put_number(FILE *file, const char *name, double value)
         fprintf(file, ", \"%s\": null", name);
 }
 
-/* Writes the numbers of preference training, with TRL's names. */
+/* Writes the metrics of preference training, with the names that TRL gives them. */
 static void put_preference(FILE *file, const char *before, const cs_preference *p)
 {
     const struct {

@@ -227,8 +227,9 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* Decides whether this run may take the folder. `seen` is the file as it is now. `still` is the file after an earlier
- * wait during which it did not change for the required time; before the first such wait still->text is empty. */
+/* Decides whether this run may take the folder. `seen` is the file as it is now. If this run has already waited for the
+ * required time and the file did not change meanwhile, `still` is the file of that wait; otherwise still->text is
+ * empty. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 typedef struct {
-    const char *name, *key; /* the name that the table shows; the key in the JSON output */
+    const char *name, *key; /* name: in the table; key: in the JSON output */
     size_t bytes;
 } line;
 
@@ -59,7 +59,8 @@ typedef struct {
     int64_t mode;             /* a plan_mode */
     int64_t workers, servers; /* mode PS: numbers of ranks */
     int64_t replicas;         /* mode DP: number of replicas, which are threads of the only rank */
-    int64_t stage, group;     /* mode ZERO: stage; ranks of a group that shares the state, or -1 */
+    /* mode ZERO: the ZeRO stage; the number of ranks among which the state is sharded, -1: all ranks */
+    int64_t stage, group;
 } sharing;
 
 static sharing read_sharing(const cs_config *config, int64_t world_size)

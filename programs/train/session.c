@@ -65,7 +65,7 @@ static void save(session *run)
     /* training continues without this checkpoint, until cspeed.nan_patience ends the run */
     if (status == CS_NOT_FINITE)
         complain("%s", cs_error());
-    else if (m.not_finite > 0) /* only the last step was not finite; the parameters may still be good */
+    else if (m.not_finite > 0) /* the last step's loss or gradients are not finite; the parameters may still be good */
         complain("the loss or the gradients of the last step, %" PRId64
                  ", are not finite. Its checkpoint is saved, because "
                  "its parameters are finite, and no earlier one is removed: --tag goes back to one",

@@ -59,8 +59,9 @@ void progress_open(progress *bar, const cs_config *config);
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
 
 /* metrics_file.c: the file of metrics. If the file is NULL, no metrics are written. */
-char *metrics_file_path(const char *output, const char *name); /* returns a malloc'ed path; NULL if `name` is NULL */
-FILE *metrics_file_open(char *path, int64_t step);             /* returns NULL if `path` is NULL */
+/* returns the malloc'ed path of the file `name`, which may be relative to `output`; NULL if `name` is NULL */
+char *metrics_file_path(const char *output, const char *name);
+FILE *metrics_file_open(char *path, int64_t step); /* returns NULL if `path` is NULL */
 /* `valid` is the result of the validation after this step; its loss is NaN if there was no validation. `pairs` is true
  * in preference training. `load` is the load of the experts in this step. If `whole` is true, the tokens of each expert
  * are written too. */
@@ -75,7 +76,7 @@ void sample_text_print(cs_engine *engine, const cs_config *config);
 typedef struct {
     double seconds; /* the budget in seconds; 0 if there is none */
     double spent;   /* seconds of the budget that are used, earlier attempts included */
-    double step;    /* recent mean of the seconds of a step, without validation and saves */
+    double step;    /* seconds of a step, without validation and saves: a moving average of about 16 steps */
     double pauses;  /* seconds of this attempt in which validation or a save stopped the training */
     int64_t steps;  /* number of steps of this attempt */
 } time_budget;

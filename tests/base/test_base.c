@@ -60,7 +60,7 @@ START_TEST(every_half_comes_back)
 }
 END_TEST
 
-/* Known answers of Philox4x32-10: the authors' test vectors. Tests words 2 and 3 of the results for counter zero. */
+/* The authors' test vector of Philox4x32-10 for key 0 and counter 0. */
 START_TEST(philox_known_answer)
 {
     ce_rng_block block = cs_rng_philox(0, 0);

@@ -91,7 +91,7 @@ START_TEST(every_kind_is_stored)
     ck_assert_ptr_null(places[4]);
 
     ck_assert_int_eq(read_line(&s, &form, "-s -n 7 --count 8 --optional=v --count_ 1", &places), CS_OPTIONS_WRONG);
-    ck_assert(s.on && s.count == 8); /* the last value is used */
+    ck_assert(s.on && s.count == 8); /* -n and --count are one option; the value that was given last is used */
     ck_assert_str_eq(s.optional, "v");
     ck_assert_int_eq(read_line(&s, &form, "-n=7", &places), 0);
     ck_assert(s.count == 7 && s.share == 0.25 && !s.text);

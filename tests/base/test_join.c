@@ -402,7 +402,7 @@ START_TEST(without_a_key_only_loopback)
 }
 END_TEST
 
-/* The test cases of RFC 4231 have keys of other lengths; this value was computed by Python's hmac module. */
+/* No test case of RFC 4231 has a key of CS_MAC_BYTES bytes; this value was computed by Python's hmac module. */
 START_TEST(a_tag_is_hmac_sha256)
 {
     static const unsigned char should[] = {

@@ -77,7 +77,7 @@ START_TEST(test_syntax)
         { "{{ all }}", "file:1:1: the placeholder {{ all }} was never" },
         { "{\"a\": CONFIG_SIZE, \"b\": 1}",
           "file:1:7: CONFIG_SIZE is no value: fill it in if this file is a template" },
-        { "{\"a\": {{ x }", "a key" }, /* no placeholder is reported, because it is not closed */
+        { "{\"a\": {{ x }", "a key" }, /* a placeholder without its closing braces is not recognised as one */
         { "{\"a\": <x}", "a string must be quoted" },
         { "train_batch_size: 8\nfp16:\n  enabled: true\n", "file:1:1: this is YAML, or Hjson without braces" },
         { "# a remark\n---\na: 1\n", "file:2:1: this is YAML" },

@@ -1,4 +1,5 @@
-/* bench.c - reads the command line of a benchmark, by cspeed/options.h, with the benchmark's table of options. */
+/* bench.c - reads the command line of a benchmark: translates the benchmark's table of options to a table for
+ * cspeed/options.h. */
 #include "bench.h"
 
 #include "base/status.h"
@@ -46,8 +47,8 @@ static int take(void *field, const char *word, const char *value)
     return code;
 }
 
-/* Returns the option as a row of the table of cspeed/options.h. The row points to `name` and `text`, which the caller
- * keeps. `offset` is the position of the option in the benchmark's table, in bytes. */
+/* Translates one option for cspeed/options.h. The result points to `name` and `text`, which the caller keeps. `offset`
+ * is the position of the option in the benchmark's table, in bytes. */
 static cs_option row_of(const bench_option *option, size_t offset, char name[CS_OPTION_BYTES], char text[TEXT_BYTES])
 {
     snprintf(name, CS_OPTION_BYTES, "%s", option->name + 2);

@@ -1,17 +1,17 @@
 /* bench.h - the command line of a benchmark: its options and positional numbers. Its syntax is that of every program
- * (cspeed/options.h), and anything else is refused. */
+ * (cspeed/options.h). An argument that the table does not allow is refused. */
 #ifndef CS_TESTS_BENCH_H
 #define CS_TESTS_BENCH_H
 
 #include <stdbool.h>
 
-/* One option or positional number. Exactly one of number, word and given is set. The value keeps its default if the
- * command line does not give it. */
+/* One option or positional number. Exactly one of the pointers `number`, `word` and `given` is set; it points to the
+ * variable that receives the value. If the command line does not give the option, the variable keeps its value. */
 typedef struct {
     const char *name; /* "--rounds" takes a value; "ROUNDS" is a positional number. NULL ends a table */
     int *number;      /* a whole number from min to max */
     int min, max;
-    const char **word; /* one of the words in choices ("fp32|bf16") */
+    const char **word; /* one of the words in `choices` ("fp32|bf16") */
     const char *choices;
     bool *given; /* a switch, without a value */
 } bench_option;

@@ -7,11 +7,12 @@
  * The measurements are repeated in ROUNDS interleaved rounds (5 by default). The output is the median over the rounds,
  * of each speed and of its ratio to the disk's speed in the same round.
  *
- * The speed of the disk is measured with dd on the same bytes, since some disks write zeros faster: `dd oflag=direct
- * conv=fsync` from a file in /dev/shm, in steps of 16 MB, and `dd iflag=direct` of that copy. A checkpoint that was
- * just saved is loaded from the disk. Then it is loaded again and verified from the page cache, if the file system
- * keeps what it has read there. The upper bounds for verifying are the CRC32C of the state in memory, with one thread
- * and with the threads of verify, and reading the shards from the page cache with these threads.
+ * The speed of the disk is measured with dd, in steps of 16 MB: `dd oflag=direct conv=fsync` copies a file in /dev/shm
+ * to the disk, and `dd iflag=direct` reads this copy. The file contains the bytes of the state, because some disks
+ * write zeros faster. A checkpoint that was just saved is loaded from the disk. Then it is loaded again and verified
+ * from the page cache, if the file system keeps what it has read there. The upper bounds for verifying are the CRC32C
+ * of the state in memory, with one thread and with the threads of verify, and reading the shards from the page cache
+ * with these threads.
  *
  * The training is a GPT-2 with 10 M parameters on one rank. The stall is cs_metrics.save_stall; it is printed with the
  * time of the median step. */

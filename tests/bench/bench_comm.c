@@ -13,9 +13,9 @@
  * Ranks are pinned, in turn, to the cores that this process may use. Gloo's ranks are not pinned, because Gloo is
  * faster that way. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
  * tests/peers/comm_gloo.py (if CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device, the
- * vectors in place and the copied vectors are in the device's memory, and the time includes the wait for its stream;
- * the staged vectors are in host memory. A ratio is a peer's time divided by ours in the same round; the median and the
- * range over the rounds are printed. */
+ * vectors of the calls in place and of the copies are in the device's memory, and their times include the wait for the
+ * device's stream; the vectors of the staged calls are in host memory. A ratio is a peer's time divided by ours in the
+ * same round; the median and the range over the rounds are printed. */
 #include "bench.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -52,7 +52,7 @@ static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_ga
 
 typedef struct {
     size_t smallest, largest;
-    const char *kind, *device; /* device NULL: the vectors are in host memory */
+    const char *kind, *device; /* `device` NULL: the vectors are in host memory */
     char description[160];
     double seconds[WAY_COUNT][ROW_COUNT][SIZE_COUNT]; /* 0: not measured */
 } results;
@@ -79,7 +79,7 @@ static int repetitions(size_t bytes)
     return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
 }
 
-/* Sets the bytes to zero, as if this rank had just written them. */
+/* Writes zeros to the whole vector, because in a training each rank has just written its own vector. */
 static void write_vector(cs_device *gpu, float *a, size_t bytes)
 {
     if (!gpu) {
@@ -98,8 +98,8 @@ static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
         memcpy(b, a, bytes);
 }
 
-/* Runs one call to its end. `gpu` is the device whose memory has the vectors; NULL: they are in host memory. Returns
- * the seconds until the call returned, which may be earlier than its end. */
+/* Runs one collective or copy, and waits until it is complete. `gpu` is the device whose memory has the vectors; NULL:
+ * they are in host memory. Returns the seconds until the call returned; with a device, the work may complete later. */
 static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes)
 {
     int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(comm);
@@ -141,7 +141,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
 static double slowest(cs_comm *comm, double seconds)
 {
     double all[MOST_RANKS];
-    cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* a double is gathered as eight bytes of another type */
+    cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* the eight bytes of a double are gathered as one CS_I64 */
     for (int r = 0; r < cs_comm_size(comm); r++)
         seconds = all[r] > seconds ? all[r] : seconds;
     return seconds;
@@ -153,7 +153,7 @@ static double measure(cs_comm *comm, cs_device *gpu, int row, float *a, float *b
     double times[MOST_REPETITIONS], calls[MOST_REPETITIONS];
     int count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
-        write_vector(gpu, a, bytes); /* as in a training, each rank has just written its own vector */
+        write_vector(gpu, a, bytes);
         cs_comm_barrier(comm);
         double begun = ce_clock_seconds();
         double call = run_once(comm, gpu, row, a, b, bytes);
@@ -300,7 +300,8 @@ static void print_head(const results *all, int ranks)
            is_tcp(all) ? "staged, Gloo" : "staged, OpenMPI");
 }
 
-/* Returns the seconds of a peer, or, if `way` is WAY_COUNT, those of the faster peer; 0: not measured. */
+/* Returns the seconds that the peer `way` took. If `way` is WAY_COUNT, returns the seconds of the faster peer. 0: not
+ * measured. */
 static double peer_seconds(const results *round, int way, int row, int i)
 {
     double mpi = round->seconds[MPI][row][i], gloo = round->seconds[GLOO][row][i];

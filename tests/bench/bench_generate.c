@@ -1,5 +1,6 @@
-/* bench_generate.c - text generation with GPT-2 124M and random weights: the rate at which a prompt is read, against
- * the matrix roof, and the rate of tokens of one text and of eight texts together, against the bandwidth of a copy.
+/* bench_generate.c - text generation with GPT-2 124M and random weights. Measures tokens per second while a prompt is
+ * read, as a share of the matrix roof; then tokens per second that are generated, for one text and for eight texts
+ * together, as a share of the bandwidth of a copy.
  *
  *     bench_generate [--precision bf16|fp32] [--threads N] [--prompt N] [--tokens N]
  *
@@ -130,7 +131,8 @@ int main(int argc, char **argv)
     roofs roof = { 0 };
     raise_roofs(&roof, dtype);
     cs_engine *engine = open_model();
-    double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH; /* those that one token reads */
+    /* Without the embeddings of positions, of which a token reads one row. */
+    double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH;
     double bytes = parameters * (double)cs_dtype_bytes(dtype);
     /* the head is computed for the last token only; half of the keys are masked */
     double flops = 2 * (parameters - (double)VOCABULARY * WIDTH) + 2.0 * LAYERS * prompt * WIDTH;

@@ -1,8 +1,8 @@
 /* bench_ops.c - the rate of every operation with the shapes of GPT-2 124M, 4 x 256 tokens, in fp32, in bf16, and in
  * bf16 with native products where the CPU has them. The rate is compared with a roof that the same run measures. For
- * matrix products and attention, the roof is the rate of matrix products; for attention, only the elements that the
- * causal mask shows are counted. For all other operations, the roof is the rate of a copy, whose bytes read and bytes
- * written are counted; an operation whose data fits into a cache may be faster than this roof. The last column is the
+ * matrix products and attention, the roof is the rate of matrix products; of attention, only the scores that the causal
+ * mask keeps are counted. For all other operations, the roof is the rate of a copy, whose bytes read and bytes written
+ * are counted; an operation whose data fits into a cache may be faster than this roof. The last column is the
  * operation's share of the time of all operations of a training step without dropout (AdamW). On a GPU, an operation is
  * queued so many times that the calls take some milliseconds together, and the host waits once at the end. With
  * CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN.
@@ -28,7 +28,7 @@ static cs_stream *stream;
 static int64_t B = 4, T = 256, N;
 static cs_dtype dtype;
 static double copy_rate;
-static uint64_t *keys;   /* random keys of the samples, in device memory */
+static uint64_t *keys;   /* each sample's key for the random numbers of dropout, in device memory */
 static cs_tensor starts; /* first token of each token's document; a document has NEAR tokens */
 static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
@@ -60,7 +60,7 @@ static void *bring(const void *from, size_t bytes)
     return there;
 }
 
-/* Makes the arguments that do not depend on the type: random keys, rotary frequencies, starts of documents. */
+/* Makes the arguments that do not depend on the type: `keys`, rotary frequencies, starts of documents. */
 static void make_small(void)
 {
     uint64_t numbers[64];
@@ -327,7 +327,7 @@ typedef struct {
     const char *name;
     void (*run)(void);
     double times; /* how often the operation runs in a training step of GPT-2 124M */
-    double bytes; /* the least number of bytes to move; 0: the flops are compared */
+    double bytes; /* the least number of bytes to move; 0: the rate is in floating-point operations, not in bytes */
 } bench;
 static struct {
     bench given;
@@ -416,7 +416,7 @@ static void try_products(void)
 
 static void try_walks(void)
 {
-    const double states = 124.4e6 / STATE; /* how many pieces of STATE elements the model's parameters fill */
+    const double states = 124.4e6 / STATE; /* the model's parameters / STATE */
     double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
     double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {

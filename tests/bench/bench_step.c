@@ -39,7 +39,7 @@ enum { MOST_STEPS = 64, MOST_ROUNDS = 16, MOST_RANKS = 2, MOST_STAGES = 4 };
 typedef struct {
     const char *name;
     int vocabulary;
-    int batch, length; /* of the micro-batch on a GPU; 0: the model is for the CPU only */
+    int batch, length; /* samples of a micro-batch on a GPU, and tokens of a sample; 0: the model is for the CPU only */
     bool cpu;
     const char *json;
 } shape;
@@ -50,7 +50,7 @@ typedef struct {
     ", \"tie_word_embeddings\": " #tied ", \"rms_norm_eps\": 1e-5, \"rope_theta\": 500000.0, "                         \
     "\"max_position_embeddings\": 8192"
 
-/* products: the value of cspeed.products. peer_program: the program with which a CPU run is compared. */
+/* `products`: the value of cspeed.products. `peer_program`: the program with which a CPU run is compared. */
 static const char *products = "auto", *peer_program = "torch";
 
 /* --vocabulary replaces the vocabulary of all models. */
@@ -84,7 +84,7 @@ typedef struct {
     cs_memory memory;
 } measurement;
 
-/* The results of one run, of cspeed or of a peer. rate 0: there was no run. */
+/* The results of one run, of cspeed or of a peer. `rate` is 0 if there was no run. */
 typedef struct {
     double rate;    /* tokens per second of the median step */
     double cpu;     /* CPU time of all ranks for each token, in milliseconds */
@@ -252,7 +252,7 @@ static figures train_peer_cpu(const workload *work, const char *script, const ch
     return train_peer_with(work, script, more);
 }
 
-/* Returns the faster of two runs, with the smaller memory of the two. */
+/* Returns the figures of the faster of two runs; peak_mb is the smaller of the two peaks. */
 static figures better(figures a, figures b)
 {
     figures fast = a.rate >= b.rate ? a : b;
@@ -287,7 +287,8 @@ typedef struct {
     figures ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
 } series;
 
-/* Prints the ratio of the speeds of a and b (`by_cpu`: by CPU time): the median and the range over the rounds. */
+/* Prints the speed of `a` divided by the speed of `b`: the median and the range over the rounds. The speed is in tokens
+ * per second, or, if `by_cpu` is true, in tokens per second of CPU time. */
 static void print_ratio(const figures *a, const figures *b, bool by_cpu, int rounds)
 {
     double ratio[MOST_ROUNDS];
@@ -349,7 +350,7 @@ static void report(const series *s, const series *first, int rounds)
 
 typedef struct {
     const char *device, *model, *precision, *layout, *graphs, *stages;
-    int length, rounds, steps, batch, accumulation; /* batch 0: the micro-batch of the table of models */
+    int length, rounds, steps, batch, accumulation; /* `batch` 0: the micro-batch of the table of models */
 } selection;
 
 static bool chosen(const selection *choice, const workload *work)

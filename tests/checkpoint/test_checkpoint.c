@@ -66,7 +66,7 @@ START_TEST(types_convert)
         ce_checkpoint_reader *reader;
         piece.dtype = dtypes[from];
         piece.data = from ? (void *)stored : (void *)wide;
-        if (from) { /* reads the values converted to this type, and saves them in this type */
+        if (from) { /* loads the values converted to this type, and saves the result with another tag */
             SHOULD(ce_checkpoint_open(&reader, comm, "out", "t"));
             SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
             ce_checkpoint_close(reader);
@@ -264,7 +264,8 @@ START_TEST(pieces_must_fit_together)
 }
 END_TEST
 
-/* Each rank asks for another missing tensor; every rank reports the first one and how many there are. */
+/* Each rank asks for two tensors that are missing or have another shape. The error on every rank names the first of all
+ * these tensors, and how many more there are. */
 static int want_too_much(void *argument)
 {
     static float data[8];

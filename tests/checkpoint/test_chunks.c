@@ -23,7 +23,7 @@ static float value(int row, int column)
     return (float)(100 * row + column);
 }
 
-/* Fills in the box's elements in row-major order of the box. */
+/* Sets `data` to the values of the box's elements, in row-major order, and returns their number. */
 static int fill(float *data, box b)
 {
     int count = 0;
@@ -92,7 +92,8 @@ static void forge(const box *boxes, int count, const char *save_id)
     json_decref(tensors);
 }
 
-/* Reads ranges that begin in every row, at every column but one. */
+/* Reads all ranges that begin at an element 0, 5, 10, ... These elements are in every row, and in every column but
+ * one. */
 static cs_status read_all_ranges(void)
 {
     cs_comm *comm = saved_world();

@@ -2,8 +2,8 @@
  * Afterwards either the complete old state or the complete new state loads, and the next save succeeds and leaves no
  * staging directory.
  *
- * A simulated power failure loses the file contents that were not flushed, although renames have happened. The test
- * runs itself again with the library of shim/ preloaded. CSPEED_CRASH_STRIDE=n tests every n-th call (1: all). */
+ * A simulated power failure loses the file contents that were not flushed, but it keeps the renames. The test runs
+ * itself again with the library of shim/ preloaded. CSPEED_CRASH_STRIDE=n tests every n-th call (1: all). */
 #include "saved.h"
 #include "shell.h"
 #include "suite.h"
@@ -26,7 +26,8 @@ static shim_lose_call lose;
 static const char *const hows[] = { "counted", "EIO", "ENOSPC", "short", "killed", "power lost" };
 
 typedef struct {
-    /* Name of the scene and tag of its save; the old state has tag "old" and step 1, and `latest` names it. */
+    /* The name of the test case, and the tag of its save. The old state has the tag "old" and step 1, and `latest`
+     * names it. */
     const char *name, *tag;
     int64_t keep_last;
     bool background;

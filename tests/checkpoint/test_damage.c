@@ -194,8 +194,8 @@ START_TEST(latest_that_names_nothing)
 }
 END_TEST
 
-/* States that a crash can leave: only the staging directory; files without a manifest; a complete checkpoint that
- * `latest` does not name yet. */
+/* A crash can leave a directory in these states: it has only the staging directory; it has files but no manifest; it
+ * has a complete checkpoint that `latest` does not name yet. */
 START_TEST(crash_states)
 {
     shell_enter();
@@ -364,7 +364,7 @@ START_TEST(killed_at_any_moment)
         max = step > max ? step : max;
     }
     SHOULD(saved_save("out", "end", 1));
-    /* The last save removed what the killed ones had left. */
+    /* The last save removed the files that the killed processes had left. */
     ck_assert_int_eq(shell_run("ls -A out | grep -c cspeed"), 1);
     printf("killed %d times; the longest run saved %lld times\n", ROUNDS, (long long)max);
     shell_leave();

@@ -129,7 +129,8 @@ static int damaged_while_reading(void *argument)
     return 0;
 }
 
-/* Damage in each kind of file, read by ranks of several worlds and stages; some of it is seen by only one rank. */
+/* Ranks load checkpoints of which one byte was changed, in each kind of file, in several worlds and stages. Some of
+ * these changes are seen by only one rank. */
 START_TEST(damage_that_shows_while_it_is_read)
 {
     static const struct {
@@ -291,7 +292,8 @@ static void expect_loads(int step)
     run_ranks(1, expect_step, &spec);
 }
 
-/* A return to step 2 abandons steps 3 to 6; checkpoints that are saved again replace them. */
+/* A training that has saved steps 1 to 6 returns to step 2. It no longer descends from its old checkpoints of steps 3
+ * to 6. The new checkpoints of steps 3 and 4 replace the old ones of the same names. */
 START_TEST(the_line_that_is_continued)
 {
     run_spec spec = { .world = 1, .precision = "fp32", .steps = 6, .set = { "cspeed.keep_last=0" } };
@@ -344,8 +346,8 @@ static void expect_generations(const char *name, const char *wanted)
     ce_catalog_close(&catalog);
 }
 
-/* Checkpoints without a list are pruned by their steps. With a list, ancestors are recognised across gaps that pruning
- * has left, and a checkpoint that reused an ancestor's tag is not an ancestor. */
+/* Checkpoints without a list of ancestors are pruned by their steps. With a list, ancestors are recognised although
+ * checkpoints between them were pruned, and a checkpoint that reused an ancestor's tag is not an ancestor. */
 START_TEST(lists_of_ancestors)
 {
     static const char *const tags[] = { "s4", "s5", "s6", "s7", "s8", "s9" };
@@ -362,7 +364,7 @@ START_TEST(lists_of_ancestors)
         save_small(tags[i], i + 4, line, 2, 4);
     expect_listing("latest s4 s8 s9 ");
     expect_generations("s9", "s9:0 s8:1 s4:3 ");
-    /* The list contains s7, although s7 was pruned; the list does not grow with each save. */
+    /* The list of ancestors still contains s7, which the last save has pruned, but not the ancestors pruned before. */
     ck_assert_uint_eq(json_array_size(line), 4);
     json_decref(line);
     json_t *other = json_array();
@@ -370,13 +372,13 @@ START_TEST(lists_of_ancestors)
     expect_generations("s9", "s9:0 s8:1 s4:-1 ");
     expect_generations("s4", "s4:0 s9:-1 s8:-1 ");
     save_small("s5", 5, other, 1, 0);
-    expect_listing("latest s5 s8 s9 "); /* no checkpoint of the other ancestry is pruned */
+    expect_listing("latest s5 s8 s9 "); /* the checkpoints of the other line are not pruned */
     json_decref(other);
     shell_leave();
 }
 END_TEST
 
-/* eval and generate read the configuration of the checkpoint whose parameters will be loaded. */
+/* The programs `eval` and `generate` read the configuration of the checkpoint whose parameters will be loaded. */
 START_TEST(the_configuration_of_the_line)
 {
     cs_config *config;

@@ -59,7 +59,7 @@ START_TEST(verification)
     ce_piece piece = { "h.0.ln.weight", "weights", CS_F32, 1, { 12 }, { 0, 12 }, ln };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
-    shell_flip(SHARD, 4100); /* a byte of the first tensor, conv, which is not read */
+    shell_flip(SHARD, 4100); /* a byte of the tensor `conv`, which the next two calls do not read */
     ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
     ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));

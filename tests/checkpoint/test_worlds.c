@@ -88,12 +88,12 @@ static int train(void *argument)
     return 0;
 }
 
-/* The world in which a training runs. group: number of ranks in a group of hybrid sharding; 0: no hybrid sharding. */
+/* The world in which a training runs. `group`: number of ranks in a group of hybrid sharding; 0: no hybrid sharding. */
 typedef struct {
     int world, stage, type, group;
 } place;
 
-static const char *optimizer; /* an assignment to the key optimizer; NULL: the optimizer of run_spec */
+static const char *optimizer; /* an assignment to the configuration key `optimizer`; NULL: the optimizer of run_spec */
 
 static outcome one(place at, bool saves, bool background)
 {
@@ -139,9 +139,9 @@ static void go_on(place from, place to, bool background)
     }
 }
 
-/* w, v and the four sums modulo 5 are the columns of an orthogonal array: any two columns contain every pair of values.
- * So each world, stage and type of a save meets each world, stage and type of a load. CSPEED_WORLDS_ALL runs all 25
- * rows; without it, only five rows run, those with one value of v - w. */
+/* w, v, and the four sums modulo 5 in the call of go_on are the columns of an orthogonal array: any two columns contain
+ * every pair of values. So each world, stage and type of a save occurs together with each world, stage and type of a
+ * load. CSPEED_WORLDS_ALL runs all 25 rows; without it, only five rows run, those with one value of v - w. */
 START_TEST(every_world_loads_what_every_world_saved)
 {
     bool all = getenv("CSPEED_WORLDS_ALL") != NULL;
@@ -170,8 +170,8 @@ START_TEST(the_same_world_the_same_bits)
 }
 END_TEST
 
-/* A checkpoint of hybrid sharding contains each element once, as that of any other run does. With Muon, some parameters
- * lack a slot, so the ranks' parts of this slot have different lengths. */
+/* With hybrid sharding, too, a checkpoint contains each element once. With Muon, some parameters lack a slot, so the
+ * ranks' parts of this slot have different lengths. */
 START_TEST(groups_and_worlds_load_each_other)
 {
     enum { TWO = 1, FOUR = 3 };

@@ -6,7 +6,7 @@
 #include "cspeed/comm.h"
 #include "sums.h"
 
-/* hosts: the number of ranks on each simulated host; all 0: all ranks are on one host. */
+/* `hosts`: the number of ranks on each simulated host; all 0: all ranks are on one host. */
 typedef struct {
     const char *kind;
     int ranks, hosts[SUMS_RANKS];

@@ -17,7 +17,7 @@ enum { MOST = 600011, ROOM = MOST * 4 };
 typedef struct {
     layout on;
     const char *list;
-    const char *algorithms[3]; /* the names of all_reduce, reduce_scatter and all_gather that calls must report */
+    const char *algorithms[3]; /* what cs_comm_algorithm must return after all_reduce, reduce_scatter and all_gather */
     bool loose;                /* true: the algorithm's order of summation is not that of the tree */
 } setup;
 

@@ -26,7 +26,7 @@ typedef struct {
     int (*run)(cs_comm *comm, int what);
 } scene;
 
-static int port; /* the port of the current scene */
+static int port; /* the port of the ranks that run now */
 
 static void play(const void *played, int rank)
 {
@@ -180,7 +180,7 @@ static int mismatch(cs_comm *comm, int what)
         if (odd)
             cs_comm_receive(comm, a, 10, 1);
         break;
-    default: /* other counts with the same sum */
+    default: /* the counts differ between the ranks, but their sum is the same */
         counts[0] = odd ? 2 : 1;
         counts[1] = odd ? 1 : 2;
         cs_comm_all_gather_v(comm, a, b, counts, CS_F32);
@@ -211,7 +211,8 @@ END_TEST
 
 /* ---- ranks that work for long between two calls ----------------------------------------------- */
 
-enum { AFTER_THE_LAST, BETWEEN_TWO }; /* when rank 0 works: after both messages without waiting, or between them */
+/* Rank 0 receives two messages with nonblocking calls. It works after both have arrived, or after the first one. */
+enum { AFTER_THE_LAST, BETWEEN_TWO };
 
 static void work_for_long(void)
 {

@@ -394,7 +394,7 @@ END_TEST
 /* Rank 0 sends a message of several pieces, of which the last one is short. */
 static int large_message(void *argument)
 {
-    enum { STEP = 4099 }; /* distance of the bytes that are set */
+    enum { STEP = 4099 }; /* bytes 0, STEP, 2 STEP, ... are set */
     size_t bytes = ((size_t)9 << 28) + 5;
     cs_comm *comm = NULL;
     SHOULD(layout_open(&comm, argument, false, 4096));

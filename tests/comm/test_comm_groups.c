@@ -56,8 +56,8 @@ static void *return_at_once(void *argument)
     return argument;
 }
 
-/* Opening, dividing and closing leaves no descriptor and no thread behind. ThreadSanitizer starts a thread of its own
- * with the first thread of a process, so one thread is started before threads are counted. */
+/* Opening a communicator, splitting it and closing it leaves no descriptor and no thread behind. ThreadSanitizer starts
+ * a thread of its own with the first thread of a process, so one thread is started before threads are counted. */
 static int open_and_close(void *argument)
 {
     pthread_t first;

@@ -110,8 +110,8 @@ START_TEST(limits)
 }
 END_TEST
 
-/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Over TCP parameters are
- * gathered. */
+/* A tiny GPT-2 with five units on two ranks: one reduce-scatter for each unit in a step. Parameters are gathered,
+ * because over TCP the ranks share no memory. */
 START_TEST(a_training)
 {
     static const char *const head =

@@ -17,8 +17,8 @@
 enum { BLOCKS = 64, COPIES = 4096 };
 
 typedef struct {
-    /* seen: the address that callers get; the host cannot access it. real: the same memory, as the simulated device
-     * uses it. */
+    /* `seen`: the address that callers get; the host cannot access it. `real`: the address at which the simulated
+     * device accesses the same memory. */
     char *seen, *real;
     size_t bytes;
 } distant_block;

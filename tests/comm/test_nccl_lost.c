@@ -23,7 +23,7 @@ typedef struct {
     int (*run)(gpu_rank *state);
 } scene;
 
-static int port = 21000; /* the port of the current scene */
+static int port = 21000; /* the port of the ranks that run now */
 
 static void play(const void *played, int rank)
 {
@@ -162,9 +162,9 @@ static int die_in_capture(gpu_rank *state)
 
 enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
 
-/* said: a text that at least one rank prints; the rank that times out first ends the other one. codes: the exit codes;
- * ANY: a rank that ends may or may not notice that the other rank dies. With "1 collective die", rank 1 may be lost
- * before rank 0 has started the collective, so `said` does not name it. */
+/* `said`: a text that at least one rank prints. Not always both: the rank that times out first ends the other one.
+ * `codes`: the exit codes; ANY: the rank may or may not notice that the other rank dies. With "1 collective die", rank
+ * 1 may be lost before rank 0 has started the collective, so `said` does not name the collective. */
 static const struct {
     int ranks;
     const char *fault; /* the fault that the emulator injects; "": none */

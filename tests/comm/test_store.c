@@ -81,8 +81,7 @@ static void expect(const ending *is, int code, const char *sentence)
     ck_assert_msg(!sentence || strstr(is->said, sentence), "said \"%s\", not \"%s\"", is->said, sentence);
 }
 
-/* Every rank sets a value of three bytes for each lower rank, all equal to its own number, and reads the values of all
- * ranks. */
+/* Rank r sets a value of 3 r bytes, each of which is r, and reads the values of all ranks. */
 static int tell_all(const cs_world *world)
 {
     ce_store *store;
@@ -212,7 +211,7 @@ static int meet_without_descriptors(const cs_world *world)
     if (ce_store_open(&store, world, SECONDS) == CS_OK)
         return 0;
     getrusage(RUSAGE_SELF, &used);
-    /* 9: it did not sleep while it waited */
+    /* exit code 9: the process used CPU time while it waited, instead of sleeping */
     return used.ru_utime.tv_sec + used.ru_stime.tv_sec >= SECONDS / 2 ? 9 : 75;
 }
 

@@ -96,7 +96,7 @@ static bool has_note(const cs_config *config, const char *text)
 START_TEST(test_left_out)
 {
     static const struct {
-        /* more: text after the batch size in the file; set: an assignment of the command line, or NULL */
+        /* `more`: text after the batch size in the file; `set`: an assignment of the command line, or NULL */
         const char *more, *set;
         double rate;
         const char *shape;   /* name of the schedule; NULL: constant rate */
@@ -119,7 +119,7 @@ START_TEST(test_left_out)
         { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4, \"eps\": \"auto\"}}", NULL, 4e-4, "LinearLR",
           4e-4, 2e-4, NULL },
         { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4}}", NULL, 4e-4, NULL, 4e-4, 4e-4, NULL },
-        /* these keys have "auto" as a value of their own, and a comment is not a value */
+        /* "auto" is an ordinary value of the keys `stages` and `device`, and the key "_" is a comment */
         { "\"pipeline\": {\"stages\": \"auto\"}, \"_\": \"auto\", \"fp16\": {\"_\": \"auto\"}", "cspeed.device=auto",
           1e-3, NULL, 1e-3, 1e-3, OF_PROGRAM },
         { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
@@ -149,7 +149,8 @@ START_TEST(test_left_out)
         ck_assert_msg(has_note(config, rows[i].note ? rows[i].note : "optimizer: not") == (rows[i].note != NULL), "%s",
                       text);
         ck_assert(!rows[i].note || strncmp(ce_json_note_text(config->doc, 0), "optimizer: ", 11) == 0);
-        cs_config *again = must_finish(config->text, 1); /* the text that a checkpoint contains must mean the same */
+        /* A checkpoint contains config->text, which must give the same configuration when it is read. */
+        cs_config *again = must_finish(config->text, 1);
         ck_assert_str_eq(again->text, config->text);
         cs_config_close(again);
         cs_config_close(config);

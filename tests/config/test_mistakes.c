@@ -90,7 +90,8 @@ START_TEST(test_strings)
 }
 END_TEST
 
-/* A template that was not filled in is reported as one; other files are not. */
+/* A placeholder of a template that was not filled in is reported. Similar text is accepted in a comment, in the path of
+ * the output and in a special token. */
 START_TEST(test_templates)
 {
     static const char *const forms[] = { "{{ batch }}", "${BATCH}", "<batch size>", "%(batch)s", "{% if x %}" };

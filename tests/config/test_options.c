@@ -69,7 +69,8 @@ typedef struct {
 typedef struct {
     run_spec spec;
     cs_load_options options;
-    numbers fresh[WORLD], before[WORLD], after[WORLD]; /* when the engine is new, saved, loaded */
+    /* `before`: of the engine that saved; `fresh`, `after`: of the engine that loads, before and after the load */
+    numbers fresh[WORLD], before[WORLD], after[WORLD];
 } trip;
 
 static numbers numbers_of(cs_engine *engine)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* DeepSpeed's formula (CurriculumScheduler), computed by hand for these steps; s counts from 1. */
+/* DeepSpeed's formula (CurriculumScheduler), computed by hand for these steps. The first step has the number 1. */
 START_TEST(schedules)
 {
     static const ce_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },

@@ -11,10 +11,10 @@
 enum { NUMBERS = 25 };
 
 typedef struct {
-    /* filled: number of finished calls of fill; inside: number of calls that run now; most: the greatest value of
-     * inside */
+    /* `filled`: number of finished calls of fill(); `inside`: number of calls that run now; `most`: the greatest value
+     * of `inside` so far */
     atomic_int filled, inside, most;
-    atomic_int overwritten; /* number of calls of fill for the batch that is in use */
+    atomic_int overwritten; /* number of calls of fill() for the batch that is in use */
     _Atomic(void *) used;
 } record;
 

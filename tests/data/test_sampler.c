@@ -1,5 +1,5 @@
 /* test_sampler.c - the distributed sampler: the ranks' samples are disjoint and complete, each epoch has its own order,
- * and a number of samples that the ranks do not divide is padded, reduced, or used exactly. */
+ * and a number of samples that is not a multiple of the number of ranks is padded, reduced, or used exactly. */
 #include "suite.h"
 
 #include "cspeed/sampler.h"
@@ -79,7 +79,7 @@ START_TEST(weights_are_probabilities)
     static double weights[COUNT], cumulative[COUNT];
     int drawn[KINDS] = { 0 };
     for (int i = 0; i < COUNT; i++)
-        weights[i] = i % KINDS; /* kind 0 is never drawn, kind 3 three times as often as kind 1 */
+        weights[i] = i % KINDS; /* weight 0: never drawn; weight 3: three times as often as weight 1 */
     ck_assert_int_eq(cs_sampler_weigh(cumulative, weights, COUNT), CS_OK);
     cs_sampler s = { .count = COUNT, .size = 3, .seed = 8, .end = CS_SAMPLER_EXACT, .cumulative = cumulative };
     for (s.rank = 0; s.rank < s.size; s.rank++)

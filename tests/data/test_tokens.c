@@ -1,5 +1,5 @@
-/* test_tokens.c - token shards: a written shard can be read; other formats are read; malformed files are rejected by
- * name. */
+/* test_tokens.c - token shards: a written shard can be read; other formats are read; malformed files are rejected with
+ * a message that names the file. */
 #include "data/tokens.h"
 
 #include <check.h>
@@ -306,7 +306,7 @@ START_TEST(masks_are_kept)
 }
 END_TEST
 
-/* Until the writer finishes, the name still gives the old file. */
+/* Until the writer finishes, the path leads to the old file. */
 START_TEST(writing_is_atomic)
 {
     ce_tokens_writer *writer;

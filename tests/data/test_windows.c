@@ -231,7 +231,8 @@ START_TEST(mixtures_and_masks_are_read)
 }
 END_TEST
 
-/* Documents begin at 0, 3, 3 (an empty document precedes the one at 3), 4, 9 and 16 of 18 tokens; windows have 4 rows.
+/* Documents begin at 0, 3, 3 (an empty document precedes the one at 3), 4, 9 and 16 of 18 tokens; a window has 4 input
+ * tokens.
  */
 START_TEST(documents_are_kept_apart)
 {
@@ -280,7 +281,8 @@ static uint64_t mark_of(const char *pattern, int64_t seq_len)
     return mark;
 }
 
-/* Shards with as many but other tokens; short shards are compared completely. */
+/* Two shards with the same number of tokens but different tokens have different marks. The mark of a short shard
+ * depends on all its tokens. */
 START_TEST(other_data_has_another_mark)
 {
     write_shard("a.bin", 5000, 5, 1000);

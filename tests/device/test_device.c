@@ -87,7 +87,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
         ck_assert(all_zero(memory[i], sizes[i]));
         memset(memory[i], 1, sizes[i]);
     }
-    for (int i = 0; i < 5; i++) { /* ce_device_close frees the last of the six */
+    for (int i = 0; i < 5; i++) { /* ce_device_close frees the last of the six allocations */
         ce_device_free(device, memory[i]);
         sum -= sizes[i];
         ck_assert_uint_eq(ce_device_allocated(device), sum);
@@ -124,7 +124,8 @@ START_TEST(workspace_settles_after_one_step)
     cs_device *dry = open_device("dry", 1);
     for (int step = 0; step < 4; step++)
         some_step(dry, x);
-    ck_assert(ce_device_flops(device) == ce_device_flops(dry)); /* the dry device counts the same number */
+    /* The dry device counts the same number of floating-point operations. */
+    ck_assert(ce_device_flops(device) == ce_device_flops(dry));
     ck_assert(ce_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
     for (int i = 0; i < 6; i++)
         near_free(x[i]);
@@ -273,7 +274,7 @@ START_TEST(parallel_runs_each_index_once)
         ce_team_run(ce_cpu_of(all.device)->team, 10, count_nested, &all);
         check_tally(&all, 10, 11);
         ce_stream_call(ce_device_stream(all.device, CS_COMM), run_from_comm, &all);
-        run_from_comm(&all); /* both run at the same time if there is a worker thread */
+        run_from_comm(&all); /* if there is a worker thread, this call and the queued one run at the same time */
         ce_stream_sync(ce_device_stream(all.device, CS_COMM));
         check_tally(&all, 100, 100);
         ce_device_close(all.device);

@@ -14,7 +14,7 @@
 
 static cs_device *device;
 static cs_stream *stream;
-static uint64_t keys[4]; /* random keys of the samples */
+static uint64_t keys[4]; /* each sample's key for the random numbers of dropout */
 
 static void open_device(void)
 {
@@ -45,7 +45,7 @@ static void fill_bytes(cs_tensor x, int byte)
 
 /* ---- shapes ---- */
 
-/* documents: length of the longest document that is packed into a sample; 0: samples are not packed. */
+/* `documents`: length of the longest document that is packed into a sample; 0: samples are not packed. */
 typedef struct {
     int B, T, queries, keys, D, window, documents;
     float rate;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static cs_stream *stream;
-static uint64_t keys[4]; /* random keys of the samples */
+static uint64_t keys[4]; /* each sample's key for the random numbers of dropout */
 
 static void open_device(int threads)
 {
@@ -45,7 +45,7 @@ static cs_heads heads_of(int H, cs_tensor starts)
     return (cs_heads){ .queries = H, .keys = H, .starts = near_at(starts) };
 }
 
-/* documents: length of the longest document that is packed into a sample; 0: samples are not packed. */
+/* `documents`: length of the longest document that is packed into a sample; 0: samples are not packed. */
 typedef struct {
     int B, T, H, D, documents;
     float rate;

@@ -117,7 +117,7 @@ static int run_lowered(ce_isa isa)
     return check_device(device, isa);
 }
 
-/* Lowering after a product of oneDNN is refused, unless the set is the one in use. */
+/* Once oneDNN has been called, ce_device_lower_isa refuses a lower set. It accepts only the set in use. */
 static int run_late(ce_isa isa)
 {
     unsetenv("CSPEED_CPU_ISA");

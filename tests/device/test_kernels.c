@@ -97,7 +97,7 @@ static cs_tensor random_keys(void)
 
 /* ---- norms ---- */
 
-/* t: x, y, stats, weight, bias, dy, dx, dweight, dbias */
+/* The tensors `t`: x, y, stats, weight, bias, dy, dx, dweight, dbias */
 static void norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_norm(stream, at(t[1]), at(t[2]), at(t[0]), at(flat(t[3])), at(flat(t[4])), 1e-5f);
@@ -149,7 +149,7 @@ END_TEST
 
 static float dropped; /* the dropout rate of the following functions */
 
-/* t: a, b, sum, y, stats, weight, bias, dy, dx, dweight, dbias, beside, keys */
+/* The tensors `t`: a, b, sum, y, stats, weight, bias, dy, dx, dweight, dbias, beside, keys */
 static void add_norm_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_addition x = { at(t[2]), at(t[0]), at(t[1]), { dropped, 5, at(t[12]).data, 3 } };
@@ -220,7 +220,7 @@ static int32_t documents(int64_t i)
     return (int32_t)(i % LENGTH / 100 * 100);
 }
 
-/* t: y, tokens, table, positions, starts, dtable, dpositions, dy */
+/* The tensors `t`: y, tokens, table, positions, starts, dtable, dpositions, dy */
 static void embed_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_embed(stream, at(t[0]), at(t[1]), at(t[2]), at(t[3]), at(t[4]));
@@ -251,7 +251,7 @@ static int32_t targets_of(int64_t i)
     return targets[i];
 }
 
-/* t: hits, logits, targets */
+/* The tensors `t`: hits, logits, targets */
 static void hits_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_hits(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]));
@@ -288,7 +288,7 @@ START_TEST(hits_are_the_first_of_the_largest)
 }
 END_TEST
 
-/* t: loss, logits, targets, dloss */
+/* The tensors `t`: loss, logits, targets, dloss */
 static void entropy_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_cross_entropy(stream, at(t[0]), at(t[1]), at(flat(t[2])), cs_columns(t[1]), at(t[3]));
@@ -308,7 +308,7 @@ END_TEST
 
 /* ---- dropout, flat state ---- */
 
-/* t: y, x, keys */
+/* The tensors `t`: y, x, keys */
 static void dropout_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
 {
     cs_op_dropout(stream, at(t[0]), at(t[1]), (cs_dropout){ 0.25f, 77, at(t[2]).data, 3 });
@@ -367,7 +367,7 @@ static void cut_up(ce_state_range ranges[PARTS])
     }
 }
 
-/* tensors: master, gradient, first slot, second slot, publish */
+/* The tensors: master, gradient, first slot, second slot, published copy. */
 static void update_ranges(const cs_tensor *tensors, ce_state_range *ranges, int count)
 {
     ce_optimizer optimizer = ce_optim_find(&adamw);

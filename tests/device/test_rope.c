@@ -102,10 +102,11 @@ static void check_swiglu(cs_dtype dtype, int N, int C)
 }
 
 typedef struct {
-    /* One sample of T rows, with H query heads and G key heads of D columns. window: rows that a row sees, or 0.
-     * document: rows of a document, or 0. */
+    /* One sample of T rows, with H query heads and G key heads of D columns. `window`: number of rows that a row
+     * attends to; 0: all rows up to itself. `document`: number of rows of a document; 0: the sample is one
+     * document. */
     int T, H, G, D, window, document;
-    double scale, cap; /* of the scores; scale 0: 1/sqrt(D); cap 0: no cap */
+    double scale, cap; /* of the scores; `scale` 0: 1/sqrt(D); `cap` 0: no cap */
 } heads;
 
 /* Computes y for double values x, and returns the loss sum(y dy) for finite differences. */

@@ -31,7 +31,8 @@ static routed route(cs_dtype dtype, bool normalized)
     routed r = { .logits = near_random(dtype, N, E, 5, 2), .factors = near_new(CS_F32, SLOTS, 1) };
     for (int row = 0; row < N; row++)
         near_set(r.logits, row * E + UNUSED, -9);
-    near_set(r.logits, 0, near_element(r.logits, 1)); /* of equal logits, that of the lower number is chosen */
+    /* Experts 0 and 1 get equal logits in row 0; of the two, the one with the lower number must be chosen. */
+    near_set(r.logits, 0, near_element(r.logits, 1));
     r.routing = (cs_routing){ .rows = whole_numbers(SLOTS, 1),
                               .slots = whole_numbers(N, K),
                               .bounds = whole_numbers(E + 1, 1),
@@ -263,7 +264,8 @@ START_TEST(slots_and_products)
 }
 END_TEST
 
-/* Computes one routing and three products with this number of threads. out: the products, and the probabilities. */
+/* Computes one routing and three products with this number of threads. `out` receives the three products and the
+ * probabilities of the experts. */
 static void compute_all(cs_tensor out[4], int threads, cs_dtype dtype)
 {
     enum { M = 200, INNER = 260 };

@@ -158,7 +158,8 @@ static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, c
     near_fetch();
 }
 
-/* An open gate is a factor on the gradient, bit for bit; a closed gate changes no bit. */
+/* An open gate multiplies the gradient by its factor: the results are bit for bit those of an update with this factor
+ * and without a gate. A closed gate changes no bit. */
 START_TEST(a_gate_lets_through_or_not)
 {
     cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);

@@ -19,7 +19,7 @@ START_TEST(the_site_is_built_from_the_pages)
     ck_assert_int_eq(shell_run("grep -q 'When memory runs out' site/search/search_index.json"), 0);
     /* scripts, styles, fonts and pictures are the site's own files */
     ck_assert_int_eq(shell_run("! grep -rE '(src=|<link[^>]*href=|url\\()[\"'\\'']?(https?:)?//[A-Za-z0-9]' site"), 0);
-    /* the scripts with the attribute `defer`, which every browser loads; one only for Internet Explorer lacks it */
+    /* each script with the attribute `defer` exists; a script without this attribute is for Internet Explorer only */
     ck_assert_int_eq(shell_run("cd site && for file in $(sed -n 's/.*<script src=\"\\([^\"]*\\)\" defer.*/\\1/p' "
                                "index.html); do echo $file; test -e $file || exit 1; done"),
                      0);
@@ -28,8 +28,8 @@ START_TEST(the_site_is_built_from_the_pages)
 }
 END_TEST
 
-/* The search page needs a server and a second thread; here the same scripts make the index in a page of their own, and
- * the browser prints it with the headings that were found. */
+/* The search page needs a server and a second thread. The test uses a page of its own instead: in it, the same scripts
+ * build the index and search it, and the browser prints each word with the places where it was found. */
 START_TEST(the_search_finds_english_and_chinese_words)
 {
     static const char page[] = "<meta charset=utf-8><script src=search/lunr.js></script><script src=search/lunr.zh.js>"

@@ -40,7 +40,7 @@ struct thread : emulator_thread {
 };
 
 struct warp {
-    /* One bit for each lane. ready: the thread can run, and is not the running one. */
+    /* In each mask, one bit for each lane. `ready`: the thread can run, and is not the running one. */
     uint32_t present, ready, ended, arrived;
     unsigned meeting; /* index of the exchange buffer in use, 0 or 1 */
     const char *what, *file;
@@ -178,7 +178,8 @@ static thread *thread_of(unsigned number)
     return &threads[number];
 }
 
-/* Returns the bit of mask that follows bit `after`, cyclically, in the order of execution. mask must not be 0. */
+/* Returns the number of the set bit of `mask` that follows bit `after`, cyclically, in the order of execution. `mask`
+ * must not be 0. */
 static unsigned next_bit(uint32_t mask, unsigned after)
 {
     uint32_t behind = reversed ? mask & ((1u << after) - 1) : mask & ~((2u << after) - 1);

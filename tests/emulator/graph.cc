@@ -61,8 +61,9 @@ static cudaError_t spoil(emulator_capture &capture, cudaError_t error)
     return emulator_fail(error);
 }
 
-/* Makes the stream wait for an event. If the event was recorded in a capture, the stream joins that capture, and the
- * wait is a node of it, which must be joined to the first stream before the capture ends. */
+/* Makes the stream wait for an event. If the event was recorded in a capture, a stream that is in no capture joins this
+ * one, and an empty node of the graph stands for the wait. Before the capture ends, its first stream must have waited
+ * for this node. */
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded)
 {
     emulator_place &own = queue->place;

@@ -28,8 +28,7 @@ static thread_local std::vector<ncclComm_t> grouped, aborted;
 
 /* ---- entering a call ---- */
 
-/* Uses CSPEED_EMULATOR_NCCL_MICROSECONDS of the caller's time, without sleeping, because a call of NCCL also costs CPU
- * time. */
+/* Keeps the calling thread busy for CSPEED_EMULATOR_NCCL_MICROSECONDS, because a call of NCCL costs CPU time too. */
 static void spend_time()
 {
     static const char *text = getenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");

@@ -75,7 +75,7 @@ void order_name(const char *name)
         operations.back().name = names.insert(name).first->c_str();
 }
 
-/* Returns the operation to which a span belongs. */
+/* Returns the operation to which a span (shadow.h) belongs. */
 static const operation &of_span(shadow_span span)
 {
     auto after = std::upper_bound(operations.begin(), operations.end(), span,

@@ -12,7 +12,7 @@
 
 #include "device/cuda/tensor.cuh"
 
-/* A moment identifies an access: the span, the thread's index in its block, and flags. 0: no access. */
+/* A moment identifies an access: its span (shadow.h), the thread's index in its block, and flags. 0: no access. */
 enum { FLAG_BITS = 2, SPAN_SHIFT = 12, FLAGS = 3 };
 enum {
     BY_LANES = 1,
@@ -22,7 +22,7 @@ enum { ATOMIC = 1 }; /* flag of a writer */
 using moment = uint64_t;
 
 struct cell {
-    /* other: a second reader, whose operation is not ordered with the operation of `reader`. */
+    /* `other`: a second reader, whose operation is not ordered with the operation of `reader`. */
     moment writer, reader, other;
 };
 

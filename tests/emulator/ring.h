@@ -10,7 +10,7 @@ enum { RING_RANKS = 32, RING_PIECE = 1 << 20, RING_MAILBOX = 1 << 16 };
 
 enum ring_kind { RING_ALL_REDUCE, RING_REDUCE_SCATTER, RING_ALL_GATHER, RING_BROADCAST, RING_SEND, RING_RECEIVE };
 
-/* The arguments of an NCCL call. rank: the root of a broadcast, or the peer of a send or receive. */
+/* The arguments of an NCCL call. `rank`: the root of a broadcast, or the peer of a send or receive. */
 struct ring_call {
     ring_kind kind;
     const void *in;

@@ -20,7 +20,7 @@ struct CUevent_st {
     emulator_place place; /* position in a capture, if the event was last recorded in one */
     emulator_queue queue; /* empty: never recorded */
     uint64_t at = 0;
-    std::shared_ptr<long long> when; /* nanoseconds on the host's clock, when the event completes */
+    std::shared_ptr<long long> when; /* when the event completed: nanoseconds on the host's clock; 0: not yet */
     emulator_clock clock;
 };
 
@@ -71,7 +71,7 @@ static void run_to(const emulator_queue &queue, uint64_t until)
 {
     emulator_open open;
     while (queue->done < until) {
-        if (queue->running) { /* another thread executes it */
+        if (queue->running) { /* another thread executes an item of this queue */
             emulator_pause();
             continue;
         }

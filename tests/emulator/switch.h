@@ -36,7 +36,7 @@ emulator_switch_stack:
 inline void *emulator_new_stack(char *top, void (*start)())
 {
     void **words = (void **)((uintptr_t)top & ~(uintptr_t)15);
-    *--words = nullptr; /* in place of a return address, as start() never returns; it aligns the frame */
+    *--words = nullptr; /* in place of a return address, as start() never returns; aligns the stack */
     *--words = (void *)start;
     for (int i = 0; i < 6; i++)
         *--words = nullptr;

@@ -237,8 +237,8 @@ static bool graph_has_edge(bool waits)
 
 enum { ROW = 1024 };
 
-/* Subtracts the mean of a row from the row. kept: the row stays in registers; otherwise it is read from memory
- * twice. */
+/* Subtracts the mean of a row from the row. If `kept` is true, the row stays in registers; otherwise it is read from
+ * memory twice. */
 __global__ void center(float *y, const float *x, bool kept)
 {
     CS_SHARED float slots[8];

@@ -81,8 +81,8 @@ static double evaluated(int world, int stage, int micro, const char *precision, 
     return loss;
 }
 
-/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. In an evaluation of 5
- * micro-batches, some ranks have none in the last round. */
+/* 11 windows are five and a half micro-batches of 2, distributed over 1, 2 and 3 ranks. In each round a rank evaluates
+ * one micro-batch; with 5 micro-batches, some ranks have no micro-batch in the last round. */
 START_TEST(every_world_evaluates_to_the_same_bits)
 {
     enter_with_tokens();

@@ -56,7 +56,8 @@ static void check_latest(const char *name)
 #define FIRST " is not finite is transformer.wte.weight"
 #define IN_ROW "were not finite in 10 steps in a row, the first of them step "
 
-/* Four good steps, then steps that are not finite: the good checkpoints are kept, and the launcher does not restart. */
+/* Four good steps, then steps whose loss or gradients are not finite: the checkpoints of the good steps are kept, and
+ * the launcher does not restart the job. */
 START_TEST(a_run_that_is_not_finite_ends)
 {
     static const struct {
@@ -105,13 +106,13 @@ START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
     char *out = train(1, 1, O3 "--steps 200");
-    /* Some steps may be finite in between. Each sequence of steps that are not is reported once, and the end once
-     * more. */
+    /* Steps whose loss and gradients are finite may lie in between. Each sequence of other steps is reported once, and
+     * the end of the run is one more report. */
     int streaks = shell_count_of(out, "warning: step ");
     ck_assert_msg(streaks >= 1 && shell_count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
-    /* The run reaches its last step before it has had nan_patience bad steps: its parameters are finite, but the loss
-     * of every later step would not be. */
+    /* The run reaches its last step before nan_patience ends it. Its parameters are finite, but the loss of a further
+     * step would not be finite. */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
     ck_assert_msg(strstr(out, "train: the loss or the gradients of the last step, 5, are not finite") != NULL,
                   "%.3000s", out);

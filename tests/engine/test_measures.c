@@ -22,7 +22,7 @@ static bool is_positive(int64_t sample)
     return sample % 7 == 0 || (score_of(sample) > 0.6 && sample % 3 == 0);
 }
 
-/* [WORLD + 1]: of each rank after the reduction; the last one is of one rank with all samples. */
+/* The measures of each of the WORLD ranks after the reduction, and then those of one rank with all samples. */
 static cs_measures *shared;
 
 static int evaluate(void *argument)

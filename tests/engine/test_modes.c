@@ -131,8 +131,8 @@ static int work_unevenly(void *argument)
     for (int step = 0; step < task->spec.steps; step++) {
         if (cs_worker(engine) == 0)
             nanosleep(&(struct timespec){ .tv_nsec = 60 * 1000 * 1000 }, NULL);
-        /* Asks to save, as the launcher does. An asynchronous job ignores it, because the other ranks would not know
-         * of it. */
+        /* Asks for a save, as the launcher does. An asynchronous job ignores this request, because the other ranks
+         * would not know of it. */
         if (cs_rank(engine) == 0)
             atomic_store(&ce_beat_own()->save_asked, 1);
         run_step(engine, &task->spec);
@@ -161,7 +161,7 @@ START_TEST(staleness_is_bounded)
     run_ranks(WORKERS + 1, work_unevenly, &task);
     for (int i = 0; i <= BOUND; i++)
         all += task.shared->ahead[i];
-    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* every step is counted, so none began further ahead */
+    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* no step began more than BOUND steps ahead */
     ck_assert_int_gt(task.shared->ahead[BOUND], 0);
     run_unshare(task.shared, sizeof(costs));
 }
@@ -292,7 +292,7 @@ START_TEST(the_masters_work_is_counted)
     if (!on_cpu())
         return;
     run_ranks(1, count_master, &task);
-    /* each step sends the parameters to the two other replicas and receives as many gradients */
+    /* each step copies the parameters to the two other replicas and adds as many bytes of their gradients */
     ck_assert_uint_eq(task.shared->handed_out, 2 * STEPS * (uint64_t)task.shared->parameters);
     ck_assert_uint_eq(task.shared->gathered, 2 * STEPS * (uint64_t)task.shared->parameters);
     ck_assert_double_gt(task.shared->master_seconds, 0);

@@ -12,8 +12,8 @@ enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 /* What one rank observes after one step. */
 typedef struct {
     double loss, norm, scale, rate;
-    double wanted_scale, wanted_rate; /* computed by a second scaler and a second schedule */
-    bool skipped, moved;              /* moved: a bit of this rank's masters or slots changed */
+    double wanted_scale, wanted_rate; /* expected scale and rate, computed outside the engine */
+    bool skipped, moved;              /* moved: at least one bit of this rank's masters or slots changed */
     int64_t total_skipped;
 } seen;
 
@@ -23,7 +23,9 @@ typedef struct {
     seen of[WORLD][STEPS];
 } run;
 
-/* Sets the first master of the first block in the last rank's part. All ranks call it; it returns the earlier value. */
+/* On the last rank, sets one element of the masters to `value`: the first element of this rank's part of the first
+ * block. Returns the earlier value of the element; on other ranks changes nothing and returns 0. All ranks must call
+ * the function. */
 static float poke(cs_engine *engine, float value)
 {
     ce_shard_piece pieces[32];
@@ -112,7 +114,7 @@ static void check_step(const run *job, int step)
         ck_assert_msg(it->rate == it->wanted_rate, "step %d: rate %g, not %g", step, it->rate, it->wanted_rate);
         if (step > 0 && it[-1].skipped)
             ck_assert(it->rate == it[-1].rate);
-        else if (step > 0 && step - it[-1].total_skipped >= 2) /* the second update may use the first one's rate */
+        else if (step > 0 && step - it[-1].total_skipped >= 2) /* the first two updates may have the same rate */
             ck_assert(it->rate > it[-1].rate);
     }
 }

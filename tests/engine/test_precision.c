@@ -23,7 +23,7 @@ typedef struct {
 
 #define MASTERS "bf16.bf16_master_weights_and_grads=true"
 
-/*                                        values   products masters  slots    sums     wire     norms  scaled */
+/* members of `types`:                    values   products masters  slots    sums     wire     norms  scaled */
 static const mode modes[] = {
     { "fp32", { NULL }, { CS_F32, CS_F32, CS_F32, CS_F32, CS_F32, CS_F32, false, false }, 0 },
     { "bf16", { NULL }, { CS_BF16, CS_BF16, CS_F32, CS_F32, CS_F32, CS_F32, false, false }, 3e-2 },
@@ -206,9 +206,10 @@ START_TEST(half_the_bytes_travel)
 {
     uint64_t all = 0;
     for (int unit = 0; unit < UNITS; unit++)
-        all += padded_elements(unit) / WORLD; /* elements of the part of one rank, which the other rank receives */
+        all += padded_elements(unit) / WORLD; /* a reduce-scatter sends the gradients of the other rank's part */
     for (int stage = 0; stage <= 3; stage++) {
-        /* Stage 0 sends them twice in an all-reduce, stages 2 and 3 in two reduce-scatters. */
+        /* Each of the two ranks sends `all` gradient elements `times` times. Stage 1: one reduce-scatter after both
+         * micro-batches. Stage 0: one all-reduce. Stages 2 and 3: a reduce-scatter after each micro-batch. */
         uint64_t times = stage == 1 ? 1 : 2;
         uint64_t wide = bytes_of(stage, NULL);
         uint64_t half = bytes_of(stage, "communication_data_type=bf16");

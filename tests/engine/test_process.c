@@ -215,7 +215,7 @@ END_TEST
 typedef struct {
     cs_lock *lock;
     cs_semaphore *semaphore;
-    int64_t *count; /* in shared memory */
+    int64_t *count; /* a counter in memory that the processes share */
     _Atomic int *inside, *most;
 } table;
 

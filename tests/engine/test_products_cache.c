@@ -50,7 +50,7 @@ static void begin(void)
     setenv("XDG_CACHE_HOME", here, 1);
 }
 
-/* Returns the path of the only file in the cache; fails if there are more. */
+/* Writes the path of the only file in the cache to `path`. Fails the test unless there is exactly one file. */
 static void only_file(char path[256])
 {
     glob_t found;
@@ -73,7 +73,7 @@ START_TEST(a_choice_is_kept)
     ck_assert(!is_kept(key));
     put(key, one, 0.5);
     check_kept(key, one, 0.5);
-    only_file(path); /* the cache has this file and no other */
+    only_file(path); /* checks that the cache has exactly one file */
     ck_assert(!is_kept("cspeed 1, another CPU, AVX2, oneDNN 2.6.3, 2 threads"));
     shell_leave();
 }

@@ -1,5 +1,5 @@
-/* test_reduction.c - gradient reduction over ranks: mean or sum, division before or after, clipping, and weighting by
- * the number of target rows. */
+/* test_reduction.c - gradient reduction over ranks: mean or sum, division before or after the reduction, clipping, and
+ * weighting by the number of target rows. */
 #include "suite.h"
 #include "pieces.h"
 #include "runs.h"
@@ -58,7 +58,7 @@ START_TEST(a_sum_is_world_times_the_mean)
         spec.set[0] = "gradient_clipping=0";
         spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.02}}";
         run_train(&spec, &mean);
-        /* The sum over two ranks is twice the mean, so half the rate gives the same updates. */
+        /* The sum over two ranks is twice the mean, so half the learning rate gives the same updates. */
         spec.set[1] = "optimizer={\"type\": \"SGD\", \"params\": {\"lr\": 0.01}}";
         spec.set[2] = "gradient_allreduce_op=SUM";
         run_train(&spec, &sum);
@@ -184,8 +184,8 @@ END_TEST
 
 /* ---- buckets ---- */
 
-/* The model's units have about 2952, 7272, 7272, 7272 and 48 elements. The four sizes give buckets of one unit each, of
- * two units, of three and two units, and one bucket of all units. */
+/* The model's units have about 2952, 7272, 7272, 7272 and 48 elements. The four values of `sizes` give: one bucket for
+ * each unit; buckets of at most two units; a bucket of three units and one of two; one bucket for all units. */
 START_TEST(buckets_change_no_bit)
 {
     static const char *const sizes[] = { "zero_optimization.reduce_bucket_size=1",

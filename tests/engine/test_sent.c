@@ -1,4 +1,4 @@
-/* test_sent.c - the traffic that is planned before a run equals the counters of a real step, to the byte. */
+/* test_sent.c - the number of bytes that cs_memory_of predicts for a step equals the bytes that a step really sends. */
 #include "suite.h"
 #include "runs.h"
 

@@ -105,8 +105,8 @@ static double begin_of(json_t *events, const char *name)
     return begin;
 }
 
-/* At stage 0 the gradients of a bucket are reduced before the backward of the units below it begins. A rank with one
- * thread does the two one after the other. */
+/* At stage 0 the reduction of a bucket's gradients begins before the backward of the units below this bucket begins. A
+ * rank with only one core has no separate thread for the reduction, so it completes the reduction first. */
 START_TEST(buckets_are_reduced_during_backward)
 {
     shell_enter();

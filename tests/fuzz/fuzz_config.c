@@ -1,8 +1,9 @@
 /* fuzz_config.c - reads any bytes, and any JSON structure, as a configuration: it is refused with a message or
  * resolved, without a crash. A resolved configuration that is read again resolves to itself.
  *
- * The bytes after the first NUL are overrides, one on each line. If the bytes before it are JSON, they are read a
- * second time with known keys set to values of every kind, selected by the bytes. */
+ * The bytes before the first NUL are the configuration; the bytes after this NUL are overrides, one on each line. If
+ * the configuration is JSON, it is read once more without the overrides, and some known keys are set to values of every
+ * kind. A hash of the configuration's text selects these keys and values. */
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/sections.h"
@@ -67,7 +68,7 @@ static uint32_t draw(uint32_t *state, uint32_t below)
     return (*state >> 8) % below;
 }
 
-/* Sets a key of some table to some value. */
+/* Sets a key to a value, both drawn at random: any key of any section, or of any schedule's parameters. */
 static void set_known(cs_config *config, uint32_t *state)
 {
     static const char *const values[] = {

@@ -1,6 +1,7 @@
-/* fuzz_link.c - reads any bytes as messages between front and agent, and as an order.
+/* fuzz_link.c - reads any bytes as messages between the front and an agent, and as an order.
  *
- * A decoded order, encoded and decoded again, must be the same. The first byte says whether the link is sealed. */
+ * A decoded order, encoded and decoded again, must be the same. If the first byte is odd, the link is sealed: its
+ * frames are encrypted and authenticated. */
 #include "wire/link.h"
 #include "plan/order.h"
 

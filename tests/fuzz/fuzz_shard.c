@@ -1,8 +1,8 @@
-/* fuzz_shard.c - reads any bytes as the header of a checkpoint's shard: in an accepted header the boxes cover each
- * tensor exactly once, and nothing crashes.
+/* fuzz_shard.c - reads any bytes as the header of a weights file in a checkpoint: in an accepted header the listed
+ * boxes cover each tensor exactly once, and nothing crashes.
  *
- * The length before the header and its checksum in the manifest would reject nearly every input, so they are corrected
- * first. */
+ * With a wrong header length in the file or a wrong header checksum in the manifest, nearly every input would be
+ * refused. Therefore the target writes the right length and the right checksum. */
 #include "base/crc.h"
 #include "checkpoint/chunks.h"
 

@@ -1,6 +1,6 @@
 /* fuzz_tokenizer.c - reads any bytes as a tokenizer.json: it is refused with a message or opened, without a crash. An
- * opened tokenizer encodes any text to tokens of its vocabulary, the same ones each time. The text follows the first
- * NUL. */
+ * opened tokenizer encodes any text to tokens of its vocabulary, the same ones each time. The tokenizer is before the
+ * first NUL of the input, the text after it. */
 #include "base/must.h"
 #include "text/encoder.h"
 #include "text/parts.h"

@@ -1,4 +1,5 @@
-/* make_reference.c - prints configs/reference.json from the key tables; test_config checks that the two agree.
+/* make_reference.c - prints configs/reference.json from the key tables; test_config checks that this file has all keys
+ * and their defaults.
  *
  *     build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl
  *            -lcrypto -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */

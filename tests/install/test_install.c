@@ -43,8 +43,8 @@ static void write_configurations(void)
                             "  \"cspeed\": { \"steps\": 100, \"device\": \"cuda\" } }");
 }
 
-/* Installs, then moves the installed tree; the tests run in a folder outside of it. Keeps the list of files of an
- * earlier installation from this build folder. */
+/* Enters a test folder, installs cspeed in its folder "first", and renames that folder to "moved". Installing replaces
+ * the build folder's install_manifest.txt, the list of installed files; end() restores the earlier list. */
 static void begin(void)
 {
     char folder[2048], path[8192];
@@ -87,7 +87,7 @@ START_TEST(programs_are_commands)
     ck_assert_int_eq(shell_run("cspeed --num_gpus 2 pack text.txt"), 64);
     check_says("no launch flags");
     must("for name in train eval pack generate; do ! test -e $T/bin/$name || exit 1; done");
-    /* A program in the bin folder of the tree that is not one of cspeed. */
+    /* A program in the tree's bin folder that does not belong to cspeed is not a command of cspeed. */
     ck_assert_int_eq(shell_run("cp /bin/ls $T/bin/lst; cspeed lst"), 64);
     check_says("`cspeed run lst` starts");
     end();

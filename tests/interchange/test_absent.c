@@ -98,7 +98,8 @@ START_TEST(what_may_not_be_read)
 }
 END_TEST
 
-/* A checkpoint is given by a relative path from within its folder; and a table whose last column is one word. */
+/* Commands in the folder of a checkpoint accept "." and "..". `inspect` of a folder with checkpoints of cspeed and of
+ * another program explains its table, and names the foreign checkpoint. */
 START_TEST(where_and_what_it_is)
 {
     shell_enter();

@@ -19,7 +19,7 @@
 #define BYTES                                                                                                          \
     "{\"model_type\": \"gpt2\", \"vocab_size\": 256, \"n_positions\": 8, \"n_embd\": 16, \"n_layer\": 1, \"n_head\": " \
     "2}"
-/* The weights have 333 MB in fp32. */
+/* A model whose weights take 333 MB in fp32. */
 #define LARGE                                                                                                          \
     "{\"model_type\": \"llama\", \"vocab_size\": 16000, \"hidden_size\": 1024, \"intermediate_size\": 4096, "          \
     "\"num_hidden_layers\": 3, \"num_attention_heads\": 16, \"tie_word_embeddings\": false}"

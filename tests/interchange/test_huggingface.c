@@ -1,6 +1,6 @@
 /* test_huggingface.c - Hugging Face folders: a model that is exported and loaded again gives the same logits at any
- * world size; tensors that do not belong to the model are rejected by name. With CSPEED_PEER_PYTHON, transformers
- * checks both directions. */
+ * world size; tensors that do not belong to the model are refused with a message that names them. With
+ * CSPEED_PEER_PYTHON, the logits are compared with those of transformers, for exported and for imported models. */
 #include "suite.h"
 #include "near.h"
 #include "shell.h"
@@ -222,7 +222,7 @@ START_TEST(names_of_headless_models_are_completed)
     ck_assert_int_eq(shell_run("%s/cspeed export saved a", CS_BIN), 0);
     size_t bytes;
     char *text = shell_read("a/model.safetensors", &bytes), *at = text + 8, *found;
-    /* Shortens the names in the header, and fills its end with spaces. */
+    /* Shortens the names in the header, and appends spaces so that the header keeps its length. */
     while ((found = memmem(at, bytes - (size_t)(at - text), "\"transformer.", 13))) {
         memmove(found + 1, found + 13, (size_t)(text + bytes - found - 13));
         uint64_t length;
@@ -263,8 +263,8 @@ static void wrap_in(const char *path, const char *prefix, int most)
     free(text);
 }
 
-/* DistributedDataParallel and torch.compile add a prefix to every name, which is left out. If only some names have it,
- * the file belongs to another model. */
+/* DistributedDataParallel and torch.compile add a prefix to every name. Loading and importing remove this prefix,
+ * unless only some names have it: then the file belongs to another model. */
 START_TEST(prefixes_of_wrappers_are_left_out)
 {
     static const char *const prefixes[] = { "module.", "_orig_mod.", "module._orig_mod." };
@@ -439,7 +439,8 @@ static void fused_experts(const char *python, const char *kind)
     shell_leave();
 }
 
-/* Imports llm.c's file of the same model. It has transposed matrices and padding rows in the vocabulary. */
+/* Imports a GPT-2 from llm.c's file, and compares its logits with those from the Hugging Face folder of the same model.
+ * llm.c's file has transposed matrices, and padding rows in the token table. */
 static void llmc_imports(const char *python)
 {
     shell_enter();

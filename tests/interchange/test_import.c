@@ -1,5 +1,5 @@
-/* test_import.c - cspeed import: llm.c's files element by element; files with other weights than the model's are
- * rejected by name, and no output remains. */
+/* test_import.c - cspeed import: every element of an imported llm.c file is checked. If the weights in a file are not
+ * those of the model in config.json, the message names the differing tensors, and no output remains. */
 #include "shell.h"
 #include "suite.h"
 
@@ -22,9 +22,10 @@ static void nothing_is_left(const char *out)
 
 enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH = 4 };
 
-/* The parameters in llm.c's order. llm.c's matrices have shape (out, in); `turned`: cspeed's has shape (in, out). */
+/* The parameters in llm.c's order. llm.c's matrices have shape (out, in). `turned`: in cspeed this matrix has shape
+ * (in, out). */
 static const struct {
-    const char *name; /* each layer has one of a name with '#' */
+    const char *name; /* '#' stands for the layer's number; each layer has such a parameter */
     int rows, columns, padded;
     bool turned;
 } sorts[] = {

@@ -1,5 +1,6 @@
-/* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, as
- * tools/from_deepspeed.py wrote it (tests/golden/from_deepspeed): its values, its continuation, and refusals. */
+/* test_training_state.c - `cspeed import` of the state of a training that began in DeepSpeed, from the files that
+ * tools/from_deepspeed.py wrote (tests/golden/from_deepspeed): the imported values, the training that continues from
+ * them, and the inputs that are refused. */
 #include "shell.h"
 #include "suite.h"
 

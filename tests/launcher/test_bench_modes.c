@@ -1,5 +1,5 @@
-/* test_bench_modes.c - cspeed bench modes: the table has a row for each mode and model; the sentence says which mode is
- * faster from which number of samples on; and the diagram. */
+/* test_bench_modes.c - cspeed bench modes: its table, with a row for each mode and model; its sentence, which names the
+ * faster mode and the number of samples from which it is faster; and its diagram. */
 #include "command/bench_modes.h"
 #include "shell.h"
 #include "suite.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the seconds of the start and the samples per second from the row of a mode. */
+/* Reads two columns from the row of a model and a mode: the time to start, in seconds, and the samples per second. */
 static void read_row(const char *out, const char *model, const char *mode, double *start, double *rate)
 {
     char row[64];

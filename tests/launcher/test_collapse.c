@@ -79,7 +79,8 @@ START_TEST(many_lines_may_wait_to_be_merged)
             shown_feed(rank, 0, line);
         }
     const char *at = shown_close();
-    /* more lines than the limit of waiting lines: the oldest are shown and are no longer merged */
+    /* At most CL_COLLAPSE_LINES lines wait. Each further line displaces the oldest one, which is shown at once and can
+     * no longer be merged. */
     for (int i = 0; i < 2000; i++) {
         snprintf(wanted, sizeof wanted, "%sline %d\n", i < 1000 ? "" : "1| ", i % 1000);
         ck_assert_msg(strncmp(at, wanted, strlen(wanted)) == 0, "line %d: %.40s", i, at);

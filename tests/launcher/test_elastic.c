@@ -88,7 +88,7 @@ static const char *const names[MAX_NODES] = { "a", "b", "c", "d", "e" };
 
 typedef struct {
     int min, max;
-    /* bit i: node i takes part in the first attempt; a node that does not joins for the second attempt */
+    /* bit i: node i takes part in the first attempt. Of the other nodes, the last one joins for the second attempt. */
     unsigned first;
 } node_set;
 
@@ -134,8 +134,9 @@ static void check_shown(const char *out, int node, int attempt, unsigned set, un
     }
 }
 
-/* Runs an attempt with the nodes g->first. The next attempt has one more node, if g->max allows it, and lacks the last
- * of the first nodes, if enough nodes remain. */
+/* Runs two attempts, the first one with the nodes of `g->first`. If some of the `g->max` nodes are not among them, one
+ * joins for the second attempt. If at least `g->min` nodes remain, one node of the first attempt, that with the highest
+ * number, is missing in the second. */
 static void run_node_set(const node_set *g)
 {
     char port[32];

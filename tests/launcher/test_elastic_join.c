@@ -121,8 +121,8 @@ START_TEST(a_node_that_comes_during_a_restart_takes_part)
 }
 END_TEST
 
-/* The node's agent is stopped after the node has joined, so the next attempt waits for it in vain, and a further one
- * runs without it. */
+/* After a node has joined, its agent is suspended (SIGSTOP). Attempt 1 waits for this agent in vain; attempt 2 runs
+ * without the node. */
 START_TEST(a_node_that_is_lost_during_the_re_forming_costs_nothing)
 {
     begin("2", "0");

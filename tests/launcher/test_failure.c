@@ -182,7 +182,7 @@ START_TEST(the_first_failure_is_the_one_with_a_reason)
         for (int order = 0; order < 256; order++) {
             int ranks[] = { order & 3, order >> 2 & 3, order >> 4 & 3, order >> 6 & 3 };
             if ((1 << ranks[0] | 1 << ranks[1] | 1 << ranks[2] | 1 << ranks[3]) != 15)
-                continue; /* two of the four ranks are the same */
+                continue; /* a rank occurs twice in `ranks` */
             cl_front *front = fake_front(&job);
             front->phase = CL_RUNNING;
             for (int i = 0; i < FAKE_RANKS; i++)

@@ -164,7 +164,7 @@ START_TEST(environment)
     setenv("CSPEED_QUIET", "0", 1);
     setenv("CSPEED_GRACE", "", 1);
     setenv("CSPEED_JOB_ID", "j", 1);
-    setenv("CSPEED_ENV_FILE", "x", 1); /* the variable names the environment file; it is not a flag */
+    setenv("CSPEED_ENV_FILE", "x", 1); /* CSPEED_ENV_FILE is a variable only: it sets no flag */
     expect(&o, "--nproc_per_node 2");
     ck_assert_str_eq(o.nodes, "2");
     ck_assert_str_eq(cl_options_origin("num_nodes"), "PET_NNODES");

@@ -81,7 +81,8 @@ static void write_plan(const cl_plan *plan, char *text, size_t size)
 }
 
 static const struct {
-    /* plan: the wanted FIRST_RANK=HOST:SLOTS, separated by spaces; fault: the wanted error, after its exit code */
+    /* plan: the expected FIRST_RANK=HOST:SLOTS, separated by spaces; fault: if an error is expected, its exit code, a
+     * space, and a part of its message */
     const char *variables, *flags, *plan, *fault;
 } table[] = {
     { "", "--hosts a:2,b:1", "0=a:0,1 2=b:0", NULL },
@@ -236,7 +237,7 @@ START_TEST(the_rank_of_this_node_is_found)
     static const struct {
         const char *variables, *flags;
         int rank;
-        const char *origin; /* where the number comes from; if `rank` is -2, the error */
+        const char *origin; /* source of this node's number; if `rank` is -2, a part of the error */
     } rows[] = {
         { "PET_NODE_RANK=1", "--hosts a,b", 1, "PET_NODE_RANK" },
         { "JOB_COMPLETION_INDEX=1", "--hosts a,b", 1, "JOB_COMPLETION_INDEX" },

@@ -39,12 +39,12 @@ START_TEST(tags_are_listed)
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
     shell_expect(0, "c     *     20", "inspect out");
-    /* the row has the name of the folder, which is not the tag in it */
+    /* out/cut is a copy of out/c: its row shows the folder's name, not the tag in its manifest */
     shell_expect(0, "\ncut         20", "inspect out");
     shell_expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");
     ck_assert_uint_eq(json_array_size(rows), 5);
-    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* row 0 is c, row 1 is cut */
+    ck_assert_str_eq(text_of(rows, 0, "status"), "whole"); /* rows 0 and 1 are out/c and out/cut */
     ck_assert_str_eq(text_of(rows, 1, "status"), "DAMAGED");
     ck_assert_str_eq(text_of(rows, 2, "tag"), "a b");
     ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(rows, 2), "step")), 10);
@@ -90,7 +90,7 @@ START_TEST(tensors_and_numbers)
     shell_expect(0, "state.wte.weight.exp_avg", "inspect out --tag t --tensors '*wte*'");
     shell_expect(0, "client state {\"a\": 1}", "inspect out --tag t");
 
-    /* The elements are 131 + 7 i + 29, for i from 0 to 11. */
+    /* Element i of this tensor is 131 + 7 i + 29, for i from 0 to 11. */
     json_t *stats = expect_json("inspect out --stats h.0.ln.weight --json");
     ck_assert_double_eq(json_number_value(json_object_get(stats, "min")), 160);
     ck_assert_double_eq(json_number_value(json_object_get(stats, "max")), 237);
@@ -130,7 +130,8 @@ START_TEST(what_is_not_finite_is_counted)
 }
 END_TEST
 
-/* Damages each region in turn: manifest, texts, header, padding and data. Several damages are all reported. */
+/* Damages each region in turn: the manifest, the JSON files beside it, and the header, padding and data of a
+ * safetensors file. If several regions are damaged, `verify` reports each of them. */
 START_TEST(damage_is_named)
 {
     static const char *const shard = "out/t/weights/shard-00001-of-00001.safetensors";
@@ -220,7 +221,7 @@ START_TEST(verify_and_load_agree)
         shell_expect(65, rows[i][2], "verify out");
         ck_assert_int_eq(saved_load("out", "t", NULL), CS_BAD_FILE);
         ck_assert_msg(strstr(cs_error(), rows[i][2]) != NULL, "%s", cs_error());
-        if (!strstr(rows[i][2], "8 bytes")) /* inspect does not read the files of the texts */
+        if (!strstr(rows[i][2], "8 bytes")) /* `inspect` does not check the sizes of these JSON files */
             shell_expect(0, "DAMAGED", "inspect out");
     }
     shell_leave();

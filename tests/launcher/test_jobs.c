@@ -109,7 +109,7 @@ START_TEST(stop_now_does_not_wait_for_the_grace)
     pid_t job = start_job("deaf", "trap '' TERM; touch up.$RANK; while :; do sleep 0.1; done");
     await_file("up.0");
     await_file("up.1");
-    /* does not wait for the grace period of 30 s, which is longer than this test's time limit */
+    /* `stop --now` does not wait for the grace period of 30 s, which is longer than this test's time limit */
     command(0, "stop deaf --now");
     ck_assert_int_eq(shell_wait(job), 130);
     shell_leave();
@@ -194,7 +194,8 @@ START_TEST(logs_of_jobs_that_have_ended)
 }
 END_TEST
 
-/* Returns a mark with the process id of this test and another start time: it belongs to an agent that has ended. */
+/* Returns a value of CSPEED_AGENT, which identifies an agent by process id and start time. It has the process id of
+ * this test and another start time, so it stands for an agent that has ended. */
 static const char *dead_agent(void)
 {
     static char mark[CL_LEFTOVER_MARK];
@@ -217,7 +218,8 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     pid_t deaf = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
                              "sleep 1003; sleep 1003'",
                              gone);
-    /* This test has the mark of a living agent, so the next process is not left over, whatever jobs run here. */
+    /* For the process `kept`, CSPEED_AGENT identifies this test as the agent. The test runs, so `kept` must not be
+     * reported, whatever jobs run on this host. */
     char agent[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);

@@ -209,8 +209,8 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         { "cs-test-tool", 0, "from path", "run" },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", NULL },
         { "cs-test-tool", 64, "`cspeed run cs-test-tool` starts /", "plan" },
-        { "stat", 64, "is status meant?", NULL },          /* stat and join are also programs of coreutils; */
-        { "join", 64, "`cspeed run join` starts ", NULL }, /* the message names the command that runs join */
+        { "stat", 64, "is status meant?", NULL },          /* stat is a program of coreutils */
+        { "join", 64, "`cspeed run join` starts ", NULL }, /* join is a program of coreutils too */
         { "train.py", 64, "`cspeed run python3 train.py`", NULL },
         { "train.py", 127, "`cspeed run python3 train.py`", "run" },
         { "./plain.py", 126, "`cspeed run python3 ./plain.py`", NULL },

@@ -110,7 +110,7 @@ START_TEST(a_stalled_job_is_ended_and_described)
     jobs_begin();
     double began = jobs_seconds();
     job here = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", jobs_self());
-    /* The limits: stall timeout, a margin, and the grace period with the start. */
+    /* 2 s stall timeout, 5 s margin, 3 s for the start and the grace period of 1 s */
     ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3);
     jobs_check_code(&here, 125);
     jobs_check_has(here.err, "all_reduce");
@@ -122,7 +122,8 @@ END_TEST
 
 START_TEST(the_first_cause_is_reported)
 {
-    /* Of a rank that exits because it lost a peer, and the lost rank, the report names the lost rank. */
+    /* Rank 0 is killed. Rank 1 exits with code 75, which means that it lost a peer. The report names rank 0, the lost
+     * peer, as the first failure. */
     jobs_begin();
     RUN(peer, TWO, SHELL, "test $RANK = 1 && { touch lost; exit 75; }; while ! test -e lost; do :; done; kill -9 $$");
     jobs_check_code(&peer, 137);

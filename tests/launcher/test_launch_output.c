@@ -186,7 +186,7 @@ START_TEST(a_job_ends_although_its_output_is_not_read)
     free(text);
     struct stat log;
     ck_assert_int_eq(stat("logs/attempt_0/0.out", &log), 0);
-    ck_assert_int_eq(log.st_size, 14888896); /* bytes of all numbers with their newlines */
+    ck_assert_int_eq(log.st_size, 14888896); /* bytes of the numbers 1 to 2000000, each with a newline */
     jobs_end(&here);
 }
 END_TEST
@@ -221,7 +221,7 @@ START_TEST(lines_are_printed_above_the_progress_of_a_terminal)
     jobs_check_has(text, "window 12 40\r\n");
     jobs_check_has(text, "1| window 12 40\r\n");
     jobs_check_has(text, "\rstep 1\033[K");
-    /* The line is printed in the row above the progress. */
+    /* Rank 1's line is printed in the row above rank 0's progress line. */
     jobs_check_has(text, "step 1\033[K\r\033[K1| between\r\n");
     jobs_check_has(text, "step 2\r\n");
     jobs_end(&here);

@@ -1,4 +1,5 @@
-/* test_link.c - frames between the front and an agent: order, sealing, and frames that an attacker changed. */
+/* test_link.c - encrypted and authenticated frames between the front and an agent: they arrive in their sequence, and
+ * the link ends if a frame was changed, repeated, removed or sent back. */
 #include "suite.h"
 
 #include "wire/link.h"

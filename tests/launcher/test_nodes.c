@@ -49,8 +49,8 @@ START_TEST(a_node_that_is_slow_to_make_ready)
 }
 END_TEST
 
-/* The process on this machine that carries the connection to a node crashes, and the node is healthy: the exit code is
- * not that of a lost node (75). */
+/* The process on this machine that carries the connection to a node crashes, but the node itself works. The exit code
+ * is therefore that of the crash, not that of a lost node (75). */
 START_TEST(a_carrier_that_crashes_is_named)
 {
     if (!begin())

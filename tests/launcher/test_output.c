@@ -134,7 +134,8 @@ START_TEST(unfinished_text_is_shown_and_broken)
 }
 END_TEST
 
-/* Lines of other ranks do not interrupt an unfinished line, but it does not wait for its end forever. */
+/* An unfinished line is held back while other ranks print lines. If its end does not arrive within five seconds, it is
+ * shown unfinished. */
 START_TEST(unfinished_text_waits_for_a_pause)
 {
     shown_reset();
@@ -184,14 +185,14 @@ START_TEST(the_lowest_rank_shows_progress)
     ck_assert_int_eq(shown_open(true), 0);
     shown_feed(2, 0, "\r10%");
     ck_assert_str_eq(shown_since(), "\r2| 10%\033[K");
-    shown_feed(1, 0, "\r11%"); /* the progress of a lower rank replaces that of a higher one */
+    shown_feed(1, 0, "\r11%"); /* rank 1's progress line replaces rank 2's */
     ck_assert_str_eq(shown_since(), "\r1| 11%\033[K");
-    shown_feed(2, 0, "\r20%"); /* the progress of a higher rank is not shown */
+    shown_feed(2, 0, "\r20%"); /* rank 2's progress line is not shown: rank 1 is lower */
     ck_assert_str_eq(shown_since(), "");
     shown_feed(3, 0, "a line\n");
     shown_now += 100 * SHOWN_MILLISECOND;
     shown_since();
-    /* the line is printed in the row above the progress */
+    /* rank 3's line is printed in the row above rank 1's progress line */
     ck_assert_str_eq(shown_text, "\r\033[K3| a line\n\r1| 11%\033[K");
     shown_feed(1, 0, "\r100%\n");
     shown_now += 100 * SHOWN_MILLISECOND;
@@ -337,7 +338,7 @@ START_TEST(a_blocked_console_drops_lines_and_says_so)
         cl_output_feed(&shown_output, 0, 0, block, BYTES, shown_now);
         cl_output_serve(&shown_output, shown_now);
     }
-    ck_assert_int_lt(before, 1000); /* the output is full: agents get no more credit to send */
+    ck_assert_int_lt(before, 1000); /* the console's buffer is full: agents get no more credit to send */
     ck_assert(cl_output_waits(&shown_output));
     for (int i = 0; i < 100; i++) /* what agents had already sent is kept */
         cl_output_feed(&shown_output, 0, 0, block, BYTES, shown_now);

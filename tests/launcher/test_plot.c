@@ -144,7 +144,8 @@ static void open_screen(screen *s, int columns, const char *kind)
     }
 }
 
-/* Reads the terminal until the text has been drawn, or, if it is NULL, until the program closes the terminal. */
+/* Reads the terminal until the text `wanted` has been drawn. If `wanted` is NULL, reads until the program closes the
+ * terminal. */
 static void await_text(screen *s, const char *wanted)
 {
     enum { SECONDS = 60 };

@@ -1,5 +1,5 @@
-/* test_remote.c - the processes that carry an agent's or a command's connection to another host, and their errors, with
- * a real sshd. */
+/* test_remote.c - carriers: processes that carry the connection to an agent or a command on another host. Tests what
+ * they forward and which errors they report, with a real sshd. */
 #include "suite.h"
 #include "cluster.h"
 #include "shell.h"
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a carrier has sent until its end. */
+/* Everything that a carrier has sent. */
 typedef struct {
     int failed, finished; /* exit codes in the FAILED frame and in the FINISH frame; -1: not received */
     char why[8192], said[2048], output[1 << 17], errors[4096];
@@ -103,7 +103,7 @@ static void open_agent(const cl_host *host, const cl_options *options, cl_channe
     cl_link_open(link, channel->fd, channel->fd, NULL, false);
 }
 
-/* Starts an agent on a host where this must fail, and stores the FAILED frame in *all. */
+/* Tries to start an agent on a host where the start must fail. Stores what the carrier sent in *all. */
 static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
     cl_channel channel;
@@ -478,7 +478,7 @@ START_TEST(a_carrier_dies_with_its_opener)
 }
 END_TEST
 
-/* If an agent ends, the carrier reports the end of the bytes without a FAILED frame. */
+/* If an agent ends after it has answered, the carrier only closes its socket; it sends no FAILED frame. */
 START_TEST(the_end_of_an_agent_is_seen)
 {
     shell_enter();

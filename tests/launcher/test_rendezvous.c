@@ -176,7 +176,7 @@ START_TEST(a_node_waits_while_ranks_use_the_port)
         text[length > 0 ? length : 0] = '\0';
         ck_assert_msg(strstr(text, "this node comes when the next attempt begins; "), "row %d: %s", row, text);
         ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
-        cl_rendezvous_listen(rendezvous, true); /* has no effect yet, because a rank listens on the port */
+        cl_rendezvous_listen(rendezvous, true); /* cannot succeed while another process listens on the port */
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
         cl_rendezvous_listen(rendezvous, true);

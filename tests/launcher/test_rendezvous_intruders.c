@@ -58,7 +58,8 @@ END_TEST
  * nothing are closed. */
 START_TEST(a_slow_node_keeps_its_connection)
 {
-    enum { CALLERS = 160 }; /* more than the rendezvous keeps, and few enough for the time limit of a handshake */
+    /* more connections than the rendezvous keeps, but few enough for the time limit of a handshake */
+    enum { CALLERS = 160 };
     static const unsigned char who[] = "0\0slow\0"
                                        "0";
     joining_site front;

@@ -49,10 +49,10 @@ START_TEST(only_some_failures_are_tried_again)
         int code, attempts;
     } cases[] = {
         { "1", "any", "exit 3", 3, 2 },
-        { "9", "any", "exit 3", 3, 2 }, /* the second attempt is the last: both ended at once, without a step */
-        { "9", "4,5", "exit 3", 3, 1 }, /* 3 is not one of these exit codes */
+        { "9", "any", "exit 3", 3, 2 }, /* no third attempt: two in a row ended early, without a training step */
+        { "9", "4,5", "exit 3", 3, 1 }, /* --restart_on does not list exit code 3 */
         { "9", "4,3", "exit 3", 3, 2 },
-        { "9", "any", "exit 64", 64, 1 }, /* after these seven codes a new attempt would fail in the same way */
+        { "9", "any", "exit 64", 64, 1 }, /* this code and the next six would recur in a new attempt */
         { "9", "any", "exit 65", 65, 1 },
         { "9", "any", "exit 66", 66, 1 },
         { "9", "any", "exit 69", 69, 1 },

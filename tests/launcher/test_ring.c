@@ -19,7 +19,8 @@ static void must_have(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
 }
 
-/* In the first step of each half, 5 ranks send and receive what the two tables of the study notes say. */
+/* The ring all-reduce has two halves, scatter-reduce and all-gather. In the first step of each half, each of 5 ranks
+ * sends and receives the chunks that the study notes have in their two tables. */
 START_TEST(five_ranks_send_what_the_notes_say)
 {
     char row[128];

@@ -147,7 +147,8 @@ static void submit(void)
 }
 
 /* Waits until the job is queued again, and then until Slurm has started it and the training has continued. Slurm starts
- * a requeued job only after the lifetime of credentials (cred_expire), when its earlier processes are gone. */
+ * a requeued job only when the processes of its earlier run have ended and their credentials have expired
+ * (cred_expire). */
 static void await_again(void)
 {
     await("test -n \"$(squeue -h -t PD)\"");

@@ -45,7 +45,7 @@ static const struct {
 } starters[] = {
     { "openmpi", "mpirun.openmpi", "--launcher_args \"--mca plm_rsh_agent $PWD/far\"" },
     { "mpich", "mpiexec.hydra", "--launcher_args \"-launcher-exec $PWD/far\"" },
-    { "slurm", "./srun", "" }, /* in an allocation, which SLURM_JOB_NODELIST shows */
+    { "slurm", "./srun", "" }, /* the test sets SLURM_JOB_NODELIST, as in an allocation */
 };
 
 static bool has(const char *program)
@@ -206,8 +206,8 @@ static void make_blobs(unsigned seed)
     }
 }
 
-/* Starts cspeed FLAGS --env BLOB ... /bin/sh -c SCRIPT sh BYTES ..., with every blob and its bytes. Returns the process
- * id. */
+/* Starts cspeed FLAGS --env BLOB ... /bin/sh -c SCRIPT sh BYTES ...: every element of `blobs` is a BLOB, and what
+ * follows its '=' is also an argument BYTES. Returns the process id. */
 static pid_t launch(const char *flags, int copy)
 {
     static char script[] = "cat /proc/$$/cmdline > args.$COPY.$RANK; cat /proc/$$/environ > env.$COPY.$RANK";

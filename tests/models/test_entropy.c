@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A chunk has 64 rows if no memory is given for more, so there are four chunks, the last of 8 rows. */
+/* If `chunk_bytes` is 0, a chunk has 64 rows, so the rows form four chunks; the last chunk has 8 rows. */
 enum { ROWS = 200, WIDTH = 24, CLASSES = 61, HELD = 64 };
 static const cs_tensor absent;
 
@@ -177,7 +177,7 @@ START_TEST(chunks_equal_loops)
 }
 END_TEST
 
-/* With memory for the gradient of x and one chunk of logits only, the head still runs. */
+/* The pass has memory for only two things: the gradient of x, and one chunk of logits. The head still runs. */
 START_TEST(logits_take_one_chunk)
 {
     cs_device *device = near_open(1);

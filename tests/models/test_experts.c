@@ -17,9 +17,9 @@
 static const char *const models[] = { "mix", "aux", "qm2", "qms", "qm3", "qmr" };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* Adam moves a parameter by the whole learning rate also where its gradient is only rounding error, and the experts of a
- * tiny model have such gradients. The losses are within 1e-6 in optimized builds; in a build with ASan that uses AVX2, a
- * norm differs by 1.2e-5 and a loss by 1.4e-6. The bounds leave room for other compilers. */
+/* Adam moves a parameter by the whole learning rate even if its gradient is only rounding error, and the experts of a
+ * tiny model have such gradients. The losses are within 1e-6 in optimized builds; in a build with ASan that uses AVX2,
+ * a norm differs by 1.2e-5 and a loss by 1.4e-6. The bounds leave room for other compilers. */
 static void compare_fp32(const char *recompute)
 {
     against_each(&(against_case){ .golden = GOLDEN,
@@ -112,7 +112,8 @@ START_TEST(adapters_leave_experts_out)
         shared += adapter && strstr(name, ".shared_expert");
     }
     ck_assert_int_eq(experts, 0);
-    ck_assert_int_eq(shared, 2 * 2 * 4); /* A and B; two layers; gate, up, down, and the shared expert's own gate */
+    /* A and B of four matrices (gate, up, down, and the shared expert's gate) in each of two layers */
+    ck_assert_int_eq(shared, 2 * 2 * 4);
     run_step(engine, &spec);
     double before = cs_last_step(engine).loss;
     run_step(engine, &spec);

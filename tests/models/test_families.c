@@ -31,7 +31,7 @@ START_TEST(fp32_recomputed)
 }
 END_TEST
 
-/* bf16 has 8 bits of precision; in models as small as these, single roundings are visible in heads and logits. */
+/* bf16 has 8 bits of precision; in models as small as these, a single rounding changes logits and losses visibly. */
 START_TEST(bf16)
 {
     against_each(

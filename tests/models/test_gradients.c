@@ -24,7 +24,7 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
     return loss;
 }
 
-/* Sets a piece of the parameters to `before` + `by` * `direction`. */
+/* Sets the parameter elements of `piece` to `before` + `by` * `direction`, element by element. */
 static void place(cs_engine *engine, int number, const ce_shard_piece *piece, const float *before,
                   const float *direction, float by)
 {
@@ -45,7 +45,7 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
     double length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
-        /* mostly uphill, so that the slope is not small */
+        /* each component has the sign of the gradient's component, so that the slope is not small */
         direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f);
         length += (double)direction[i] * direction[i];
         before[i] = master[i];
@@ -107,7 +107,8 @@ START_TEST(gpt2_with_dropout_and_recomputation)
 }
 END_TEST
 
-/* All layers of the Llama family: rotary positions, norms of heads, shared key heads, SwiGLU. */
+/* The layers of the Llama family: rotary positions, a norm for the queries and keys of each head, several query heads
+ * for one key head, SwiGLU. */
 START_TEST(qwen3)
 {
     run_spec spec = { .world = 1,

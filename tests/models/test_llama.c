@@ -9,7 +9,7 @@
 static const char *const models[] = { "llama", "llama3", "linear", "yarn", "mistral", "qwen2", "qwen3" };
 enum { MODELS = sizeof models / sizeof *models };
 
-/* bf16 has 8 bits of precision; in models as small as these, single roundings are visible in heads and logits. */
+/* bf16 has 8 bits of precision; in models as small as these, a single rounding changes logits and losses visibly. */
 static void against(const char *model, const char *precision, const char *recompute)
 {
     bool fp32 = strcmp(precision, "fp32") == 0;

@@ -192,8 +192,8 @@ END_TEST
 
 /* ---- shapes ---- */
 
-/* For models whose config.json lacks some sizes: the number of parameters and of their elements that transformers makes
- * from the same file. */
+/* Models whose config.json lacks some sizes. `tensors` and `elements` are the numbers of parameter tensors and of their
+ * elements in the model that transformers makes from the same file. */
 static const struct {
     const char *text;
     int64_t tensors, elements;

@@ -105,9 +105,9 @@ START_TEST(csv_continues)
     shell_enter();
     write_some(&csv, &none, 8, 24, 0.5);
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.5\n");
-    write_some(&csv, &none, 24, 32, 0.25); /* a run resumed at 16 replaces the old row 24 */
+    write_some(&csv, &none, 24, 32, 0.25); /* a run resumed at step 16 replaces the row of step 24 */
     check_file(path, "step,lr\n8,0.5\n16,0.5\n24,0.25\n32,0.25\n");
-    FILE *torn = fopen(path, "a"); /* as after a kill in the middle of a line */
+    FILE *torn = fopen(path, "a"); /* the last line is incomplete, as after a kill */
     ck_assert_ptr_nonnull(torn);
     fputs("40,0.1", torn);
     fclose(torn);
@@ -135,7 +135,8 @@ static uint32_t masked(const unsigned char *bytes, size_t count)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* Checks that every frame is complete and its checksums are right; returns the number of frames. */
+/* Checks that every record of an event file (TFRecord) is complete and has the right checksums. Returns the number of
+ * records. */
 static int count_frames(const char *path)
 {
     size_t count;

@@ -207,7 +207,7 @@ static void train(a_run *run)
 {
     cs_engine *engine = open_engine(run);
     float some[2] = { 0 };
-    engine->device->roofs[CS_F32] = 1; /* so that no engine measures its roof */
+    engine->device->roofs[CS_F32] = 1; /* not 0, so that no engine measures the speed of matrix products */
     cs_batch batch = { .inputs = cs_matrix(some, CS_F32, 2, 1), .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
@@ -316,7 +316,8 @@ START_TEST(trajectories_are_the_references)
 }
 END_TEST
 
-/* Two ranks at stage 3 save and one at stage 0 continues; other pairs in both directions. */
+/* The run of row i of `ways` saves a checkpoint, and the run of row i + 1 continues from it: from two ranks to one,
+ * from one to two, and between stages. */
 START_TEST(a_checkpoint_carries_every_slot)
 {
     enum { HALF = 9 };
@@ -346,8 +347,8 @@ END_TEST
 
 /* ---- the optimizer state of a rank ---- */
 
-/* Checks the bytes of all ranks' slots: a matrix that Muon updates has one slot, and a parameter that its AdamW updates
- * has two, however the parameters are cut into parts. */
+/* Checks the bytes of all ranks' slots: a matrix that Muon updates has one slot, and each other parameter has the two
+ * slots of AdamW, however the parameters are cut into parts. Returns 0 if the bytes are right. */
 static int hold(void *argument)
 {
     a_run *run = argument;

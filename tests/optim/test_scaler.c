@@ -134,8 +134,8 @@ typedef struct {
     bool refills; /* the setting consecutive_hysteresis */
     double min;
     double scale;
-    /* left: further overflows until the scale is halved, including the one that does; clean: steps without overflow in
-     * a row */
+    /* left: number of overflows up to the one that halves the scale, this one included; clean: number of steps without
+     * overflow since the last overflow */
     int64_t left, clean;
     int64_t applied, skipped;
 } rule;

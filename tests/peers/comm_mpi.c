@@ -1,7 +1,7 @@
 /* comm_mpi.c - OpenMPI's collectives on the vectors of bench_comm: mpirun -np N comm_mpi SMALLEST LARGEST.
  *
- * Prints "OPERATION BYTES SECONDS". The time is the slowest rank's, the median over the repetitions; all_reduce has the
- * lesser time of two ways, in place and with two buffers. */
+ * Prints "OPERATION BYTES SECONDS". The time of one repetition is that of the slowest rank; SECONDS is the median over
+ * the repetitions. all_reduce is measured in place and with two buffers, and the shorter of both times is printed. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

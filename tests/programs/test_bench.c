@@ -85,7 +85,8 @@ START_TEST(one_rank_is_told_to_start_two)
 }
 END_TEST
 
-/* --algorithms, and so the configuration's key, accepts the list that --tune prints. */
+/* --tune prints a list of algorithms, as the value of a key of the configuration. --algorithms, which reads the same
+ * syntax, accepts this list. */
 START_TEST(tune_prints_a_key)
 {
     static const char before[] = "\"cspeed\": {\"comm_algorithms\": \"";

@@ -160,7 +160,8 @@ static void write_masked(const char *path)
     CS_MUST(ce_tokens_finish(writer));
 }
 
-/* eval gives the same output under the launcher and alone, and the loss that training computed at its end. */
+/* `eval` prints the same output at any number of ranks. Its loss equals, up to rounding, the last validation loss of
+ * training. */
 START_TEST(the_program_says_the_same_in_every_world)
 {
     char *alone = NULL;

@@ -53,8 +53,8 @@ static void write_npy(const char *path, const char *type, const char *shape, con
     ck_assert(fwrite(header, sizeof header, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1 && fclose(file) == 0);
 }
 
-/* Writes points in a cube. The target of a regression is a linear function of the point; the class is the quadrant of
- * two of its coordinates. */
+/* Writes points in a cube. The target of a regression is a linear function of the point. The class, from 0 to 3, is
+ * given by the signs of the coordinates 0 and 2. */
 static void write_arrays(void)
 {
     static float x[ROWS][INPUTS], y[ROWS];

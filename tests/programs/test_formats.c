@@ -172,7 +172,7 @@ START_TEST(a_mixture_may_have_every_shape)
     shell_write("masked.jsonl", "{\"input_ids\": [5, 6, 7, 8], \"completion_mask\": [0, 0, 1, 1], "
                                 "\"assistant_masks\": [1, 1, 0, 1]}\n");
     shell_ended(0, shell_run(PACK " --valid 0 --output masked masked.jsonl"), "1 of these 4 tokens are answers");
-    /* the name shows that it is the same text; the content is not read */
+    /* names that differ only in the suffix of compression mean the same text; contents are not compared */
     ck_assert_int_eq(shell_run("mv folder/pairs.jsonl folder/pairs.jsonl.zst"), 0);
     shell_ended(65, shell_run(PACK " folder"), "folder/pairs.jsonl.gz: the same text as folder/pairs.jsonl.zst");
     shell_ended(
@@ -220,8 +220,8 @@ START_TEST(saved_folders_are_read)
 }
 END_TEST
 
-/* File names of splits: as on the Hub with and without a hash, or only the split's name. A folder of one split is
- * read. */
+/* A folder is refused if its files belong to several splits. The file's name tells the split: the name has the form
+ * used on the Hub, with or without a hash, or is the split's name alone. */
 START_TEST(a_folder_with_several_splits_is_refused)
 {
     static const struct {
@@ -245,8 +245,8 @@ START_TEST(a_folder_with_several_splits_is_refused)
 }
 END_TEST
 
-/* If the module beside the program cannot be opened, the message has the reason for that file, not for another place
- * that was tried. */
+/* The program tries several places to find the module. If the module file beside the program cannot be opened, the
+ * message gives the error of this file, not that of a place that was tried later. */
 START_TEST(a_module_that_does_not_open_says_why)
 {
     shell_enter();

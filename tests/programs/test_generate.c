@@ -29,7 +29,7 @@ static const struct {
     const char *can;
 } rows
     [] = {
-        { { 0, 0, 1, 1 }, "1" }, /* the lower one of two tokens with equal logits */
+        { { 0, 0, 1, 1 }, "1" }, /* of two tokens with equal logits, the one with the lower id is chosen */
         { { 1, 1, 1, 1 }, "1" },       { { 1, 2, 1, 1 }, "13" },
         { { 1, 3, 1, 1 }, "135" },     { { 1, 0, 1, 1 }, "012345" },
         { { 1, 99, 1, 1 }, "012345" }, { { 1, 0, 0, 1 }, "1" },
@@ -49,7 +49,8 @@ static int by_logit(const void *one, const void *other)
     return many[a] != many[b] ? (many[a] > many[b] ? -1 : 1) : a - b;
 }
 
-/* Computes by sorting which tokens of `many` top_k and top_p keep; kept[] receives the result. */
+/* Sorts the logits in `many` to find the tokens that remain after `top_k` and `top_p`. Stores in kept[] whether each
+ * token remains. */
 static void keep_by_sorting(const cs_sampling *how, bool kept[MANY])
 {
     int order[MANY];
@@ -114,7 +115,7 @@ START_TEST(as_often_as_it_is_likely)
     draw(&(cs_sampling){ 1, 0, 1, 8 }, other);
     ck_assert_mem_eq(counts, again, sizeof counts);
     ck_assert_mem_ne(counts, other, sizeof counts);
-    double ratio = (double)counts[1] / (double)counts[2]; /* about e */
+    double ratio = (double)counts[1] / (double)counts[2]; /* expected: e, because the two logits differ by 1 */
     ck_assert_double_gt(ratio, 2.2);
     ck_assert_double_lt(ratio, 3.3);
 }
@@ -130,7 +131,7 @@ static const char *const config =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32, \"n_positions\": 48,\n"
     "      \"vocab_size\": 256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 } } }\n";
 
-/* Trains a model that has learnt the alphabet. */
+/* Trains a model until it continues the alphabet. */
 static void prepare(void)
 {
     char text[2048] = "";
@@ -198,7 +199,8 @@ START_TEST(a_prompt_is_continued)
 }
 END_TEST
 
-/* When a text fills the model's 48 positions, the model reads its last 24 tokens again and continues from them. */
+/* When a text fills the model's 48 positions, the text's last 24 tokens are computed again at the first positions, and
+ * generation continues after these tokens. */
 START_TEST(a_text_goes_on_beyond_the_positions)
 {
     char wanted[256] = "", line[512], prompt[41];

@@ -38,7 +38,8 @@ static void prepare(void)
     shell_write("config.json", config_text);
 }
 
-/* Returns the lines "{...} step losses" of a metrics file without the values that depend on time. */
+/* Copies the lines of a metrics file to `into`, without the values that depend on time: cuts each line before
+ * "tokens_per_s". */
 static void losses_of(const char *path, char *into, size_t room)
 {
     char *text = shell_read(path, NULL), *next = NULL;

@@ -1,5 +1,6 @@
-/* test_methods.c - cspeed.products from the command line: methods are measured on rank 0 and used by all ranks, stored
- * in a cache and in checkpoints, chosen by the key, and refused if a CPU lacks them. */
+/* test_methods.c - the methods of matrix products on CPUs, and their key cspeed.products: rank 0 measures the methods
+ * and all ranks use its choice, which is stored in a cache and in checkpoints. The key can set the method; a method
+ * that a CPU lacks is refused. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -63,7 +64,8 @@ static void expect_recorded(const char *tag, const char *want)
     ck_assert_str_eq(got, want);
 }
 
-/* Returns the share of the roof in out.txt, in per cent. */
+/* Returns the percentage in "N % of the roof" in out.txt. The roof is the greatest measured speed of matrix
+ * products. */
 static int share_of_roof(void)
 {
     int share = -1;
@@ -75,8 +77,8 @@ static int share_of_roof(void)
     return share;
 }
 
-/* A measurement is stored in the cache only if the share of the roof is at least 65 %. On a busy machine it may be
- * less, and then every start measures again. */
+/* A measurement is stored in the cache only if the speed of the products is at least 65 % of the roof. On a busy
+ * machine the speed may be lower; then every start measures again. */
 START_TEST(methods_are_measured_once_and_kept)
 {
     char first[256], second[256];
@@ -102,7 +104,8 @@ START_TEST(methods_are_measured_once_and_kept)
 }
 END_TEST
 
-/* A run whose methods are chosen by the key saves them. The run that continues it uses them without the key. */
+/* A run whose method is set by cspeed.products saves this method in its checkpoint. A run that continues from the
+ * checkpoint, without the key, uses the same method. */
 static void resume_keeps(const char *precision, const char *method)
 {
     char set[128], want[128];
@@ -134,7 +137,7 @@ END_TEST
 static const char no_bf16[] = "export ONEDNN_MAX_CPU_ISA=AVX2;",
                   narrow_1[] = "[ $RANK = 0 ] || export ONEDNN_MAX_CPU_ISA=AVX2;";
 
-/* Returns whether the command report gives a speed of native bf16 products. */
+/* Returns whether `cspeed report` prints a speed of native bf16 products. */
 static bool has_native(void)
 {
     training_expect(0, shell_run("%s/cspeed report", CS_BIN));

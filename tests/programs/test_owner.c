@@ -157,8 +157,8 @@ START_TEST(who_is_refused_touches_nothing)
 }
 END_TEST
 
-/* A run that has lost the folder to another one ends at its next save, and nothing of that save remains. The run is
- * stopped between two saves meanwhile. */
+/* While a run is suspended (SIGSTOP) between two saves, another run takes its output folder. After SIGCONT the first
+ * run ends at its next save, and nothing of that save remains. */
 static void loses_to(const char *taker, bool ends, const char *words)
 {
     enter();

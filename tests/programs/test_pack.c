@@ -13,7 +13,7 @@
 #define PACK "'" CS_BIN "/pack'"
 
 /* Returns the concatenated tokens of the shards NAME-00000.bin, NAME-00001.bin, ... (or of NAME.bin), as bytes; the
- * caller frees them. Also returns their number, the documents and the shards. */
+ * caller frees them. *size, *documents and *shards receive the numbers of tokens, of documents and of shards. */
 static char *read_tokens(const char *folder, const char *name, size_t *size, int64_t *documents, int *shards)
 {
     char *bytes = malloc(1);

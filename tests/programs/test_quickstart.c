@@ -1,6 +1,6 @@
 /* test_quickstart.c - what ./quickstart trains: its validation loss, and the share of words in its sample that are
- * words of the training text. The test runs as many steps as quickstart does in two of its three minutes on two idle
- * cores, so that the verdict depends on the number of tokens and not on the speed of the machine. */
+ * words of the training text. ./quickstart trains for at most three minutes. This test always trains as many steps as
+ * two idle cores train in two minutes. Its result therefore does not depend on the speed of the machine. */
 #include "shell.h"
 #include "suite.h"
 

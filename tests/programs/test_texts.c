@@ -145,7 +145,7 @@ START_TEST(tokens_are_made_once)
     shell_ended(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
-    /* As after a run that was killed while it made the tokens. */
+    /* A run that is killed while it makes the tokens leaves a folder with the suffix .part. */
     ck_assert_int_eq(rename(folder, stale), 0);
     shell_ended(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
     ck_assert_int_ne(access(stale, F_OK), 0);
@@ -194,7 +194,7 @@ START_TEST(tokens_of_older_texts_are_removed)
                 "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
-    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* each of them has a lock file */
+    ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* three folders and a lock file for each */
     shell_ended(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);

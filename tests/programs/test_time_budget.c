@@ -3,7 +3,8 @@
 #include "programs/train/train.h"
 
 typedef struct {
-    double budget, seconds[2]; /* budget: in seconds; seconds[]: of a step, before and after the time `change` */
+    /* budget: time budget of the run; seconds: duration of a step before and after the time `change`; all in seconds */
+    double budget, seconds[2];
     double change;
     int64_t max, save_interval;
     double validation; /* seconds that a validation and a save take together, every save_interval steps */

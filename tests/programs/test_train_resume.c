@@ -80,8 +80,8 @@ START_TEST(resumes_bf16_stage_3)
 }
 END_TEST
 
-/* Whichever rank reads them, each step reads the same windows as in a run without interruption. With other windows its
- * loss would be very different. */
+/* A run that continues with another number of ranks reads, in each step, the same windows of the data as a run without
+ * interruption. With other windows the losses of a step would be very different. */
 START_TEST(another_number_of_ranks_continues_in_the_data)
 {
     double whole = 0, parts = 0;
@@ -151,7 +151,8 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
 }
 END_TEST
 
-/* --fresh keeps the link; the contents of the folder to which it leads are moved to a new folder beside that one. */
+/* The output folder is a symbolic link. --fresh keeps the link, and moves the contents of the folder that it points to
+ * into a new folder beside this folder. */
 START_TEST(fresh_moves_the_folder_behind_a_link)
 {
     training_prepare();

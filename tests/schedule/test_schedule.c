@@ -96,7 +96,7 @@ static const struct {
       "\"cycle_second_step_size\": 0}}",
       1,
       4,
-      { 0, .5, 0, 0 } }, /* the second half is empty, so the peak is never reached */
+      { 0, .5, 0, 0 } }, /* the cycle's falling half has no steps, so the peak is never reached */
     { "{\"type\": \"LinearLR\", \"params\": {}}", 0.3, 7, { .1, .14, .18, .22, .26, .3, .3 } },
     { "{\"type\": \"LinearLR\", \"params\": {\"start_factor\": 1, \"end_factor\": 0, \"total_iters\": 4}}",
       0.2,
@@ -130,7 +130,8 @@ START_TEST(test_momentum)
     ce_schedule_settings s;
     double beta1 = 0, beta2 = 0;
     ck_assert_int_eq(read_text(cycle, 1, 0, &s), CS_OK);
-    for (int k = 0; k < UPDATES; k++) { /* DeepSpeed gives 1.035, 1.08 and 1.125; here the value is at most 0.999 */
+    /* In DeepSpeed the last three values of beta1 are 1.035, 1.08 and 1.125; in cspeed they are at most 0.999. */
+    for (int k = 0; k < UPDATES; k++) {
         ck_assert(ce_schedule_momentum(&s, k, &beta1, &beta2));
         ck_assert_msg(fabs(beta1 - beta1s[k]) < 1e-12, "update %d: %.12g", k, beta1);
         ck_assert(beta2 == 0.99);

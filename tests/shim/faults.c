@@ -1,7 +1,8 @@
 /* faults.c - a library for LD_PRELOAD: it makes one of the calls that change a file system fail.
  *
- * The call fails without an effect, or writes half of its bytes, or the process is killed: before the call has an
- * effect, and in a write after half of the bytes. */
+ * The kind of fault (faults.h) decides what happens: the call has no effect and returns an error; or a write writes
+ * only half of its bytes; or the process is killed, or the power fails, before the call has an effect. In a write, the
+ * kill or the power failure comes after half of the bytes. */
 #include "faults.h"
 
 #include <dlfcn.h>
@@ -37,7 +38,7 @@ enum { UNFLUSHED = sizeof unflushed / sizeof *unflushed };
 
 /* Names that were changed, in folders that were not flushed since. */
 static struct {
-    char from[512], to[512], folder[512]; /* folder: that of `to`; "": it has been flushed */
+    char from[512], to[512], folder[512]; /* folder: the folder of `to`, or "" after this folder was flushed */
     unsigned flags;
 } renamed[64];
 static int rename_count;

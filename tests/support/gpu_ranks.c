@@ -1,4 +1,4 @@
-/* gpu_ranks.c - a rank with a CUDA device and a comm on the emulated module. */
+/* gpu_ranks.c - a rank with a CUDA device and a comm, on the emulated CUDA module. */
 #include "gpu_ranks.h"
 
 #include "near.h"

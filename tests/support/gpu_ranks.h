@@ -1,4 +1,4 @@
-/* gpu_ranks.h - a rank with a CUDA device and a comm on the emulated module, for tests of NCCL. */
+/* gpu_ranks.h - a rank with a CUDA device and a comm, on the emulated CUDA module, for tests of NCCL. */
 #ifndef CS_TESTS_GPU_RANKS_H
 #define CS_TESTS_GPU_RANKS_H
 
@@ -17,7 +17,7 @@ typedef struct {
 bool gpu_ranks_emulated(const char *devices);
 
 cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds);
-cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind); /* takes the world from the environment */
+cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind); /* reads rank and world size from the environment */
 void gpu_rank_close(gpu_rank *rank);
 
 #endif

@@ -42,7 +42,8 @@ void jobs_leave(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Creates and enters a new folder, and chooses a new mark. */
+/* Creates and enters a new folder, and sets CSPEED_TEST_MARK to a new value, by which processes of this test are
+ * found. */
 void jobs_begin(void)
 {
     const char *base = getenv("TMPDIR");

@@ -11,7 +11,7 @@ enum { JOINING_POLLED = 160 }; /* room for all descriptors of a rendezvous */
 
 extern const char *const joining_secret;
 
-/* The parts of a plan that the rendezvous uses. */
+/* A plan, and the structures that it points to, as far as the rendezvous uses them. */
 typedef struct {
     cl_options options;
     cl_host host;

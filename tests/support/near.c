@@ -16,14 +16,15 @@ enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 /* A block of memory that near_new allocated. */
 typedef struct {
     char *memory;
-    size_t bytes; /* includes the guard bytes, which must not be written */
+    size_t bytes; /* size of `memory`, with the guard bytes at its end, which must not be written */
 } block;
 
 /* The copy of a block on the device. */
 typedef struct {
     block here;
     char *there;
-    bool lasts, fresh; /* lasts: the block is of near_new; fresh: it was copied to the device after the last fetch */
+    /* lasts: near_new allocated `here`; fresh: `here` was copied to the device after the last fetch */
+    bool lasts, fresh;
 } twin;
 
 static block blocks[BLOCKS];

@@ -30,7 +30,8 @@ void near_free(cs_tensor x);       /* aborts if the guard bytes were written */
 const char *near_device(void);
 
 /* Makes the device "cuda" use the module that CSPEED_CUDA_MODULE names, or else the emulated one, from now on. Returns
- * false if it was not built. near_emulated does the same, and then reports a skipped test. */
+ * false if the variable is not set and the emulated module was not built. near_emulated does the same; if it returns
+ * false, it also reports that the test is skipped. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
@@ -39,7 +40,7 @@ typedef struct {
     uint64_t kernels, graphs;
 } near_launches;
 near_launches near_launched(void); /* returns zeros if the device does not count them */
-bool near_counts(void);            /* returns true for the emulated module; a real GPU's module does not count */
+bool near_counts(void);            /* returns whether the module counts launches, as only the emulated module does */
 /* returns the highest number of bytes of host memory pinned at the same time, or 0 if they are not counted */
 uint64_t near_pinned_max(void);
 near_launches near_since(near_launches before); /* returns the launches since `before` */
@@ -54,15 +55,16 @@ void near_close(void);
 bool near_is_cpu(void);
 /* Returns `anywhere`, or `slowly` on the emulator and with a sanitizer, where every step takes long. */
 int near_most(int anywhere, int slowly);
-int near_threads(int max); /* returns `max` on a CPU, otherwise 1, as other devices have no host threads to set */
+int near_threads(int max); /* returns `max` on a CPU, and 1 on other devices */
 /* Returns x in memory that the device can use. If x is in a block of near_new, the whole block is copied to the device,
  * once between two fetches. Otherwise only x is copied, and the copy is valid until the next fetch. For an absent
  * tensor it returns an absent one. */
 cs_tensor near_at(cs_tensor x);
 void near_fetch(void); /* waits for the device and copies all tensors back to host memory */
 
-/* Stores the number of the first tile of each range in ranges[].tile, and copies the array to memory that the device
- * can read with `at`, which is near_at or a similar function. The result is valid until the next fetch. */
+/* Prepares ranges for the operations of device/state.h: stores the number of each range's first tile in ranges[].tile,
+ * and calls `at`, which is near_at or a similar function, to copy the array to memory that the device can read. The
+ * result is valid until the next fetch. */
 ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges, int64_t count);
 
 #endif

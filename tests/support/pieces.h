@@ -4,8 +4,9 @@
 
 #include "engine.h"
 
-/* Waits for both streams and stores the pieces of shard `number` (ce_shard_pieces) for reading; returns their number.
- * If the device has memory of its own, the pieces point to copies, which are valid until the next call. */
+/* Waits for the compute stream and the comm stream. Then stores the pieces of shard `number` (ce_shard_pieces) in
+ * pieces[], for reading, and returns their number. If the device has memory of its own, the pieces point to copies in
+ * host memory, which are valid until the next call. */
 int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces);
 /* Copies the master parameters of these pieces to the shard, and updates every copy of them. Collective, like
  * ce_shard_spread. */

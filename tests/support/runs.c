@@ -62,7 +62,8 @@ cs_engine *run_open(const run_spec *spec, cs_model *model)
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
-    /* Measured methods may differ between runs, which must be comparable. */
+    /* Runs must have the same bits to be comparable. Methods of products that are chosen by measuring may differ from
+     * run to run. */
     if (strcmp(near_device(), "cpu") == 0)
         CS_MUST(cs_config_set(config, "cspeed.products=fixed"));
     for (int i = 0; i < RUN_SETS && spec->set[i]; i++)

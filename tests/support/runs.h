@@ -13,7 +13,7 @@ typedef struct {
     const char *recompute; /* "none", "unit"         */
     double dropout;
     int prefetch;
-    bool masked;               /* true: a third of the targets is masked, and of two samples in five all */
+    bool masked;               /* true: masks all targets of two samples in five, and a third of the others */
     const char *more;          /* more top-level members of the configuration, each followed by a comma; or NULL */
     const char *set[RUN_SETS]; /* assignments "KEY.PATH=JSON" for cs_config_set; the first NULL ends the list */
     const char *threads;       /* value of cspeed.threads; NULL: 1 */

@@ -9,8 +9,8 @@
 
 enum { SAVED_TENSORS = 12 };
 
-/* SHOULD fails the test unless the call succeeds; SHOULD_SAY, unless it fails with this status and these words in
- * cs_error(). */
+/* SHOULD checks that the call succeeds. SHOULD_SAY checks that the call fails with this status, and that cs_error()
+ * contains these words. */
 #define SHOULD(call) ck_assert_msg((call) == CS_OK, "%s", cs_error())
 #define SHOULD_SAY(call, status, words)                                                                                \
     do {                                                                                                               \

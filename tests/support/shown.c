@@ -69,7 +69,7 @@ int shown_open(bool terminal)
     dup2(ends[1], 2);
     shown_now = SHOWN_SECOND;
     int code = cl_output_open(&shown_output, &shown_plan, shown_now);
-    restore_outputs(); /* possible because the consoles have duplicates of the descriptors */
+    restore_outputs(); /* the consoles still write to the pipe or terminal: they have duplicates of the descriptors */
     close(ends[1]);
     return code;
 }

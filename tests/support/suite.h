@@ -1,8 +1,7 @@
 /* suite.h - the main() of a test program: it runs a list of tests, and its exit code tells whether they passed.
  *
- * The tests of a program share one process, except when they use a CUDA device. CUDA does not survive a fork, so a test
- * that forks ranks must not follow a test that has opened a device in the same process. In that case each test has its
- * own process. */
+ * The tests of a program share one process. If they use a CUDA device, each test has its own process, because CUDA does
+ * not survive a fork: a process that has opened a device must not fork ranks afterwards. */
 #ifndef CS_TESTS_SUITE_H
 #define CS_TESTS_SUITE_H
 

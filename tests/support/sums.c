@@ -122,7 +122,8 @@ static void place_bytes(void *data, int byte, size_t bytes)
     free(values);
 }
 
-/* Returns the data in host memory; the caller gives the result to let_go. */
+/* Returns the data in host memory: a copy, or `data` itself if it is there already. The caller passes the result to
+ * let_go(). */
 static const void *look_at(const void *data, size_t bytes)
 {
     if (!is_far(data))
@@ -160,8 +161,8 @@ static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_redu
     return sums_get(held, 0, dtype);
 }
 
-/* Adds the values in tree order, level by level: neighbours in pairs; the last of an odd number is taken to the next
- * level unchanged. */
+/* Reduces element `at` of all ranks' vectors in tree order. Each level combines neighbouring values in pairs. If a
+ * level has an odd number of values, its last value goes to the next level unchanged. */
 static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_reduce_op op)
 {
     sums_number level[SUMS_RANKS];

@@ -34,8 +34,8 @@ typedef struct {
 /* Sets element `at` of a tensor of any dtype. */
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
-/* Sets data[0] to data[count - 1] to the elements first, first + 1, ... of a rank's vector. The vector depends on the
- * salt. */
+/* Fills data[0] to data[count - 1] with `count` elements of a rank's vector, from element `first` on. The vector
+ * depends on `salt`. */
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype);
 
 /* From now on, data in this device's memory is copied to and from the host. NULL ends that. */
@@ -47,13 +47,14 @@ void sums_loosely(void);
  * compares data with the vector of one rank. */
 int sums_expect_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                        const char *what);
-/* Compares data with the reduction of the vectors of ranks 0 to ranks - 1, elements first, first + 1, ... */
+/* Compares `count` elements of data with the reduction of the vectors of `ranks` ranks, from element `first` on. */
 int sums_expect_reduction(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
                           cs_reduce_op op, const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
-/* Tests every collective, dtype, operation and place of vectors, for counts from 0 to `max`, at most 10007. After
- * sums_far with a device, the places are its memory, aligned and unaligned, and host memory. */
+/* Tests every collective, dtype and operation, for counts from 0 to `max`, at most 10007, with the vectors in each
+ * place of sums_place. After sums_far with a device, the places are: this device's memory, aligned and unaligned, and
+ * host memory. */
 int sums_try_each(cs_comm *comm, int64_t max);
 
 #endif

@@ -5,8 +5,8 @@
 /* Enters a scratch folder that has tokens of a short text in data/. */
 void training_prepare(void);
 void training_text(const char *path, int lines);
-/* Writes config.json of a small GPT-2 that trains 24 steps. `more` is added to the configuration's section of the
- * precision. */
+/* Writes config.json of a small GPT-2 that trains 24 steps. `more` is added to the section of this precision, for
+ * example "bf16". */
 void training_config(const char *precision, const char *more, int stage);
 /* Runs train with config.json on several ranks, with its output in out.txt. Fails the test if the run fails. */
 void training_run(int ranks, const char *arguments);

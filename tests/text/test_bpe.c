@@ -37,8 +37,8 @@ static void make(ce_lexicon *lexicon, unsigned seed)
     json_decref(merges);
 }
 
-/* Encodes a word by the definition: repeatedly applies the merge of the lowest rank, and of several such places the
- * leftmost. */
+/* Encodes a word by the definition: again and again applies the possible merge with the lowest rank. If this merge is
+ * possible at several places, applies it at the leftmost one. */
 static int32_t plain(const ce_lexicon *lexicon, const char *word, size_t size, int32_t *ids)
 {
     int32_t count = 0;

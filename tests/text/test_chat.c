@@ -128,8 +128,8 @@ static void check_answers(const ce_chat_lines *lines, const char *first, const c
     }
 }
 
-/* In a template without {% generation %} blocks, an answer is what follows the text that asks for it, up to its end
- * token, without the white space after that. */
+/* In a template without {% generation %} blocks, an answer begins after the prompt that add_generation_prompt writes,
+ * and ends with its end token. White space after the end token does not belong to the answer. */
 START_TEST(answers_of_the_tokenizers_template_are_found)
 {
     ce_chat_lines lines = { 0 };

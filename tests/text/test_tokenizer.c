@@ -94,7 +94,8 @@ static void check_construct(const ce_tokenizer *tokenizer, ce_encoder *encoder, 
     ce_unicode_free(&decoded);
 }
 
-/* Normalizers, pre-tokenizers, decoders and post-processors of tokenizers, and models of SentencePiece. */
+/* Normalizers, pre-tokenizers, decoders and post-processors of tokenizer.json, and SentencePiece models, give the same
+ * results as their own libraries. */
 START_TEST(constructs_are_those_of_the_libraries)
 {
     size_t index, number, size;
@@ -363,7 +364,7 @@ START_TEST(batches_of_texts_are_not_made)
 }
 END_TEST
 
-/* vocab.json and merges.txt give the same vocabulary. */
+/* A folder with vocab.json and merges.txt, without tokenizer.json, is a tokenizer too. */
 START_TEST(vocab_and_merges_are_read)
 {
     ce_tokenizer *tokenizer;

@@ -183,7 +183,8 @@ static cs_status report(const cs_comm *comm, int other, const ce_wish *first, co
     return ce_fail(CS_DISAGREE, "comm_algorithms: rank %d and rank %d give different lists", zero, name);
 }
 
-/* Compares the values of all ranks. Every rank compares the same data, so all ranks fail with the same message. */
+/* Compares comm->wish, which has the values of the list, with those of all ranks. Every rank compares the same data, so
+ * all ranks fail with the same message. */
 static cs_status compare(cs_comm *comm)
 {
     int size = comm->world.size, other = 1;

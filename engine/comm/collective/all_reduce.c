@@ -1,7 +1,7 @@
 /* all_reduce.c - replaces a vector on every rank by its sum over ranks. The algorithms are:
  *
- *     whole     It takes 1 step for each piece; each rank sends n - 1 vectors. The whole vector goes to all ranks, and
- *               each rank computes the sum. It is for vectors of at most ce_sizes.all_reduce_whole bytes.
+ *     whole     It takes 1 step for each piece; each rank sends n - 1 vectors. Each rank sends its whole vector to all
+ *               other ranks, and computes the sum. It is for vectors of at most ce_sizes.all_reduce_whole bytes.
  *     direct    It takes 2 steps for each piece; each rank sends 2 (n - 1) / n of the vector. A ring sends as much, in
  *               2 (n - 1) steps. Each rank sends to every other rank the part of that other rank, sums its own part
  *               in the order of the summation tree, and sends the sum to all. While the sum of one piece is
@@ -43,7 +43,9 @@ void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int
     } while (at < count);
 }
 
-/* Returns the elements of piece `index` of a member's part of a vector. */
+/* A vector of `count` elements is divided into parts of `part` elements, and each part into pieces of `piece` elements;
+ * the last parts and pieces may be shorter or empty. Returns the range of elements of the vector that is piece number
+ * `index` of the part that belongs to `member`. */
 static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member, int64_t index)
 {
     int64_t from = member * part + index * piece;

@@ -1,7 +1,7 @@
 /* collective.h - the collectives over messages. Each collective has a file of its own. The head of that file describes
  * the algorithms with their steps and bytes: n is the number of ranks that take part, and "vector" means the longest
- * buffer of the call. The staging buffer may be smaller than the vector: a piece is the part of the vector that it
- * holds at a time.
+ * buffer of the call. The staging buffer may be smaller than the vector. The vector is then divided into pieces, one of
+ * which is in the staging buffer at a time.
  *
  * The functions ce_among_... carry out the collectives of comm.h among some ranks of a comm. These ranks are the
  * members; `root` is the index of a member, and part i belongs to member i. The functions ce_messages_... are

@@ -27,20 +27,23 @@
 
 #include <string.h>
 
-/* In an all_reduce a unit is a multiple of this number of elements, so that leaves begin at cache lines. */
+/* In an all_reduce a leaf begins at a multiple of this number of elements, that is, at a cache line. */
 enum { UNIT_STEP = 16 };
 
-/* A reduction in place of one vector. The vector is divided into leaves, as many as the first block has ranks, and each
- * rank of that block ends with the result of one leaf. A leaf has one or two units; all units have the same length. */
+/* A reduction of one vector, whose result replaces the vector. The vector is divided into leaves. There is one leaf for
+ * each rank of the first block, and this rank has the result of the leaf at the end. A leaf has `unit` or 2 * `unit`
+ * elements, except that the last leaves of an all_reduce may be shorter or empty. */
 typedef struct {
     cs_comm *comm;
     const ce_members *among;
     cs_dtype dtype;
     cs_reduce_op op; /* the operation of a step, which is a sum if the result is an average */
     char *data, *incoming;
-    int64_t count, unit; /* number of elements in the vector, and in a unit */
-    int leaves, paired; /* number of leaves; the leaves of the members 0 .. paired - 1 have two units, the others one */
-    int first, size;    /* this rank's block: its first member, and its number of members, a power of two */
+    int64_t count, unit; /* number of elements in the vector, and in a leaf or in half a leaf */
+    /* `leaves` is the number of leaves. The leaves of the members 0 to `paired` - 1 have 2 * `unit` elements, the other
+     * leaves `unit`. */
+    int leaves, paired;
+    int first, size; /* this rank's block: its first member, and its number of members, a power of two */
 } request;
 
 static int block_size(int members)
@@ -51,8 +54,8 @@ static int block_size(int members)
     return size;
 }
 
-/* Returns the number of units before a leaf. Leaf i belongs to the member whose number has the bits of i in reverse
- * order. */
+/* Returns the position of a leaf in the vector, divided by `unit`. Leaf i belongs to the member whose number has the
+ * bits of i in reverse order. */
 static int64_t units_before(const request *r, int leaf)
 {
     int64_t units = leaf;

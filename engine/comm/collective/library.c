@@ -13,8 +13,9 @@
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
 
-/* Each rank sends an empty message to the next rank. The transport compares the calls of the two ranks. So ranks that
- * make different calls fail here with a message that names them, and do not wait for each other inside the library. */
+/* Each rank sends an empty message to the next rank, and the transport compares the calls of these two ranks. If the
+ * calls differ, the process ends here with an error that describes both calls. Without this comparison the ranks would
+ * wait for each other inside the library. */
 static void compare_calls(cs_comm *comm)
 {
     int rank = comm->world.rank, size = comm->world.size;

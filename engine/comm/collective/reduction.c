@@ -75,7 +75,7 @@ INLINE void store_f16(void *to, const f32 *value)
     u32 bits = (u32)*value;
     u32 rest = bits & 0x7fffffff;
     u32 result = (rest - 0x38000000 + 0xfff + (rest >> 13 & 1)) >> 13;
-    /* The addition leaves the rounded multiple of 2^-24 in the low bits. */
+    /* For a value below 2^-14: adding 0.5 rounds it to a multiple of 2^-24 and leaves this multiple in the low bits. */
     u32 small = (u32)((f32)rest + 0.5f) - 0x3f000000;
     u32 endless = rest * 0 + 0x7c00, quiet = rest * 0 + 0x7e00;
     i32 is_small = (i32)(rest < 0x38800000), is_endless = (i32)(rest >= 0x477ff000), is_nan = (i32)(rest > 0x7f800000);

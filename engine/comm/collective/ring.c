@@ -43,7 +43,8 @@ static void add(const request *r, void *out, const void *partial, const void *ow
     ce_reduce((void *[]){ out }, 1, (const void *[]){ partial, own_data }, 2, count, r->dtype, op);
 }
 
-/* Returns the elements of piece number `index` of a part. */
+/* Divides a member's part into pieces of `piece` elements; the last one may be shorter. Returns the range of elements,
+ * counted from the beginning of the part, that is piece number `index`. */
 static ce_range piece_of(const ce_parts *parts, int member, int64_t piece, int64_t index)
 {
     int64_t count = ce_parts_count(parts, member);
@@ -107,7 +108,8 @@ void ce_ring_all_gather(cs_comm *comm, const ce_members *among, void *out, const
     pass_parts(comm, among, out, parts, element);
 }
 
-/* Reduces n parts of equal length and sends the results around the ring. The last parts may be shorter or empty. */
+/* Does an all_reduce of `count` elements, which are divided into n parts. All parts have the same length, except that
+ * the last ones may be shorter or empty. */
 static void all_reduce_piece(const request *r, char *data, int64_t count)
 {
     const ce_members *among = r->among;

@@ -24,8 +24,8 @@
  * until then. If a later version of NCCL sets the flags only in ncclGroupEnd, the kernels will end only when the
  * process ends.
  *
- * How a run ends: ncclCommFinalize and ncclCommDestroy block as well. The watchdog calls them before it ends, so that
- * the thread that closes the comm can wait for them with a time limit.
+ * How the comm is closed: ncclCommFinalize and ncclCommDestroy block as well. The watchdog calls them before it ends,
+ * so that the thread that closes the comm can wait for them with a time limit.
  *
  * CUDA graphs: NCCL launches a captured call in the thread that captures, like any other call. NCCL cannot finalize a
  * communicator as long as a graph exists that has captured calls of it, so the graphs are dropped first.
@@ -151,9 +151,10 @@ static bool is_waiting(connection *conn)
     return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
 }
 
-/* Ends the process if another rank has ended. A rank that has closed its comm has completed all its collectives. So the
- * collectives of this rank will soon be complete too, unless this rank has called one that the other rank has not.
- * Therefore the function waits LEFT_SECONDS in this case. */
+/* Ends the process if another rank was lost. If another rank has closed its comm, the process ends only after this rank
+ * has then waited for collectives for LEFT_SECONDS without a break: the other rank has completed all its collectives,
+ * so the collectives of this rank will soon be complete too, unless this rank has called a collective that the other
+ * rank never called. */
 static void look_for_ranks(connection *conn, double *alone_since)
 {
     bool closed = true;

@@ -28,8 +28,8 @@ typedef struct {
     int first; /* index of this vector's first part among all parts of a piece */
 } vector;
 
-/* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. A vector of 0 parts
- * means that there is none. */
+/* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. If this rank
+ * reads or writes nothing, the vector has 0 parts. */
 typedef struct {
     int what;      /* the collective, a constant CS_BEAT_... */
     int64_t count; /* number of elements of a part */

@@ -9,8 +9,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* The ranks of the comm meet inside MPI, and other ranks take no part. No other thread of these ranks needs MPI in this
- * time, because the comm is being opened. */
+/* Makes an MPI communicator of the comm's ranks; other ranks take no part. MPI_Comm_create_group returns when all these
+ * ranks have called it, and ce_mpi_lock is held until then. This assumes that no other thread of these ranks needs MPI
+ * while the comm is being opened. */
 cs_status ce_mpi_collectives_open(cs_comm *comm)
 {
     ce_mpi *mpi = comm->private_data;

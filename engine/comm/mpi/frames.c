@@ -11,7 +11,7 @@
 
 enum { PAUSE = 50 * 1000 }; /* sleep of a waiting rank, in nanoseconds */
 #define LOOK_SECONDS 0.1    /* seconds between two checks of the call's time limit */
-#define SENDER_SECONDS 1.0  /* seconds between two checks of the calls of ranks that do not receive */
+#define SENDER_SECONDS 1.0  /* seconds between two calls of check_senders */
 
 static void add(ce_mpi_queue *queue, const cs_comm *comm, void *data, size_t bytes)
 {
@@ -80,9 +80,9 @@ static void begin_frame(const ce_mpi *mpi, int peer, ce_mpi_frame *frame, bool i
     frame->head_request = give(mpi, peer, incoming, &frame->head, sizeof frame->head);
 }
 
-/* Gives to MPI the head and the first piece of each frame, and the next piece when the previous one is complete. A
- * frame begins when all pieces of the frame before it were given, so that the order of messages is the same on both
- * sides. */
+/* Passes the head and the first piece of each frame to MPI, and each further piece when the previous piece is complete.
+ * A frame begins only after MPI has all pieces of the frame before it, so that the order of messages is the same on
+ * both sides. */
 static void give_frames(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool incoming)
 {
     for (int i = queue->at; i < queue->count; i++) {

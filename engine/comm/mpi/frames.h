@@ -8,8 +8,9 @@
  * bytes, which go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same
  * tag between two ranks. All ranks must have the same byte order.
  *
- * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED), under ce_mpi_lock. No call blocks while the lock is
- * held, so that the thread of the nonblocking calls can move its messages while another thread waits. */
+ * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED). Threads that send, receive or call MPI's collectives
+ * hold ce_mpi_lock. None of these calls blocks, so that the thread of the nonblocking calls can move its messages while
+ * another thread waits. Only ce_mpi_collectives_open blocks while it holds the lock. */
 #ifndef CS_COMM_MPI_FRAMES_H
 #define CS_COMM_MPI_FRAMES_H
 
@@ -33,8 +34,8 @@ typedef struct {
 typedef struct {
     ce_mpi_head head;
     char *data;
-    size_t bytes, given;                    /* length of the data, and how many bytes of it were given to MPI */
-    bool begun;                             /* true if the head was given to MPI */
+    size_t bytes, given;                    /* length of the data, and number of its bytes that were passed to MPI */
+    bool begun;                             /* true if the head was passed to MPI */
     MPI_Request head_request, data_request; /* requests to MPI; MPI_REQUEST_NULL if nothing is in progress */
 } ce_mpi_frame;
 
@@ -55,10 +56,11 @@ typedef struct {
     int tag;            /* the comm's tag; 0 if the comm is not open */
     ce_mpi_link *links; /* array with one element for each rank */
     int yields;         /* number of times that a waiting rank yields its core before it sleeps */
-    MPI_Comm own_ranks; /* the ranks of the comm, for MPI's own collectives; MPI_COMM_NULL without them */
+    /* Communicator of the comm's ranks for MPI's own collectives; MPI_COMM_NULL if the comm does not use them. */
+    MPI_Comm own_ranks;
 } ce_mpi;
 
-/* library.c */
+/* The functions and the variable from here to ce_mpi_is_done are in library.c. */
 cs_status ce_mpi_library_open(const cs_comm *comm); /* initializes MPI, once for each process */
 extern MPI_Comm ce_mpi_ranks;                       /* the duplicate of MPI_COMM_WORLD */
 /* Returns the address of the last tag that this process has used, and sets *greatest to the greatest possible tag. */

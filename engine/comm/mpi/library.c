@@ -1,5 +1,6 @@
 /* library.c - MPI in this process: it is initialized when the first comm is opened, and finalized when the process
- * exits with code 0. After another exit code MPI is not finalized; mpirun then ends the other ranks. */
+ * exits with code 0. After another exit code MPI is not finalized; mpirun then ends the other ranks. If the program has
+ * initialized MPI itself, the program finalizes it too. */
 #include "comm/mpi/frames.h"
 #include "base/must.h"
 
@@ -137,7 +138,7 @@ static cs_status duplicate(void)
         MPI_Comm_set_errhandler(ce_mpi_ranks, MPI_ERRORS_RETURN) != MPI_SUCCESS)
         return ce_fail(CS_NO_PEER, "communication \"mpi\": MPI_COMM_WORLD cannot be duplicated");
     MPI_Comm_get_attr(ce_mpi_ranks, MPI_TAG_UB, &bound, &given);
-    greatest_tag = given ? *bound : 32767; /* the standard guarantees at least 32767 tags */
+    greatest_tag = given ? *bound : 32767; /* the standard guarantees the tags 0 to 32767 */
     return CS_OK;
 }
 

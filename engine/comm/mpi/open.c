@@ -18,7 +18,7 @@ typedef struct {
 } greeting;
 
 typedef struct {
-    greeting own_greeting, *all; /* all: the greetings of all ranks, one element for each rank */
+    greeting own_greeting, *all; /* `all` has the greetings of all ranks, one element for each rank */
     MPI_Request *requests;       /* two requests for each rank: first all receives, then all sends */
 } meeting;
 

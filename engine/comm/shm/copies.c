@@ -13,8 +13,8 @@
 #include "comm/collective/reduction.h"
 #include "base/range.h"
 
-/* Writes the offset of this rank's buffer where the other ranks read it, and passes the first barrier. Returns true if
- * the buffer is in shared memory: on all ranks if `root` is -1, otherwise on the root. */
+/* Tells the other ranks the offset of this rank's buffer, and passes the first barrier. If `root` is -1, returns true
+ * if the buffers of all ranks are in shared memory; otherwise returns true if the buffer of the root is. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
 {
     call->is = shm->comm->call;

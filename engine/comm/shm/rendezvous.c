@@ -44,7 +44,7 @@ static void refuse(int socket, const char *sentence)
 {
     ce_unix_message message = { .kind = CS_UNIX_REFUSAL };
     snprintf(message.text, sizeof message.text, "%s", sentence);
-    /* A failure is ignored: it means that the process has ended, which needs no reply. */
+    /* A failure to send is ignored: it means that the process at the other end of the socket has ended. */
     ce_unix_socket_send(socket, &message, NULL);
 }
 

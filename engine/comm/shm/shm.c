@@ -17,8 +17,8 @@
 
 enum {
     PART_STEP = 64, /* a part is a multiple of this number of elements, so that parts begin at cache lines */
-    /* Number of elements that are summed over the ranks before they are added to the result. So many fp32 elements stay
-     * in the first-level cache. */
+    /* Number of elements that are summed over the ranks before they are added to the result: 8 KiB of fp32 elements,
+     * which stay in the first-level cache. */
     ADD_BLOCK = 2048,
 };
 

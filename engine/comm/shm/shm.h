@@ -132,7 +132,7 @@ static inline size_t ce_shm_heap_at(int size)
 cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings);
 void ce_segment_close(cs_comm *comm);
 
-/* barrier.c */
+/* The functions from here to ce_shm_first_of are in barrier.c and watch.c. */
 
 /* Changes the signal's value and wakes the ranks that sleep until it changes. Several ranks may call this for one
  * signal at the same time. */
@@ -164,9 +164,8 @@ void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out
 void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, const void *in);
 void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
 
-/* shm.c */
-
-/* Does a reduce_scatter. Part i of `in` begins at element i * `apart`. `apart` must be equal on all ranks. */
+/* This function is in shm.c. It does a reduce_scatter. Part i of `in` begins at element i * `apart`. `apart` must be
+ * equal on all ranks. */
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
 
@@ -179,8 +178,8 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
 /* This function is in messages.c and implements ce_transport.move: it moves messages between two ranks. */
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 
-/* watch.c */
-void ce_shm_announce(cs_comm *comm); /* this function and the next one implement members of ce_transport */
+/* The next two functions are in watch.c and implement members of ce_transport. */
+void ce_shm_announce(cs_comm *comm);
 void ce_shm_lose_rank(cs_comm *comm, int peer, const char *how);
 
 #endif

@@ -22,8 +22,8 @@ void ce_shm_announce(cs_comm *comm)
     const ce_call *call = &comm->call;
     uint32_t version = atomic_load_explicit(&shown->version, memory_order_relaxed);
     uint64_t kind = call->what | (uint64_t)call->dtype << 8 | (uint64_t)call->op << 16;
-    /* The version works as a sequence lock: a rank that reads a value of one of the release stores also reads the odd
-     * version, or a later one. */
+    /* `version` works as a sequence lock. It is odd while the other members are being written. The release order has
+     * the effect that a rank that reads one of the new values also reads the odd version, or a later one. */
     atomic_store_explicit(&shown->version, version + 1, memory_order_relaxed);
     atomic_store_explicit(&shown->kind, kind | (uint64_t)(uint32_t)call->root << 32, memory_order_release);
     atomic_store_explicit(&shown->count, call->count, memory_order_release);
@@ -56,9 +56,9 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
 }
 
-/* Returns true if this rank's call and the call of `rank` can never complete. There are two cases. Both are collectives
- * with the same number, but different ones. Or this rank is in a collective, and `rank`, which must make this
- * collective next, is stuck in a message to or from this rank. */
+/* Returns true if this rank's call and the call of `rank` can never complete. There are two cases. Both ranks are in
+ * collectives that have the same number but are different. Or this rank is in a collective, and `rank`, which must make
+ * this collective next, is stuck in a message to or from this rank. */
 static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
     if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
@@ -114,8 +114,8 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* Another rank that has closed its comm is an error only if this rank waits for that rank. If several ranks have ended,
- * the message names, if possible, a rank that did not end because of another one. */
+/* If a rank was lost, every wait fails. If a rank has closed its comm, only a wait for this rank fails. If several
+ * ranks were lost, the message names, if possible, a rank that did not end because of another rank. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

@@ -170,8 +170,8 @@ static bool is_usable(const struct ifaddrs *interface, int family)
            !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)interface->ifa_addr)->sin6_addr);
 }
 
-/* Returns the first usable interface of this address family that the list allows, or NULL. A loopback interface is
- * returned only if the list allows no other one. */
+/* Returns the first usable interface that has this address family and a name that `list` allows, or NULL. `list` has
+ * the syntax of CSPEED_SOCKET_IFNAME. A loopback interface is returned only if the list allows no other one. */
 static const struct ifaddrs *choose(const struct ifaddrs *all, const char *list, int family)
 {
     const struct ifaddrs *loopback = NULL;

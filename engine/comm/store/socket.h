@@ -17,8 +17,9 @@ enum { CS_SOCKET_TEXT = 64 };
 
 /* Sets *address to the first address of a host name, with this port. */
 cs_status ce_socket_resolve(ce_address *address, const char *host, int port);
-/* Writes the address to `text`, in the form "127.0.0.1:29500" or "[::1]:29500", and returns `text`. */
-const char *ce_socket_text(const ce_address *address, char *text /* CS_SOCKET_TEXT bytes */);
+/* Writes the address to `text`, which has CS_SOCKET_TEXT bytes, in the form "127.0.0.1:29500" or "[::1]:29500", and
+ * returns `text`. */
+const char *ce_socket_text(const ce_address *address, char *text);
 void ce_socket_set_port(ce_address *address, int port);
 int ce_socket_port(const ce_address *address);
 bool ce_socket_is_any(const ce_address *address); /* returns true for 0.0.0.0 and :: */

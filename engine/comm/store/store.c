@@ -211,7 +211,8 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
 {
     double end = ce_clock_seconds() + seconds + LATE_SECONDS;
     ce_store_head head;
-    /* A failure to send is ignored here, because rank 0 may have sent the reason before. */
+    /* A failure to send is ignored here: before rank 0 closed the connection, it may have sent a message that says why,
+     * and this message is read below. */
     send_request(store, kind, body, *bytes, end);
     if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_STORE_BODY ||
         !move(store, body, head.bytes, true, end))

@@ -36,7 +36,7 @@ cs_status ce_store_set(ce_store *store, const char *name, const void *value, siz
  * length of the value in bytes. Returns CS_NO_PEER if no rank has set the name within `seconds`, or if the value is too
  * long. */
 cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds);
-void ce_store_close(ce_store *store); /* accepts NULL */
+void ce_store_close(ce_store *store); /* closes the store; `store` may be NULL */
 
 int ce_store_socket(const ce_store *store);               /* returns the socket that is connected to rank 0 */
 const ce_address *ce_store_master(const ce_store *store); /* returns the address of rank 0 */

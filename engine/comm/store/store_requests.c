@@ -88,8 +88,8 @@ static bool store_value(ce_store_server *server, const unsigned char *body, size
     memcpy(made->name, body + 1, name);
     made->bytes = bytes - 1 - name;
     memcpy(made->value, body + 1 + name, made->bytes);
-    made->next =
-        server->entries; /* at the front of the list, so that a search finds the newest value of a name first */
+    /* The new entry comes first in the list, so that a search finds the newest value of a name. */
+    made->next = server->entries;
     server->entries = made;
     return true;
 }

@@ -1,8 +1,8 @@
 /* store_server.c - the server of the key-value store on rank 0: one thread that polls all connections.
  *
- * A connection is unauthenticated until the handshake is complete. An unauthenticated connection is closed when it is
- * refused, when its time is over, or when there are too many of them; then the oldest one is closed. So such
- * connections cannot block the ranks. */
+ * A connection is unauthenticated until its handshake is complete. The server closes an unauthenticated connection
+ * whose handshake fails or takes longer than the time limit. If there are too many unauthenticated connections, it
+ * closes an old one. So unauthenticated connections cannot block the ranks. */
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,7 +31,7 @@ static void drop(ce_store_server *server, ce_store_client *client)
     if (client->rank < 0) {
         server->unauthenticated--;
     } else if (!server->complete) {
-        /* The rank's process has ended, and another process may take the rank. */
+        /* The rank's process has ended. Another process may connect with the same rank number. */
         server->connected[client->rank] = false;
         server->missing++;
     }
@@ -205,8 +205,8 @@ static void begin_close(ce_store_server *server)
         client->deadline = 0;
 }
 
-/* Waits for events for at most one tick, then handles the events and the deadlines that are over. Returns false if the
- * server has been closed. */
+/* Waits for events for at most TICK_MILLISECONDS, then handles the events and the deadlines that have passed. Returns
+ * false if the server has been closed. */
 static bool poll_once(ce_store_server *server)
 {
     size_t count = 2, at = 2;

@@ -87,8 +87,8 @@ void ce_tcp_frames_leave(ce_tcp *tcp)
 
 static bool send_some(ce_tcp *tcp, int to);
 
-/* Sends the remaining bytes of the frames in progress, so that a notice with the reason of the end can follow them.
- * Takes at most CLOSE_SECONDS. */
+/* Sends the remaining bytes of all queued frames. After them, the caller can send a notice that says why this process
+ * ends. The function returns after at most CLOSE_SECONDS, even if not all bytes were sent. */
 static void finish_frames(ce_tcp *tcp)
 {
     double end = ce_clock_seconds() + CLOSE_SECONDS;
@@ -203,8 +203,8 @@ static bool is_complete(const ce_tcp_queue *queue)
     return queue->at == queue->count;
 }
 
-/* Sends some bytes of a queue and returns true if any were sent. After an error it only sets send_closed, because a
- * notice with the reason may still be read. */
+/* Sends some bytes of a queue and returns true if any were sent. A failed send does not end the process, but sets
+ * send_closed: a notice that says why the peer closed the connection may still be read. */
 static bool send_some(ce_tcp *tcp, int to)
 {
     ce_tcp_link *link = &tcp->links[to];
@@ -237,8 +237,9 @@ static bool receive_some(ce_tcp *tcp, int from)
 
 /* ---- waiting ---- */
 
-/* Ends the process because of a rank that receives nothing more and from which no frame is expected. The message says
- * whether that rank has announced that it closes its comm. */
+/* Ends the process because nothing more can be sent to rank `peer`, and no frame from that rank is expected. If a
+ * notice from that rank has arrived, the error message repeats it: the rank has closed its comm, or another rank was
+ * lost. */
 static void read_notice(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
@@ -312,8 +313,8 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed)
     return lost < 0 ? left : lost;
 }
 
-/* Compares the calls of ranks that do not receive what this rank sends, because such a rank may be in a different call.
- * It can compare them only if a frame of that rank has arrived. */
+/* Checks each rank that does not receive what this rank sends, because that rank may be in a different call than this
+ * rank. If a frame from that rank has arrived, compares the call in the frame's head with this rank's call. */
 static void check_senders(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++) {
@@ -370,7 +371,8 @@ static void sleep_until_ready(ce_tcp *tcp)
     }
 }
 
-/* Moves the frames of all queues as far as is possible without blocking. Returns false when all queues are complete. */
+/* Sends and receives as many bytes of all queues as is possible without blocking. Sets *moved to true if any byte was
+ * sent or received. Returns false when all queues are complete. */
 static bool move_all(ce_tcp *tcp, bool *moved)
 {
     bool waits = false;
@@ -390,7 +392,7 @@ static bool move_all(ce_tcp *tcp, bool *moved)
     return waits;
 }
 
-/* Moves all frames that were added, and returns when they are complete. */
+/* Sends and receives all queued frames, and returns when they are complete. */
 static void move_frames(ce_tcp *tcp)
 {
     bool moved;
@@ -407,8 +409,9 @@ static void move_frames(ce_tcp *tcp)
         tcp->links[i].in.count = tcp->links[i].in.at = tcp->links[i].out.count = tcp->links[i].out.at = 0;
 }
 
-/* Starts a message when ce_tcp_frames_move does not wait. Each queue then has one frame at a time: that of the first
- * message that is not done. */
+/* Queues the frame of a message if the message's queue is empty; otherwise the message is started later. Only used if
+ * ce_tcp_frames_move is called without waiting. Each queue then has one frame at a time: the frame of the first message
+ * that is not done. */
 static void start_message(ce_tcp *tcp, ce_message *message)
 {
     ce_tcp_link *link = &tcp->links[message->peer];

@@ -81,7 +81,8 @@ void ce_hierarchical_announce(ce_tcp *tcp)
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
     inside->settings.call_seconds = tcp->comm->settings.call_seconds;
-    /* `root` is the other rank of the message: it becomes that rank's number inside this host, or -1 */
+    /* For a message, `root` is the other rank. It is replaced by that rank's number inside this host, or by -1 if that
+     * number would be negative. */
     if (ce_call_is_message(&inside->call))
         inside->call.root = inside->call.root >= first ? inside->call.root - first : -1;
     inside->transport->announce(inside);
@@ -133,13 +134,15 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
         finish(tcp, own_part, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
-    if (count > part * each) /* the whole of a short vector, or the rest of a long one */
+    /* The elements that are left: all elements of a short vector, or the last count % `each` elements. */
+    if (count > part * each)
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
     tcp->comm->algorithm = "hierarchical";
 }
 
-/* Works piece by piece. For each rank that has the same local rank as this rank, on any host, it sums the operands of
- * this host into a slot. Then it reduces the slots between hosts. */
+/* Computes as many elements of the result at a time as fit into one slot. There is one slot for each of the ranks that
+ * have this rank's local rank, one on each host. The slot of such a rank gets the sum of this host's operands for the
+ * result of that rank. Then these ranks exchange their slots and add them. */
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op)
 {

@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
     int count, at; /* number of frames in the queue, and number of complete frames */
-    size_t done;   /* number of bytes of frames[at] that were moved, including its head */
+    size_t done;   /* number of bytes of frames[at], head included, that were sent or received */
     ce_tcp_head heads[CS_TCP_FRAMES];
     char *data[CS_TCP_FRAMES];
     size_t bytes[CS_TCP_FRAMES];

@@ -93,7 +93,7 @@ const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attentio
 
 typedef struct {
     ce_attention_mask mask;
-    /* q is in the layout rows, k in the layout panels, v in the layout layers (attention_tile.h) */
+    /* The layouts (attention_tile.h): "rows" for q, "panels" for k, "layers" for v. */
     const float *q, *k, *v;
     /* for one block of queries: the weighted sums of values, and for each row the maximum score and CS_LANES partial
      * sums of exponentials */

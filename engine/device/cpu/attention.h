@@ -18,22 +18,22 @@ enum { CS_BLOCK = 96 }; /* a multiple of CS_TILE_ROWS and of CS_LANES */
 
 typedef struct {
     const ce_attention_args *given;
-    int64_t length, lines; /* length: rows T of a sample; lines: T rounded up to whole strips and vectors */
-    int64_t width, wide;   /* width: columns D of a head; wide: D rounded up to whole vectors */
-    int64_t each;          /* number of elements in a word: 2 if the products multiply bf16 pairs, otherwise 1 */
+    int64_t length, lines; /* `length`: rows T of a sample; `lines`: T rounded up to whole strips and vectors */
+    int64_t width, wide;   /* `width`: columns D of a head; `wide`: D rounded up to whole vectors */
+    int64_t each;          /* number of elements in a 32-bit word: 2 if the products multiply bf16 pairs, otherwise 1 */
     int64_t depth;         /* number of words in a row of D elements */
     int64_t group;         /* number of query heads that share a key head */
     float scale;           /* factor of the scores; 1 if the scores are capped */
-    float cap, into;       /* if cap is 0, scores are not capped; else a score becomes cap * tanh(into * score) */
+    float cap, into;       /* if `cap` is 0, scores are not capped; else a score x becomes `cap` * tanh(`into` * x) */
     float *scratch;        /* scratch memory of all threads */
     int64_t stride;        /* number of floats of scratch memory for each thread */
 } ce_attention_job;
 
 /* Says which keys the queries of one head of a sample see, and which probabilities dropout sets to 0. */
 typedef struct {
-    /* starts: for each row of the sample, the first row that it sees; NULL: the sample is one document */
+    /* `starts`: for each row of the sample, the first row of its document; NULL: the sample is one document */
     const int32_t *starts;
-    /* key: the sample's random key for dropout; place: the index in the sample of the head's first element */
+    /* `key`: the sample's random key for dropout; `place`: the index in the sample of the head's first probability */
     uint64_t key, place;
 } ce_attention_mask;
 
@@ -65,10 +65,10 @@ enum { CS_AHEAD = 8, CS_LINE = 64 };
     for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
     __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
 
-/* Copies one head's T rows of x to the layout rows (attention_tile.h). The head's first element is at (row, column).
+/* Copies one head's T rows of x to the layout "rows" (attention_tile.h). The head's first element is at (row, column).
  * Lines of the result after row T - 1 are 0. */
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
-/* Returns the matrix `rows` in the layout layers (attention_tile.h), in memory taken from *room. If a word is one
+/* Returns the matrix `rows` in the layout "layers" (attention_tile.h), in memory taken from *room. If a word is one
  * element, the result is `rows` itself. */
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);

@@ -12,9 +12,9 @@
 
 typedef struct {
     ce_attention_mask mask;
-    const float *q, *q_layers, *dy, *dy_layers; /* q and dy of a query head, each in the layouts rows and layers */
+    const float *q, *q_layers, *dy, *dy_layers; /* a query head, in the layouts "rows" and "layers" */
     const float *k_panels, *k_layers, *v_panels;
-    float *dq, *dk, *dv; /* the three gradients are (lines, wide), fp32 */
+    float *dq, *dk, *dv; /* gradients in fp32, each with the shape (`lines`, `wide`) */
     float *lse, *delta;  /* for each line: the log of the softmax denominator, and dy . y */
     float *p, *ds;       /* P and dS of a strip of queries, fp32 */
     float *across[2];    /* P and dS of a block, for the products whose inner dimension is the queries (dv and dk) */
@@ -93,7 +93,7 @@ static void take_queries(const ce_attention_job *all, head *view, int64_t sample
     memset(view->dq, 0, (size_t)(all->lines * all->wide) * sizeof(float));
 }
 
-/* Multiplies a strip of queries by keys or values that are in the layout panels (attention_tile.h). */
+/* Multiplies a strip of queries by keys, or a strip of dy by values. `panels` has the layout "panels". */
 static void multiply_strip(const ce_attention_job *all, float *c, const float *rows, const float *panels, int64_t row,
                            int64_t key, ce_range strip)
 {

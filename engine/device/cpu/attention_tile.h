@@ -4,10 +4,10 @@
  * the inner dimension. AVX512_BF16 multiplies two pairs and adds the products in fp32 (vdpbf16ps). Words of both kinds
  * have the same layouts, and counts and strides are in words, so attention is written once for both kinds. The layouts
  * are:
- * - rows: a matrix as it is in memory, its lines padded with zeros to whole vectors;
- * - panels: the matrix rows transposed, LANES lines at a time, so that the words of LANES lines with one inner index
- *   are contiguous;
- * - layers: for each inner index, its row of the matrix; with pairs, for each pair of inner indices, their two rows
+ * - "rows": a matrix as it is in memory, its lines padded with zeros to whole vectors;
+ * - "panels": the matrix in the layout "rows", transposed, LANES lines at a time, so that the words of LANES lines with
+ *   one inner index are contiguous;
+ * - "layers": for each inner index, its row of the matrix; with pairs, for each pair of inner indices, their two rows
  *   with elements interleaved. */
 #ifndef CS_DEVICE_CPU_ATTENTION_TILE_H
 #define CS_DEVICE_CPU_ATTENTION_TILE_H
@@ -39,7 +39,7 @@ typedef struct {
     bool add;
 } ce_tile;
 
-bool ce_tile_has_pairs(void); /* whether this CPU multiplies bf16 pairs */
+bool ce_tile_has_pairs(void); /* returns true if this CPU multiplies bf16 pairs */
 void ce_tile_multiply(const ce_tile *tile, bool pairs);
 
 /* Writes `count` rows of `depth` words, which are `stride` words apart, as panels: word k of row p * CS_LANES + l goes
@@ -51,7 +51,7 @@ void ce_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth
 void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
 /* Make bf16 pairs from fp32 elements. ce_tile_pairs_along pairs adjacent elements of one row; ce_tile_pairs_across
  * pairs elements with the same index in two rows. `count` is the number of elements of a row, a multiple of CS_LANES.
- * To be called only if ce_tile_has_pairs(). */
+ * They may only be called if ce_tile_has_pairs() returns true. */
 void ce_tile_pairs_along(void *pairs, const float *row, int64_t count);
 void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
 

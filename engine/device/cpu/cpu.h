@@ -31,7 +31,7 @@ void ce_team_run(ce_team *team, int tasks, ce_team_task *task, void *argument);
 /* ---- stream.c: the worker thread of the comm stream ---- */
 typedef struct ce_worker ce_worker;
 cs_status ce_worker_open(ce_worker **worker);
-void ce_worker_close(ce_worker *worker); /* accepts NULL; runs the calls that were given so far before it closes */
+void ce_worker_close(ce_worker *worker); /* accepts NULL; first runs all queued calls */
 void ce_worker_give(ce_worker *worker, void (*call)(void *argument), void *argument);
 uint64_t ce_worker_given(ce_worker *worker);
 void ce_worker_await(ce_worker *worker, uint64_t sequence);
@@ -62,12 +62,12 @@ void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, floa
  * primitives. */
 typedef struct {
     ce_panel panel;     /* beta is 0 or 1 */
-    cs_dtype dtype, to; /* dtype: the type of a, b and bias; to: the type of c */
+    cs_dtype dtype, to; /* `dtype`: the type of a, b and the bias; `to`: the type of c */
     bool bias;
 } ce_matmul_shape;
 typedef struct {
-    const void *a, *b, *bias; /* bias: n elements; NULL: no bias is added */
-    void *c, *scratch;        /* scratch: scratch memory of this thread */
+    const void *a, *b, *bias; /* `bias`: n elements; NULL: no bias is added */
+    void *c, *scratch;        /* `scratch`: scratch memory of this thread */
 } ce_matmul_operands;
 
 /* Prepares the primitive for panels of this shape. One thread calls it for all panels of a product, before the threads
@@ -100,8 +100,8 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Returns whether the device's choice has NATIVE for some products of bf16 matrices; then attention multiplies bf16
- * too. */
+/* Returns true if the device uses the method NATIVE for at least one class of products of bf16 matrices. Then attention
+ * multiplies bf16 too. */
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */

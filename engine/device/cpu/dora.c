@@ -8,7 +8,7 @@ enum { LINES = 16, RUN = 256, LEAST_OUTPUTS = 16, LEAST_ROWS = 8, LEAST_COLUMNS 
 
 /* ---- norms ---- */
 
-/* A tile of the matrix W + scale B A: up to LINES rows and RUN columns, as W is stored in memory. */
+/* A tile of the matrix W + scale B A: up to LINES rows and RUN columns of the matrix as W is stored (dora->layout). */
 typedef struct {
     int64_t row, column, rows, columns;
     float value[LINES][RUN];

@@ -16,9 +16,9 @@ enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
-    int64_t rows, start;  /* rows: number of new positions; start: number of positions that are already cached */
-    int64_t width, group; /* width: columns D of a head; group: query heads that share a key head */
-    float scale, cap;     /* scale: factor of the scores; cap: their soft cap, 0 if the scores are not capped */
+    int64_t rows, start;  /* `rows`: number of new positions; `start`: number of positions that are already cached */
+    int64_t width, group; /* `width`: columns D of a head; `group`: query heads that share a key head */
+    float scale, cap;     /* `scale`: factor of the scores; `cap`: their soft cap, 0 if the scores are not capped */
     bool narrow;
     float *scratch;
     int64_t stride; /* number of floats of scratch memory for each thread */
@@ -40,7 +40,7 @@ static int64_t scratch_floats(const job *all)
     return ce_round_up(BLOCK * seen + copies, 16);
 }
 
-/* Copies the keys or values of one head in the new rows from columns of qkv to columns of the cache. */
+/* Copies one head's keys or values of the new positions to the cache: from column `from` of qkv to column `column`. */
 static void store_in_cache(const job *all, cs_tensor cache, int64_t column, int64_t from)
 {
     cs_tensor qkv = all->given->qkv;
@@ -84,7 +84,8 @@ static head view_of(const job *all, int64_t column, int thread)
     return view;
 }
 
-/* Selects a query head by its first column in q: sets the view's q and y. */
+/* Sets the members of *view that belong to one query head: q, y and their leading dimensions. `column` is the first
+ * column of the query head in qkv. */
 static void select_queries(const job *all, head *view, int64_t column)
 {
     const ce_extension *given = all->given;

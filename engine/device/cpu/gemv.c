@@ -19,15 +19,15 @@ enum { LINES = 2 };
 #endif
 enum { MAX_ROWS = 8, COLUMNS = 256, STREAMS = 8, MIN_LINES = 64, MIN_SUMS = 8192 };
 
-/* The content of a 32-bit word of a, and of a lane of b. FROM_...: one fp32 element; elements of b have the named type
- * and are converted to fp32. PAIRS: a pair of bf16 elements. */
+/* What a 32-bit word of the matrices `a` and `b` holds while it is multiplied. FROM_...: one fp32 element; the elements
+ * of `b` have the named type in memory, and are converted to fp32. PAIRS: a pair of bf16 elements. */
 typedef enum { FROM_F32 = CS_F32, FROM_BF16 = CS_BF16, FROM_F16 = CS_F16, PAIRS } word_form;
 
 typedef struct {
     const ce_product *product;
     word_form form;
     const uint32_t *a;           /* the elements of a in words, (rows, stride); each row is padded with zeros */
-    int64_t rows, inner, stride; /* stride: number of words in a row of a */
+    int64_t rows, inner, stride; /* `stride`: number of words in a row of `a` */
     /* partial sums (parts, rows, columns), used if the inner dimension is divided into parts */
     float *sums;
     int parts;

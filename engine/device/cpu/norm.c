@@ -7,8 +7,9 @@
 
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
-    const float *weight, *bias; /* `columns` fp32 elements */
-    /* for each part: the rows n and g; in backward also the sums for weight and bias, and x and dy as fp32 */
+    const float *weight, *bias; /* fp32 copies, `columns` elements each */
+    /* Scratch memory: ROWS rows for each part. Forward uses two of them: x as fp32, and y. Backward uses six: n and g
+     * (see first_half), the gradients of weight and bias, and x and dy as fp32. */
     float *rows;
     float epsilon;
     int64_t columns;
@@ -16,7 +17,8 @@ typedef struct {
 
 enum { LEAST_ROWS = 8, ROWS = 6 };
 
-/* Allocates memory for weight and bias in fp32, and for ROWS rows for each part; each of them has `columns` floats. */
+/* Allocates memory for fp32 copies of weight and bias, and for ROWS rows for each part. Each of these rows and copies
+ * has `columns` floats, rounded up to a multiple of 16. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
     int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);

@@ -7,8 +7,9 @@
 
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
-    const float *weight; /* `width` fp32 elements */
-    /* for each part: a result, and x and dy as fp32; in backward also the sum for the weight's gradient */
+    const float *weight; /* an fp32 copy, `width` elements */
+    /* Scratch memory: ROWS rows for each part. Forward uses two of them: y, and x as fp32. Backward uses four: dx, x
+     * and dy as fp32, and the gradient of the weight. */
     float *rows;
     float epsilon;
     int64_t width, first, heads;

@@ -1,8 +1,8 @@
 /* team.c - a thread pool: threads pinned to cores, woken for each kernel and asleep between kernels.
  *
  * In a round, the caller writes the work and increments `round`; then all threads, the caller too, run tasks until no
- * task is left; a counter gives each thread the number of its next task. A thread that waits for a word to change reads
- * the word in a loop for some microseconds, and then sleeps until the word is changed (futex). */
+ * task is left; a counter gives each thread the number of its next task. A thread that waits for a change of `round` or
+ * `busy` reads this 32-bit word in a loop for some microseconds, and then sleeps until the word changes (futex). */
 #include "device/cpu/cpu.h"
 
 #include <linux/futex.h>
@@ -37,7 +37,7 @@ struct ce_team {
     _Alignas(64) _Atomic uint32_t busy;
     _Atomic uint32_t caller_sleeps; /* true while the caller sleeps until `busy` changes */
     pthread_t owner;                /* the thread that opened the team; only this thread may start rounds */
-    /* whether a round is running; a task that starts other tasks then runs them itself */
+    /* true while a round is running: if a task then calls ce_team_run, it runs the new tasks itself */
     bool running;
     int started; /* number of threads that were started */
     member members[];

@@ -219,11 +219,11 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Measures the classes of products, and then the roof. It runs in a thread of its own, which is not one of the device's
- * threads, so every product uses this thread only. At least half of trial->seconds is spent on the classes. Each class
- * gets a part of the time that is left for the classes, in proportion to its work. If the time that is left is shorter
- * than the previous class took, a class is skipped; but the first class of each combination of transposes is always
- * measured. */
+/* Measures the classes of products, and then the peak rate (trial->roof). It runs in a thread of its own, which is not
+ * one of the device's threads, so every product uses this thread only. At least half of trial->seconds is spent on the
+ * classes. Each class gets a part of the time that is left for the classes, in proportion to its work. If the time that
+ * is left is shorter than the previous class took, a class is skipped; but the first class of each combination of
+ * transposes is always measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;

@@ -30,13 +30,13 @@ static rule_chunk *const walks[] = {
 typedef struct {
     rule_chunk *walk;
     cs_tensor rows[ROWS]; /* master, gradient and slots; a slot that the optimizer does not have is absent */
-    int64_t first[ROWS];  /* for each row of state, the index of the range's first element in it */
+    int64_t first[ROWS];  /* for each tensor in `rows`, the index of the range's first element */
     cs_tensor publish;
     ce_hyper hyper;
 } update_job;
 
-/* Returns `count` elements of a row of state: the row's own memory if the row is fp32, otherwise an fp32 copy. If the
- * row is absent, returns zeros. */
+/* Returns `count` elements of all->rows[row]: the tensor's own memory if the tensor is fp32, otherwise an fp32 copy in
+ * `copy`. If the tensor is absent, returns `copy`, which holds zeros. */
 static float *open_row(float *copy, const update_job *all, int row, int64_t at, int64_t count)
 {
     cs_tensor x = all->rows[row];

@@ -27,7 +27,7 @@ template <int width> struct form {
 /* The state of the rows of a lane. In each tile, these are the rows lane / 4 and lane / 4 + 8. */
 template <int tiles> struct row_facts {
     int position[tiles][2], first[tiles][2]; /* the row sees the keys `first` to `position`, inclusive */
-    /* max: the running maximum of the row's scores in base 2; sum: this lane's sum of 2^(score - max) */
+    /* `max`: the running maximum of the row's scores in base 2; `sum`: this lane's sum of 2^(score - max) */
     float max[tiles][2], sum[tiles][2];
 };
 
@@ -151,8 +151,8 @@ __device__ inline void write_rows(const ce_attention_job &job, const ce_attentio
     }
 }
 
-/* Returns the addresses of the query rows of a job. `pack` adjacent heads of a row of q are `pack` rows of this
- * view. */
+/* The query rows of one sample for one head, or for `pack` adjacent heads. view(row) returns the address of a row, or
+ * nullptr after the last row. `pack` adjacent heads of one row of q count as `pack` rows. */
 template <typename T> struct query_view {
     const T *head;
     int64_t stride;

@@ -27,7 +27,7 @@ struct ce_attention_job {
     float keep_scale;      /* dropout multiplies the elements that it keeps by this factor */
     int64_t q_stride, k_stride, y_stride; /* number of elements from one row to the next */
     int samples, length, seen, width, queries, group;
-    int pack;   /* 1 or group: how many query heads of one position the kernel treats as rows of one tile */
+    int pack;   /* 1 or `group`: how many query heads of one position the kernel treats as rows of one tile */
     int window; /* number of keys that a query row sees; 0: no limit */
     int splits;
     float scale; /* factor of the scores */

@@ -16,7 +16,8 @@
 namespace
 {
 
-enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8 /* lanes that compute one delta */, DELTA_THREADS = 256 };
+/* TEAM: number of lanes that compute one delta together */
+enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8, DELTA_THREADS = 256 };
 
 /* The tile sizes. A block keeps `rows` rows of two matrices in shared memory. It reads the two other matrices through
  * double buffers, in tiles of `streamed` rows. */
@@ -204,7 +205,7 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
         }
 }
 
-/* A tile of queries. head: number of a query head within the group that shares a key head; t: the tile's first row. */
+/* A tile of queries. `head` is the index of a query head among those that share a key head; `t` is the first row. */
 struct visit {
     int head, t;
 };
@@ -219,7 +220,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     int tiles = (job.length + F::rows - 1) / F::rows;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    /* most queries see the first keys, so the blocks with the first keys come first */
+    /* The earlier a key, the more queries see it. So the tiles with the first keys get the lowest block indices. */
     work.tile = tiles - 1 - work.tile;
     int from = work.tile * F::rows, to = min(from + F::rows, job.length);
     int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;

@@ -34,8 +34,8 @@ __device__ inline int column_of(int c)
     return (int)threadIdx.x % ACROSS + ACROSS * c;
 }
 
-/* The rows of one head of one sample. If pack > 1, `pack` adjacent heads of a row of the matrix are `pack` rows of the
- * view. */
+/* The rows of one head of one sample. view(row, column) returns an element as fp32, or 0 outside the head. If pack > 1,
+ * `pack` adjacent heads of one row of the matrix count as `pack` rows. */
 template <typename T> struct rows_view {
     const T *head;
     int64_t stride;
@@ -127,7 +127,7 @@ __device__ inline void make_dropout_mask(uint8_t *bits, const ce_attention_job &
 
 struct softmax_rows {
     int position[SIDE], first[SIDE];
-    float max[SIDE], sum[SIDE]; /* max: the running maximum of scaled scores; sum: the sum of e^(score - max) */
+    float max[SIDE], sum[SIDE]; /* `max`: the running maximum of scaled scores; `sum`: the sum of e^(score - max) */
 };
 
 /* Online softmax: applies the causal mask, updates the rows' maxima, replaces scores by e^(score - max), and rescales
@@ -293,7 +293,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
-    /* most queries see the first keys, so the blocks with the first keys come first */
+    /* The earlier a key, the more queries see it. So the tiles with the first keys get the lowest block indices. */
     work.tile = tiles - 1 - work.tile;
     int from = work.tile * TILE, to = min(from + TILE, job.length);
     int end = ce_attention_end(job, work.sample, to);

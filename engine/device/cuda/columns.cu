@@ -1,8 +1,8 @@
 /* columns.cu - column sums (sums over rows), for gradients of biases, and the final addition of partial sums.
  *
- * The first kernel adds parts of the rows to partial sums. This kernel is bound by reading x: a warp reads 256 columns
- * of four rows at a time. The second kernel adds the partial sums in a fixed order. There are few parts compared with
- * rows, so the partial sums are still in the L2 cache. */
+ * The first kernel divides the rows into parts and computes the column sums of each part. It is bound by reading x: a
+ * warp reads 256 columns of four rows at a time. The second kernel adds the partial sums in a fixed order. There are
+ * few parts compared with rows, so the partial sums are still in the L2 cache. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/run.cuh"
 

@@ -131,8 +131,8 @@ ce_cudnn_tensor ce_cudnn_graph_transposed(ce_cudnn_graph *graph, ce_cudnn_tensor
 
 /* ---- operations ---- */
 
-/* The arguments of a pointwise operation. If the operation does not have b, t or axis, b and t are NULL, and axis is
- * 0. */
+/* The arguments of a pointwise operation. If the operation has no operand `b` or `t`, that member is NULL. If it has no
+ * axis, `axis` is 0. */
 typedef struct {
     cudnnPointwiseMode_t mode;
     cudnnDataType_t math;

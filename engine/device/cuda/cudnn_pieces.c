@@ -58,7 +58,7 @@ void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *wh
     int64_t wide = (whole->queries + 2 * whole->keys) * whole->width, narrow = whole->queries * whole->width;
     char *at = first;
     if (!first)
-        return NULL; /* this direction does not use the address */
+        return NULL; /* the plan, for forward or for backward, does not have this input or output */
     switch (number) {
     case CS_CUDNN_Q:
     case CS_CUDNN_DQ:

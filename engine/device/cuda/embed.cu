@@ -14,7 +14,7 @@ enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS
 
 struct embed_job {
     ce_view y, table, positions;    /* if `positions` is absent, there is no position embedding */
-    const int32_t *tokens, *starts; /* starts: for each row, the position at which its document begins; NULL: 0 */
+    const int32_t *tokens, *starts; /* `starts`: for each row, the position at which its document begins; NULL: 0 */
     int64_t rows, columns, length, vocabulary;
 };
 
@@ -83,7 +83,7 @@ struct add_job {
     float *edges;
     const uint32_t *keys, *rows; /* keys and row numbers of dy, sorted by key */
     int64_t count, columns, tiles;
-    int64_t left_out; /* left_out: the key whose sums are not added to the table; -1: sums of all keys are added */
+    int64_t left_out; /* `left_out`: the key whose sums are not added to the table; -1: sums of all keys are added */
 };
 
 static __global__ void __launch_bounds__(KEY_THREADS) token_keys(uint32_t *keys, uint32_t *rows, embed_job job)
@@ -106,8 +106,8 @@ static __global__ void __launch_bounds__(KEY_THREADS) position_keys(uint32_t *ke
 
 /* The work of one warp: a piece and some columns. */
 struct warp_work {
-    int64_t piece, at;      /* at: the first column of this lane */
-    ce_range span, columns; /* span: the piece's range of sorted rows; columns: all columns of a row */
+    int64_t piece, at;      /* `at`: the first column of this lane */
+    ce_range span, columns; /* `span`: the piece's range of sorted rows; `columns`: all columns of a row */
 };
 
 static __device__ warp_work find_work(const add_job &job)
@@ -135,8 +135,8 @@ static __device__ ce_view edge_of(const add_job &job, int64_t piece, int which)
     return ce_run_from(ce_view{ (unsigned char *)job.edges, CS_F32 }, (2 * piece + which) * job.columns);
 }
 
-/* Stores the sum of a sequence of equal keys, which are the rows `run` of a piece. The sum is added to the table, or
- * stored in `edges` if the sequence crosses a border of the piece. */
+/* Stores the sum of a sequence of equal keys. `run` is the range of sorted rows that the sequence has in this piece.
+ * The sum is added to the table, or stored in `edges` if the sequence crosses a border of the piece. */
 static __device__ void write_run(const add_job &job, const warp_work &work, uint32_t key, ce_range run,
                                  const float *sum)
 {

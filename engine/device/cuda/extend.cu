@@ -41,7 +41,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
         float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
             max = fmaxf(max, job.lse[split * rows + row]);
-        max = isfinite(max) ? max : 0; /* if max is not finite, the sum is not finite either */
+        max = isfinite(max) ? max : 0; /* if `max` is infinite, the result is NaN whatever is subtracted */
         for (int split = 0; split < job.splits; split++)
             whole += expf(job.lse[split * rows + row] - max);
         T *out = y + row % job.length * job.y_stride + row / job.length * job.width;

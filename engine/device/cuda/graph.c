@@ -1,5 +1,5 @@
-/* graph.c - CUDA graphs: the work that is put into the compute and comm streams between begin and end is captured and
- * later replayed.
+/* graph.c - CUDA graphs: the work that is put into the compute and comm streams between ce_cuda_graph_begin and
+ * ce_cuda_graph_end is captured and later replayed.
  *
  * A key identifies a graph. At the first use of a key, the work runs normally: kernels allocate workspace and products
  * are tuned. At the second use, the work is captured without being executed, and the graph is launched. At later uses
@@ -25,7 +25,7 @@ enum { GRAPHS = 32 };
 typedef struct {
     uint64_t key, hash;    /* hash: a hash over the captured operations, in order */
     cudaGraphExec_t ready; /* the graph, ready to be launched; NULL: it is not captured yet */
-    uint64_t used;         /* number of the graph's last use; 0: the entry is free */
+    uint64_t used;         /* value of `turn` when the key was last used; 0: the entry is free */
 } graph;
 
 struct ce_cuda_graphs {
@@ -33,9 +33,10 @@ struct ce_cuda_graphs {
     graph *open; /* the graph that is being captured or replayed; NULL: there is none */
     bool capturing;
     uint64_t turn, hash;
-    /* for each role of a stream: number of the first event that was recorded inside the graph */
+    /* for the compute stream and the comm stream: the number of the first event that is recorded inside the graph */
     uint64_t first[2];
-    /* for each role of a stream: the events that the capture recorded, from number `first` on */
+    /* for the compute stream and the comm stream: the events that the capture has recorded; events[role][0] is event
+     * number first[role] */
     cudaEvent_t *events[2];
     int count[2], room[2];
     pthread_mutex_t lock; /* locked during a capture, so that no other thread queries a stream */

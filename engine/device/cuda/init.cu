@@ -45,7 +45,8 @@ static __device__ void draw(float *four, cs_init init, uint64_t key, uint64_t co
     }
 }
 
-/* Writes elements [from, from + count) to `out`. A group consists of the four elements of one counter. */
+/* Writes elements [from, from + count) of the parameter to `out`. A thread computes groups of four elements: the four
+ * elements of one Philox counter. */
 static __global__ void __launch_bounds__(THREADS)
     init_groups(float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {

@@ -1,11 +1,12 @@
 /* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error.
  *
- * One block computes one row. In training the cross entropy reads a row of logits once and overwrites it with its
- * gradient; in between, the row stays in shared memory; the elements that do not fit there are read a second time. Runs
- * (run.cuh) are aligned with the tensor and not with the row, so that rows are read in accesses of 16 bytes even if the
- * vocabulary is odd; elements of a run that belong to the neighbouring row are not changed. Columns after the classes
- * are padding: they are not read, and their gradient is zero. The kernels are bound by memory bandwidth, but the
- * exponentials take almost as long: nine instructions for the two bytes of a 16-bit element. */
+ * One block computes one row. In training the cross entropy reads a row of logits and overwrites it with the row's
+ * gradient. Between reading and writing, shared memory holds the row; if shared memory has no room for all of it, the
+ * rest is read from global memory a second time. Runs (run.cuh) are aligned with the tensor and not with the row, so
+ * that rows are read in accesses of 16 bytes even if the vocabulary is odd; elements of a run that belong to the
+ * neighbouring row are not changed. Columns after the classes are padding: they are not read, and their gradient is
+ * zero. The kernels are bound by memory bandwidth, but the exponentials take almost as long: nine instructions for the
+ * two bytes of a 16-bit element. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -68,7 +69,8 @@ static inline ce_shape rows_shape(extent all)
 
 enum { TOGETHER = 4 };
 
-/* The arguments of the cross-entropy kernel. Shared memory holds the first `held` elements of a row's runs. */
+/* The arguments of the cross-entropy kernel. Shared memory holds `held` elements of a row: the row's first held / 8
+ * runs. */
 struct loss_job {
     ce_view x; /* the logits; if dloss is not NULL, the kernel replaces them by their gradient */
     float *loss;
@@ -83,8 +85,8 @@ struct softmax_sum {
     float max, sum;
 };
 
-/* Returns a number that can be subtracted: max, or 0 if max is infinite or NaN. With 0, the sum of exponentials becomes
- * 0, infinite or NaN. */
+/* Returns max, or 0 if max is infinite or NaN. The exponents of the softmax are x - finite(max), so infinity is never
+ * subtracted from infinity. With 0, the sum of exponentials becomes 0, infinite or NaN. */
 static __device__ float finite(float max)
 {
     return isfinite(max) ? max : 0;
@@ -111,8 +113,8 @@ static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dty
         partial->sum += exp2f((run[i] - finite(max)) * LOG2_E);
 }
 
-/* Returns the index in shared memory of the row's run that begins at `at`. If the index is not less than job.held, the
- * run is not in shared memory. */
+/* Returns the index in shared memory of the run that begins at index `at` of the tensor. If the result is not less than
+ * job.held, the run is not in shared memory. */
 static __device__ int64_t held_index(int64_t at, ce_range row)
 {
     return at - row.from / CS_RUN * CS_RUN;
@@ -186,8 +188,8 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     }
 }
 
-/* Returns the number of elements of a row that shared memory holds: those of all runs of the row, or of as many runs as
- * fit. */
+/* Returns how many elements of a row shared memory holds, a multiple of 8. The elements are all runs of the row or, if
+ * there is too little shared memory, as many runs as fit. Without a gradient the result is 0. */
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* OTHER: bytes of the kernel's static shared memory, rounded up */

@@ -66,10 +66,10 @@ static cudaDataType_t type_of(cs_dtype dtype)
     return dtype == CS_F32 ? CUDA_R_32F : dtype == CS_BF16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
-/* Returns the alignment of an address, at most 16 bytes: this is the widest access of a thread, and the alignment that
- * copies of tiles need. Addresses of equal alignment get the same algorithm, and so the same bits. Larger alignments
- * are not distinguished, because ZeRO's stage and recomputation move operands by multiples of 64 bytes, and must not
- * change the bits. */
+/* Returns the alignment of an address in bytes, at most 16. 16 bytes are the widest access of a thread, and the
+ * alignment that copies of tiles need. Addresses of equal alignment get the same algorithm, and so the results have the
+ * same bits. Alignments above 16 bytes are not distinguished, because the bits must not depend on ZeRO's stage or on
+ * recomputation, and these change the addresses of operands by multiples of 64 bytes. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -176,8 +176,8 @@ cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, con
                           ce_cuda_compute(device));
 }
 
-/* Returns a hash that identifies a run of a plan. The hash uses the plan's index and not its address, because the list
- * of plans may be reallocated. */
+/* Returns a hash that identifies one execution of a plan: the plan and the addresses of its operands. The hash uses the
+ * plan's index and not its address, because the list of plans may be reallocated. */
 static uint64_t run_hash(const ce_cuda_products *products, const ce_cuda_plan *plan, const ce_cuda_operands *on)
 {
     const void *operands[] = { on->a, on->b, on->bias, on->c, on->pre, on->sums };
@@ -301,10 +301,10 @@ void ce_cuda_product_gelu_grad(cs_device *device, const ce_product *product, cs_
 
 /* ---- the peak rate of products, for the roofline ---- */
 
-/* Measures the peak rate of products, in FLOP/s. Square matrices, which are large enough to give each multiprocessor
- * many tiles, are multiplied for about a tenth of a second, and the fastest round counts. Returns 0 (unknown) if there
- * is no memory for the product. The factors are random, because a product of equal numbers draws less power and runs
- * faster than products of real data. */
+/* Measures the peak rate of products, in FLOP/s. The function multiplies square matrices for about a tenth of a second,
+ * and returns the rate of the fastest product. The matrices are large enough to give each multiprocessor many tiles.
+ * Returns 0 (unknown) if there is no memory for the product. The factors are random, because a product of equal numbers
+ * draws less power and runs faster than products of real data. */
 double ce_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     ce_cuda_products *products = ce_cuda_of(device)->products;
@@ -320,7 +320,7 @@ double ce_cuda_roof(cs_device *device, cs_dtype dtype)
         ce_cuda_noise(ce_cuda_compute(device), matrix[i].data, dtype, side * side, (uint64_t)i + 1);
     }
     ce_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
-    ce_cuda_product(device, &product); /* this run tunes the product and warms up the GPU */
+    ce_cuda_product(device, &product); /* the first product is tuned and warms up the GPU; its time is not measured */
     for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
         CS_CUDA(cudaEventRecord(products->begin, ce_cuda_compute(device)));
         ce_cuda_product(device, &product);

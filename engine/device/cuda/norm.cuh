@@ -16,7 +16,8 @@ struct ce_norm_job {
     ce_view more, sum;
     ce_draw draw;
     ce_view dx, dy, beside; /* backward: if `beside` is present, it is added to dx */
-    float *stats, *partial; /* partial: (parts, width), or twice that size if there is a bias */
+    /* backward: partial sums of dweight, (parts, width), then those of dbias if `biased` is true */
+    float *stats, *partial;
     float epsilon;
     int64_t items, heads, width; /* items: the number of rows times the number of heads */
     /* stride: number of elements from one row to the next; first: column of the first head */
@@ -96,8 +97,8 @@ __device__ inline float ce_norm_sum(float value, int group, float *scratch)
     return value;
 }
 
-/* Returns the tensor in memory whose values are normalized: x, or the sum that was stored. The view begins at the
- * item. */
+/* Returns a view of the values that are normalized, from the first element of the item on. They are in job.sum if
+ * job.more is present, otherwise in job.x. */
 __device__ inline ce_view ce_norm_source(const ce_norm_job &job, const ce_norm_work &work)
 {
     return ce_run_from(job.more.data ? job.sum : job.x, work.place);
@@ -121,8 +122,8 @@ __device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_no
     ce_run_widen(x, ce_run_narrow(x, job.sum.dtype), job.sum.dtype);
 }
 
-/* Loads this thread's runs of the item into x. If a row does not fit in the registers, also computes and stores the sum
- * for the rest of the row. */
+/* Loads the first CS_NORM_HELD of this thread's runs of the item into x. If job.more is present, adds dropout(job.more)
+ * to all runs of this thread and stores them in job.sum (ce_norm_add). */
 __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work)
 {
     ce_view from = ce_run_from(job.x, work.place), from_more = job.more;
@@ -164,7 +165,7 @@ __device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
     }
 }
 
-/* Computes y = (x - mean) rstd weight + bias; for RMSNorm, mean is 0. */
+/* Computes y = (x - mean) * rstd * weight + bias; for RMSNorm, mean is 0. */
 __device__ inline void ce_norm_write(const ce_norm_job &job, const ce_norm_work &work, const float *x, int64_t at,
                                      float mean, float rstd)
 {

@@ -1,10 +1,11 @@
 /* norm_grad.cuh - LayerNorm and RMSNorm backward.
  *
- * With n = (x - mean) rstd and g = dy weight:
- *     dx = rstd (g - mean(g) - n mean(g n)) + beside,   dweight += dy n,   dbias += dy.
- * For RMSNorm, mean and mean(g) are 0. A part is a block, or a warp if a group is at most a warp. A part processes rows
- * at equal distances and accumulates its own partial sums for weight and bias; columns.cuh adds the partial sums of all
- * parts in order. The kernel is bound by reading x and dy and writing dx. */
+ * With n = (x - mean) * rstd and g = dy * weight:
+ *     dx = rstd * (g - mean(g) - n * mean(g * n)) + beside,   dweight += dy * n,   dbias += dy.
+ * For RMSNorm, mean and mean(g) are 0. Each block has partial sums of dweight and dbias over the rows that it
+ * processes. If a group is at most a warp, each warp has partial sums of its own. `part` is the index of such a block
+ * or warp, and `parts` is their number. columns.cuh adds the partial sums of all parts in order. The kernel is bound by
+ * reading x and dy and writing dx. */
 #ifndef CS_DEVICE_NORM_GRAD_CUH
 #define CS_DEVICE_NORM_GRAD_CUH
 
@@ -16,8 +17,8 @@ struct ce_norm_sums {
     float weight[CS_RUN], bias[CS_RUN];
 };
 
-/* Processes one run: replaces x by n and dy by g, and adds dy n to the sums of the weight and dy to the sums of the
- * bias. */
+/* Processes one run: replaces x by n = (x - mean) * rstd and dy by g = dy * weight, and adds dy * n to the sums of the
+ * weight and dy to the sums of the bias. */
 __device__ inline void ce_norm_accumulate(float *x, float *dy, const ce_norm_job &job, const ce_norm_work &work,
                                           int64_t at, float mean, float rstd, ce_norm_sums *sums)
 {
@@ -51,7 +52,8 @@ __device__ inline void ce_norm_write_grad(const ce_norm_job &job, const ce_norm_
     ce_run_store(ce_run_from(job.dx, work.place), at, work.within, dx);
 }
 
-/* Adds `sums` to the partial sums of the part in memory, at this thread's columns. */
+/* Adds `sums` to the partial sums of a block or warp (index `part`) in job.partial, at the eight columns from `at`
+ * on. */
 __device__ inline void ce_norm_add_sums(const ce_norm_job &job, int64_t part, int64_t at, const ce_norm_sums &sums)
 {
     ce_range all = { 0, job.width };

@@ -4,9 +4,9 @@
 
 #include "device/cuda/cuda.h"
 
-/* The number of events in a stream's ring, which is more than a step with many units records. If an event was
- * overwritten, a wait for it waits for a later event of the same stream, which is correct but takes longer than
- * necessary. */
+/* The number of events in a stream's ring. Even a step with many units records fewer events. If the ring has
+ * overwritten an event, a wait for this event waits for a later event of the same stream; this is correct but takes
+ * longer than necessary. */
 enum { CS_CUDA_EVENTS = 4096 };
 
 /* A CUDA stream with a ring of events. */
@@ -39,7 +39,7 @@ static inline ce_cuda *ce_cuda_of(const cs_device *device)
 
 /* ---- stream.c ---- */
 cs_status ce_cuda_streams_open(cs_device *device);
-void ce_cuda_streams_close(cs_device *device); /* must also be called after a failed open */
+void ce_cuda_streams_close(cs_device *device); /* must also be called if ce_cuda_streams_open failed */
 uint64_t ce_cuda_record(cs_stream *stream);
 void ce_cuda_wait(cs_stream *stream, ce_event event);
 void ce_cuda_sync(cs_stream *stream);
@@ -48,7 +48,7 @@ void ce_cuda_call(cs_stream *stream, void (*call)(void *argument), void *argumen
 
 /* ---- graph.c ---- */
 cs_status ce_cuda_graphs_open(cs_device *device);
-void ce_cuda_graphs_close(cs_device *device); /* must also be called after a failed open */
+void ce_cuda_graphs_close(cs_device *device); /* must also be called if ce_cuda_graphs_open failed */
 void ce_cuda_graph_begin(cs_device *device, uint64_t key);
 void ce_cuda_graph_end(cs_device *device);
 /* Ends the process with an error if a graph is open; to be called before the host waits for the device. */
@@ -67,7 +67,7 @@ size_t ce_cuda_room(cs_device *device);
 
 /* ---- matmul.c: matrix products by cuBLASLt ---- */
 cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings);
-void ce_cuda_products_close(cs_device *device); /* must also be called after a failed open */
+void ce_cuda_products_close(cs_device *device); /* must also be called if ce_cuda_products_open failed */
 
 /* ---- trial.cu: test data and checksums for tuning matrix products ---- */
 #ifdef __cplusplus

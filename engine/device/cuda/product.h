@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     ce_cuda_problem problem;
     cublasLtMatmulDesc_t operation;
-    /* layouts of a, b and c of the device table; cuBLASLt gets a and b in the opposite order (matmul.c) */
+    /* layouts of `a`, `b` and `c` of the ce_product; cuBLASLt gets `a` and `b` in the opposite order (matmul.c) */
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algorithm;
     bool fits; /* whether cuBLASLt has an algorithm for the problem */
@@ -43,8 +43,9 @@ struct ce_cuda_products {
     cublasComputeType_t wide; /* the type in which fp32 factors are multiplied: fp32 or TF32 */
     ce_cuda_plan *plans;
     int count, room;
-    cudaEvent_t begin, end;     /* events that measure time, for tuning */
-    uint64_t *digest, *fetched; /* digest: the digest in device memory; fetched: its copy in pinned memory */
+    cudaEvent_t begin, end; /* events that measure the time of products */
+    /* digest: a digest of results, in device memory; fetched: a copy of *digest in pinned memory */
+    uint64_t *digest, *fetched;
 };
 
 /* Puts the product into the compute stream. cuBLASLt computes it by `algorithm`. */

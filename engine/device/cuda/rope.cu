@@ -1,4 +1,4 @@
-/* rope.cu - rotary position embedding (RoPE), in place; with the opposite sign it is the gradient.
+/* rope.cu - rotary position embedding (RoPE), in place. A rotation in the opposite direction computes the gradient.
  *
  * A block processes one position: it computes the cosines and sines once for all samples and heads. The kernel is bound
  * by memory: each element is read and written once. */

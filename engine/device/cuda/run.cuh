@@ -22,7 +22,8 @@ struct ce_view {
     cs_dtype dtype;
 };
 
-/* Eight elements in their storage type. Elements of 16 bits fill the first half of the words. */
+/* Eight elements in their storage type. Elements of 32 bits fill word[0] to word[7], elements of 16 bits word[0] to
+ * word[3]. */
 struct ce_run {
     uint32_t word[CS_RUN];
 };

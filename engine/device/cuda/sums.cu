@@ -20,8 +20,8 @@ struct digits {
     word of[WORDS];
 };
 
-/* Does in a kernel what ce_exact_add does on the CPU, with the bits of the double: value = mantissa * 2^(exponent -
- * 1075). */
+/* Adds a value exactly, as ce_exact_add does on the CPU. The bits of the double give the mantissa and the exponent:
+ * |value| = mantissa * 2^(exponent - 1075). */
 static __device__ void add_exactly(digits *sum, double value)
 {
     uint64_t bits;
@@ -64,8 +64,8 @@ static __device__ void add_to_device_sum(ce_exact *sum, const digits *partial, i
         atomicAdd((word *)sum + threadIdx.x, all);
 }
 
-/* Reads the eight elements of a block that belong to a lane: elements at, at + 8, at + 16 and so on. Elements outside
- * of g are 0. */
+/* Reads the eight elements of a block that belong to a lane: elements at, at + 8, at + 16 and so on of g. An element
+ * whose index is not in [0, count) is read as 0. */
 template <typename T> static __device__ void read_lane(float *values, const T *g, int64_t at, int64_t count)
 {
 #pragma unroll

@@ -2,7 +2,7 @@
  * memory. */
 #include "device/cuda/run.cuh"
 
-/* Returns e^-x, limited so that it stays finite and 0 times it is 0. */
+/* Returns e^-x, but at most e^88. The result is finite, so the product of 0 and the result is 0 and not NaN. */
 static __device__ float exp_minus(float x)
 {
     return expf(x < -88 ? 88 : -x);

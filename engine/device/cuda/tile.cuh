@@ -48,8 +48,8 @@ __device__ inline void ce_tile_copy(T *tile, const View &view, int from, int wid
     }
 }
 
-/* Computes c = a b^T. a points to the rows of this warp in a tile, and b points to `columns` rows of another tile; both
- * have D columns. */
+/* Computes c = a b^T. `a` points to the rows of this warp in a tile, and `b` points to `columns` rows of another tile;
+ * both have D columns. */
 template <typename T, int D, int tiles, int columns>
 __device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
 {
@@ -78,7 +78,7 @@ __device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T
     }
 }
 
-/* Computes c += p b, where p is in registers and is rounded to T, and b has `depth` rows of D columns. */
+/* Computes c += p b. `p` is in registers and is rounded to T; `b` has `depth` rows of D columns. */
 template <typename T, int D, int tiles, int depth>
 __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const float (&p)[tiles][depth / 8][4],
                                             const T *b)

@@ -34,8 +34,8 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* Asks the heuristic for algorithms and returns their number. cuBLASLt's a is b of the device table. c is passed twice,
- * as addend and as result. */
+/* Asks the heuristic for algorithms and returns their number. `a` and `b` are passed in the opposite order, because
+ * cuBLASLt is column-major (matmul.c). `c` is passed twice, as addend and as result. */
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
     const ce_cuda_problem *problem = &plan->problem;
@@ -66,7 +66,8 @@ static int64_t room_of(cs_dtype dtype, int64_t count)
     return ce_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
 }
 
-/* Allocates `count` elements at *memory, moves *memory behind them, and fills them with random numbers. */
+/* Returns *memory, advances *memory by the size of `count` elements, rounded up to a multiple of 256 bytes, and fills
+ * the elements with random numbers. */
 static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t count)
 {
     void *from = *memory;
@@ -75,7 +76,9 @@ static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t cou
     return from;
 }
 
-/* Returns how many sums over the inner dimension the epilogue computes. cuBLASLt's a is b of the device table. */
+/* Returns the number of sums over the inner dimension that the epilogue computes. The sums of cuBLASLt's first factor
+ * (BGRADA) are those of `b`, with n elements; the sums of its second factor (BGRADB) are those of `a`, with m
+ * elements. */
 static int64_t sums_of(const ce_cuda_problem *problem)
 {
     return problem->epilogue == CUBLASLT_EPILOGUE_BGRADA   ? problem->n
@@ -126,8 +129,8 @@ static bool digest_result(cs_device *device, const ce_cuda_plan *plan, const ce_
     return true;
 }
 
-/* Computes the digest of a product's result. Products with fp32 results may be added to c, so for them the digest
- * covers a run that sets c and a run that adds to c. */
+/* Computes the digest of a product's result. If the result is fp32, the product may also be added to c; then the digest
+ * covers two results: c = a b and c += a b. */
 static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                    const cublasLtMatmulAlgo_t *algorithm, uint64_t *bits)
 {
@@ -145,7 +148,8 @@ static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_op
     return true;
 }
 
-/* Returns the time of the fastest round in milliseconds. */
+/* Runs the product ROUNDS times and returns the shortest time in milliseconds, or INFINITY if the algorithm cannot run
+ * the product. */
 static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial,
                      const cublasLtMatmulAlgo_t *algorithm)
 {
@@ -201,9 +205,9 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
     return chosen;
 }
 
-/* Returns the number of equal elements that proves that two algorithms add in the same order. If the order differs, at
- * least a fifth of fp32 results differ, but only one in 5,000 to 50,000 of the results that are rounded to bf16
- * (measured at inner dimensions of 768 and 32). */
+/* Returns the least number of elements that a result must have, so that equal bits show that two algorithms add in the
+ * same order. If the order differs, at least a fifth of fp32 results differ, but only one in 5,000 to 50,000 of the
+ * results that are rounded to bf16 (measured at inner dimensions of 768 and 32). */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;

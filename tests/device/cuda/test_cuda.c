@@ -24,7 +24,8 @@ static cs_device *open_cuda(void)
     return device;
 }
 
-/* Runs part() in a child process. Returns its exit code, or minus the signal that ended it; said gets its stderr. */
+/* Runs part() in a child process. Returns its exit code, or minus the signal that ended it; `said` receives what it
+ * wrote to stderr. */
 static int run_in_child(void (*part)(void), char *said, size_t room)
 {
     int ends[2], status;
@@ -355,7 +356,7 @@ END_TEST
 
 typedef struct {
     cs_dtype dtype;
-    int64_t columns; /* a multiple of 8 if GELU can be fused */
+    int64_t columns; /* GELU can only be fused if this is a multiple of 8 */
     bool bias;
 } gelu_case;
 static const gelu_case gelu_cases[] = {
@@ -363,7 +364,8 @@ static const gelu_case gelu_cases[] = {
     { CS_BF16, 32, false }, { CS_BF16, 21, true }, { CS_F32, 5, false },
 };
 
-/* Compares GELU fused with its product, forward and backward, with the CPU's result. */
+/* Compares the CUDA device's matrix product and GELU, fused where possible, with those of the CPU, forward and
+ * backward. */
 static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
 {
     enum { N = 12, K = 20 };

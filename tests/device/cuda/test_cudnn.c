@@ -114,7 +114,8 @@ static int backward(attention *it)
 
 /* ---- comparison ---- */
 
-/* Maps a column of rows with one key head for each query head to a column of rows with shared key heads. */
+/* Returns the column of a row q | k | v with shared key heads that corresponds to `column` of a row in which each query
+ * head has its own key head. */
 static int shared(attention_case given, int column)
 {
     int part = column / given.D, group = given.queries / given.keys;
@@ -188,8 +189,8 @@ START_TEST(graphs_compute_attention)
 }
 END_TEST
 
-/* Document starts of a sample that is one document mask nothing, but with them the engine's own kernels are used. So
- * one implementation runs forward, and the other one backward. */
+/* Each sample is one document. So its document starts mask nothing, but the engine's own kernels run if they are given,
+ * and cuDNN if not. One implementation runs forward, the other one backward; the results must be right. */
 START_TEST(both_implementations_are_interchangeable)
 {
     attention_case given = { .B = 2, .T = 70, .queries = 4, .keys = 2, .D = 64, .documents = 1 };

@@ -30,7 +30,7 @@ static bool enter(void)
 
 typedef struct {
     const char *name;
-    int capability, processors, shared; /* shared: bytes of shared memory that a block may use */
+    int capability, processors, shared; /* `shared`: bytes of shared memory that a block may use */
 } gpu;
 
 static const gpu a100 = { "NVIDIA A100", 800, 108, 166912 }, h200 = { "NVIDIA H200", 900, 132, 232448 },

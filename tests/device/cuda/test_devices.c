@@ -159,7 +159,7 @@ static void check_journeys(const char *name, const char *model, const char *prec
            name, precision, gaps[0], gaps[1], gaps[2]);
     ck_assert_double_lt(mean(there, STEPS - 10), 0.98 * mean(there, 0));
     ck_assert(memcmp(here->loss, there->loss, sizeof here->loss) !=
-              0); /* equal bits would mean that both ran on one device */
+              0); /* equal bits would mean that both trainings ran on the same device */
     for (int i = 0; i < 3; i++)
         ck_assert_msg(gaps[i] <= bound, "%s, %s: losses %.3g apart", name, precision, gaps[i]);
     journey *all[] = { here, there, out, back };
@@ -320,9 +320,9 @@ static void check_waits(const char *what, int number, const watched *seen, int m
                   (int)seen->backward, (int)seen->step);
 }
 
-/* In each step the host waits once, for the verdict of the previous step: not in forward or backward, and not
- * between micro-batches of a step. With several micro-batches, forward also waits until the buffer of the
- * micro-batch before the previous one is free. An optimizer that computes directions reads numbers in its update. */
+/* In each step the host waits once, for the verdict of the previous step: not in forward or backward, and not between
+ * micro-batches of a step. With several micro-batches, forward also waits until the buffer of the micro-batch before
+ * the previous one is free. LAMB also waits in its update, which reads norms of tensors. */
 START_TEST(a_step_waits_only_for_the_previous_one)
 {
     enum { WARM = 4 };

@@ -18,7 +18,8 @@ enum { COUNT = 100, KEPT = 32 };
 
 static cs_device *device;
 static cs_stream *compute, *comm;
-/* In device memory. one: ones; sum: the number of additions so far; all: the sum of all values of `sum`. */
+/* Vectors in device memory. `one`: ones; `sum`: the number of additions so far; `all`: the sum of all values that `sum`
+ * has had. */
 static cs_tensor one, sum, all;
 
 /* Checks a number of launches, if the module counts launches. */
@@ -137,7 +138,7 @@ START_TEST(an_event_inside_waits_for_the_end_of_the_graph)
         ce_stream_wait(comm, late);
         ce_device_graph_end(device);
         ce_event_wait(time % 2 ? early : late);
-        if (time > 1) /* without a graph an early event completes early */
+        if (time > 1) /* the first round uses no graph, so `early` completes before the copy */
             ck_assert(pinned[COUNT / 2] == (float)time);
         ce_stream_sync(compute);
     }

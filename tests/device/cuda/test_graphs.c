@@ -258,8 +258,8 @@ START_TEST(an_update_is_one_launch_per_unit_and_group)
 {
     static const struct {
         const char *optimizer, *groups;
-        /* each: launches of a unit; fewer: by how many the sum is lower, because the embedding has no biases and so one
-         * group less */
+        /* `each`: launches of a unit; `fewer`: launches that are saved in the unit of the embedding, which has no
+         * biases and so one parameter group less */
         uint64_t each, fewer;
     } rows[] = {
         { "AdamW", NULL, 1, 0 },

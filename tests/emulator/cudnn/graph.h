@@ -39,7 +39,7 @@ struct graph {
     std::vector<operation> operations; /* in topological order */
     int64_t workspace = 0;
 
-    int add(const tensor &given); /* adds a tensor, unless one with its number exists, and returns the index */
+    int add(const tensor &given); /* returns the index of the tensor with this `number`; adds the tensor if it is new */
     cudnnStatus_t order();        /* sorts the operations; returns an error if they cannot be computed */
     cudnnStatus_t recognise();    /* returns an error if the graph is not a supported attention */
 };

@@ -1,8 +1,8 @@
 /* library.cc - a fake cuDNN library: descriptors, a heuristic and plans, for graphs of attention only.
  *
  * Its heuristic returns three engines: the first is nondeterministic and runs nothing; the second has no plan; the
- * third executes the graph. The environment variable CSPEED_EMULATOR_CUDNN sets the version that it reports. The
- * emulated CUDA module loads it, and it works in the module's streams. */
+ * third executes the graph. The environment variable CSPEED_EMULATOR_CUDNN sets the version that the library reports.
+ * The emulated CUDA module loads this library, whose operations run in the module's streams. */
 #include "descriptor.h"
 #include "emulator.h"
 

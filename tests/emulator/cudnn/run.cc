@@ -132,7 +132,7 @@ struct runner {
         });
     }
 
-    /* Gives the elements of x other sizes and strides; offsets in memory stay the same. */
+    /* Copies x to y, which may have other sizes and strides; each element keeps its offset in memory. */
     void reshape(const operation &op)
     {
         const auto &y = of.tensors[(size_t)op.y];

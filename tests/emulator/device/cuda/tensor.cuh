@@ -44,7 +44,8 @@ CS_EMULATOR_UNSEEN inline void ce_tensor_multiply(float (&c)[4], const uint32_t 
     }
 }
 
-/* Returns element (row, column) of a tile. Lane tile * 8 + row passed the address of that row. */
+/* Returns element (row, column) of a tile. The lane whose number is tile * 8 + row has passed the address of this
+ * row. */
 CS_EMULATOR_UNSEEN inline uint16_t emulator_tile_element(const unsigned char *slots, unsigned tile, unsigned row,
                                                          unsigned column)
 {
