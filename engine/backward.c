@@ -1,6 +1,6 @@
 /* backward.c - cs_backward: runs the units in reverse order, down to the first unit that has a trained parameter. Each
- * unit's gradient is reduced as soon as it is complete; at stages 0 and 1 this happens in the last micro-batch of a
- * step. */
+ * unit's gradient is reduced as soon as it is complete. At stages 0 and 1 a unit's gradient is reduced only in the last
+ * micro-batch of a step, when the gradients of all micro-batches have been added. */
 #include "engine.h"
 
 static ce_micro micro_of(const cs_engine *engine)
@@ -35,9 +35,9 @@ static void recompute(cs_engine *engine, int i)
     ce_pass_let_go(engine->pass, x);
 }
 
-/* Returns true if backward finishes the reduction of gradients. CUDA graphs cannot finish it, because they have the
- * same launches in every micro-batch, and the reduction is finished in the last one only. Workers of a parameter server
- * send their gradients in cs_step. */
+/* Returns true if backward finishes the reduction of gradients. CUDA graphs cannot finish the reduction: their launches
+ * are the same in every micro-batch, and the reduction is finished only in the last micro-batch. Workers of a parameter
+ * server send their gradients in cs_step. */
 bool ce_backward_finishes(const cs_engine *engine)
 {
     return !engine->graphs && !engine->zero.served;

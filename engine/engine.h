@@ -31,7 +31,8 @@ typedef struct {
     int64_t step;
     double stall; /* seconds for which the save stopped the training */
     cs_status status;
-    char *why;        /* message of a failed save that no call has returned yet; NULL if there is none */
+    /* the message about a failed save; NULL if no save has failed, or if a call has returned the failure */
+    char *why;
     char *resume_dir; /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
     /* "TAG in DIR" of the save in progress; NULL if there is none, or if the loss or the gradient norm of the last step
      * before the save is not finite (ce_finite) */
@@ -46,7 +47,7 @@ typedef struct {
     bool unreported;
     int64_t step; /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
     double loss, norm;
-    char *gave_up; /* why the run must end, because no usable loss scale is left; NULL if the run may go on */
+    char *gave_up; /* the message with which the run must end if no usable loss scale is left; otherwise NULL */
 } ce_finite;
 
 /* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
@@ -65,7 +66,7 @@ typedef struct {
 } ce_step_judge_record;
 typedef struct {
     ce_step_judge_record *device; /* the ce_step_judge_record in device memory */
-    ce_step_judge_record *host;   /* a copy of *device, which the host reads; the same pointer as `device` on a CPU */
+    ce_step_judge_record *host;   /* the record that the host reads: a copy of *device; on a CPU equal to `device` */
     ce_step_terms terms;
     ce_event copied; /* the event that is complete when *host equals *device */
     bool pending;    /* the host has not read the verdict yet */
@@ -101,12 +102,12 @@ struct cs_engine {
     int number;              /* a replica's number, from 1; 0 in the master */
     ce_zero zero;
     ce_pool *values, *grads;
-    ce_bucket *buckets; /* the memory of zero.buckets, which the engine owns */
+    ce_bucket *buckets; /* equal to zero.buckets; the engine owns and frees this memory */
     ce_shard **shards;  /* one shard for each unit, the stores of frozen parameters included */
     ce_update *update;  /* the optimizer; its scratch is the memory of the pass, which is empty during an update */
     void *block;        /* device memory for the record of `judge`, the table of `update`, and the pass */
     cs_pass *pass;
-    cs_pass *predictor;    /* the pass for predictions, which may be `pass`; NULL until the first prediction */
+    cs_pass *predictor;    /* equal to `pass`, or a larger pass for predictions; NULL until the first prediction */
     void *predictor_block; /* memory of the predictor; NULL if the predictor is `pass` */
     struct {
         size_t text; /* bytes of a pass that continues one text by at most `length` positions */
@@ -126,7 +127,7 @@ struct cs_engine {
     cs_tensor loss_rows; /* shape (rows, 1) */
     cs_tensor prediction;
     struct {
-        cs_tensor targets, references; /* tensors that the device can read; references is absent without cspeed.dpo */
+        cs_tensor targets, references; /* tensors that the device can read; without cspeed.dpo `references` is absent */
     } batch;
     uint64_t *keys;    /* dropout key of each sequence */
     ce_upload *upload; /* copies batches to the device; NULL if the device reads host memory */
@@ -143,9 +144,10 @@ struct cs_engine {
     struct {
         int64_t *counting; /* (layers, experts): tokens of each expert in this step so far, on this rank */
         int64_t *tokens;   /* (layers, experts): tokens of each expert in the last complete step, over all ranks */
-    } experts;             /* counting and tokens are NULL if no layer has experts */
-    int64_t parts_saved; /* number of ranks that had written their parts of the save in progress at the last verdict */
-    double started;      /* time at which the step began */
+    } experts;             /* `counting` and `tokens` are NULL if no layer has experts */
+    /* from the last verdict: how many ranks have written their part of the checkpoint that is being saved */
+    int64_t parts_saved;
+    double started; /* time at which the step began */
     double flops_before;
     /* phase_started: time at which the phase's clock was last started; phase_flops: ce_device_flops when the phase
      * began */
@@ -187,7 +189,7 @@ struct cs_engine {
 /* ---- phase.c: begin and end of a phase ----
  * Between ce_phase_begin and ce_phase_end a phase is timed (cs_phases) and profiled, and the device's profiler shows it
  * as a named range. ce_phase_end also sets the next phase, prints memory_breakdown's lines, and reports a step. */
-void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program if another phase must come next */
+void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program unless `phase` may begin now */
 void ce_phase_end(cs_engine *engine, ce_phase phase);
 /* Called in CS_STEP after the reduction of gradients: the time since the phase began is counted as time of backward. */
 void ce_phase_reduced(cs_engine *engine);
@@ -200,10 +202,11 @@ double ce_phase_clock(cs_engine *engine);
 /* ---- served.c: a parameter server, cspeed.mode "ps" ---- */
 /* Prepares engine->lanes, engine->served and engine->zero for rank `rank`, which is a worker or a server. */
 void ce_served_place(cs_engine *engine, int rank);
-/* `memory` is the result of a worker's dry run. Sets memory->sent; for a server, also sets those members in which a
- * server differs from a worker, except the state (ce_dry_run_persistent). */
+/* `memory` is the result of a worker's dry run. Sets memory->sent. For a server, also sets memory->gradient_rows,
+ * memory->activations and memory->prediction; ce_dry_run_persistent sets the members that count a server's state. */
 void ce_served_measure(const cs_engine *engine, cs_memory *memory);
-/* Called after the dry run of a worker: makes this rank a worker or a server, and computes the memory that it needs. */
+/* Called after the dry run of a worker: makes this rank a worker or a server, and sets engine->memory to the memory
+ * that this rank needs. */
 cs_status ce_served_prepare(cs_engine *engine);
 bool ce_served_serves(const cs_engine *engine); /* true if this rank is a server */
 /* Replaces `count` integers of 64 bits by their sums over all ranks. With parameter servers, workers send their
@@ -220,13 +223,14 @@ void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms);
 /* On a server: serves the workers until each has done one more step. */
 void ce_served_async_serve(cs_engine *engine);
 size_t ce_served_async_sent(const cs_engine *engine); /* bytes that a worker sends in a step, without gradients */
-/* On a server: returns how many steps of workers began `steps` steps ahead of the slowest worker. */
+/* On a server: returns how many times a worker began a step when it was exactly `steps` steps ahead of the slowest
+ * worker. */
 int64_t ce_served_async_ahead(const cs_engine *engine, int64_t steps);
 
 /* ---- replicas.c: cspeed.mode "dp" ---- */
 typedef struct {
     /* handed_out: bytes of parameters that the master has copied to the other replicas; gathered: bytes of gradients
-     * that the master has read from them */
+     * that the master has read from the other replicas */
     uint64_t handed_out, gathered;
     double busy, seconds; /* busy: seconds in which the master worked alone; seconds: seconds of all steps */
     /* begun: time at which the current step began; gathering: time at which the master began to gather the gradients */
@@ -296,7 +300,7 @@ size_t ce_step_judge_summed(const cs_engine *engine); /* bytes of the sums over 
 size_t ce_step_judge_sent(const cs_engine *engine);   /* bytes that a rank sends for the sums over ranks */
 void ce_step_judge_open(cs_engine *engine, void *memory);
 void ce_step_judge_close(cs_engine *engine);
-void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device after it was set */
+void ce_step_judge_place(cs_engine *engine); /* copies engine->scaler to the device */
 void ce_step_judge_begin(cs_engine *engine); /* clears the sums and counts before the first micro-batch of a step */
 void ce_step_judge_add(cs_engine *engine, cs_tensor losses);
 void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts); /* `facts` as in ce_preference_rows */
@@ -316,8 +320,8 @@ size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to sen
 
 /* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */
 bool ce_preference_is_on(const cs_engine *engine);
-/* Prepares the pass of a micro-batch: once the losses of the pairs' rows are known, the rows' weights are computed from
- * them, and the facts of the pairs are added to the step's sums. */
+/* Prepares the pass of a micro-batch. After the pass has computed the losses of all rows, the pass computes the rows'
+ * weights from these losses, and adds the facts of the pairs to the step's sums. */
 void ce_preference_begin(cs_engine *engine);
 /* Computes the facts (loss, rewards, log-probabilities) of a micro-batch's pairs from the losses of an evaluation. */
 void ce_preference_facts(cs_engine *engine, cs_tensor losses, cs_tensor facts);
@@ -325,8 +329,9 @@ int64_t ce_preference_count(cs_tensor targets); /* number of pairs that have a t
 void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEANS]);
 
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
-/* Counts the step metrics.step if the loss or the gradient norm in its verdict is not finite, unless only the gradients
- * overflowed and a dynamic loss scale skips the step. */
+/* Updates metrics.not_finite from the verdict on step number metrics.step: adds 1 if the loss or the gradient norm is
+ * not finite; otherwise sets metrics.not_finite to 0. The verdict is ignored if no row has a target, or if only the
+ * gradients overflowed and a dynamic loss scale skips the step. */
 void ce_finite_count(cs_engine *engine, const ce_verdict *verdict);
 void ce_finite_give_up(cs_engine *engine, const char *why); /* makes the next ce_finite_report end the run */
 /* Reports the first step of a series of steps whose loss or gradient norm is not finite, and ends the run after
@@ -378,8 +383,8 @@ void ce_products_resume(cs_engine *engine, json_t *provenance);
 /* If the configuration asks for adapters, adds them to the model and freezes all other parameters. Call this function
  * when the model is open and before the layout of its parameters is computed. */
 cs_status ce_lora_open(cs_engine *engine);
-/* Returns facts about the adapters for a checkpoint's provenance, which export needs; NULL if there are no adapters.
- * The caller owns the result. */
+/* Returns the facts about the adapters that a checkpoint records in its provenance; an export needs these facts. NULL
+ * if there are no adapters. The caller owns the result. */
 json_t *ce_lora_record(const cs_engine *engine);
 
 /* ---- agreement.c: comparison of all ranks before training starts ---- */
@@ -410,7 +415,7 @@ cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
 /* curriculum.c: shortens the samples of the first steps */
 cs_status ce_curriculum_open(cs_engine *engine);
 void ce_curriculum_close(cs_engine *engine);
-/* Returns the batch itself, or prefixes of its samples; these are valid until the next call. */
+/* Returns the batch itself, or a batch of prefixes of its samples. The prefixes are valid until the next call. */
 cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
 bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
 
@@ -424,7 +429,8 @@ void ce_async_save_close(cs_engine *engine);
 cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun);
 /* Waits for the save in progress and returns its status, or the unreported failure of an earlier save. Collective. */
 cs_status ce_async_save_finish(cs_engine *engine);
-size_t ce_async_save_copy(const cs_engine *engine); /* bytes of the copy of cspeed.async_save; 0 without this key */
+/* Returns the bytes of the copy of the state that a save in the background makes; 0 without cspeed.async_save. */
+size_t ce_async_save_copy(const cs_engine *engine);
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
 /* Waits until the save in progress has copied the state; parameters and optimizer state may change afterwards. */
 void ce_async_save_hold(cs_engine *engine);
@@ -445,7 +451,8 @@ cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkp
 
 /* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
 /* Called before state is saved or loaded. *device_copy becomes the copy functions, or NULL if the device uses host
- * memory. These functions wait for all operations queued on both streams before this call, and then copy. */
+ * memory. A copy function first waits for all operations that were queued on the compute stream and on the
+ * communication stream when ce_transfer_begin was called. */
 cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
 void ce_transfer_end(cs_engine *engine);       /* waits until all copies to the device are complete */
 size_t ce_transfer_bytes(void);                /* bytes of pinned memory, which the first ce_transfer_begin allocates */
@@ -466,7 +473,7 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
  * otherwise the model's parameters, and the norms that are the initial magnitudes of DoRA. */
 struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
-/* Returns true if a folder of PEFT has this parameter, which is in an adapter or is trained with the adapters. */
+/* Returns true if a folder of PEFT has this parameter: if the parameter is part of an adapter, or is not frozen. */
 bool ce_adapter_has(const ce_unit_entry *entry);
 /* Always fails, because `folder` has no config.json. The message says what the folder is and how to use it. */
 cs_status ce_pretrained_refuse(const char *folder);
@@ -477,9 +484,9 @@ cs_status ce_pretrained_refuse(const char *folder);
 cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
 
-/* base.c: the digest of the folder of weights with which adapters are trained. ce_base_note computes
- * engine->base_digest if adapters are trained; collective. ce_base_check refuses, with CS_BAD_CONFIG, a checkpoint
- * whose adapters were trained with other weights. */
+/* base.c: engine->base_digest, the digest of the weight files that the adapters extend. ce_base_note computes the
+ * digest from the files in `folder` if adapters are trained; collective. ce_base_check refuses, with CS_BAD_CONFIG, a
+ * checkpoint whose adapters were trained with other weights. */
 cs_status ce_base_note(cs_engine *engine, const char *folder);
 cs_status ce_base_check(const cs_engine *engine, const json_t *provenance);
 

@@ -1,5 +1,5 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
- * sum of losses divided by their number, so its bits do not depend on the number of ranks. */
+ * sum of losses divided by their number. So every number of ranks gives the same mean loss, bit for bit. */
 #include "engine.h"
 #include "base/must.h"
 #include "base/progress.h"
@@ -99,8 +99,8 @@ static cs_scores scores_of(const sums *all, bool pairs)
     return scores;
 }
 
-/* Returns true if a forward pass of rank 0 needs this rank, because each rank of rank 0's group holds only its own
- * shard of the parameters. */
+/* Returns true if rank 0 cannot run a forward pass without this rank. This is so if the parameters are sharded over the
+ * group of rank 0, this rank is in the group, and the group has no common copy of the parameters. */
 static bool helps_rank0(const cs_engine *engine)
 {
     return engine->zero.stage.params == CS_SHARDED && !engine->zero.common && engine->world.rank < engine->zero.world;
@@ -146,7 +146,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     scratch with = open_scratch(engine, hits);
     ce_progress progress;
     ce_phase_begin(engine, CS_EVALUATE);
-    ce_step_settle(engine); /* ce_step_settle prints the messages about the previous step first */
+    ce_step_settle(engine); /* prints the messages about the previous step before the evaluation begins */
     ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
     for (int64_t round = 0; round < shared.rounds; round++) {
         cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
@@ -231,10 +231,11 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
 
 /* ---- predictions ---- */
 
-/* Returns the bytes that the pass of a prediction needs. cs_predict computes all rows of the output. A cs_context
- * computes one row of logits for each text. For it the result is an upper bound: continuation.text, which is enough for
- * all tensors but the logits if these tensors have at most `length` rows, plus one continuation.row (the bytes of a row
- * of logits) for each text. For more than `length` texts, the memory of cs_predict is enough. */
+/* Returns the bytes that the predictor must have; 0 means that engine->pass is large enough. cs_predict computes all
+ * rows of the output and needs memory.prediction. A cs_context computes one row of logits for each text. For up to
+ * `length` texts the result is an upper bound: continuation.text, plus continuation.row (the bytes of a row of logits)
+ * for each text. continuation.text is enough for all tensors except the logits, because they have at most `length`
+ * rows. For more than `length` texts the result is memory.prediction. */
 static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
 {
     int64_t texts = input->inputs.shape[0];

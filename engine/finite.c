@@ -162,7 +162,9 @@ void ce_finite_report(cs_engine *engine)
     ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
-    if (finite->unreported && ce_served_is_async(engine)) /* the other ranks do not know of this step */
+    /* With cspeed.ps.async the other ranks do not know the verdict on this step, so they would not take part in the
+     * collective search. */
+    if (finite->unreported && ce_served_is_async(engine))
         ce_fatal(
             CS_NOT_FINITE,
             "step %lld of rank %d: the loss is %s and the norm of the gradients is %s; with cspeed.ps.async such a "

@@ -23,7 +23,7 @@ static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_i
         .keys = input->keys,
         .starts = input->starts,
         .sequences = input->sequences,
-        /* in preference training the two models are compared without dropout, as in TRL */
+        /* preference training computes the trained model and the reference model without dropout, as TRL does */
         .no_dropout = ce_preference_is_on(engine),
         .hits = input->hits,
     };

@@ -26,8 +26,8 @@ static void advise(const cs_engine *engine, char *text, size_t room)
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
-/* Returns the bytes of device memory that this rank may allocate, or 0 if they are not known. The CPU ranks of one host
- * share the host's memory; a barrier ensures that all of them read the free size before one of them allocates. */
+/* Returns the bytes of device memory that this rank may allocate, or 0 if the number is not known. The CPU ranks of one
+ * host share the host's memory; a barrier ensures that all these ranks read the free size before any rank allocates. */
 static size_t find_room(const cs_engine *engine, int *sharers)
 {
     bool cpu = strcmp(ce_device_kind(engine->device), "cpu") == 0;

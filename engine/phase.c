@@ -1,5 +1,5 @@
-/* phase.c - begin and end of a training phase: checks the order of the calls, reads clocks, and calls memory report and
- * profilers. */
+/* phase.c - what happens when a training phase begins and when it ends: the order of the calls is checked, clocks are
+ * read, and the memory report and the profiler are called. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -77,7 +77,8 @@ static void report_step(cs_engine *engine)
     ce_beat_step(engine->metrics.step);
 }
 
-/* Excludes an evaluation between two steps from the time and the operations of the next step. */
+/* Subtracts an evaluation between two steps from the next step's time and from its number of floating-point
+ * operations. */
 static void exclude_from_step(cs_engine *engine)
 {
     engine->started += lap(engine);

@@ -1,8 +1,10 @@
-/* preference.c - preference training (DPO): the losses of pairs of answers and the weights of their rows.
+/* preference.c - preference training (DPO): computes the losses of pairs of answers, and the weights of rows in the
+ * gradients of these losses.
  *
- * The gradient of a pair's loss is a weighted sum of the gradients of its rows' losses, and the weights follow from the
- * log-probabilities of both answers. So the last unit computes the losses of all rows first (layer/entropy.c), and then
- * computes its gradients with these weights. */
+ * Each token of an answer is a row with a loss of its own. The gradient of a pair's loss is a weighted sum of the
+ * gradients of the row losses of both answers. The weights depend on the log-probabilities of both answers. Therefore
+ * the last unit first computes the losses of all rows (layer/entropy.c), then the weights, and then its gradients with
+ * these weights. */
 #include "engine.h"
 
 bool ce_preference_is_on(const cs_engine *engine)

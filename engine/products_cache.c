@@ -1,6 +1,6 @@
-/* products_cache.c - measured choices of methods for matrix products, kept on disk: one file for each key, whose name
- * is a hash of the key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last line that
- * shows that the file is complete. */
+/* products_cache.c - measured choices of methods for matrix products, kept on disk in one file for each key. The name
+ * of the file is a hash of the key. The file holds the key, the choice, the two numbers `share` and `roof`, and a last
+ * line that shows that the file is complete. */
 #include "products_cache.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -93,7 +93,7 @@ void ce_products_cache_put(const char *key, ce_products_measured *measured)
     if (!written)
         ce_log(CS_LOG_DEBUG, "%s cannot be written: products are measured at every start", new);
     else if (link(new, path) != 0 && !read_file(path, key, measured))
-        /* This line runs if the file at `path` is damaged, or if its file system has no hard links. */
+        /* This line runs if the file at `path` is damaged, or if the file system of `path` has no hard links. */
         written = rename(new, path) == 0;
     unlink(new);
 }

@@ -1,11 +1,12 @@
 /* replicas.c - DataParallel, cspeed.mode "dp": one process trains several replicas of the model, each in a thread. The
  * engine that the program uses is the master and the first replica. In each step the master copies its parameters to
- * the other replicas, divides the batch among all replicas, and adds the gradients of the other replicas to its own.
- * The order of these additions is the order in which an all-reduce adds over ranks. Only the master updates parameters.
+ * the other replicas, divides the batch among all replicas, and adds the gradients of the other replicas to its own
+ * gradients. The order of these additions is the order in which an all-reduce adds over ranks. Only the master updates
+ * parameters.
  *
- * A replica is an engine of a world of one rank without optimizer state. The thread of a replica opens its engine,
- * because operations of a device belong to the thread that opened the device. The thread then carries out the master's
- * commands. */
+ * Each other replica is an engine without optimizer state, in a world of one rank. The replica's thread opens this
+ * engine, because operations of a device belong to the thread that opened the device. Then the thread carries out the
+ * master's commands. */
 #include "engine.h"
 
 #include <pthread.h>
@@ -40,7 +41,8 @@ struct ce_replicas {
 
 /* ---- the threads ---- */
 
-/* Returns the rows of the tensor `all` that belong to the samples of replica `number`, from 0; `all` may be absent. */
+/* Returns the rows of the tensor `all` that belong to the samples of replica `number`. The master is replica 0. If
+ * `all` is absent, the result is absent. */
 static cs_tensor slice(const cs_engine *engine, cs_tensor all, int number)
 {
     int64_t rows = engine->sequences, columns = cs_columns(all);
@@ -50,7 +52,7 @@ static cs_tensor slice(const cs_engine *engine, cs_tensor all, int number)
     return cs_matrix((char *)all.data + bytes, all.dtype, rows, columns);
 }
 
-/* Returns the part of `batch` that belongs to replica `number`, from 0. `batch` has the samples of all replicas. */
+/* Returns the samples of `batch` that belong to replica `number`. `batch` has the samples of all replicas. */
 static cs_batch batch_of(const cs_engine *engine, const cs_batch *batch, int number)
 {
     return (cs_batch){ .inputs = slice(engine, batch->inputs, number),

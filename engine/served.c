@@ -1,11 +1,12 @@
-/* served.c - a parameter server, cspeed.mode "ps": the last ranks are servers, each with a part of every unit's
- * parameters and their optimizer state; the other ranks, the workers, compute gradients with whole copies of the
- * parameters.
+/* served.c - a parameter server, cspeed.mode "ps". The last ranks are servers: each has a part of every unit's
+ * parameters, and the optimizer state of this part. The other ranks, the workers, compute gradients with whole copies
+ * of the parameters.
  *
- * A synchronous step differs from a step of ZeRO stage 0 only in its reduction (zero/served.c). There is no all-reduce:
- * the workers send their gradients to the servers, and each server adds them in the order in which an all-reduce adds.
- * Each server updates its part of the parameters, and the workers receive the new values. The sums by which a step is
- * judged go through the first server, so that all ranks reach one verdict. */
+ * A synchronous step differs from a step of ZeRO stage 0 only in the addition of gradients and the distribution of new
+ * values (zero/served.c). There is no all-reduce: the workers send their gradients to the servers, and each server adds
+ * the gradients in the order in which an all-reduce would add them. Each server updates its part of the parameters, and
+ * the workers receive the new values. The sums from which the verdict on a step is computed go through the first
+ * server, so that all ranks have the same verdict. */
 #include "engine.h"
 
 static int servers_of(const cs_engine *engine)

@@ -106,8 +106,9 @@ size_t ce_served_async_sent(const cs_engine *engine)
     return (size_t)engine->served.servers * sizeof(announcement);
 }
 
-/* Sends this worker's gradients to one server, receives the new values from it, and then goes on to the next server. So
- * a server that sends values to this worker never waits for another server. */
+/* For each server in turn: sends this worker's gradients to the server, and receives the new values from the server
+ * before the worker goes on to the next server. So when a server sends values to this worker, this worker waits for
+ * this server and for no other. */
 void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms)
 {
     announcement *own = engine->async->from;

@@ -71,8 +71,8 @@ static bool reads_late(const cs_engine *engine)
 
 /* ---- reading the verdict ---- */
 
-/* Updates the loss scale and prints DeepSpeed's lines about it. A step without a target does not change the loss
- * scale. */
+/* Updates the loss scale and prints DeepSpeed's lines about the loss scale. A step in which no row has a target does
+ * not change the loss scale. */
 static void update_scale(cs_engine *engine, int64_t rows, bool skip)
 {
     const char *said = "";
@@ -186,8 +186,8 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
-/* Asynchronous workers get false: they have no sums over all ranks, by which all ranks could learn at the same step
- * that a checkpoint is asked for. */
+/* Returns false on asynchronous workers: they take part in no sum over all ranks, so the ranks could not learn at the
+ * same step that the launcher asks for a checkpoint. */
 bool cs_save_asked(cs_engine *engine)
 {
     if (ce_served_is_async(engine))

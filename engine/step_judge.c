@@ -3,9 +3,9 @@
  * Ranks sum integers in device memory, and the device computes the verdict from the sums (optim/verdict.h). The verdict
  * in device memory decides whether the update changes parameters, and gives the next backward its loss scale. The host
  * launches all these operations without waiting for the verdict. The host reads a copy of the verdict when the program
- * asks for the loss or the metrics, at the latest at the next gradient accumulation boundary, because the learning rate
- * and the step number of that step depend on the verdict. A host is therefore at most one step ahead of a GPU. On a CPU
- * device and host share one record. */
+ * asks for the loss or the metrics. It reads the copy at the latest at the next gradient accumulation boundary, because
+ * the learning rate and the number of the next update depend on the verdict. A host is therefore at most one step ahead
+ * of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -70,9 +70,10 @@ void ce_step_judge_add_pairs(cs_engine *engine, cs_tensor facts)
                      (const float *)facts.data + i * pairs, pairs);
 }
 
-/* Returns the number of rows (pairs in preference training) of one rank in one step: the number in a micro-batch times
- * gradient_accumulation_steps. DeepSpeed also divides the loss by gradient_accumulation_steps before each backward. A
- * suitable loss scale therefore does not depend on gradient_accumulation_steps. */
+/* Returns the number of rows (pairs in preference training) of one rank in one step: the rows of a micro-batch times
+ * gradient_accumulation_steps. Backward divides the gradient of each row's loss by this number. The size of the
+ * gradients, and with it a suitable loss scale, therefore does not depend on gradient_accumulation_steps. DeepSpeed's
+ * division of the loss by gradient_accumulation_steps has the same effect. */
 static double step_rows(const cs_engine *engine, cs_tensor losses)
 {
     int64_t rows = ce_preference_is_on(engine) ? engine->settings->micro_batch : cs_rows(losses);
@@ -124,8 +125,8 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     };
 }
 
-/* *host may be overwritten here, because the previous step's copy from *host to the device is complete: the verdict of
- * that step was copied to the host after it, and the host has read the verdict. */
+/* *host may be overwritten here. The previous step first copied *host to the device and then copied its verdict to the
+ * host. The host has read this verdict, so both copies are complete. */
 void ce_step_judge_step(cs_engine *engine)
 {
     ce_step_judge *judge = &engine->judge;

@@ -174,7 +174,7 @@ static cs_model *build_model(const data_set *all, model_kind kind, int64_t width
     return model;
 }
 
-/* Makes a batch of memory of batch_bytes bytes: first the inputs, then the targets. */
+/* Returns a batch whose tensors are in `memory`: first the inputs, then the targets. `memory` has batch_bytes bytes. */
 static cs_batch batch_in(const data_set *all, int64_t rows, void *memory)
 {
     bool classes = all->loss == CROSS_ENTROPY;
@@ -243,9 +243,9 @@ static int64_t count_hits(const data_set *all, const cs_sampler *sampler, int64_
     return hits;
 }
 
-/* Prints the share of samples that are predicted correctly. Each sample counts once; the counts of all ranks are
- * summed, and the sums are divided. cs_predict is collective, so every rank calls it as often as rank 0, which has the
- * most samples. */
+/* Prints the share of samples that are predicted correctly. Each sample counts once. The number of correct predictions
+ * on all ranks is divided by the number of samples on all ranks. cs_predict is collective, so every rank calls it as
+ * often as rank 0, which has the most samples. */
 static void print_accuracy(cs_engine *engine, const data_set *all, int64_t rows)
 {
     cs_sampler sampler = {

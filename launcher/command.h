@@ -15,7 +15,7 @@ typedef struct {
      * the name; the function may reorder it. Returns an exit code (codes.h); if the code is not 0, cs_error() has the
      * message. */
     int (*run)(const cl_options *options, char **arguments);
-    bool is_program; /* true: a program of cspeed, which prints the help of its options itself */
+    bool is_program; /* true: the command is a program of cspeed; the program prints the help of its options */
     /* true: the arguments after the first one may belong to another program, so a --help among them does not print the
      * help of this command */
     bool hands_on;
@@ -34,8 +34,8 @@ typedef struct {
  * itself. main.c calls this function for --help instead of `run`. Returns an exit code. */
 int cl_command_help(const cl_command *command);
 
-/* Checks the file name that --plot gives, for commands that write SVG only. `name` is NULL if --plot is not given.
- * Returns 0, or CL_CODE_USAGE with a message. */
+/* Checks the file name that --plot gives to a command that writes SVG only: the name must end in ".svg". `name` is NULL
+ * if --plot is not given. Returns 0, or CL_CODE_USAGE with a message. */
 int cl_command_check_svg(const char *name);
 
 extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */

@@ -1,8 +1,8 @@
 /* descriptors.h - the limit of open files (RLIMIT_NOFILE) of this process. A front process needs one or more open files
  * for each node.
  *
- * Only the launcher and its agents raise the soft limit to the hard limit. The processes that they start get the
- * original limit back, because a program that uses select() must not get descriptors above 1023. */
+ * Only the launcher and its agents raise the soft limit to the hard limit. A process that the launcher or an agent
+ * starts gets the original limit back, because a program that uses select() must not get descriptors above 1023. */
 #ifndef CL_DESCRIPTORS_H
 #define CL_DESCRIPTORS_H
 

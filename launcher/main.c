@@ -17,8 +17,8 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-/* Returns true if --help or -h is the first argument. The later arguments are searched too, unless some of them may
- * belong to another program that the command starts (cl_command.is_program, cl_command.hands_on). */
+/* Returns true if the first argument is --help or -h. For commands without is_program and hands_on, also returns true
+ * if a later argument is --help or -h; for other commands, the later arguments may belong to another program. */
 static bool wants_help(const cl_command *command, char **arguments)
 {
     bool any = !command->is_program && !command->hands_on;
@@ -84,8 +84,8 @@ static int obey(char **argv)
 int main(int argument_count, char **argv)
 {
     (void)argument_count;
-    /* opens /dev/null in place of a closed standard descriptor; otherwise a file that is opened later would get its
-     * number */
+    /* opens /dev/null for each standard descriptor that is closed; otherwise a file that is opened later would get the
+     * number of that descriptor */
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
             return CL_CODE_SYSTEM;

@@ -5,9 +5,10 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Writes the folder's path: libexec/cspeed of the installed tree; or, if that does not exist, as in a build tree, the
- * folder of cspeed itself. Both are found from the path of this executable, so an installed tree may be moved. Returns
- * false if the path of this executable cannot be read. */
+/* Writes the path of the folder that contains cspeed's own programs. In an installed tree this is libexec/cspeed. If
+ * libexec/cspeed does not exist, as in a build tree, it is the folder of this executable. Both paths are derived from
+ * the path of this executable, so an installed tree may be moved. Returns false if the path of this executable cannot
+ * be read. */
 bool cl_programs_folder(char path[PATH_MAX]);
 
 #endif

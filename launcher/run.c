@@ -1,5 +1,6 @@
-/* run.c - runs a program on its ranks: makes the plan, then becomes the front process of the job, or one of its nodes.
- */
+/* run.c - runs a program on its ranks: makes the plan, then becomes the front process of the job. With --no_ssh, the
+ * launcher of every node except the first becomes a relay (front/relay.h). If mpirun starts the ranks directly, mpirun
+ * replaces the launcher (wire/mpi_ranks.h). */
 #include "run.h"
 
 #include "node/agent.h"

@@ -1,12 +1,14 @@
-/* spellings.h - checks and converts values of flags that need more than one step; some are flags of other launchers. */
+/* spellings.h - checks and converts values of flags that need more than one step. Some of these flags are flags of
+ * other launchers. */
 #ifndef CL_SPELLINGS_H
 #define CL_SPELLINGS_H
 
 #include "options.h"
 
-/* Each of these functions checks a value, stores it in `field`, and returns 0, or CL_CODE_USAGE with a message that
- * begins with `flag`. If -1 is accepted, it is DeepSpeed's default, and the field keeps its value. Fields of this group
- * are const char *. The comments show accepted values, separated by semicolons. */
+/* Each function cl_spellings_*(field, flag, value) checks a value and stores the value in `field`. It returns 0, or
+ * CL_CODE_USAGE with a message that begins with `flag`. In the first group, `field` points to a const char *. The
+ * comment behind a function shows accepted values, separated by semicolons. Where -1 is accepted, it is DeepSpeed's
+ * default: `field` is not changed, except that cl_spellings_devices stores "-1". */
 int cl_spellings_nodes(void *field, const char *flag, const char *value);   /* N; MIN:MAX; -1          */
 int cl_spellings_ranks(void *field, const char *flag, const char *value);   /* N; gpu; cpu; auto; -1   */
 int cl_spellings_devices(void *field, const char *flag, const char *value); /* N; 0,1; auto; -1        */
@@ -17,11 +19,11 @@ int cl_spellings_size(void *field, const char *flag, const char *value);    /* 1
 int cl_spellings_console(void *field, const char *flag, const char *value); /* all; dedup; first; none; 0,4-7 */
 int cl_spellings_color(void *field, const char *flag, const char *value);
 int cl_spellings_job(void *field, const char *flag, const char *value);   /* characters allowed in a job id */
-int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4: ascending */
+int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4; numbers must ascend */
 /* stores "" as NULL, as DeepSpeed and torchrun do */
 int cl_spellings_maybe(void *field, const char *flag, const char *value);
 
-/* The following functions do the same for fields of other types, which the comments name. */
+/* In the second group, `field` points to another type, which the comment behind the function names. */
 int cl_spellings_count(void *field, const char *flag, const char *value);  /* int; 0 or more, or -1 */
 int cl_spellings_port(void *field, const char *flag, const char *value);   /* int */
 int cl_spellings_signal(void *field, const char *flag, const char *value); /* int */

@@ -166,12 +166,13 @@ typedef struct {
     const char *finish; /* the reason why the answer ended; NULL if it has not ended */
     cs_context *context;
     int64_t which;      /* the number of the prompt */
-    int64_t place, max; /* number of sampled tokens, and their limit */
+    int64_t place, max; /* place: number of sampled tokens; max: the greatest number of tokens to sample */
     int32_t last;       /* the token that was sampled last */
     int32_t *read;      /* (read_count) the tokens that the context has read, and then the token `last` */
     int64_t read_count;
-    bool slid;    /* the text has filled all positions of the model */
-    bool streams; /* the text is printed while it grows */
+    /* true: the text has filled all positions of the model, so the context has dropped the text's beginning */
+    bool slid;
+    bool streams; /* true: the text is printed while it is generated */
 } answer;
 
 static void take_token(const model *m, answer *a, int32_t token)
@@ -215,7 +216,8 @@ static int32_t first_token(const model *m)
     return end >= 0 ? end : '\n';
 }
 
-/* In a chat, no token is added at the beginning, because the chat template itself contains one. */
+/* Tokenizes a prompt. Outside a chat, the tokenizer's tokens for the beginning and the end of a text are added. In a
+ * chat, no tokens are added, because the chat template already contains such tokens. */
 static const ce_encoded *encode(const model *m, const char *prompt)
 {
     return m->chat ? ce_encoder_text(m->encoder, prompt, strlen(prompt))
@@ -270,8 +272,8 @@ static void begin(const model *m, const char *prompt, answer *a)
     go_on(m, a, logits);
 }
 
-/* Continues a text that has filled the model's positions. The context is cleared and reads the last tokens of the text
- * again, as many as half of the positions, as if they were a whole text. */
+/* Continues a text that has filled the model's positions. The context is cleared. Then it reads the last tokens of the
+ * text, half as many as the model has positions, as if these tokens were a whole text. */
 static void slide(const model *m, answer *a)
 {
     int64_t half = (cs_context_positions(m->engine) + 1) / 2;

@@ -1,8 +1,9 @@
 /* pack.c - converts text to token shards: DIR/train-00000.bin ... and DIR/valid.bin.
  *
- * The validation split consists of whole documents, drawn at random with a fixed seed. If there are too few documents
- * for this, the validation split consists of the end of each document. The same texts and options give the same files,
- * byte for byte. */
+ * The validation split consists of whole documents, drawn at random with a fixed seed. If the documents are so few or
+ * so long that whole documents cannot form a split of the wanted size, the validation split consists of the end of each
+ * document; documents that are lines of JSON are never cut. The same texts and options give the same files, byte for
+ * byte. */
 #include "base/plural.h"
 #include "base/status.h"
 #include "cspeed/cspeed.h"

@@ -82,7 +82,7 @@ static const floor_rule rules[] = {
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };
-static char used[RULES][1024]; /* for each rule: the rooms whose headers files of its room include */
+static char used[RULES][1024]; /* for each rule: the rooms from which the files of the rule's room include headers */
 
 typedef struct {
     /* beginning of the header's name; beginnings of the paths of the files that may include it */

@@ -29,9 +29,9 @@ typedef struct {
 /* Offset of the C stack in the memfd, and size of the memfd, in bytes. */
 enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 };
 
-/* The operations that a rank may be executing. Each line gives the end of a constant CS_BEAT_..., the name that
- * cspeed shows, and DeepSpeed's name. The collectives come first; SEND and the lines after it are messages between
- * two ranks. */
+/* The operations that a rank may be executing. Each line gives the name of a constant without its prefix CS_BEAT_, the
+ * name that cspeed shows, and DeepSpeed's name. The collectives come first; SEND and the lines after it are messages
+ * between two ranks. */
 #define CS_BEATS(BEAT)                                                                                                 \
     BEAT(BARRIER, "barrier", "barrier")                                                                                \
     BEAT(ALL_REDUCE, "all_reduce", "all_reduce")                                                                       \

@@ -71,8 +71,8 @@ FAST static inline uint64_t shift(uint64_t crc, uint32_t fold)
     return _mm_crc32_u64(0, (unsigned long long)_mm_cvtsi128_si64(product));
 }
 
-/* `crc` is the CRC of the earlier bytes. Returns the CRC of these bytes and the three adjacent sections of `length`
- * bytes each that begin at `bytes`. */
+/* `crc` is the CRC of the bytes before `bytes`. At `bytes` begin three adjacent sections of `length` bytes each.
+ * Returns the CRC of all bytes to the end of the third section. */
 FAST static inline uint64_t three(uint64_t crc, const uint8_t *bytes, size_t length, const uint32_t fold[2])
 {
     uint64_t second = 0, third = 0;

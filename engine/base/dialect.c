@@ -90,7 +90,7 @@ static void skip_space(scanner *s)
     }
 }
 
-/* Skips a string with its quotes. A string must end on its line. */
+/* Skips a string with its quotes. The closing quote must be on the same line as the opening quote. */
 static bool skip_string(scanner *s)
 {
     size_t from = s->at;

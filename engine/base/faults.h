@@ -6,7 +6,8 @@
 enum { CS_FAULTS = 40 };
 
 typedef struct {
-    /* `begin` is the offset of the fault's text in the member `text` of ce_faults. A zero byte ends the text. */
+    /* `begin` is the offset of the fault's text in the member `text` of ce_faults. A zero byte ends the fault's
+     * text. */
     int line, column, begin;
 } ce_fault;
 

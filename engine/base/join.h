@@ -16,8 +16,9 @@
  * only a long random secret protects against that. The key itself is never sent. All other data is authenticated but
  * not encrypted.
  *
- * Ranks join one attempt of a job, whose number is `attempt`; nodes join the job as a whole (CS_JOIN_NODES). Ranks and
- * nodes may use the same port at different times, so a listener refuses a caller whose `attempt` differs from its own.
+ * Ranks join one attempt of a job: `attempt` is the number of this attempt. Nodes join the job as a whole: `attempt` is
+ * CS_JOIN_NODES. Ranks and nodes may use the same port at different times, so a listener refuses a caller whose
+ * `attempt` differs from its own.
  *
  * No function blocks. The program polls the socket for the events that ce_join_events returns. It calls ce_join_advance
  * when such an event occurs, and at least once a second, so that a silent peer is refused at the deadline. No byte
@@ -50,8 +51,9 @@ typedef struct {
     /* True after CS_JOIN_REFUSED if the peer gave no reason: it closed the connection, or its messages did not arrive
      * before `deadline`. */
     bool silent;
-    /* True after CS_JOIN_REFUSED if the peer does not use this protocol, or if the peer has refused this side because
-     * ranks join there and this side is a node, or nodes join there and this side is a rank. */
+    /* True after CS_JOIN_REFUSED if the peer does not use this protocol, or if the peer has refused this side for being
+     * of the wrong kind: the peer accepts only ranks and this side is a node, or the peer accepts only nodes and this
+     * side is a rank. */
     bool elsewhere;
     /* The time of ce_clock_seconds at which the handshake fails; ce_join_begin sets it to CS_JOIN_SECONDS from now. */
     double deadline;

@@ -30,9 +30,10 @@ bool ce_json_is_set(ce_json *doc, const char *path);
  * with the position "command line". `value_text` is JSON; a text that is not JSON is stored as a string. */
 cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text);
 
-/* ce_json_fault adds an error at the position of the value at `path`, and ce_json_fault_key at the position of its key.
- * ce_json_verdict returns CS_OK if there are no errors. Otherwise it returns CS_BAD_CONFIG, and cs_error() lists all
- * errors, one on each line: first those of the command line, then those of the file in its order. */
+/* ce_json_fault adds an error at the position of the value at `path`, and ce_json_fault_key adds an error at the
+ * position of the last key of `path`. ce_json_verdict returns CS_OK if there are no errors. Otherwise it returns
+ * CS_BAD_CONFIG, and cs_error() lists all errors, one on each line: first those of the command line, then those of the
+ * file, in the order of the file. */
 void ce_json_fault(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ce_json_fault_key(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 cs_status ce_json_verdict(ce_json *doc);
@@ -52,8 +53,9 @@ char *ce_json_advice(const ce_json *doc, const char *path);
 
 const char *ce_json_name(const ce_json *doc); /* returns the name of the document's file */
 
-/* ce_json_origin returns the origin of a key's value: the text that ce_json_mark last gave it, or else "command line",
- * "line 7" (of the file) or "default". */
+/* ce_json_mark sets the origin of the value at `path`. ce_json_origin writes the origin to `text`, which has `room`
+ * bytes, and returns `text`. If ce_json_mark has not set an origin, the origin is "command line", "line 7" (of the
+ * file) or "default". */
 void ce_json_mark(ce_json *doc, const char *path, const char *origin);
 const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room);
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 static ce_log_level min_level = CS_LOG_INFO;
-/* The rank of this process; -1 if it is not known yet, and ce_log_rank takes it from the environment. */
+/* The rank of this process; -1 means that the rank is not known yet. ce_log_rank then takes the rank from the
+ * environment. */
 static int own_rank = -1;
 
 void ce_log_open(ce_log_level min, int rank)
@@ -21,8 +22,8 @@ void ce_log_open(ce_log_level min, int rank)
     own_rank = rank;
 }
 
-/* Returns the rank that the program that started this process has set in the environment, or 0 if it has set none. The
- * variables are tried in the same order as in comm/world.c. */
+/* Returns the rank in the first variable of `names` that is set in the environment, or 0 if none of them is set. The
+ * order of the names is the same as in comm/world.c. */
 static int rank_by_starter(void)
 {
     static const char *const names[] = { "RANK",        "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",

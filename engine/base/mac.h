@@ -13,8 +13,8 @@ enum { CS_MAC_BYTES = 32 };
 /* Computes the tag of the concatenation of `count` parts. */
 void ce_mac_once(unsigned char *tag, const unsigned char *key, const struct iovec *parts, int count);
 
-/* A ce_mac computes the tags of many messages with the same key, which is prepared only once. Only one thread at a time
- * may use it. */
+/* A ce_mac computes the tags of many messages with one key; ce_mac_open prepares the key only once. Only one thread at
+ * a time may use a ce_mac. */
 typedef struct ce_mac ce_mac;
 ce_mac *ce_mac_open(const unsigned char *key);
 void ce_mac_sum(ce_mac *mac, unsigned char *tag, const struct iovec *parts, int count);
@@ -27,7 +27,7 @@ bool ce_mac_equal(const void *one, const void *other, size_t bytes);
  * bytes. */
 void ce_mac_key(const void *secret, size_t length, unsigned char *key);
 
-/* Writes the SHA-256 of `count` bytes as lower-case hexadecimal digits and a NUL. It needs no key. */
+/* Writes the SHA-256 digest of `count` bytes as lower-case hexadecimal digits and a NUL. */
 enum { CS_MAC_DIGEST = 2 * CS_MAC_BYTES + 1 };
 void ce_mac_digest(char text[CS_MAC_DIGEST], const void *bytes, size_t count);
 

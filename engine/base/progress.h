@@ -35,8 +35,9 @@ void ce_progress_add(ce_progress *progress, int64_t amount);
 void ce_progress_end(ce_progress *progress);
 
 /* The next two functions are for lines that are redrawn in place but show no progress of work. ce_progress_draw
- * replaces the line that is shown on stdout or stderr, and cuts it to the terminal's width. ce_progress_break ends the
- * line that is shown, if there is one. Code that prints other text must call it first, as ce_log and ce_say do. */
+ * replaces the line that is shown on stdout or stderr, and cuts the new line to the terminal's width. ce_progress_break
+ * ends the line that is shown, if there is one. Code that prints other text must call ce_progress_break first, as
+ * ce_log and ce_say do. */
 void ce_progress_draw(FILE *file, const char *line);
 void ce_progress_break(void);
 

@@ -17,7 +17,8 @@ typedef struct {
     uint64_t sent, received;
 } ce_seal;
 
-/* `session` is the session key of the handshake (join.h). `caller` is true on the side that was the caller there. */
+/* `session` is the session key of the handshake (join.h). `caller` is true on the side that was the caller in the
+ * handshake. */
 void ce_seal_open(ce_seal *seal, const unsigned char *session, bool caller);
 void ce_seal_close(ce_seal *seal); /* frees the HMAC contexts of both directions; accepts a struct that is all zeros */
 

@@ -10,16 +10,16 @@
 /* Stores the message for cs_error() and returns `status`. */
 cs_status ce_fail(cs_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes cs_error() the empty string. A caller that has handled a failure itself uses it, so that the failure's message
- * is not reported again as the cause of a later failure. */
+/* Makes cs_error() the empty string. A caller that has handled a failure itself calls this function, so that the
+ * failure's message is not reported again as the cause of a later failure. */
 void ce_clear_error(void);
 
 /* Does the same as ce_fail, and appends ": " and the meaning of `error_number`, an errno value, to the message. */
 cs_status ce_fail_errno(cs_status status, int error_number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns the meaning of an errno value, as strerror gives it; for too many open files it also says what to do. The
- * text is valid until the calling thread's next call. */
+/* Returns the meaning of an errno value, as strerror gives it. For EMFILE (too many open files) the text also says what
+ * to do. The text is valid until the calling thread's next call. */
 const char *ce_reason(int error_number);
 
 #define CS_TRY(call)                                                                                                   \

@@ -12,8 +12,9 @@ bool ce_terminal_is(int fd);
  * "12". */
 bool ce_terminal_shows(int fd);
 
-/* Return the width and the height of the terminal in characters. They come from the variables COLUMNS and LINES
- * respectively, otherwise from the terminal, and are 80 and 24 if neither is known. */
+/* Return the width and the height of the terminal `fd` in characters. COLUMNS gives the width and LINES the height, if
+ * the variable is set to a number above 1. Otherwise the terminal gives its size. If the terminal does not give its
+ * size, the width is 80 and the height is 24. */
 int ce_terminal_columns(int fd);
 int ce_terminal_lines(int fd);
 

@@ -1,4 +1,4 @@
-/* value.c - reads one JSON value into one field of a settings struct, as its row of the key table says. */
+/* value.c - reads one JSON value into one field of a settings struct, as a row of the key table says. */
 #include "base/value.h"
 #include "base/dialect.h"
 #include "base/must.h"

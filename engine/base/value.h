@@ -1,4 +1,4 @@
-/* value.h - reads one JSON value into one field of a settings struct, as the key table's row says. For keys.c. */
+/* value.h - reads one JSON value into one field of a settings struct, as a row of the key table says. */
 #ifndef CS_BASE_VALUE_H
 #define CS_BASE_VALUE_H
 

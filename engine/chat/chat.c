@@ -141,8 +141,8 @@ void ce_chat_close(ce_chat *chat)
 
 /* ---- conversations as variables ---- */
 
-/* Returns the role of a message as OpenAI names it: "human" is "user", for example. Other files use other names for the
- * roles and for the members of a message. */
+/* Returns the role of a message by OpenAI's names. If a message has no "role", its "from" gives the role: "human" means
+ * "user", "gpt" means "assistant", and another text is the role itself. */
 static const char *role_of(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));

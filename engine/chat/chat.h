@@ -11,7 +11,8 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-typedef struct ce_chat ce_chat; /* a template for one tokenizer, which is immutable, so that threads may share it */
+/* A template, opened for one tokenizer. Threads may share a ce_chat, because a ce_chat never changes. */
+typedef struct ce_chat ce_chat;
 
 /* Opens a template. `name` is the name of a built-in template (the key cspeed.data.template lists the names), a file
  * whose name ends with ".jinja", or "auto" for the tokenizer's chat_template. In the template, strftime_now gives the
@@ -40,8 +41,9 @@ typedef struct {
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
  * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are the parts
  * that the template's {% generation %} blocks write. If the template has no such blocks, each answer is found by
- * writing only the messages up to this answer. Returns CS_UNSUPPORTED if the template then writes one of these messages
- * differently than in the whole conversation. */
+ * writing two beginnings of the conversation: the messages before the answer, and the messages up to the answer.
+ * Returns CS_UNSUPPORTED if the template writes such a beginning differently than in the whole conversation. Returns
+ * CS_BAD_FILE if the conversation is malformed or has no answer. */
 cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
 /* Appends the text that the template writes for a list of messages, without looking for answers. If `asks` is true, the
  * text ends with the prompt for the next answer. The tools are read from `document`. */
@@ -49,8 +51,8 @@ cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const js
 /* Writes a conversation for generation, in the forms that ce_chat_write reads. The text ends with the prompt for the
  * next answer, which the conversation does not contain yet. */
 cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
-/* Sets *text to the NUL-terminated text that ends an answer, which is one token or several. If that text cannot be
- * found, sets *text to "". */
+/* Sets *text to the NUL-terminated text with which the template ends an answer; this text may be several tokens. If the
+ * template does not give such a text, sets *text to "". */
 void ce_chat_stop(const ce_chat *chat, ce_text *text);
 void ce_chat_lines_free(ce_chat_lines *lines);
 

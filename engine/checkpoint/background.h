@@ -12,8 +12,9 @@
 
 typedef struct ce_background ce_background;
 
-/* The memory that the copy needs. ce_background_room returns the bytes for one piece with `elements_bytes` bytes of
- * elements. ce_background_bytes takes the sum of these over all pieces and returns the bytes of the whole copy. */
+/* The memory that the copy needs. ce_background_room returns the bytes for one piece whose elements have
+ * `elements_bytes` bytes. `rooms` is the sum of the results of ce_background_room for all pieces; ce_background_bytes
+ * returns the bytes of the whole copy. */
 size_t ce_background_room(size_t elements_bytes);
 size_t ce_background_bytes(size_t rooms);
 

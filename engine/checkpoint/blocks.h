@@ -24,13 +24,13 @@ size_t ce_blocks_bytes(const ce_block *block);
 cs_status ce_blocks_read(void *buffer, const ce_block *block);
 
 /* Read and verify a block in parts. ce_blocks_read_part reads `bytes` bytes from `offset` of the block. The caller
- * computes the CRC32C of all parts in order and passes it to ce_blocks_verify, which returns CS_BAD_FILE if it differs
- * from the checksum in the header. The message names file, tensor and block. */
+ * computes the CRC32C of all parts in order. ce_blocks_verify compares this CRC with the block's CRC in the header, and
+ * returns CS_BAD_FILE if they differ; the message names file, tensor and block. */
 cs_status ce_blocks_read_part(void *buffer, const ce_block *block, size_t offset, size_t bytes);
 cs_status ce_blocks_verify(const ce_block *block, uint32_t crc);
 
-/* Verifies the checksum of a block without returning its data. Reads through a memory mapping if the system allows one,
- * which saves a copy out of the page cache. */
+/* Verifies the checksum of a block without returning the block's data. Reads through a memory mapping if the system
+ * allows a mapping, so that the data is not copied out of the page cache. */
 cs_status ce_blocks_check(const ce_block *block);
 
 #endif

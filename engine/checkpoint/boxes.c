@@ -27,8 +27,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
     strides_of(strides, shape, dims);
     for (int64_t at = range.from; at < range.to; count++) {
         ce_box *box = &boxes[count];
-        /* A slice of a dimension has one index of this dimension and all indices of the dimensions inside it. `level`
-         * becomes the outermost dimension that has a slice which begins at element `at` and ends inside the range. */
+        /* A slice of a dimension has one index of this dimension, and all indices of the dimensions after it. `level`
+         * becomes the first dimension for which a slice begins at element `at` and ends inside the range. */
         int level = 0;
         while (level + 1 < dims && (at % strides[level] != 0 || at + strides[level] > range.to))
             level++;
@@ -78,8 +78,8 @@ int64_t ce_boxes_run(const ce_box *box, const int64_t *shape)
     return run;
 }
 
-/* Returns the index of the first element of the box that is at position `place` of the tensor or later (binary
- * search). */
+/* Returns the index of the first element of the box whose position in the tensor is at least `place`, or the number of
+ * the box's elements if there is no such element. Uses a binary search. */
 static int64_t first_behind(const ce_box *box, const int64_t *shape, int64_t place)
 {
     int64_t low = 0, high = ce_boxes_volume(box);

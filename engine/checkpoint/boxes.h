@@ -30,7 +30,8 @@ int64_t ce_boxes_place(const ce_box *box, const int64_t *shape, int64_t element)
 /* Returns the number of consecutive elements of the box that are also consecutive in the tensor. The box's volume is a
  * multiple of this number. */
 int64_t ce_boxes_run(const ce_box *box, const int64_t *shape);
-/* Returns the range of the box's own element indices whose elements are inside `range` of the tensor. */
+/* Returns the range of the box's elements that are inside `range`, a range of the tensor's elements. The result counts
+ * the box's elements in the row-major order of the box. */
 ce_range ce_boxes_cut(const ce_box *box, const int64_t *shape, ce_range range);
 bool ce_boxes_overlap(const ce_box *a, const ce_box *b);
 

@@ -105,11 +105,12 @@ typedef struct {
     const ce_checkpoint_device_copy *device_copy;
 } ce_checkpoint_reading;
 
-/* Opens the checkpoint of `tag` in dir, or, if tag is NULL, the checkpoint that dir/latest names. If the latter is
- * missing or damaged, opens its newest complete ancestor with a warning, or else the newest complete checkpoint of
- * dir. Returns CS_NOT_FOUND if dir has no checkpoint, or none with this tag; the message then lists the existing
- * tags. Returns CS_BAD_FILE if the checkpoint is damaged; the message names the file and the tensor. The call is
- * collective. */
+/* Opens the checkpoint of `tag` in dir. If `tag` is NULL, tries these checkpoints in order until one can be opened, and
+ * warns if the opened checkpoint is not the first of them: the checkpoint that dir/latest names; the complete ancestors
+ * of this checkpoint, newest first; the other complete checkpoints of dir, newest first. Returns CS_NOT_FOUND if dir
+ * has no checkpoint, or no checkpoint with this tag; the message then lists the existing tags. Returns CS_BAD_FILE if
+ * the checkpoint of `tag`, or every checkpoint that was tried, is damaged; the message names the file and the tensor.
+ * The call is collective. */
 cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag);
 cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const ce_checkpoint_reading *reading);
@@ -132,7 +133,7 @@ cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const 
  * already filled could keep their values. ce_checkpoint_fall_back closes the damaged checkpoint and opens the next
  * candidate of ce_checkpoint_open, with a warning; the caller must then read everything again, including the manifest's
  * "engine". If there is no other candidate, or no_fallback is set, ce_checkpoint_fall_back fails, with a message that
- * says what is wrong with each candidate. It is collective. */
+ * says what is wrong with each candidate. ce_checkpoint_fall_back is collective. */
 bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader);
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm);
 /* Returns the names of the directories in dir that were found damaged before the open checkpoint was tried;

@@ -1,5 +1,5 @@
-/* chunks.h - the table of all chunks of a checkpoint, read from the headers of its shards. A chunk is a box of a tensor
- * that is stored in one file; the table says which box of which tensor is where in which file. */
+/* chunks.h - the table of all chunks of a checkpoint, read from the headers of its shards. A chunk is one box of a
+ * tensor. Each chunk is stored in one file; the table says in which file, and at which offset. */
 #ifndef CS_CHECKPOINT_CHUNKS_H
 #define CS_CHECKPOINT_CHUNKS_H
 

@@ -51,8 +51,8 @@ static bool is_direct(int descriptor)
     return (fcntl(descriptor, F_GETFL) & O_DIRECT) != 0;
 }
 
-/* Writes `count` bytes. `bytes` is aligned, and its memory is readable up to the next multiple of
- * CS_DIRECT_WRITER_ALIGN. */
+/* Writes `count` bytes from the aligned address `bytes` to the file. With direct I/O `count` is rounded up to a
+ * multiple of CS_DIRECT_WRITER_ALIGN, so the memory at `bytes` must have this rounded size. */
 static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
@@ -126,8 +126,8 @@ cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, si
     return CS_OK;
 }
 
-/* Writes the head, whose address and length need not be aligned. It is copied into an aligned buffer first, because
- * direct I/O needs aligned memory. */
+/* Writes the head at the beginning of the file. Neither `head` nor `bytes` need be aligned. The head is copied into an
+ * aligned buffer first, because direct I/O needs aligned memory. */
 static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_t bytes)
 {
     for (size_t done = 0; done < bytes;) {

@@ -23,8 +23,8 @@ typedef struct {
     size_t step, filled;
     int64_t at; /* file offset of the buffer that is being filled */
 
-    /* True while `thread` writes the buffer that is not being filled; the first `sent` bytes of that buffer are
-     * data. */
+    /* True while `thread` writes the buffer that is not being filled. `sent` is the number of bytes that `thread`
+     * writes from that buffer. */
     bool sending;
     pthread_t thread;
     size_t sent;

@@ -151,7 +151,8 @@ cs_status ce_files_make_directory(const char *path)
     return CS_OK;
 }
 
-/* Creates the directory `path` unless it exists, and flushes its entry to the disk. The parent directory must exist. */
+/* Creates the directory `path`, and flushes the parent directory to the disk, so that a crash does not lose the new
+ * directory. Does nothing if `path` is a directory already. The parent directory must exist. */
 static cs_status make_one(char *path)
 {
     if (mkdir(path, 0777) != 0) {

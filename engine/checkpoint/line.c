@@ -55,7 +55,7 @@ void ce_line_shorten(json_t *line, const char *dir)
             json_array_remove(line, i);
 }
 
-/* Reads the list of ancestors from the manifest of dir/name, even if the rest of its text is not valid JSON. Returns a
+/* Reads the list of ancestors from the manifest of dir/name. The rest of the manifest need not be valid JSON. Returns a
  * new reference, or NULL if there is no valid list. */
 static json_t *read_list(const char *dir, const char *name)
 {
@@ -73,8 +73,9 @@ static json_t *read_list(const char *dir, const char *name)
     return line;
 }
 
-/* Returns the ancestors in the manifest of dir/name as a JSON object: a key identifies an ancestor, its value is the
- * generation. */
+/* Returns the list of ancestors in the manifest of dir/name as a JSON object. A key has the digest and the tag of an
+ * ancestor. The value of the key is the generation of this ancestor: 1 for the parent, 2 for the parent of the parent,
+ * and so on. */
 static json_t *read_generations(const char *dir, const char *name)
 {
     size_t i;

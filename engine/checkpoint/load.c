@@ -1,5 +1,5 @@
-/* load.c - selects the checkpoint of a directory to open: the requested one, the one that `latest` names, or the newest
- * complete one. */
+/* load.c - decides which of the checkpoints in a directory is opened: the requested checkpoint, the checkpoint that the
+ * file `latest` names, or the newest complete checkpoint. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
 #include "checkpoint/not_found.h"
@@ -17,7 +17,8 @@
 struct ce_search {
     char *dir;
     char *tag; /* the requested tag, or NULL */
-    /* The directory of the requested tag or of `latest`; "" if `latest` names no directory. */
+    /* The name of the first candidate's directory: that of the requested tag or, without a requested tag, that of the
+     * tag in the file `latest`. It is "" if `latest` is missing or has no valid tag. */
     char first[CS_TAG_BYTES];
     ce_catalog catalog;
     bool only_first;
@@ -28,9 +29,10 @@ struct ce_search {
     json_t *damaged; /* JSON list of the names of damaged directories */
 };
 
-/* Appends the message of a failure to `reason`. The final status is that of the first failure that is not CS_NOT_FOUND,
- * or CS_NOT_FOUND if there is no other. If the files of the checkpoint are damaged or cannot be read, its directory
- * is added to `damaged`; a checkpoint of a later version or of another program does not count as damaged. */
+/* Appends the message of a failure to s->reason. s->status becomes the status of the first failure that is not
+ * CS_NOT_FOUND; if all failures are CS_NOT_FOUND, it is CS_NOT_FOUND. If the files of a checkpoint are damaged or
+ * cannot be read, the checkpoint's directory is added to s->damaged. A checkpoint of a later version or of another
+ * program does not count as damaged. */
 static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
@@ -160,8 +162,9 @@ cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, co
     *reader = ce_collective_memory(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
-    /* With CS_NAMES_LOOSE all blocks are verified when the checkpoint is opened. Otherwise a piece that this checkpoint
-     * lacks would keep the values that an earlier, damaged candidate has written to it. */
+    /* With CS_NAMES_LOOSE all blocks are verified when a checkpoint is opened. If damage were found only while pieces
+     * are read, the next candidate would be read into pieces that have values of the damaged checkpoint. A piece that
+     * the next candidate lacks would keep these values. */
     if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
         (*reader)->reading.verify = CS_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);

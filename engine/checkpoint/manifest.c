@@ -24,8 +24,8 @@ bool ce_manifest_digits(uint32_t *value, const char *digits)
     return true;
 }
 
-/* Returns the offset of the digits of the manifest's own checksum, or 0 if they are not found. No text chosen by a user
- * precedes the digits. */
+/* Returns the offset of the digits of the manifest's own checksum, or 0 if the digits are not found. The first "crc32c"
+ * in the text belongs to this checksum, because only the format and the version precede it. */
 static size_t find_digits(const char *text, size_t length)
 {
     static const char mark[] = "\"crc32c\": \"";

@@ -12,9 +12,9 @@ enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 };
 #define CS_CLIENT_STATE_FILE "client_state.json"
 #define CS_CONFIG_FILE "ds_config.json"
 
-/* Key of the list of ancestors, newest first. It has an entry {"tag", "crc32c"} for each checkpoint in the same
- * directory that this one continues, beginning with its parent; "crc32c" is the ancestor's `digest`. Manifests of older
- * versions have no such list (line.h). */
+/* Key of the list of ancestors: the checkpoints in the same directory that the manifest's checkpoint continues. An
+ * entry is {"tag", "crc32c"}, where "crc32c" is the ancestor's `digest`. The first entry is the parent, which is the
+ * newest ancestor. Manifests of older versions have no such list (line.h). */
 #define CS_LINE_KEY "ancestors"
 
 typedef struct {
@@ -55,10 +55,10 @@ typedef struct {
  * "writer"}. If content->line is NULL, the manifest has no list of ancestors. */
 char *ce_manifest_text(const ce_checkpoint_content *content, const char *save_id, json_t *tensors, json_t *files);
 
-/* Parses a manifest, for loading and for `cspeed verify`. Validates all members that are used later: their types, their
- * bounds (counts are 0 to 2^53, the sum of all files' bytes does not overflow), and that no file is listed twice.
- * Returns CS_BAD_FILE if the text is no manifest or is damaged, and CS_UNSUPPORTED if a later version has written
- * it. */
+/* Parses a manifest, for loading and for `cspeed verify`. Checks the types and the bounds of all members that are used
+ * later: a count must be 0 to 2^53, and the sum of the bytes of all files must not overflow. Checks also that no file
+ * is listed twice. Returns CS_BAD_FILE if the text is no manifest or is damaged, and CS_UNSUPPORTED if a later version
+ * of this program has written the manifest. */
 cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t length, const char *path);
 cs_status ce_manifest_load(ce_manifest *manifest, const char *directory); /* reads and parses directory/manifest.json */
 void ce_manifest_close(ce_manifest *manifest); /* frees the manifest's memory; allowed after a failed parse */

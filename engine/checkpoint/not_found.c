@@ -54,8 +54,8 @@ cs_status ce_not_found_folder(const char *dir)
     return ce_files_refuse(dir);
 }
 
-/* Looks for a subdirectory that a training has written, that is, one that has a file `latest`. Returns its path, which
- * the caller frees, or NULL if there is no such subdirectory. */
+/* Looks for a subdirectory of `dir` that has a file `latest`, because a training has written checkpoints there. Returns
+ * the path of the subdirectory, which the caller frees, or NULL if there is no such subdirectory. */
 static char *find_inside(const char *dir)
 {
     char *found = NULL;

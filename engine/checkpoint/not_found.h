@@ -1,5 +1,5 @@
-/* not_found.h - error messages for a checkpoint that was not found: the reason, and what to name instead. Each function
- * works on one rank. */
+/* not_found.h - error messages for a checkpoint that was not found: the reason, and what to name instead. The functions
+ * do not communicate with other ranks. */
 #ifndef CS_CHECKPOINT_NOT_FOUND_H
 #define CS_CHECKPOINT_NOT_FOUND_H
 

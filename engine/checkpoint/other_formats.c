@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The kinds of foreign checkpoints. If several patterns match, the kind with the smallest number is reported, since for
- * example a ZeRO checkpoint contains pickles too. */
+/* The kinds of foreign checkpoints. A checkpoint may match the patterns of several kinds: a ZeRO checkpoint, for
+ * example, contains pickles too. The kind that comes first in this enum is then reported. */
 typedef enum {
     NOTHING,
     ZERO,

@@ -6,9 +6,9 @@
 
 enum { CS_OTHER_FORMATS_BYTES = 8192 };
 
-/* Returns true if `path`, or the folder that a file `latest` in `path` names, is another program's checkpoint.
- * `sentence` then says what it is and gives the command that converts it. Only file names and the first bytes of files
- * are examined. */
+/* Returns true if `path` is a checkpoint of another program, or if `path` has a file `latest` that names a folder with
+ * such a checkpoint. `sentence` then says what kind of checkpoint was found, and gives the command that converts the
+ * checkpoint. Only file names and the first bytes of files are examined. */
 bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path);
 
 #endif

@@ -1,4 +1,5 @@
-/* read_pieces.c - loads state: fills pieces of any range from the chunks that intersect them.
+/* read_pieces.c - loads state: fills pieces from the chunks of the checkpoint that intersect them. A piece is any range
+ * of a tensor, in the memory of this rank. A chunk is one box of a tensor, in a file.
  *
  * The intersection of a chunk and a piece is a range of the chunk's elements; copying this range is one transfer.
  * Transfers are sorted by file and position. A block that any transfer needs is read from its first byte to its last,
@@ -62,7 +63,8 @@ static void write_shape(char text[128], const int64_t *shape, int dims)
     snprintf(text + used, (size_t)(128 - used), "]");
 }
 
-/* Writes an error line if the piece cannot be read from this checkpoint. Writes nothing if it can be read. */
+/* Writes a line to `faults` if the piece cannot be read from this checkpoint. If `loose` is true, the checkpoint may
+ * lack the piece's tensor, and nothing is written then. */
 static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece *piece, bool loose)
 {
     const ce_manifest_tensor *tensor = ce_manifest_find(manifest, piece->name);
@@ -80,8 +82,8 @@ static void find_fault(FILE *faults, const ce_manifest *manifest, const ce_piece
     }
 }
 
-/* Writes an error line for each tensor of the checkpoint that no rank asks for, within the folders that are read. The
- * call is collective. */
+/* Writes a line to `faults` for each tensor of the checkpoint of which no rank reads a piece. A folder of which no rank
+ * reads any piece is not examined. The call is collective. */
 static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces,
                             int64_t count)
 {
@@ -224,8 +226,8 @@ static cs_status open_file(piece_reader *r, int64_t file)
     return ce_files_open(&r->descriptor, r->path);
 }
 
-/* Reads the chunk's block number `index` up to window number `window`, which is then in the buffer. Without
- * verification the windows before it are skipped. */
+/* Reads the chunk's block number `index` up to the end of window number `window`. The buffer then contains this window.
+ * Without verification the windows before `window` are not read. */
 static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t index, int64_t window)
 {
     const ce_checkpoint_reader *reader = r->reader;
@@ -251,8 +253,8 @@ static void store_elements(const piece_reader *r, void *to, cs_dtype dtype, cons
         device_copy->send(device_copy->argument, to, r->converted, (size_t)count * cs_dtype_bytes(dtype));
 }
 
-/* Copies the given elements of the chunk to the piece. Elements that are contiguous in both are copied together. The
- * buffer begins with the chunk's element number `first`. */
+/* Copies the given elements of the chunk from the buffer to the piece. Elements that are consecutive in the chunk and
+ * also in the piece are copied together. The buffer begins with the chunk's element number `first`. */
 static void copy_out(const piece_reader *r, const transfer *t, ce_range elements, int64_t first, cs_dtype stored)
 {
     const ce_piece *piece = t->piece;

@@ -67,8 +67,8 @@ cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
     return CS_OK;
 }
 
-/* Returns true if the text has the number "-0". JSON allows it and it is read as 0, but no writer writes a count or an
- * offset in this form. */
+/* Returns true if the text has the number "-0". The caller refuses a header with this number: JSON allows "-0" and the
+ * parser reads it as 0, but no writer writes a count or an offset in this form. */
 static bool has_negative_zero(const char *text, size_t length)
 {
     bool inside = false;

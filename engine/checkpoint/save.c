@@ -243,9 +243,10 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
     return CS_OK;
 }
 
-/* Deletes the complete checkpoints of dir, with these exceptions: the `keep_last` newest; those whose step is a
- * multiple of `keep_every`, unless it is 0; the one that dir/latest names; those of abandoned branches (line.h); and a
- * directory whose name is not the escaped form of its tag, because the user has renamed it. */
+/* Deletes complete checkpoints of dir. If `keep_last` is 0, nothing is deleted. Five kinds of checkpoints are kept: the
+ * `keep_last` newest checkpoints; if `keep_every` is not 0, those whose step is a multiple of `keep_every`; the
+ * checkpoint that dir/latest names; checkpoints of abandoned branches (line.h); and checkpoints whose directory the
+ * user has renamed, so that the name of the directory is not the escaped form of the tag. */
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
     char latest[CS_TAG_BYTES];

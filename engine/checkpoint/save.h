@@ -21,7 +21,8 @@
 
 /* The tensors that all ranks together will write; filled on rank 0 only. */
 typedef struct {
-    /* The table of tensors for the manifest: {name: {"dtype", "shape", "folder"}}. It owns the names of `empty`. */
+    /* The table of tensors for the manifest: {name: {"dtype", "shape", "folder"}}. The names in `empty` are borrowed
+     * from this table. */
     json_t *tensors;
     ce_piece *empty; /* tensors without elements, which rank 0 writes */
     int64_t empty_count;

@@ -21,7 +21,8 @@ static double value_at(const void *data, cs_dtype dtype, int64_t index)
 
 typedef struct {
     ce_scan scan;
-    /* Sums of (value - first value) and of its square. The subtraction avoids cancellation in the variance. */
+    /* Sums, over the finite values, of the difference (value - origin) and of the square of this difference. `origin`
+     * is the first finite value. The subtraction avoids cancellation in the variance. */
     double sum, squares;
     double origin;
     int64_t finite;

@@ -1,5 +1,5 @@
 /* scan.h - statistics of a saved tensor and comparison of two saved tensors, computed block by block so that memory use
- * does not depend on the tensor's size. Each function works on one rank. */
+ * does not depend on the tensor's size. The functions do not communicate with other ranks. */
 #ifndef CS_CHECKPOINT_SCAN_H
 #define CS_CHECKPOINT_SCAN_H
 

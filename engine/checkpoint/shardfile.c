@@ -136,8 +136,8 @@ static bool has_nonfinite(const char *data, int64_t bytes, cs_dtype dtype)
     }
 }
 
-/* Returns CS_NOT_FINITE, with the piece's name in the message, if the `bytes` bytes of its elements at `data` have an
- * infinity or a NaN. */
+/* `data` has some elements of the piece, in host memory; they have `bytes` bytes. Returns CS_NOT_FINITE, with the
+ * piece's name in the message, if one of these elements is an infinity or a NaN. */
 static cs_status refuse_nonfinite(const ce_piece *piece, const char *data, int64_t bytes)
 {
     if (!has_nonfinite(data, bytes, piece->dtype))

@@ -1,5 +1,5 @@
-/* write_plan.c - the plan of what a rank writes: its pieces are divided into boxes, and the boxes are distributed to
- * files. */
+/* write_plan.c - the plan of what a rank writes: the rank's pieces are divided into boxes (boxes.h), and the boxes are
+ * distributed to files. */
 #include "checkpoint/write_plan.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"

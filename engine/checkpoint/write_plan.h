@@ -1,9 +1,9 @@
-/* write_plan.h - the plan of what a rank writes: its pieces are divided into boxes, and the boxes are distributed to
- * files.
+/* write_plan.h - the plan of what a rank writes: the rank's pieces are divided into boxes, and the boxes are
+ * distributed to files. A box is an axis-aligned part of a tensor (boxes.h); a chunk is one box in a file.
  *
- * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors takes one key as one box.
- * So the number of a rank's files is the largest number of boxes that one of its tensors has (at most three for a range
- * of a matrix). The first file gets the largest boxes. */
+ * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors expects one box for each
+ * key. So if a rank has three boxes of a tensor, it writes three files into the tensor's folder. A range of a matrix
+ * has at most three boxes. The first file gets the largest box of each tensor. */
 #ifndef CS_CHECKPOINT_WRITE_PLAN_H
 #define CS_CHECKPOINT_WRITE_PLAN_H
 
@@ -22,7 +22,8 @@ typedef struct {
     int file; /* number of the file, counted from 0 among this rank's files in the folder */
 } ce_write_plan_chunk;
 
-/* One file to write: `count` chunks, sorted by element size (largest first), then by name. */
+/* One file to write. It has `count` chunks (boxes), sorted by the size of their elements, largest first, and then by
+ * the name of the tensor. */
 typedef struct {
     const ce_write_plan_chunk *chunks;
     int64_t count;

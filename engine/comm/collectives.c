@@ -194,8 +194,7 @@ void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count,
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
-/* Describes a collective with uneven parts: the call's `count` is the sum of the counts, and its `root` a hash of
- * them. */
+/* Describes a collective with uneven parts: call.count is the sum of `counts`, and call.root is a hash of `counts`. */
 static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts, cs_dtype dtype, cs_reduce_op op)
 {
     ce_call call = { (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, 0, 0 };

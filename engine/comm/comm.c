@@ -16,12 +16,12 @@
 
 enum { HEAP_ALIGNMENT = 4096 };
 
-/* "auto" chooses the first transport of this table that fits the world. It never chooses mpi, because self
+/* "auto" chooses the first transport of this table that fits the world. "auto" never reaches mpi, the last row: self
  * fits a world of one rank, and tcp fits every other world. */
 static const ce_transport *const transports[] = { &ce_comm_self, &ce_comm_shm, &ce_comm_tcp, &ce_comm_mpi };
 enum { TRANSPORT_COUNT = sizeof transports / sizeof *transports };
 
-/* Chooses the transport of host memory by `kind`. It is never NCCL, which moves GPU memory. */
+/* Chooses the transport of host memory by `kind`. The result is never NCCL, because NCCL moves GPU memory. */
 static cs_status choose(const ce_transport **chosen, const cs_world *world, const char *kind)
 {
     bool any = !kind || strcmp(kind, "auto") == 0 || strcmp(kind, "nccl") == 0;

@@ -220,8 +220,8 @@ static void print_waits(const entry *e, const float *min)
            trimmed_mean(latency, count), trimmed_mean(waited, count));
 }
 
-/* Prints how long ranks waited for others. The time of the fastest rank counts as the time of the collective, and the
- * rest of another rank's time as waiting. */
+/* Prints on rank 0 how long rank 0 waited for other ranks. The time of the fastest rank counts as the time of the
+ * collective. The waiting time is the time of rank 0 minus the time of the fastest rank. */
 static void print_straggler(ce_comms_logger *logger, cs_comm *comm)
 {
     if (!ranks_agree(logger, comm))

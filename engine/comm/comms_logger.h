@@ -2,8 +2,8 @@
  *
  * Times are measured in the thread that runs the collective. On a CPU the measurement delays nothing; on a GPU the host
  * waits for each recorded collective, as DeepSpeed does. Nonblocking calls are not recorded. Times include waiting for
- * peers. The last 512 times of each size are stored, because means omit the slowest tenth and the fastest tenth of
- * them. */
+ * peers. The last 512 times of each operation and size are stored. A mean is computed from these times without the
+ * slowest tenth and the fastest tenth. */
 #ifndef CS_COMM_COMMS_LOGGER_H
 #define CS_COMM_COMMS_LOGGER_H
 

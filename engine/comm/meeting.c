@@ -1,5 +1,5 @@
 /* meeting.c - cs_comm_open_at: rendezvous of ranks by an address, like PyTorch's init_method. The ranks connect to the
- * key-value store, tell each other there on which hosts they run, and then open the comm. */
+ * key-value store, publish in the store on which hosts they run, and then open the comm. */
 #include "base/clock.h"
 #include "base/plural.h"
 #include "comm/tcp/mesh.h"
@@ -55,8 +55,9 @@ static cs_status read_address(cs_world *world, const char *init_method)
 
 /* ---- file:// ---- */
 
-/* Sets the address of rank 0; the system chooses the port. Without a key (CSPEED_SECRET), only processes on this host
- * can connect to it. */
+/* Called on rank 0. Opens the listening socket, and sets the address, the port and the job name of `world`; the system
+ * chooses the port. With a key (CSPEED_SECRET) rank 0 listens on all addresses of this host. Without a key it listens
+ * on the loopback address, so that only processes on this host can connect. */
 static cs_status choose_address(cs_world *world, int *listener)
 {
     unsigned long long nonce = 0;

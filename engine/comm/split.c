@@ -1,6 +1,6 @@
 /* split.c - groups of the ranks of a comm. A group is a comm of its own. Its ranks find each other through the parent
- * comm, which is the comm that is divided. There they gather the color and key of every rank and, for TCP, the address
- * at which every rank listens. */
+ * comm, which is the comm that is divided. Through the parent comm they gather the color and the key of every rank and,
+ * for TCP, the address at which every rank listens. */
 #include "comm/split.h"
 #include "comm/tcp/mesh.h"
 
@@ -81,8 +81,8 @@ static int host_of(const builder *b, int rank)
     return rank - b->all[rank].place.local_rank;
 }
 
-/* Gives the group a job name that no other group has, for the rendezvous of its ranks: the 64-bit FNV-1a hash of the
- * parent's name, the number of the split, and the color. */
+/* Sets the group's job name, which the group's ranks use for their rendezvous. No other group has this name: it
+ * contains the 64-bit FNV-1a hash of the parent's job name, the number of the split, and the color. */
 static void name_group(cs_world *world, const cs_comm *parent, int color)
 {
     char text[128];
@@ -111,9 +111,9 @@ static void make_world(builder *b, int color)
 
 /* ---- meeting ---- */
 
-/* Returns the rank in the parent comm of another member of the group, if possible one on another host.
- * Returns this rank if the group has no other member. This rank listens at the local address of its connection to the
- * returned rank. */
+/* Chooses another member of this rank's group, on another host if the group has such a member. Returns the chosen
+ * member's rank in the parent comm, or this rank if the group has no other member. This rank will listen at the local
+ * address of its connection to the chosen member. */
 static int peer_of(const builder *b)
 {
     int own_rank = b->parent->world.rank, peer = own_rank;

@@ -84,10 +84,10 @@ typedef struct ce_transport {
     /* Returns true if the collectives of this comm work inside each host first. A NULL pointer means that they never
      * do. */
     bool (*hierarchical)(const cs_comm *comm);
-    /* Moves messages. Messages between the same two ranks in the same direction keep their order. If `wait` is true, it
-     * returns when all are done, and `messages` has at most two for each rank and direction. If `wait` is false, it
-     * moves what can be moved without blocking, and returns true if it moved anything. The pointer is NULL if there are
-     * no other ranks, or if the transport has collectives only. */
+    /* Moves messages. Messages between the same two ranks in the same direction keep their order. If `wait` is true,
+     * `move` returns when all messages are done, and `messages` must not have more than two messages for each rank and
+     * direction. If `wait` is false, `move` moves what can be moved without blocking, and returns true if any byte was
+     * moved. The pointer is NULL if there are no other ranks, or if the transport has collectives only. */
     bool (*move)(cs_comm *comm, ce_message *messages, int count, bool wait);
     /* Shows comm->call to the other ranks. The pointer is NULL if the transport does not need this. */
     void (*announce)(cs_comm *comm);
@@ -105,9 +105,9 @@ typedef struct ce_transport {
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
     /* Returns a rank that has ended, or -1. *closed becomes true if that rank had closed its comm before. If several
-     * ranks have ended, the result is preferably one that did not close its comm, and among these one that did not end
-     * because another rank failed. Any thread may call `missing` at any time. The pointer is NULL if there are no other
-     * ranks, or if the transport does not know which rank has ended. */
+     * ranks have ended, the function prefers a rank that did not close its comm. If several ranks did not close their
+     * comms, it prefers a rank that did not end because another rank failed. Any thread may call `missing` at any time.
+     * The pointer is NULL if there are no other ranks, or if the transport does not know which rank has ended. */
     int (*missing)(cs_comm *comm, bool *closed);
     /* Ends the process because of rank `peer`, and tells the other ranks that `peer` is the reason. `how` says what
      * happened to `peer`: "was lost", "has left", ... Only a transport that has `move` has this function. Only the

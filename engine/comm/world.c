@@ -145,7 +145,7 @@ static cs_status read_master(cs_world *world, const dialect *names)
 }
 
 /* Returns true if the variables of this row are set and apply. The shell of a batch script has srun's variables too,
- * but it is not a task of a job step; there they do not apply. */
+ * but the shell is not a task of a job step: in the shell the variables do not apply. */
 static bool is_spoken(const dialect *names)
 {
     if (names->level == SRUN)

@@ -35,8 +35,8 @@ static bool holds_auto(const json_t *value)
 }
 
 /* True if the file is written for Hugging Face's Trainer, that is, if it contains an "auto" that DeepSpeed itself does
- * not accept. In the sections of the list `others`, "auto" is a regular value, so they do not count. Sections whose
- * names begin with "_" do not count either. */
+ * not accept. An "auto" in a section of the list `others` does not count, because "auto" is a regular value there. An
+ * "auto" in a section whose name begins with "_" does not count either. */
 static bool is_for_trainer(ce_json *doc)
 {
     static const char *const others[] = { "cspeed", "pipeline", "expert_parallel", "autotuning" };

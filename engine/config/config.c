@@ -123,7 +123,8 @@ static void settle_sections(cs_config *config)
     }
 }
 
-/* Writes JSON, with 15 digits for each number if these are exact, so that 0.1 stays "0.1"; otherwise with 17 digits. */
+/* Writes JSON. Numbers have 15 digits, so that 0.1 stays "0.1". If 15 digits do not give every number exactly, all
+ * numbers of the text have 17 digits. */
 static char *print(const json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
@@ -199,7 +200,8 @@ cs_status cs_config_finish(cs_config *config)
     return CS_OK;
 }
 
-/* Sets the number `name` in a section, and prints the configuration's text again. config->doc must have the section. */
+/* Sets the number `name` in a section of config->doc, and makes config->text from config->doc again. config->doc must
+ * have the section. */
 static void change_number(cs_config *config, const char *section, const char *name, int64_t number)
 {
     json_object_set_new(ce_json_find(config->doc, section), name, json_integer(number));
@@ -239,7 +241,8 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
 
 /* ---- getters ---- */
 
-/* Finds the row of a dotted path in the key tables, and its field. */
+/* Returns the row of the key with this dotted path in the key tables, and sets *field to the address of the key's value
+ * in config->settings. */
 static const ce_key *find(const cs_config *config, const char *path, const char **field)
 {
     const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
@@ -279,8 +282,8 @@ double cs_config_get_number(const cs_config *config, const char *path)
                                    : *(const double *)(const void *)field;
 }
 
-/* Returns the value of a key; of a list, its first string. The path "precision" is not a key: its value names the
- * precision that follows from fp16, bf16, amp and torch_autocast. */
+/* Returns the value of a key. If the value is a list, returns the first string of the list. The path "precision" is not
+ * a key: for this path, returns the name of the precision that follows from fp16, bf16, amp and torch_autocast. */
 const char *cs_config_get_string(const cs_config *config, const char *path)
 {
     const char *field;

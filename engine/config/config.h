@@ -113,8 +113,8 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
-    /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in
-     * model_path is used; if that folder has none either, each byte is a token. */
+    /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in the
+     * folder model_path is used. If that folder has no tokenizer, each byte is a token. */
     const char *tokenizer, *field, *template, *cache;
     ce_shape_columns columns; /* other names that the keys of JSON lines may have */
     int64_t skip_bad;         /* number of invalid JSON lines that are skipped before an error */
@@ -122,8 +122,8 @@ typedef struct {
     /* folder of the reference model of `preference`; NULL means the initial state of the trained model */
     const char *reference;
     int64_t steps, epochs; /* One of the two is 0: training ends after `steps` steps or after `epochs` epochs. */
-    /* Time limit in seconds of training with validation and saves; 0 means no limit. If `steps` steps would take
-     * longer, fewer steps are made. */
+    /* Time limit, in seconds, of the whole training, including validation and saves; 0 means no limit. If `steps` steps
+     * would take longer, fewer steps are made. */
     double fit_seconds;
     int64_t seed;
     const char *output, *load, *tag, *metrics;

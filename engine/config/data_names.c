@@ -1,6 +1,6 @@
 /* data_names.c - the lists of names cspeed.data.train and cspeed.data.valid. A folder that the program pack made is
- * replaced by the shards in it. If the configuration has no cspeed.data.valid, the valid.bin of the folders in
- * cspeed.data.train is used. */
+ * replaced by the shards in it. If the configuration has no cspeed.data.valid, the files valid.bin in the folders of
+ * cspeed.data.train are used. */
 #include "config/resolve.h"
 #include "data/folder.h"
 

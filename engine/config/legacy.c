@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Gives the value of the key `today` the origin (file and line, or command line) of the key `old`. */
+/* Records that the value of the key `today` has the same origin as the key `old`. An origin is a line of the file, or
+ * the command line. */
 static void move_origin(ce_json *doc, const char *old, const char *today)
 {
     char origin[64];

@@ -80,7 +80,7 @@ void ce_listing_each(cs_config *config, void (*visit)(void *to, const ce_listing
 
 /* ---- one key ---- */
 
-/* If `path` is `folder.name`, returns a pointer to `name` within it, otherwise NULL. */
+/* Returns a pointer to the last name in `path` if the section `folder` directly contains this path, otherwise NULL. */
 static const char *name_within(const char *path, const char *folder)
 {
     size_t length = strlen(folder);
@@ -97,8 +97,9 @@ static const char *last_name(const char *path)
     return dot ? dot + 1 : path;
 }
 
-/* One key table. `folder` is the section that contains its keys. `heading` is the section too, but in
- * "optimizer.params" it is the optimizer, such as "AdamW". */
+/* One key table. `folder` is the path of the section that contains the table's keys. `heading` is the same path, except
+ * in "optimizer.params" and "scheduler.params": there it is the name of the optimizer, such as "AdamW", or of the
+ * schedule. */
 typedef struct {
     const char *folder, *heading;
     const ce_key *keys;

@@ -6,8 +6,8 @@
 
 typedef struct {
     const char *path;
-    /* NULL if the value has an effect. Otherwise the reason why it has none, or why only harmless values of the key are
-     * accepted. */
+    /* NULL if the value has an effect. Otherwise the reason why the value has no effect, or why only harmless values of
+     * the key are accepted. */
     const char *idle;
     json_t *value;      /* value, which is valid only during the call of `visit` */
     const char *origin; /* origin of the value: "line 7", "command line", "auto", "derived", "default" and so on */
@@ -22,9 +22,9 @@ void ce_listing_each(cs_config *config, void (*visit)(void *to, const ce_listing
  * has one row for each optimizer. Calls `visit` with the heading and the row of each table, and returns the number of
  * rows. */
 int ce_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const ce_key *key), void *to);
-/* Returns text that says to which sections a key belongs, if `path` is unknown but its last name is a key of other
- * sections. The text is the end of a sentence; the caller frees it. Returns NULL if no section, or too many sections,
- * have the key. */
+/* `path` is not the path of a key, but the last name in `path` may be a key of other sections. Returns a text that
+ * names these sections. The text is the end of a sentence, and the caller frees it. Returns NULL if no section, or too
+ * many sections, have a key of this name. */
 char *ce_listing_advise(const char *path);
 /* Returns the known path that is most similar to `path`, or NULL if none is similar. The caller frees the result. */
 char *ce_listing_nearest(const char *path);

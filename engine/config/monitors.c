@@ -111,7 +111,7 @@ void ce_monitors_resolve(cs_config *config)
     if (s->profiler.enabled && !s->wall_clock_breakdown)
         ce_json_mark(config->doc, "wall_clock_breakdown", "derived: flops_profiler.enabled");
     s->wall_clock_breakdown |= s->profiler.enabled;
-    if (s->steps_per_print == INT64_MAX) /* the file has Infinity, which means never */
+    if (s->steps_per_print == INT64_MAX) /* from the value Infinity: no step is printed */
         s->steps_per_print = 0;
     if (ce_json_is_set(config->doc, "comms_logger") && !ce_resolve_is_given(config, "comms_logger.enabled")) {
         s->comms_logger.enabled = true; /* The presence of the section enables the logger, as in DeepSpeed. */

@@ -6,8 +6,8 @@
 
 enum { NO_TYPE = -1 };
 
-/* Returns the cs_dtype that the key at `path` names. Returns NO_TYPE if the key is not given, or if its value is not a
- * type, which is reported as an error. */
+/* Returns the cs_dtype that `name`, the value of the key at `path`, names. Returns NO_TYPE if `name` is NULL or "auto".
+ * If `name` is not the name of a type, reports an error and returns NO_TYPE. */
 static int type_of(cs_config *config, const char *path, const char *name)
 {
     static const struct {
@@ -184,8 +184,10 @@ static void resolve_types(cs_config *config)
     }
 }
 
-/* Sets the factor of the gradients before their reduction. A 16-bit sum stays in range if this factor divides by the
- * number of replicas. A sum in fp32 needs only one factor after the reduction. */
+/* Sets the factor by which gradients are multiplied before they are reduced. With prescale_gradients it is 1 / lanes.
+ * It is 1 / lanes also if the gradients are sent in 16 bits and gradient_predivide_factor is 1, so that the 16-bit sum
+ * stays in range. Otherwise it is 1 / gradient_predivide_factor. The rest of the division follows after the
+ * reduction. */
 static void resolve_division(cs_config *config)
 {
     ce_settings *s = &config->settings;

@@ -1,5 +1,5 @@
-/* sections.h - the key tables of all sections except "optimizer" and "scheduler", whose own folders have their
- * tables. */
+/* sections.h - the key tables of all sections except "optimizer" and "scheduler". The tables of these two are in the
+ * folders engine/optim and engine/schedule. */
 #ifndef CS_CONFIG_SECTIONS_H
 #define CS_CONFIG_SECTIONS_H
 

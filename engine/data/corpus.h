@@ -1,9 +1,9 @@
 /* corpus.h - maps text files, divides them into documents, and holds out a part for validation.
  *
- * A file is one document, or several with a separator line between them, or a document on each line (JSON lines, rows
- * of a table), or a list of documents (JSON). A compressed file or a table is decoded first (formats/plain.h). The
- * held-out part consists of whole documents. They are drawn pseudo-randomly, but each run draws the same ones. If there
- * are too few documents to draw from, the held-out part is the end of each document. */
+ * The documents of a file are the elements of a JSON list, the lines of JSON lines, the rows of a table, or the texts
+ * between separator lines. Any other file is one document. A compressed file or a table is decoded first
+ * (formats/plain.h). The held-out part consists of whole documents. They are drawn pseudo-randomly, but each run draws
+ * the same ones. If there are too few documents to draw from, the held-out part is the end of each document. */
 #ifndef CS_DATA_CORPUS_H
 #define CS_DATA_CORPUS_H
 
@@ -43,7 +43,7 @@ void ce_corpus_close(ce_corpus *corpus);
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
 
 /* The position in a text up to which ce_corpus_place has counted newlines. The caller zeroes the cursor before the
- * first call. If the calls pass the documents in ascending order, no text is read more than once. */
+ * first call. If ce_corpus_place is called for the documents in ascending order, no text is read more than once. */
 typedef struct {
     const char *bytes; /* the position; NULL before the first call */
     int64_t lines;     /* the number of newlines before the position */

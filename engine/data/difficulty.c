@@ -17,8 +17,8 @@ int64_t ce_difficulty_at(const ce_difficulty *d, int64_t step)
         return stair_at(d, step);
     if (d->min >= d->max)
         return d->max;
-    /* After `total` steps `part` is greater than 1. So max is reached, even if step `total` gives less than max because
-     * of the rounding down to a multiple of `stride`. */
+    /* If `max` is not a multiple of `stride`, step `total` gives less than `max`, because the value is rounded down to
+     * a multiple of `stride`. Later steps, for which `part` is greater than 1, reach `max` nevertheless. */
     double part = pow((double)step / (double)d->total, 1 / d->degree);
     double exact = part * (double)(d->max - d->min) + (double)d->min;
     int64_t value = (int64_t)floor(fmin(exact, (double)(d->max + d->stride)));

@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* ce_folder_train returns the pattern of the folder's shards for training, and ce_folder_valid that of its shard for
- * validation. The result is NULL if the folder does not exist or has no such shard. Characters of the folder's name
- * that have a meaning in a pattern are quoted. The caller frees the result. */
+/* ce_folder_train returns the pattern of the training shards in the folder, and ce_folder_valid returns the pattern of
+ * the validation shard. The result is NULL if the folder does not exist or has no such shard. Characters of the
+ * folder's name that have a meaning in a pattern are quoted. The caller frees the result. */
 char *ce_folder_train(const char *folder);
 char *ce_folder_valid(const char *folder);
 

@@ -1,4 +1,4 @@
-/* job.c - tokenizes one unit of work on one thread: several documents, or a part of a long document. */
+/* job.c - makes the tokens of one job on one thread. A job is several documents, or a part of a long document. */
 #include "data/job.h"
 #include "base/must.h"
 
@@ -104,7 +104,7 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     lines->text.size = 0;
     ce_unicode_append(&lines->text, json_string_value(shape->text), json_string_length(shape->text));
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
-    /* The span ends one position after the text, so that it includes the token that ends the text. */
+    /* The range `completion` ends one position after the text, so that it includes the token that ends the text. */
     ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
     make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
               &(ce_chat_lines){ .answers = &completion, .count = 1 });
@@ -198,8 +198,8 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
 
 /* ---- pairs of answers ---- */
 
-/* Appends the text of one answer, which begins with the prompt. Returns the number of tokens at its beginning that are
- * equal to those of `prompt`. */
+/* Appends the tokens of one answer. The text of an answer begins with the prompt. Returns how many tokens at the
+ * beginning of the answer are equal to the tokens of `prompt`. */
 static int64_t put_answer(ce_job_work *work, const ce_encoded *encoded, const int32_t *prompt, int64_t prompt_count)
 {
     int64_t same = 0;

@@ -1,4 +1,4 @@
-/* job.h - tokenizes one unit of work on one thread: several documents, or a part of a long document. */
+/* job.h - makes the tokens of one job on one thread. A job is several documents, or a part of a long document. */
 #ifndef CS_DATA_JOB_H
 #define CS_DATA_JOB_H
 

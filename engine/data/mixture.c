@@ -41,7 +41,7 @@ cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int6
         past += weights[i];
     }
     mixture->first[count] = total;
-    /* Rounding may leave windows over. Sets with weight 0 at the end of the list do not get them. */
+    /* A set with weight 0 gets no windows, even if it is the last of the list and llround() has left windows over. */
     for (int i = count - 1; i >= 0 && weights[i] == 0; i--)
         mixture->first[i] = total;
     return CS_OK;

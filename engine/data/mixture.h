@@ -1,9 +1,9 @@
-/* mixture.h - mixes several data sets by weights: selects the data set and its window for each position.
+/* mixture.h - mixes several data sets by weights: for each position, selects a data set and a window of this data set.
  *
- * An epoch has as many windows as all sets together. Each set gets a share of the epoch that is proportional to its
- * weight; its windows are spread pseudo-randomly over the epoch. A set continues in the next epoch where it stopped in
- * the last one, and is shuffled again each time it has been read completely. Everything is a function of the seed and
- * the position, so resuming needs no state. */
+ * An epoch has as many windows as all sets together. Each set gets a share of the epoch that is proportional to the
+ * set's weight; the set's windows are spread pseudo-randomly over the epoch. In the next epoch, a set continues after
+ * the last window that was read from this set. Each time all windows of a set have been read, the set is shuffled
+ * again. Everything is a function of the seed and the position, so resuming needs no state. */
 #ifndef CS_DATA_MIXTURE_H
 #define CS_DATA_MIXTURE_H
 
@@ -19,7 +19,7 @@ typedef struct {
 } ce_mixture;
 
 /* Computes how many windows each set has in an epoch. Returns CS_BAD_CONFIG if a weight is negative or not finite, or
- * if all are 0, and CS_BAD_FILE if a set has a weight but no window. */
+ * if all weights are 0. Returns CS_BAD_FILE if a set with a weight above 0 has no windows. */
 cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int64_t *windows, int count);
 
 typedef struct {

@@ -47,8 +47,9 @@ static int64_t cut_at(const packer *self, const ce_document *document)
     return document->length;
 }
 
-/* Makes the next job: a part of a document that is longer than JOB_BYTES, or several documents of up to JOB_BYTES
- * bytes. */
+/* Makes the next job. If the next document is longer than JOB_BYTES and is a text, the job is a part of this document.
+ * Otherwise the job is whole documents: documents are added until the job has JOB_BYTES bytes or more, but a document
+ * of more than JOB_BYTES bytes is not added to other documents. A document of JSON is never divided. */
 static void cut_job(packer *self, ce_job_work *job)
 {
     ce_document document = ce_job_part(&self->plan, self->document);
@@ -72,8 +73,8 @@ static void cut_job(packer *self, ce_job_work *job)
     }
 }
 
-/* The function that the thread pool runs. Call number `workspace` uses the working memory of that number, and processes
- * jobs until no job is left. */
+/* The function that the thread pool runs. The call with index `workspace` uses self->workspaces[workspace], and
+ * processes jobs until no job is left. */
 static cs_status work(void *argument, int64_t workspace)
 {
     packer *self = argument;
@@ -152,7 +153,8 @@ static cs_status run_round(packer *self, ce_shards *shards)
     return status;
 }
 
-/* Writes one set: the training parts of all documents, or their held-out parts. */
+/* Writes one set. If `held_out` is false, the set is the training parts of all documents; otherwise the set is the
+ * held-out parts of all documents. */
 static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
 {
     self->plan.held_out = held_out;
@@ -258,8 +260,8 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     return status;
 }
 
-/* Opens the texts. Compressed texts and tables are decoded into temporary files in the output folder, which exists
- * already. */
+/* Opens the texts. The output folder must exist already: compressed texts and tables are decoded into temporary files
+ * in this folder. */
 static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {
     const char *columns[CS_SHAPE_NAMES];

@@ -7,32 +7,34 @@
 #include "data/shape.h"
 
 typedef struct {
-    char *const *paths; /* files (formats/plain.h); a file's name says whether it has JSON documents */
+    char *const *paths; /* text files in the formats that formats/plain.h reads */
     int path_count;
     const char *output;
-    const char *tokenizer; /* a folder or a tokenizer.json; if NULL, each byte is a token */
+    const char *tokenizer; /* the path for ce_tokenizer_open; NULL means that each byte is a token */
     const char *separator; /* A line equal to this text ends a document. NULL means that there are no separators. */
-    /* the JSON member that has a document's text; NULL means "text". If `field` is not NULL, all files are JSON. */
+    /* The key of the text in a JSON document. NULL means "text". */
     const char *field;
     ce_shape_columns columns; /* other names that the members of JSON documents may have */
     /* The chat template (chat/chat.h) that formats JSON documents as conversations. NULL means that JSON documents are
      * not conversations. */
     const char *chat;
-    /* True if JSON documents are pairs of answers (pair.h), each of which becomes two documents. Answers that are
-     * conversations are formatted by the template `chat`, or by the tokenizer's template if `chat` is NULL. All tokens
-     * are in one shard. */
+    /* True if JSON documents are pairs of answers (pair.h). Each pair becomes two documents. Answers that are
+     * conversations are formatted by the template `chat`, or by the tokenizer's template if `chat` is NULL. The caller
+     * must make `shard_tokens` so great that all tokens fit in one shard: a shard must not end between two answers. */
     bool pairs;
     int64_t skip_bad; /* number of faulty JSON lines in all files that may be skipped */
-    bool by_name;     /* True if only a file's name decides whether it is JSON, even if `field` or `chat` is given. */
-    const char *end;  /* text of the token that follows each document; NULL means the end token of the tokenizer */
-    double valid;     /* fraction of the bytes that is held out for validation */
+    /* True if only the name of a file decides whether the file is JSON. If false, all files are JSON if `field` or
+     * `chat` is given; otherwise the names decide. */
+    bool by_name;
+    const char *end; /* text of the token that follows each document; NULL means the end token of the tokenizer */
+    double valid;    /* fraction of all files' bytes that is held out for validation; 0 means none */
     int64_t seq_len, shard_tokens;
     int64_t threads; /* 0 means the number of processors that the process may use */
 } ce_packing_settings;
 
 typedef struct {
     int64_t bytes, documents, repaired; /* `repaired` counts invalid characters that became U+FFFD. */
-    /* `learnt` counts the tokens of both sets that are targets. */
+    /* `learnt` counts the targets among the tokens for training and for validation. */
     int64_t train_tokens, train_shards, valid_tokens, learnt;
     int64_t skipped; /* number of faulty lines that were skipped; each was reported in a warning */
     double seconds;

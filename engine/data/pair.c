@@ -24,9 +24,9 @@ static void write_text(ce_text *to, const char *prompt, size_t prompt_size, cons
         ce_unicode_append(to, end, end_size);
 }
 
-/* Returns the length of the prompt with which both texts begin. It consists of the whole characters that the texts have
- * in common, without one space at the end. As in TRL, if one text is the beginning of the other, the last character of
- * the shorter text is not part of the prompt. */
+/* Returns the length of the prompt with which both texts begin. The prompt is the whole characters that the texts have
+ * in common at the beginning, without a space at the end. As in TRL, if one text is the beginning of the other, the
+ * prompt is the shorter text without its last character; then a space at the end stays. */
 static size_t common_prompt(const char *a, size_t a_size, const char *b, size_t b_size)
 {
     size_t least = a_size < b_size ? a_size : b_size, length = 0;
@@ -58,8 +58,8 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
 
 /* ---- conversations ---- */
 
-/* Returns the number of messages at the beginning of both lists that are equal. If all messages of the shorter list are
- * equal, its last message is not counted. */
+/* Returns how many messages the two lists have in common, counted from the beginning. If all messages of the shorter
+ * list are in common, its last message is not counted. */
 static size_t common_messages(const json_t *a, const json_t *b)
 {
     size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);

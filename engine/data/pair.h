@@ -1,8 +1,10 @@
 /* pair.h - reads one line of preference data: a prompt with a chosen and a rejected answer.
  *
- * A line is {"prompt": ..., "chosen": ..., "rejected": ...}. All three are texts, or all are lists of messages, which a
- * chat template writes (as TRL's DPOTrainer does). If there is no "prompt", or if it is a text and the answers are
- * lists of messages, each answer includes the prompt, which is the beginning that the answers have in common. */
+ * A line is {"prompt": ..., "chosen": ..., "rejected": ...}. The answers are two texts, or two lists of messages, which
+ * a chat template formats (as in TRL's DPOTrainer). If the prompt is of the same form as the answers, it stands before
+ * both answers. If there is no prompt, each answer includes the prompt: the prompt is the beginning that the answers
+ * have in common. The same holds if the answers are lists of messages and the prompt is a text; this text is
+ * ignored. */
 #ifndef CS_DATA_PAIR_H
 #define CS_DATA_PAIR_H
 
@@ -11,14 +13,15 @@
 enum { CS_PAIR_ANSWERS = 2 };
 
 typedef struct {
-    ce_text prompt;           /* text before an answer, including the template's text that asks for an answer */
+    ce_text prompt;           /* the prompt; if a template formats it, it ends with the text that asks for an answer */
     ce_text chosen, rejected; /* the whole texts: prompt, answer and, at the end, the text of the end token */
-    bool rendered;            /* True if a template has formatted the texts. Then no tokens are added around them. */
+    /* True if a template has formatted the texts. Then the tokenizer's post_processor adds no tokens to them. */
+    bool rendered;
 } ce_pair;
 
 /* Reads a pair from `document` and replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the
- * text of the end token. It is appended to each answer that is a text and does not end with it. If `end` is NULL,
- * nothing is appended. */
+ * text of the end token. `end` is appended to each answer that is a text, unless the answer already ends with `end`. If
+ * `end` is NULL, nothing is appended. */
 cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 

@@ -6,7 +6,7 @@
 #include "data/data.h"
 #include "data/tokens.h"
 
-/* The pairs of a shard whose prompts have fewer than seq_len tokens. */
+/* The pairs of a shard, without the `left_out` pairs whose prompt has seq_len tokens or more. */
 typedef struct {
     int64_t *first; /* index of the first document of each pair, `count` elements */
     int64_t count, left_out;

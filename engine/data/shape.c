@@ -19,8 +19,8 @@ static const struct {
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* A row with this key is refused. A table's column of this name is therefore read too, so that its rows are refused and
- * the column is not ignored. */
+/* Alpaca's key for earlier turns. A row with an instruction and a list of earlier turns is refused. In tables only
+ * known columns are read, so this column must be known; otherwise such rows would not be noticed. */
 #define HISTORY "history"
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
@@ -123,7 +123,7 @@ static json_t *begin_chat(ce_shape *shape, const reader *self)
     return messages;
 }
 
-/* Copies the value of "tools", which is a list, or, in tables, a text that is the JSON of a list. */
+/* Copies the value of "tools", which is a list. In tables the value may be a text that is the JSON of a list. */
 static cs_status copy_tools(ce_shape *shape, const reader *self)
 {
     json_t *value = find(self, "tools");

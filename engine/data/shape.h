@@ -1,10 +1,10 @@
 /* shape.h - what a row of JSON is in training: a text, a prompt with its completion, a conversation, or tokens.
  *
- * A row's shape follows from its keys. A key whose value is null counts as missing. The shape is the first in this list
- * whose keys the row has:
+ * A row's shape follows from the row's keys. A key whose value is null counts as missing. If there is a chat template,
+ * the shape is the first in this list whose keys the row has:
  *
- *     messages, or conversations     a conversation as OpenAI's files have it ({"role", "content"}), or as ShareGPT's
- *                                    do ({"from", "value"}); "system" may hold a system message that stands before it
+ *     messages, or conversations     a conversation: messages as in OpenAI's files ({"role", "content"}), or as in
+ *                                    ShareGPT's ({"from", "value"})
  *     prompt and completion          two texts, or two lists of messages; the answers of the completion are learnt
  *     instruction and output         Alpaca's rows: the user says the instruction, and after a newline the "input"
  *                                    if there is one; "output" is the answer
@@ -13,8 +13,11 @@
  *                                    are -100, or whose "completion_mask" or "assistant_masks" (TRL's names) is 0,
  *                                    are not learnt
  *
- * Without a chat template, the field is the first in this list; a prompt and its completion become one text, in which
- * the completion is learnt; conversations and Alpaca's rows are refused. */
+ * In the first three shapes, the key "system" may hold a text: the system message with which the conversation begins.
+ *
+ * Without a chat template, a row that has the field is a text, whatever other keys the row has. Otherwise a row with a
+ * prompt and a completion becomes one text, in which the completion is learnt. Otherwise the row must have input_ids:
+ * conversations and Alpaca's rows are refused. */
 #ifndef CS_DATA_SHAPE_H
 #define CS_DATA_SHAPE_H
 
@@ -22,10 +25,10 @@
 
 enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2 };
 
-/* Other names that rows use for the keys above. The keys system, input, labels, the masks, tools and documents do not
- * decide a shape: each of them is read by its other name if the row has that name, and otherwise by the name above. All
- * other keys decide the shape. If a row has another name for at least one key that decides the shape, each such key is
- * read by its other name only, and counts as missing if it has no other name. */
+/* Other names that rows use for the keys above. Some keys do not decide a row's shape: system, input, labels, the
+ * masks, tools and documents. Such a key is read by its other name if the row has that name, and otherwise by the name
+ * above. All other keys decide the shape. If a row has the other name of at least one key that decides the shape, all
+ * keys that decide the shape are read by their other names only; a key without another name then counts as missing. */
 typedef struct {
     const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
     int count;
@@ -47,13 +50,14 @@ typedef struct {
     /* For a conversation with a prompt: `answers` is the number of all its answers, `given` the number of answers that
      * are in the prompt. */
     int64_t answers, given;
-    json_t *chat;                         /* conversation that chat/chat.h writes: {"messages", "tools", "documents"} */
+    /* conversation that a chat template formats (chat/chat.h): {"messages", "tools", "documents"} */
+    json_t *chat;
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
     const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
 } ce_shape;
 
-/* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. The shape has pointers into
- * the row. Returns CS_BAD_FILE if the row has no known shape; the message then lists its keys. */
+/* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. *shape has pointers into the
+ * row. Returns CS_BAD_FILE if the row has no known shape; the message then lists the keys of the row. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
 void ce_shape_free(ce_shape *shape);

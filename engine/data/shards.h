@@ -13,8 +13,8 @@ typedef struct {
     int64_t in_shard, total;
 } ce_shards;
 
-/* Creates the folder and its parents. *made becomes the length of the shortest prefix of `path` that was created, or 0
- * if the folder existed. It is also set after a failure. */
+/* Creates the folder `path` and its parents. *made becomes the length of the shortest prefix of `path` that was
+ * created, or 0 if the folder existed. *made is also set if the function fails. */
 cs_status ce_shards_folder(const char *path, size_t *made);
 /* Removes the folders that ce_shards_folder created, if they are empty. `made` is the result of that function. */
 void ce_shards_remove_folder(const char *path, size_t made);
@@ -22,8 +22,8 @@ void ce_shards_remove_folder(const char *path, size_t made);
 cs_status ce_shards_document(ce_shards *shards); /* Marks the next token as the first of a document. */
 /* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. */
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
-/* Completes the last shard, and removes shards with higher numbers, which an earlier run with a longer text has
- * left. */
+/* Completes the last shard. Removes shards with higher numbers: an earlier run, in which the text was longer, has left
+ * them. */
 cs_status ce_shards_finish(ce_shards *shards);
 /* Removes the incomplete shard and all complete ones, so that a failed run leaves nothing. */
 void ce_shards_remove(ce_shards *shards);

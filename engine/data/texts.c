@@ -85,9 +85,9 @@ static cs_status name_splits(const char *folder, const json_t *dictionary)
 
 /* ---- other folders ---- */
 
-/* Returns the length of the name of the split in a file's name, or 0 if the name contains none. Files of the Hugging
- * Face Hub are named SPLIT-00000-of-00002.parquet, older ones SPLIT-00000-of-00002-HASH.parquet; other files may be
- * named SPLIT.parquet. */
+/* Returns the length of the split's name at the beginning of a file's name, or 0 if the file's name contains no split.
+ * Files of the Hugging Face Hub are named SPLIT-00000-of-00002.parquet; older files of the Hub are named
+ * SPLIT-00000-of-00002-HASH.parquet. Other files may be named SPLIT.parquet. */
 static size_t split_width(const char *name)
 {
     static const char *const splits[] = { "train", "validation", "valid", "val", "dev", "test" };
@@ -119,8 +119,8 @@ static cs_status check_splits(const char *folder, const glob_t *paths, size_t fi
     return CS_OK;
 }
 
-/* Refuses a folder that contains a text and its compressed copy, which `gzip -k` leaves, or two compressed copies of a
- * text, because the text would be read twice. */
+/* Refuses a folder in which one text has two files, because this text would be read twice. The two files are an
+ * uncompressed and a compressed copy (`gzip -k` leaves both), or two compressed copies. */
 static cs_status check_twins(const glob_t *paths, size_t first)
 {
     char plain[NAME_BYTES];
@@ -129,7 +129,8 @@ static cs_status check_twins(const glob_t *paths, size_t first)
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
         if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
             continue;
-        /* If there is no uncompressed copy, looks for a .zst copy of a .gz file, or a .gz copy of a .zst file. */
+        /* If there is no uncompressed copy, looks for the other compressed copy: .zst for a .gz file, .gz for a .zst
+         * file. */
         if (access(plain, F_OK) != 0)
             snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)

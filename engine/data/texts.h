@@ -11,10 +11,10 @@
 bool ce_texts_is_text(const char *name);
 
 /* Appends the paths of the files. The caller frees *paths by globfree, also after a failure. The name of an existing
- * file is taken literally, even if it contains *, ? or [. The files of a folder are ordered by ending, and then by
- * name. If the folder has a state.json, the library `datasets` has saved it, and its files are those that state.json
- * lists. Returns CS_NOT_FOUND if there are no files. Returns CS_BAD_FILE if state.json is wrong, or if the folder has
- * several splits, which the message names. */
+ * file is taken literally, even if the name contains *, ? or [. The files of a folder are ordered by ending, and then
+ * by name. A folder with a state.json was saved by the library `datasets`: only the files that state.json lists are
+ * appended, in the order of that list. Returns CS_NOT_FOUND if there are no files. Returns CS_BAD_FILE if state.json is
+ * wrong, or if the folder has several splits; the message names the splits. */
 cs_status ce_texts_list(glob_t *paths, const char *name);
 
 #endif

@@ -222,8 +222,8 @@ bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
 }
 
-/* Computes the maximum of each block, in a loop that the compiler vectorizes. Only a block whose maximum is `limit` or
- * more is searched for the token. */
+/* Computes the maximum of each block, in a loop that the compiler vectorizes. If the maximum is `limit` or more, the
+ * block is searched for its first token that is `limit` or more. */
 int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
 {
     enum { BLOCK = 4096 };
@@ -376,8 +376,8 @@ cs_status ce_tokens_document(ce_tokens_writer *writer)
     return CS_OK;
 }
 
-/* Writes the folder's entry for the file to the disk. After the rename, the file survives a crash of the process. After
- * the file and its folder are flushed, it also survives a crash of the machine. */
+/* Writes the folder's entry for the file to the disk. A renamed file survives a crash of the process. Once the file and
+ * the folder are on the disk, the file also survives a crash of the machine. */
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,9 +1,9 @@
-/* windows.c - selects the window of the mapped shards that a position reads.
+/* windows.c - reads the window that belongs to a position of the training. Windows are parts of the mapped shards.
  *
  * The order of an epoch is computed, not stored. It is a permutation made by a generalized Feistel network over a grid
  * that is slightly larger than the number of windows. While the result is not the index of a window, the network is
- * applied to it again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). A window costs
- * about fifty multiplications and no memory, whatever the amount of data. */
+ * applied to this result again (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). To
+ * select a window takes about fifty multiplications and no memory, whatever the amount of data. */
 #include "data/data.h"
 #include "base/must.h"
 #include "base/rng.h"
@@ -76,8 +76,8 @@ int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t 
 
 /* ---- opening ---- */
 
-/* Checks all tokens against the vocabulary size when the data are opened, so that a bad token is reported with its
- * position at the start and not in the middle of training. */
+/* Checks all tokens against the vocabulary size when the data are opened. So a bad token stops the program before the
+ * training begins; the message gives the position of the token. */
 static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *settings, const char *path)
 {
     int64_t limit = settings->vocab_size > 0 ? settings->vocab_size : INT32_MAX;

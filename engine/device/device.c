@@ -1,5 +1,5 @@
-/* device.c - opens a device, and counts its memory and its flops. The functions of the device's table do the work
- * itself. */
+/* device.c - opens a device, and counts the device's memory and flops. All other work is done by the functions of the
+ * device's table. */
 #include "device/table.h"
 #include "device/module.h"
 #include "base/log.h"

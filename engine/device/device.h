@@ -1,9 +1,10 @@
-/* device.h - a device: memory, streams, events, and measurements of its speed.
+/* device.h - a device: memory, streams, events, and measurements of the device's speed.
  *
  * A device runs operations in streams. Work in the compute stream runs in the order in which the caller gives it. The
- * comm stream is for transfers and collectives; on the CPU it is a worker thread if the rank has more than one core,
- * and otherwise its calls run at once in the caller. In both cases collectives run in the same order. Operations of
- * state.h may also run in calls of the comm stream; operations of ops.h belong to the thread that opened the device.
+ * comm stream is for transfers and collectives. On the CPU, a worker thread runs the calls of the comm stream if the
+ * rank has more than one core; otherwise the caller runs these calls at once. In both cases collectives run in the same
+ * order. Operations of state.h may also run in calls of the comm stream; operations of ops.h belong to the thread that
+ * opened the device.
  *
  *     ce_stream_call(ce_device_stream(device, CS_COMM), gather, &job);
  *     ce_event done = ce_stream_record(comm);       ... compute something else ...
@@ -22,8 +23,8 @@ typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
     const char *kind; /* the kind of device: "cpu", "cuda", "dry" (for plans of memory; computes nothing) or "auto" */
-    /* number of threads of this rank; 0: OMP_NUM_THREADS if it is set, otherwise the cores of this process /
-     * local_ranks */
+    /* number of threads of this rank; 0: OMP_NUM_THREADS if it is set, otherwise the number of cores of this process
+     * divided by local_ranks */
     int threads;
     /* number of ranks that share the cores of this process; if it is more than 1, threads are not pinned */
     int local_ranks;
@@ -67,7 +68,8 @@ bool ce_device_holds(cs_device *device, const void *memory);
 size_t ce_device_allocated(const cs_device *device);
 size_t ce_device_room(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
 /* Returns the bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel
- * needs more than before. After the first step it does not change while the shapes of the steps stay the same. */
+ * needs more than before. After the first step the workspace does not grow while the shapes of the steps stay the
+ * same. */
 size_t ce_device_workspace(const cs_device *device);
 
 /* Begin and end a named range of the caller's time for the device's profiler, if the device has a profiler. Ranges may
@@ -83,15 +85,16 @@ double ce_device_gradient_flops(const cs_device *device);
 /* Returns the greatest rate at which this rank computes matrix products of type `dtype`, in FLOP/s. The first call
  * measures the rate (about 50 ms). */
 double ce_device_roof(cs_device *device, cs_dtype dtype);
-/* Reports that a step has reached the rate `reached`, in FLOP/s. If the measured peak rate is lower, because other
- * programs ran during the measurement, the peak rate is set to `reached`. Returns the peak rate. */
+/* Reports that a step has reached the rate `reached`, in FLOP/s. If the measured peak rate is lower than `reached`, the
+ * peak rate is set to `reached`: other programs may have run during the measurement. Returns the peak rate. */
 double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
 /* Returns the set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
 ce_isa ce_device_isa(const cs_device *device);
-/* Makes an open CPU device use a lower set of instructions, both in its kernels and in oneDNN. Must be called before
- * the device computes, because oneDNN changes its set only once in a process and only before its first use. Fails with
- * CS_UNSUPPORTED if the device has computed already, or if the CPU lacks the set. */
+/* Makes an open CPU device use the set of instructions `isa` in its kernels and in oneDNN; `isa` is lower than the
+ * present set of the device (isa.h). Must be called before the device computes: oneDNN accepts a limit only once in a
+ * process, and only before oneDNN's first use. Fails with CS_UNSUPPORTED if oneDNN already uses a higher set, if the
+ * CPU lacks the set `isa`, or if `isa` is higher than the present set. */
 cs_status ce_device_lower_isa(cs_device *device, ce_isa isa);
 
 typedef struct {
@@ -119,9 +122,9 @@ void ce_stream_fetch(cs_stream *stream, void *to, const void *from, size_t bytes
 
 /* Between ce_device_graph_begin and ce_device_graph_end the calling thread puts work into the compute stream and the
  * comm stream. The work must be the same each time the same key is used. A device with graphs (CUDA graphs) captures
- * the work when a key is used for the second time, and replays it at each later use. The caller's code between the two
- * calls always runs; it must not wait for the device or allocate device memory. On other devices the two functions have
- * no effect. Their calls must not be nested. */
+ * the work when a key is used for the second time, and replays the work at each later use. The caller's code between
+ * the two calls always runs; this code must not wait for the device or allocate device memory. On other devices the two
+ * functions have no effect. One graph must not begin inside another. */
 void ce_device_graph_begin(cs_device *device, uint64_t key);
 void ce_device_graph_end(cs_device *device);
 bool ce_device_has_graphs(const cs_device *device);

@@ -1,8 +1,8 @@
-/* dry.c - the dry device: it accepts every request and counts memory and flops, but computes nothing. It is used to
- * plan the memory of a model, and to list the products that the model needs.
+/* dry.c - the dry device: it counts memory and flops, but computes nothing. It is used to plan the memory of a model,
+ * and to list the products that the model needs.
  *
- * Its memory is address space that cannot be accessed, so a plan of a large model needs no memory. It does not run the
- * calls given to its streams or the tasks given to its threads. */
+ * The memory of the dry device is address space that cannot be accessed, so a plan of a large model needs no memory.
+ * The dry device does not run the calls given to its streams or the tasks given to its threads. */
 #include "device/table.h"
 #include "base/range.h"
 

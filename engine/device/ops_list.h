@@ -1,20 +1,19 @@
 /* ops_list.h - the list of operations: the name and the parameters of each, once for all devices. The table of a device
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
- * cuda/cuda.c) are made from it.
+ * cuda/cuda.c) are made from this list.
  *
- * A file must define OPERATION before it includes this list. If it does not define FUSED or CPU_ONLY, OPERATION is used
- * in its place. The list undefines OPERATION, FUSED and CPU_ONLY at the end. OPERATION(name, parameters): every device
- * that computes has the operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device
- * may leave the operation out; ops.c then composes it of other operations.
+ * A file must define OPERATION before it includes this list. If the file does not define FUSED or CPU_ONLY, OPERATION
+ * is used in their place. The list undefines OPERATION, FUSED and CPU_ONLY at the end. OPERATION(name, parameters):
+ * every device that computes has the operation; the function of a device is ce_<device>_<name>. FUSED(name,
+ * parameters): a device may leave the operation out; ops.c then composes the operation of other operations.
+ * CPU_ONLY(name, parameters): the GPU has no kernel for the operation yet, and ops.c refuses the operation on a GPU.
  *
- * Operations that take a cs_device are those of cspeed/ops.h and work in its compute stream. Operations that take a
- * cs_stream are those of state.h and the operation `add`; they work in that stream. All return void. ops.c and state.c
- * check shapes and types before they call these functions.
+ * Operations that take a cs_device are those of cspeed/ops.h and work in the compute stream of the device. Operations
+ * that take a cs_stream are those of state.h and the operation `add`; they work in the stream that they take. All
+ * operations return void. ops.c and state.c check shapes and types before they call these functions.
  *
- * CPU_ONLY(name, parameters): the GPU has no kernel for the operation yet, and ops.c refuses it on a GPU.
- *
- * To add an operation: declare it in cspeed/ops.h, check it in ops.c, add its line here, and write one kernel for each
- * device. */
+ * To add an operation: declare it in cspeed/ops.h, check its arguments in ops.c, add its line here, and write one
+ * kernel for each device. */
 #ifndef FUSED
 #define FUSED OPERATION
 #endif
@@ -29,10 +28,10 @@ OPERATION(product, (cs_device *device, const ce_product *product))
 FUSED(product_gelu, (cs_device *device, cs_tensor y, const ce_product *product))
 /* Sets product->c to the product times gelu'(pre). */
 FUSED(product_gelu_grad, (cs_device *device, const ce_product *product, cs_tensor pre))
-/* Computes the product, in which product->a is transposed. Adds to sums (fp32) the sum of each column of product->a if
- * of_a is true, otherwise of product->b. */
+/* Computes the product, in which product->a is transposed. If of_a is true, adds the sum of each column of product->a
+ * to `sums` (fp32), otherwise the sum of each column of product->b. */
 FUSED(product_sums, (cs_device *device, const ce_product *product, cs_tensor sums, bool of_a))
-/* Adds to sums (fp32) the sum of each column of x. */
+/* Adds the sum of each column of x to `sums` (fp32). */
 OPERATION(column_sums, (cs_device *device, cs_tensor sums, cs_tensor x))
 OPERATION(norm, (cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                  float epsilon))
@@ -89,8 +88,8 @@ OPERATION(cross_entropy, (cs_device *device, cs_tensor loss, cs_tensor logits, c
 OPERATION(hits, (cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes))
 OPERATION(squared_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
-/* Adds scale * narrow to the columns of `wide` from column `first` on. If `takes` is true, sets narrow to scale times
- * these columns instead. */
+/* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale
+ * times these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
 CPU_ONLY(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
 CPU_ONLY(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))

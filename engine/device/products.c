@@ -159,8 +159,9 @@ static ce_method fastest(const ce_product_trial *trial, int index)
     return speed[best] >= min_gain * speed[trial->fixed[index]] ? best : trial->fixed[index];
 }
 
-/* Returns the index of the measured class whose speeds decide for class `index`: `index` itself if it was measured,
- * else the measured class with the same transposes that has the most work, or -1 if there is no such class. */
+/* Returns the index of the measured class whose speeds decide for class `index`. This is `index` itself if class
+ * `index` was measured. Otherwise it is the class with the most work among the measured classes with the same
+ * transposes. Returns -1 if there is no such class. */
 static int judge_of(const ce_product_trial *trial, int index)
 {
     int judge = -1;

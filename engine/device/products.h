@@ -1,7 +1,7 @@
 /* products.h - the methods by which a CPU multiplies matrices, and the choice of one for each class of products.
  *
  * The methods round differently. Therefore a choice is made once, by measuring, and is then used by all ranks; a
- * checkpoint records it as text. A GPU offers no methods, so there is no such choice. */
+ * checkpoint records the choice as text. A GPU offers no methods, so a GPU has no choice. */
 #ifndef CS_DEVICE_PRODUCTS_H
 #define CS_DEVICE_PRODUCTS_H
 
@@ -31,7 +31,9 @@ typedef struct {
     int64_t rows, columns;
 } ce_product_class;
 
-/* The use of a class of products in one forward and backward pass. */
+/* All products of one class whose factors have the type `dtype`, as the dry device has counted them. `tokens` is the
+ * greatest number of tokens of these products; `flops` are the floating-point operations of all these products. `to`,
+ * `add` and `bias` belong to the product that was counted last. */
 typedef struct {
     ce_product_class of;
     cs_dtype dtype, to; /* dtype: the type of a and b; to: the type of c */

@@ -1,8 +1,8 @@
-/* state.h - operations on the flat state of a shard (gradients, master values, optimizer slots), which the sharding
- * needs and models do not need.
+/* state.h - operations on the flat state of a shard (gradients, master values, optimizer slots). The sharding needs
+ * these operations; models do not.
  *
- * The sums over ranks, the verdict on a step and its gate (optim/verdict.h) are in device memory, so the device decides
- * without the host whether a step updates the parameters. */
+ * The sums over ranks, the verdict on a step and the step's gate (optim/verdict.h) are in device memory, so the device
+ * decides without the host whether a step updates the parameters. */
 #ifndef CS_DEVICE_STATE_H
 #define CS_DEVICE_STATE_H
 
@@ -66,9 +66,9 @@ void ce_state_add(cs_stream *stream, cs_tensor into, cs_tensor from);
 void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor);
 
 /* One range of an update: consecutive elements of one parameter. The table of ranges is in device memory, so that one
- * kernel launch processes many ranges. Ranges are divided into tiles: range k has the tiles ranges[k].tile to ranges[k
- * + 1].tile - 1. Tile t contains those elements of the range that are in [begin, begin + CS_STATE_TILE), where begin =
- * CS_STATE_TILE * (from / CS_STATE_TILE + t - tile). */
+ * kernel launch processes many ranges. Ranges are divided into tiles: the range r has the tiles from r.tile to the tile
+ * before the next range's first tile. Tile t has those elements of r that are in [begin, begin + CS_STATE_TILE), where
+ * begin = CS_STATE_TILE * (r.from / CS_STATE_TILE + t - r.tile). */
 enum { CS_STATE_TILE = 2048 };
 typedef struct {
     int64_t from, to;              /* the range of elements in the tensors master, gradient and publish */
@@ -86,11 +86,11 @@ typedef struct {
 /* Returns the number of tiles of a range that consists of `elements`. */
 int64_t ce_state_tiles(ce_range elements);
 
-/* Applies the optimizer's rule to the ranges. master, gradient (multiplied by hyper.grad_scale and the gate's factor)
- * and slots may have any float type: they are converted to fp32, updated, and rounded to nearest even. If `publish` is
- * present, the new values are written to it too. A rule that returns a direction writes it to the gradient and leaves
- * the master unchanged. If the gate is closed, nothing is written. The bits of the result do not depend on how the
- * elements are divided into ranges. */
+/* Applies the optimizer's rule to the ranges. `gradient` is multiplied by hyper.grad_scale and the gate's factor first.
+ * `master`, `gradient` and `slots` may have any float type: their elements are converted to fp32, updated, and rounded
+ * to nearest even. If `publish` is present, the new values are written to `master` and to `publish`. A rule that
+ * returns a direction writes the direction to `gradient` and leaves `master` unchanged. If the gate is closed, nothing
+ * is written. The bits of the result do not depend on how the elements are divided into ranges. */
 typedef struct {
     cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* a slot that the optimizer does not have is absent */
     cs_tensor publish;

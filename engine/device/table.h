@@ -94,8 +94,8 @@ typedef struct {
     /* returns the number of free bytes; `room` is NULL if this number is not known */
     size_t (*room)(cs_device *device);
     double (*roof)(cs_device *device, cs_dtype dtype);
-    /* Limits the libraries to the instructions of a lower set, and stores that set in device->isa. `lower` is NULL if
-     * the device is not a CPU. */
+    /* Limits the libraries to the instructions of the set `isa`, which is lower than device->isa, and sets device->isa
+     * to `isa`. `lower` is NULL if the device is not a CPU. */
     cs_status (*lower)(cs_device *device, ce_isa isa);
     /* product_list is NULL except in the dry device */
     const ce_product_list *(*product_list)(const cs_device *device);
@@ -123,8 +123,8 @@ typedef struct {
 #include "device/ops_list.h"
 } ce_device_table;
 
-/* The CPU kernels are compiled once for each set of instructions. CMakeLists.txt gives ce_device_cpu another name in
- * each of these builds, such as ce_device_cpu_avx2 (isa.c). */
+/* The CPU kernels are compiled once for each set of instructions that has kernels of its own (isa.h). CMakeLists.txt
+ * gives ce_device_cpu another name in each of these builds, such as ce_device_cpu_avx2 (isa.c). */
 extern const ce_device_table ce_device_cpu, ce_device_dry;
 const ce_device_table *ce_isa_kernels(ce_isa isa); /* isa.c: returns the table of the CPU for this set */
 

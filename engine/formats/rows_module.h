@@ -18,9 +18,10 @@ typedef bool ce_rows_put(void *to, const char *text, size_t size, double done);
 typedef struct {
     int edition;         /* CS_ROWS_EDITION of the header with which the library was built */
     const char *release; /* CS_VERSION of the build of the library */
-    /* Writes a line of JSON for each row. The line has the columns of `columns` that the file has, or all columns of
-     * the file if `columns` is NULL. Only one record batch at a time is in memory. Returns NULL, or an allocated
-     * sentence that says what is wrong, which the caller frees. */
+    /* Writes a line of JSON for each row. The line has those columns of the file whose names are in `columns`, or all
+     * columns of the file if `columns` is NULL. Only one record batch at a time is in memory. Stops early, without an
+     * error, if `put` returns false. After an error, returns a sentence that says what is wrong; the caller frees the
+     * sentence. Otherwise returns NULL. */
     char *(*write)(const char *path, const char *const *columns, ce_rows_put *put, void *to);
 } ce_rows_module;
 

@@ -20,7 +20,8 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
                            self->place - (int64_t)(in->size - in->pos), ZSTD_getErrorName(outcome));
         CS_TRY(ce_decode_put(self, text, out.pos));
         full = out.pos == out.size;
-        /* A call that neither reads nor writes returns a hint about the next frame, which is not stored. */
+        /* *hint must stay 0 at the end of a frame. A call that neither reads nor writes returns a hint about the next
+         * frame, so *hint does not get the result of such a call. */
         if (out.pos > 0 || in->pos > before)
             *hint = outcome;
     }

@@ -39,7 +39,7 @@ struct cs_data {
     float *references; /* (B) reference model's log-probabilities for the micro-batch; NULL without cspeed.dpo */
     /* (windows, answers of a pair) log-probabilities by the reference model; NULL without cspeed.dpo */
     float *logps;
-    ce_token_cache cache; /* lock on the token shards that the windows map, which protects the shards from deletion */
+    ce_token_cache cache; /* holds the locks that protect the mapped token shards from deletion */
 };
 
 /* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target. If `lane`

@@ -59,7 +59,8 @@ static void drop(const ce_token_cache_key *self, const char *folder)
 {
     char lock[4096];
     int held = hold(folder, LOCK_EX);
-    if (held < 0) /* A run reads these shards. The next run that tokenizes this text tries again to delete them. */
+    /* Another run still reads these shards. The next run that tokenizes this text tries again to delete the shards. */
+    if (held < 0)
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
@@ -67,7 +68,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
     close(held);
 }
 
-/* Deletes shards of earlier states of the same texts. A run that starts later cannot use them. */
+/* Deletes shards of earlier states of the same texts. A run that starts later cannot use these shards. */
 static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
@@ -140,7 +141,8 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
     cs_status status = ce_files_remove_tree(part); /* A run that died may have left this folder. */
     if (status == CS_OK)
         status = fill(self, part);
-    if (status != CS_OK) { /* The disk space is freed, and the message of the first failure is restored. */
+    /* After a failure the incomplete shards are deleted, and cs_error() is set to the message of this failure again. */
+    if (status != CS_OK) {
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
         ce_files_remove_tree(part);

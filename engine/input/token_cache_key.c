@@ -86,7 +86,8 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
         fputs("as pairs of answers\n", out);
     for (int i = 0; i < settings->columns.count; i++)
         fprintf(out, "%s in the column %s\n", settings->columns.key[i], settings->columns.name[i]);
-    /* If skip_bad is 0, the record needs no line about it: faulty lines are then an error, and no shards are made. */
+    /* If skip_bad is 0, the record needs no line about skip_bad: a faulty line is then an error, and no shards are
+     * made. */
     if (settings->skip_bad > 0)
         fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
     free(above);

@@ -13,8 +13,9 @@ typedef struct {
     const char *name;      /* name as it is written in the configuration */
     const char *tokenizer; /* path of the tokenizer; NULL if every byte is a token */
     glob_t paths;
-    char *record; /* key as text; shards with an equal record are reused */
-    /* length of the first part of `record`, which names the text; the sizes and times of files follow it */
+    char *record; /* the key as text; complete shards are reused if their folder has the same record */
+    /* length of the first part of `record`: the name of the text and the settings. The second part lists files with
+     * their sizes and times. */
     size_t head;
     char *folder; /* folder of the shards, which may not exist yet */
 } ce_token_cache_key;

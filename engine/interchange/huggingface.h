@@ -16,10 +16,10 @@
 cs_status ce_huggingface_detect(bool *found, const char *folder);
 
 /* Gives the tensors of a Hugging Face folder's source the names that the model has:
- * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, it is removed, with a message.
+ * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, the prefix is removed, with a message.
  * - If the folder was saved from a model without its head ("h.0.ln_1.weight"), the class's prefix is added.
- * - A table that a tied head shares may have two names in the folder, or only the head's, as safetensors' save_model
- *   writes it. It gets one name, that of the table.
+ * - A token table that a tied head shares may have two names in the folder, its own and the head's, or only the head's
+ *   name, as safetensors' save_model writes the table. The table gets its own name only.
  * - A tensor with the matrices of all experts of a layer, as in transformers 5, becomes one tensor for each matrix. */
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts);
 

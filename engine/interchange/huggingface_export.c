@@ -16,9 +16,10 @@ static cs_dtype trained_dtype(const json_t *provenance)
     return dtype;
 }
 
-/* Prepares what is written. With choice.merge, replaces *source by the weights with the adapters merged. Otherwise, if
- * the checkpoint has adapters, replaces *source by the adapters alone, and changes *all to write a folder of PEFT; then
- * *config is a new reference to the contents of adapter_config.json. In all other cases *config is not changed. */
+/* Chooses what is written. With choice.merge, replaces *source by the weights with the adapters merged. Otherwise, if
+ * the checkpoint has adapters, replaces *source by the adapters alone, and sets the members of *all for a folder of
+ * PEFT; *config is then a new reference to the contents of adapter_config.json. In all other cases *config is not
+ * changed. */
 static cs_status choose(ce_source *source, ce_huggingface_output *all, ce_huggingface_choice choice,
                         const json_t *provenance, json_t **config)
 {

@@ -1,5 +1,5 @@
-/* huggingface_folder.h - functions by which huggingface_names.c changes the list of tensors of a source that
- * ce_huggingface_open (huggingface.c) has made. */
+/* huggingface_folder.h - functions that change the list of tensors of a source. ce_huggingface_open (huggingface.c) has
+ * made the source, and huggingface_names.c calls these functions. */
 #ifndef CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
 #define CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
 

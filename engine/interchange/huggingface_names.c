@@ -60,7 +60,7 @@ static const struct {
                        { "mlp.experts.down_proj", 2, 1 } };
 
 /* Returns the model's name of a matrix of expert e, or of the router if e is below 0. The name begins with the first
- * `length` characters of `place`. The caller frees it. */
+ * `length` characters of `place`. The caller frees the name. */
 static char *expert_name(const char *place, size_t length, int names, int64_t e, int matrix)
 {
     char *name = NULL;
@@ -86,8 +86,9 @@ static void divide_experts(ce_source *source, int64_t tensor, size_t length, int
     ce_huggingface_remove_tensor(source, tensor);
 }
 
-/* Gives a tensor that transformers 5 wrote the name that the model has, or replaces it by the tensors that the model
- * has. A tensor whose shape does not fit is not changed. */
+/* Changes a tensor that was saved by transformers 5. The tensor of a router gets the name that it has in the model. A
+ * tensor of experts is replaced by one tensor for each matrix of the model. A tensor is not changed if its shape does
+ * not fit, or if the model has no such parameters. */
 static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_model *model)
 {
     const ce_source_tensor *given = &source->tensors[tensor];

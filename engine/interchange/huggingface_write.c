@@ -69,7 +69,7 @@ static void name_of(char *name, size_t room, const writing *w, int64_t file)
 }
 
 /* Builds the header of a file: 8 bytes of length, then JSON, padded so that the data are aligned. The caller frees
- * it. */
+ * the header. */
 static char *header_of(const writing *w, const shard *s, size_t *bytes)
 {
     json_t *root = json_pack("{s{ss}}", "__metadata__", "format", "pt");
@@ -188,8 +188,8 @@ static cs_status write_index(const writing *w)
     return status;
 }
 
-/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary has no token 50256. Without
- * these keys transformers would take this token, and warn. */
+/* Sets GPT-2's bos_token_id and eos_token_id to null if they are missing and the vocabulary has no token 50256. If the
+ * keys were missing, transformers would use their default, 50256, and print a warning. */
 static void name_no_ends(json_t *config)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id" };

@@ -94,7 +94,7 @@ static cs_status read_head(llmc_file *file, cs_dtype *dtype)
     return CS_OK;
 }
 
-/* Lists the tensors of one kind, which begin at `offset` in the file. Returns the offset behind them. */
+/* Lists the tensors of one kind, which begin at `offset` in the file. Returns the offset behind these tensors. */
 static int64_t list_parameter(ce_source *source, const parameter *s, cs_dtype dtype, int64_t offset)
 {
     llmc_file *file = source->private_data;
@@ -141,8 +141,8 @@ static cs_status list_all(ce_source *source, cs_dtype dtype)
     return CS_OK;
 }
 
-/* Reads a part of a transposed matrix: row r of the result is column r of the file's matrix. It reads a few of the
- * file's rows at a time and copies those elements that are in `range`. */
+/* Reads a part of a transposed matrix: row r of the result is column r of the file's matrix. Each turn of the loop
+ * reads a few of the file's rows and copies those elements that are in `range`. */
 static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range range, char *to, cs_dtype dtype)
 {
     llmc_file *file = source->private_data;

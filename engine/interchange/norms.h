@@ -7,8 +7,8 @@
 
 /* Returns true if the name is that of DoRA's magnitudes, NAME.lora_magnitude_vector. */
 bool ce_norms_are(const char *magnitudes);
-/* Sets *weight to the index of the tensor NAME.weight, whose norms are the first values of these magnitudes. Returns
- * false if `magnitudes` has another form, or if there is no such tensor. */
+/* Sets *weight to the index of the tensor NAME.weight. The norms of this tensor are the initial values of the
+ * magnitudes. Returns false if `magnitudes` has another form, or if there is no such tensor. */
 bool ce_norms_weight(int64_t *weight, const ce_source *source, const char *magnitudes);
 /* Computes the Euclidean norms of the outputs `range` of a weight, in double precision, and writes them as `dtype`. If
  * `turned` is true, the weight has the shape (inputs, outputs), otherwise (outputs, inputs). */

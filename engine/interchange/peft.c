@@ -159,8 +159,8 @@ static int64_t find_beside(const layered *over, const char *name, const char *wo
     return ce_source_find(&over->inner, other);
 }
 
-/* Returns the name that a tensor of the checkpoint has in a folder of PEFT. Only adapters and trained biases have one;
- * for all other tensors the result is NULL. The caller frees it. */
+/* Returns the name that a tensor of the checkpoint has in a folder of PEFT. Only adapters and trained biases have such
+ * a name; for all other tensors the result is NULL. The caller frees the name. */
 static char *name_in_folder(const layered *over, const char *name)
 {
     static const char word[] = ".bias";
@@ -255,9 +255,9 @@ static cs_status read_whole(layered *over, int64_t tensor, float **to)
     return over->inner.read(&over->inner, tensor, (ce_range){ 0, count }, *to, CS_F32);
 }
 
-/* Adds scale * B * A to the elements `range` of the weight, which are in over->buffer. B and A are the factors of the
- * adapter. The sum over r is computed in fp32, as in PyTorch. With DoRA the results are multiplied by magnitude /
- * norm. */
+/* over->buffer holds the elements `range` of the weight. Adds scale * B * A to these elements, where B and A are the
+ * factors of the adapter. The sum over r is computed in fp32, as in PyTorch. With DoRA the results are multiplied by
+ * magnitude / norm. */
 static void add_product(const layered *over, const ce_source_tensor *weight, ce_range range, int64_t a)
 {
     int64_t r = over->inner.tensors[a].shape[0], inputs = over->inner.tensors[a].shape[1];

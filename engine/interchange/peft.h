@@ -21,10 +21,10 @@ cs_status ce_peft_read(ce_peft_facts *facts, const char *folder);
  * is the folder of the model, or NULL. The caller owns the new reference. */
 json_t *ce_peft_config(const json_t *lora, const char *base);
 
-/* These functions take ownership of a checkpoint's source and replace it. `lora` is the object "lora" of the
- * provenance, which must live as long as the new source. The source of ce_peft_adapters has only the adapters' tensors
- * and the trained biases, under PEFT's names. That of ce_peft_merge has only the model's tensors, with the adapters
- * added (in fp32, rounded once). */
+/* These functions replace *source, which is the source of a checkpoint. The new source owns the old one. `lora` is the
+ * object "lora" of the checkpoint's provenance, and must live as long as the new source. The new source of
+ * ce_peft_adapters has only the adapters' tensors and the trained biases, under PEFT's names. The new source of
+ * ce_peft_merge has only the model's tensors, with the adapters added (in fp32, rounded once). */
 cs_status ce_peft_adapters(ce_source *source, const json_t *lora);
 cs_status ce_peft_merge(ce_source *source, const json_t *lora);
 

@@ -22,7 +22,7 @@ typedef struct {
     ce_manifest manifest;
     ce_chunks chunks;
     int64_t *tensors; /* for each tensor of the source, its index in the manifest */
-    char *buffer;     /* one verified block, which is block held_block of chunk held_chunk */
+    char *buffer;     /* one verified block: block number `held_block` of chunk number `held_chunk` */
     int64_t held_chunk, held_block;
     int64_t file; /* index of the open file, or -1 */
     int descriptor;

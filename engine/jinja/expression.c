@@ -1,7 +1,7 @@
 /* expression.c - parses expressions.
  *
- * The levels of precedence are those of Jinja: filters bind tighter than any operator but apply after a unary minus,
- * and a power is grouped from the left. */
+ * The levels of precedence are those of Jinja. A unary minus binds tighter than a filter, so -x|f means (-x)|f. A
+ * filter binds tighter than any binary operator. A power is grouped from the left. */
 #include "parse.h"
 #include "functions.h"
 

@@ -36,8 +36,8 @@ FILTER(lower)
     return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_LOWER);
 }
 
-/* The filter title. A word begins after white space, a hyphen or an opening bracket, but not after an apostrophe, as in
- * the method title(). */
+/* The filter title. A word begins after white space, a hyphen or an opening bracket. An apostrophe begins no word in
+ * this filter; in the method title() it does. */
 FILTER(title)
 {
     ce_jvalue text = ce_jprint_text(run, self);
@@ -126,8 +126,8 @@ FILTER(format)
     return ce_jformat_percent(run, ce_jprint_text(run, self), values);
 }
 
-/* Puts blanks or a given text in front of each line. The first line and empty lines are not changed, unless an argument
- * asks for it. */
+/* Puts blanks or a given text in front of each line. The first line is changed only if the argument `first` is true,
+ * and empty lines only if the argument `blank` is true. */
 FILTER(indent)
 {
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };

@@ -199,8 +199,8 @@ static size_t skip_digits(const lexer *l, size_t at)
     return at;
 }
 
-/* Returns the end of a number. It has a fraction or an exponent only if digits follow. After a point, as in "m.0.role",
- * a number is an index and has neither. */
+/* Returns the end of a number. A fraction or an exponent belongs to the number only if the fraction or exponent has
+ * digits. After a point, as in "m.0.role", only digits belong to the number, because the number is an index. */
 static size_t end_of_float(const lexer *l)
 {
     size_t at = skip_digits(l, l->at);

@@ -51,7 +51,7 @@ METHOD(copy)
 {
     (void)run;
     UNUSED(all);
-    return self; /* The copy is the dictionary itself, which never changes. */
+    return self; /* A dictionary never changes, so no copy is needed. */
 }
 
 /* ---- lists ---- */
@@ -74,8 +74,8 @@ METHOD(index_in_list)
     ce_jrun_fail(run, "the value is not in list");
 }
 
-/* Methods that change their object are not in these tables. A call of such a method fails, and `is defined` is false
- * for it. */
+/* Methods that change their object are not in these tables. So a call of such a method fails, and for such a method the
+ * test `is defined` is false. */
 const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name)
 {
     static const ce_jentry dicts[] = {

@@ -12,7 +12,7 @@ static ce_jvalue concatenate(ce_jrun *run, ce_jvalue a, ce_jvalue b)
     return ce_jrun_captured(run);
 }
 
-/* Joins two texts. If one of them is markup, the other is escaped. */
+/* Joins two texts. If only one text is markup, the other text is escaped. */
 static ce_jvalue add_texts(ce_jrun *run, ce_jvalue a, ce_jvalue b)
 {
     bool markup = a.form == CS_F_MARKUP || b.form == CS_F_MARKUP;

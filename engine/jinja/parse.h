@@ -9,13 +9,17 @@
 typedef struct {
     ce_jrun *run;
     const ce_jtoken *next;
-    /* The number of {% if %} and conditional expressions around the next token. The value before the word "if" of a
-     * conditional expression is not counted as inside it. If the number is not 0, an unknown filter or test is refused
-     * only if the rendering reaches it. */
+    /* How many {% if %} and conditional expressions (VALUE if CONDITION else OTHER) the next token is inside. The VALUE
+     * does not count as inside. If the number is not 0, an unknown filter or test is an error only if the rendering
+     * reaches the filter or test. */
     int conditions;
-    /* number of expressions around the next token that are the value of a conditional expression if "if" follows */
+    /* How many expressions the next token is inside that may still become a VALUE: an expression becomes a VALUE if the
+     * word "if" follows the expression. */
     int undecided;
-    const ce_jnode *unknown; /* the first unknown filter or test in these expressions, outside of conditions, or NULL */
+    /* The first unknown filter or test that was parsed while `conditions` was 0; NULL if there is none. If the filter
+     * or test is in a VALUE, this member is reset when the word "if" is seen. Otherwise the filter or test is refused
+     * as soon as `undecided` is 0. */
+    const ce_jnode *unknown;
     int loops;     /* number of {% for %} around the next token */
     unsigned uses; /* CS_USES_* for the names that the body of the enclosing macro has read so far */
 } ce_jparser;

@@ -165,9 +165,10 @@ static void render_with(ce_jrun *run, const ce_jscope *scope, const ce_jnode *no
     *next = render(run, inside, node->body);
 }
 
-/* Renders a {% generation %} block and records the range of its text, from the end of the template's own output on.
- * Inside a macro this range differs from the final one, because the text of a macro is output when the macro ends.
- * transformers records the same range. */
+/* Renders a {% generation %} block, and records the range of the block's text in the output. The recorded range begins
+ * at the present end of the output run->out[0]. For a block inside a macro the recorded range is not the final place of
+ * the text, because the text of a macro is added to the output after the macro ends. transformers records the same
+ * range. */
 static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
     ce_jinja_output *output = run->output;

@@ -1,6 +1,6 @@
 /* value.h - the values of a template, which behave as those of Python, and the memory of a rendering.
  *
- * All memory of a compilation or a rendering comes from one arena and is freed with it, so no value is freed by itself.
+ * All memory of a compilation or a rendering comes from one arena. All values are freed together with the arena.
  * A failure leaves the compilation or rendering by longjmp (ce_jrun_fail). Namespaces can be changed; all other values
  * are immutable. */
 #ifndef CS_JINJA_VALUE_H

@@ -118,9 +118,9 @@ static cs_rope_rows rows_of(const cs_attention *attention, cs_pass *pass, int64_
     return (cs_rope_rows){ attention->heads.queries + attention->heads.keys, cs_pass_length(pass), first };
 }
 
-/* Attention in text generation: each sample attends to the cached keys and values of all positions of its text. A text
- * has at most `original` positions. A longer text would need other rotary frequencies, but the cached keys have been
- * rotated with the old ones. */
+/* Attention in text generation: each sample attends to the cached keys and values of all positions of its text. With
+ * LongRoPE a text has at most `original` positions: a longer text would need the rotary frequencies `longer`, but the
+ * cached keys have been rotated with the frequencies `rope`. */
 static void extend(const cs_attention *attention, cs_pass *pass, cs_tensor y, cs_tensor qkv)
 {
     cs_stream *stream = cs_pass_stream(pass);

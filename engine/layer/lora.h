@@ -6,8 +6,8 @@
  * NAME.weight.
  *
  * With DoRA (Liu et al. 2024) a part computes y = b + (m / n) (x W + scale (x A^T) B^T), where n is the norm of each
- * output's weights in W + scale B A, and m is the parameter NAME.lora_magnitude_vector (outputs). The first value of m
- * is n. Backward treats n as a constant. */
+ * output's weights in W + scale B A, and m is the parameter NAME.lora_magnitude_vector (outputs). In a new adapter
+ * m is equal to n. Backward treats n as a constant. */
 #ifndef CS_LAYER_LORA_H
 #define CS_LAYER_LORA_H
 
@@ -18,7 +18,7 @@ enum { CS_LORA_PARTS = 4 };
 
 typedef struct {
     cs_param *a, *b;
-    cs_param *magnitude; /* magnitude is NULL if the adapter is LoRA without DoRA */
+    cs_param *magnitude; /* `magnitude` is NULL if the adapter is LoRA without DoRA */
     int64_t first;       /* index of the part's first column in the layer's result */
     uint64_t place;      /* the random key of the adapter's dropout for this part */
 } ce_lora_part;
@@ -65,7 +65,7 @@ typedef struct {
 
 double ce_lora_scale(int64_t r, double alpha, bool rslora);
 /* Adds adapters to the layers that `targets` names. Freezes all other parameters of the model, except the biases that
- * are trained too. As in PEFT, A is uniform within 1 / sqrt(inputs), and B is zero. DoRA's magnitudes get their first
+ * are trained too. As in PEFT, A is uniform within 1 / sqrt(inputs), and B is zero. DoRA's magnitudes get their initial
  * values when the weights are read. Returns CS_BAD_CONFIG if a name matches no layer. The caller must call
  * ce_lora_close after a failure too. */
 cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *sizes);

@@ -50,11 +50,11 @@ static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768")
 /* ---- the block ---- */
 
 typedef struct {
-    /* norms before and after attention [0] and feed-forward [1]; weight is NULL for a norm that does not exist */
+    /* norms before and after attention [0] and feed-forward [1]; a norm that does not exist has `weight` NULL */
     cs_rms before[2], after[2];
     cs_attention attention;
     cs_gated mlp;
-    cs_experts experts; /* experts, which replace mlp unless their count is 0 */
+    cs_experts experts; /* experts, which replace `mlp` unless the number of experts is 0 */
     float residual;     /* factor of the outputs of attention and feed-forward; 0 means none */
 } block;
 
@@ -318,7 +318,7 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
     return s->window;
 }
 
-/* Reads the rotary positions: ropes[0] is for layers without a window, ropes[1] for layers with one. */
+/* Reads the rotary positions: ropes[0] is for layers without a window, ropes[1] for layers with a window. */
 static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce_llama_traits *traits,
                        const ce_family_input *input)
 {

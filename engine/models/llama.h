@@ -20,8 +20,8 @@ typedef struct {
     json_t *scaling, *rotary, *layer_types;
     json_t *padding; /* value of pad_token_id */
     /* Mixtures of experts. `experts` is the number of experts of a layer. `other_experts` is the same number, read from
-     * the key that transformers 5 writes for it. Each token is computed by `chosen` experts. `expert_inner` and
-     * `shared_inner` are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has
+     * the key under which transformers 5 writes this number. Each token is computed by `chosen` experts. `expert_inner`
+     * and `shared_inner` are the widths inside an expert and inside the shared expert. Every `sparse_step`-th layer has
      * experts, except the layers that `dense_layers` lists. */
     int64_t experts, other_experts, chosen, expert_inner, shared_inner, sparse_step;
     bool normalized, balanced; /* values of norm_topk_prob and of output_router_logits */
@@ -48,8 +48,8 @@ typedef struct {
     bool moe_normalized; /* The factors of a token's experts are always divided by their sum. */
     /* Which layers have an attention window:
      * - CS_NO_WINDOW: no layer;
-     * - CS_WINDOW, CS_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, CS_WINDOW means 4096, and
-     *   CS_WINDOW_IF_GIVEN means that no layer has one;
+     * - CS_WINDOW, CS_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, the window is 4096 with
+     *   CS_WINDOW, and no layer has a window with CS_WINDOW_IF_GIVEN;
      * - CS_WINDOW_IF_ASKED: the layers from max_window_layers on, if use_sliding_window is true;
      * - CS_WINDOW_BEFORE: every second layer before max_window_layers, if use_sliding_window is true;
      * - CS_WINDOW_ALL_IF_ASKED: all layers, if use_sliding_window is true;

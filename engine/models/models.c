@@ -23,8 +23,8 @@ static const ce_key neutral[] = {
 };
 enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 
-/* Returns the family's key table, followed by the rows of `neutral` that it does not have. The caller frees the
- * result. */
+/* Returns the family's key table, followed by those rows of `neutral` whose keys are not in the family's table. The
+ * caller frees the result. */
 static ce_key *all_keys(const ce_family *family, int *count)
 {
     ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);

@@ -7,8 +7,8 @@
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
     int64_t positions;  /* length of the longest sequence */
-    int64_t vocabulary; /* number of token ids; every id is below it */
-    /* second name of the parameter `alias_of`, for example the name of a tied head; NULL if no parameter has one */
+    int64_t vocabulary; /* number of token ids; every id is below this number */
+    /* second name of the parameter `alias_of`, for example the name of a tied head; NULL if there is no second name */
     const char *alias;
     const char *alias_of;
     const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */

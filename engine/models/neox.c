@@ -165,7 +165,7 @@ static const ce_key starcoder2_keys[] = {
 /* ---- the block ---- */
 
 typedef struct {
-    /* norm2.weight is NULL if the feed-forward reads the output of norm1, as the attention does. */
+    /* `norm2.weight` is NULL if the feed-forward reads the output of `norm1`, as the attention does. */
     cs_norm norm1, norm2;
     cs_attention attention;
     cs_mlp mlp;

@@ -2,8 +2,8 @@
  *
  * Phi-3 and Phi-4 have fused projections, rotate parts of heads, and have longrope. OLMo 2 has norms after attention
  * and feed-forward, one norm for all heads of q together, and one for all heads of k together. Granite multiplies
- * embeddings, attention scores, and the outputs of attention and feed-forward by constants, and divides the logits by
- * one. */
+ * embeddings, attention scores, and the outputs of attention and feed-forward by constants. Granite also divides the
+ * logits by a constant. */
 #include "models/llama.h"
 
 #define AT CS_LLAMA_AT

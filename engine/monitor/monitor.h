@@ -16,7 +16,7 @@
 
 typedef struct {
     bool enabled;
-    /* If output_path is "" or NULL, it is the working directory; if job_name is NULL, it is "DeepSpeedJobName". */
+    /* output_path: NULL or "" means the working directory. job_name: NULL means "DeepSpeedJobName". */
     const char *output_path, *job_name;
 } ce_monitor_settings;
 

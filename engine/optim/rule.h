@@ -18,9 +18,9 @@ typedef struct {
     float rest1, rest2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
     float epsilon, decay;
     /* Bias corrections 1 / (1 - beta1^t) and 1 / (1 - beta2^t). For LAMB, fix1 is sqrt(1 - beta2^t) / (1 - beta1^t),
-     * and fix2 is not used. Both are 1 if there is no bias correction. */
+     * and fix2 is not used. Without bias correction fix1 and fix2 are 1. */
     float fix1, fix2;
-    float grad_scale; /* factor of the gradient, which unscales it, makes it a mean, and clips it */
+    float grad_scale; /* factor by which the gradient is multiplied: unscaling, mean and clipping */
     int nesterov;
     int first;       /* 1 in the optimizer's first step, otherwise 0 */
     int inside_root; /* 1 if epsilon is added under LAMB's square root, otherwise 0 */

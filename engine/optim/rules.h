@@ -2,12 +2,14 @@
  *
  * If RULE is not defined, this header includes the headers with the update functions of all optimizers. If RULE is
  * defined, this header expands to one RULE or DIRECTION for each optimizer, so that tables and enums can be made from
- * the list. If DIRECTION is not defined, it means the same as RULE. At its end the header undefines RULE and DIRECTION.
+ * the list. If DIRECTION is not defined, DIRECTION means the same as RULE. At its end the header undefines RULE and
+ * DIRECTION.
  *
  * The arguments of both macros are (function, CONSTANT, name, slots, slot names...). For RULE the function returns the
- * new value of the parameter. For DIRECTION it returns the direction of the step, because the step needs a norm or a
- * matrix of the whole tensor. CS_OPTIM_<CONSTANT> is the value of ce_optim_kind. The optimizer's header defines
- * <CONSTANT>_KEYS, the rows of optimizer.params. The first entry is the optimizer of a configuration that names none.
+ * new value of the parameter. For DIRECTION the function returns the direction of the step, because the step needs a
+ * norm or a matrix of the whole tensor. CS_OPTIM_<CONSTANT> is the value of ce_optim_kind. The optimizer's header
+ * defines <CONSTANT>_KEYS, the rows of optimizer.params. The first entry is the optimizer of a configuration that names
+ * none.
  *
  * To add an optimizer: write its header, and add its #include and its line here. */
 #ifndef RULE

@@ -1,7 +1,7 @@
 /* scaler.h - loss scaling, static or dynamic.
  *
- * Dynamic scaling follows DeepSpeed's DynamicLossScaler of stages 1 to 3, including its hysteresis. cspeed uses it at
- * every stage. */
+ * Dynamic scaling follows DeepSpeed's DynamicLossScaler of stages 1 to 3, including its hysteresis. cspeed uses
+ * dynamic scaling at every stage. */
 #ifndef CS_OPTIM_SCALER_H
 #define CS_OPTIM_SCALER_H
 
@@ -52,7 +52,7 @@ CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *set
 void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool enabled);
 /* Sets *scaler to the scaler of the next step. If gradients overflow at the minimum scale, returns CS_UNSUPPORTED with
  * a message, because training cannot continue. If `said` is not NULL, *said becomes DeepSpeed's log line about the
- * change, or "" if there is none. The text is in a static buffer of the thread. */
+ * overflow, or "" if `overflow` is false. The text is in a static buffer of the thread. */
 cs_status ce_scaler_judge(ce_scaler *scaler, const ce_scaler_settings *settings, bool overflow, const char **said);
 
 #endif

@@ -1,7 +1,7 @@
 /* sgd.h - stochastic gradient descent as in torch.optim.SGD. beta1 is the momentum and beta2 the dampening.
  *
- * The first value of the momentum buffer is the first gradient, without dampening. Without momentum there is no buffer,
- * and the pointer to it may be NULL. */
+ * In the first step the momentum buffer becomes the gradient with weight decay added, without dampening. Without
+ * momentum there is no buffer, and `buffer` may be NULL. */
 #ifndef CS_OPTIM_SGD_H
 #define CS_OPTIM_SGD_H
 

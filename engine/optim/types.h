@@ -18,7 +18,7 @@ const ce_type *ce_types_of(int kind);
 /* Finds an optimizer by its name, in upper or lower case. If there is none, adds an error to doc at optimizer.type and
  * returns NULL. */
 const ce_type *ce_types_find(ce_json *doc, const char *name);
-/* Adds an error to doc, which says that the section "optimizer" has no "type". */
+/* Adds an error to doc. The error says that the section "optimizer" has no "type". */
 void ce_types_missing(ce_json *doc);
 /* Prints the key tables and the optimizers that are refused. */
 void ce_types_help(void);

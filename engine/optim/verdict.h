@@ -1,8 +1,9 @@
-/* verdict.h - the verdict on a step at the end of gradient accumulation, which is computed from sums over all ranks.
+/* verdict.h - the verdict on a step. The verdict is computed at the end of gradient accumulation, from sums over all
+ * ranks.
  *
  * The verdict says whether parameters change. It contains the factor of the gradients (unscaling, mean, clipping) and
- * the loss scale of the next step. The same code runs on every device, in doubles and in one order, so the bits are the
- * same. */
+ * the loss scale of the next step. The same code runs on every device, in doubles and in one order. So every device
+ * computes the same verdict, bit for bit. */
 #ifndef CS_OPTIM_VERDICT_H
 #define CS_OPTIM_VERDICT_H
 
@@ -12,8 +13,8 @@
 
 enum { CS_PAIR_MEANS = 5 };
 
-/* The values that ranks add in one all-reduce. They are integers, so the order of the additions does not change the
- * bits. */
+/* The values that ranks add in one all-reduce. The values are integers, so the order of the additions does not change
+ * the sums. */
 typedef struct {
     ce_exact squares;              /* sum of the squares of (gradient / loss scale of this step) */
     ce_exact loss;                 /* sum of the losses of the rows that have a target */
@@ -28,7 +29,7 @@ typedef struct {
  * each row. The gradients were multiplied by prescale_factor before their reduction over ranks. */
 typedef struct {
     double step_rows; /* number of rows in all micro-batches of one rank */
-    /* factor that was applied before the reduction; ce_verdict_judge divides the gradients by it */
+    /* factor that was applied before the reduction; ce_verdict_judge divides the gradients by this factor */
     double prescale_factor;
     double sum_factor; /* 1 if gradients are a mean over rows; the world size if they are the sum of the ranks' means */
     double clipping;   /* maximum of the gradients' norm; 0 means no clipping */
@@ -45,7 +46,7 @@ typedef struct {
 
 typedef struct {
     ce_gate gate;
-    ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change it */
+    ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change the scaler */
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows, or NaN if no row has a target */
     int64_t rows, saved, targets, save_asked;

@@ -34,8 +34,8 @@ static void name_good(ce_async_save *saving, char *place)
     saving->good = place;
 }
 
-/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine", or NULL without memory. The caller
- * frees it. */
+/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine", or NULL if there is not enough
+ * memory. The caller frees the name. */
 static char *place_of(const char *dir, const char *tag)
 {
     char *place;
@@ -143,8 +143,8 @@ cs_status cs_finish_checkpoint(cs_engine *engine)
     return ce_async_save_finish(engine);
 }
 
-/* Returns the number of bytes that a copy of one rank's part of a parameter needs. It does not depend on the ZeRO
- * stage, because cs_save_checkpoint lists the same parts at every stage. */
+/* Returns the number of bytes that a copy of one rank's part of a parameter needs. The number does not depend on the
+ * ZeRO stage, because cs_save_checkpoint lists the same parts at every stage. */
 static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_range part)
 {
     ce_range range = ce_range_overlap(part, (ce_range){ entry->offset, entry->offset + entry->count });

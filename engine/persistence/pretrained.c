@@ -40,7 +40,7 @@ static cs_status read_piece(cs_engine *engine, ce_source *source, const ce_shard
     return status;
 }
 
-/* True if a parameter's first value comes from the model's folder: if it is a parameter of the model itself, or a
+/* True if a parameter's initial value comes from the model's folder: if it is a parameter of the model itself, or a
  * magnitude of DoRA that no folder of PEFT contains. */
 static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 {

@@ -256,7 +256,7 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
 {
     json_int_t seed = engine->settings->seed, windows = 0;
     char current[MARK_DIGITS];
-    /* A checkpoint of an older version has no hash of the data; its data then counts as equal. */
+    /* A checkpoint of an older version has no hash of the data; the data then counts as equal. */
     const char *mark = current;
     format_mark(current, engine->mark);
     json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
@@ -382,7 +382,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         ce_beat_keep(engine->metrics.step);
     if (status == CS_OK) {
         ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
-        engine->metrics.not_finite = 0; /* The counted steps belong to the state that has been replaced. */
+        engine->metrics.not_finite = 0; /* the count belongs to the state that has been replaced */
     }
     ce_checkpoint_close(reader);
     engine->started = ce_clock_seconds();

@@ -17,9 +17,11 @@ struct ce_transfer {
     pthread_mutex_t mutex; /* protects the members below, because several threads write files */
     char *buffers[BUFFERS];
     ce_event done[BUFFERS]; /* for each buffer, the end of the last copy that used it */
-    ce_event begun;         /* end of the operations that were queued before the transfer and may write the state */
-    int current;            /* index of the buffer that the function `send` fills */
-    size_t filled;          /* number of bytes in the buffer `current` */
+    /* complete when all operations that were queued before the transfer are complete; these operations may change the
+     * state */
+    ce_event begun;
+    int current;   /* index of the buffer that the function `send` fills */
+    size_t filled; /* number of bytes in the buffer `current` */
 };
 
 static cs_stream *copying(const ce_transfer *transfer)
@@ -32,14 +34,14 @@ static size_t part_bytes(size_t bytes, size_t part)
     return bytes - part * BUFFER < BUFFER ? bytes - part * BUFFER : BUFFER;
 }
 
-/* Copies from the device to the host: part i + 1 is copied into one buffer while the host empties part i from the
- * other. */
+/* Copies from the device to the host in blocks of BUFFER bytes: the device copies block i + 1 into one buffer while the
+ * host copies block i out of the other buffer. */
 static void fetch(void *argument, void *to, const void *from, size_t bytes)
 {
     ce_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
     pthread_mutex_lock(&transfer->mutex);
-    ce_event_wait(transfer->begun); /* The call also makes this GPU the current one of the calling thread. */
+    ce_event_wait(transfer->begun); /* ce_event_wait also makes this GPU the current GPU of the calling thread. */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
             ce_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,

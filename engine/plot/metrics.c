@@ -10,7 +10,8 @@
 
 static cs_status add_point(cs_plot_curve *curve, double x, double y)
 {
-    /* `points` begins with room for one point and doubles, so it is full if the count is 0 or a power of two. */
+    /* The array `points` has no room at first. Later it has room for 1, 2, 4, ... points. So the array is full if the
+     * count is 0 or a power of two. */
     if ((curve->count & (curve->count - 1)) == 0) {
         size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
         cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);

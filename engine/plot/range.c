@@ -1,5 +1,5 @@
-/* range.c - the range of values that a diagram shows, and the reduction of a curve to the points that its width can
- * show. */
+/* range.c - the range of values that a diagram shows, and the reduction of a curve to at most two points for each
+ * column of the diagram. */
 #include "plot/range.h"
 
 #include <math.h>

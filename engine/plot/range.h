@@ -1,5 +1,5 @@
-/* range.h - the range of values that a diagram shows, and the reduction of a curve to the points that its width can
- * show. */
+/* range.h - the range of values that a diagram shows, and the reduction of a curve to at most two points for each
+ * column of the diagram. */
 #ifndef CS_PLOT_RANGE_H
 #define CS_PLOT_RANGE_H
 

@@ -57,7 +57,7 @@ static void put_curve(FILE *file, const cs_plot_curve *curve, int number, const 
     fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", color);
     for (int i = 0; i < count; i++)
         fprintf(file, "%s%.2f,%.2f", i ? " " : "", across(range, kept[i].x), down(range, kept[i].y));
-    if (count == 1) /* A line of length 0 would be invisible, so a curve of one point is drawn with a width of 2. */
+    if (count == 1) /* A line of length 0 would be invisible, so a curve of one point is drawn as a line of length 2. */
         fprintf(file, " %.2f,%.2f", across(range, kept[0].x) + 2, down(range, kept[0].y));
     fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"%s\">", WIDTH - RIGHT, TOP + LINE * number,
             color);

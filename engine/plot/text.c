@@ -52,7 +52,7 @@ static void put_braille(FILE *file, unsigned dots)
 }
 
 /* Writes the title and, for each curve, its character, its name and its last value. Returns the number of lines. If
- * `file` is NULL, it only counts the lines. */
+ * `file` is NULL, the function only counts the lines. */
 static int put_legend(FILE *file, const cs_plot *plot, cs_plot_screen screen)
 {
     int lines = 1, used = width_of(plot->title);

@@ -11,8 +11,7 @@
 
 #define GB (1024.0 * 1024.0 * 1024.0)
 
-/* Reads the size after "NAME:" in a file of /proc, which is in kilobytes, and returns it in bytes. Returns 0 if it is
- * missing. */
+/* Finds the line "NAME: SIZE kB" in a file of /proc. Returns the size in bytes, or 0 if there is no such line. */
 static double kilobytes_of(const char *path, const char *name)
 {
     char line[256];

@@ -53,8 +53,9 @@ void ce_profile_start(cs_engine *engine)
         engine->profile->active = ce_profile_is_due(engine);
 }
 
-/* Returns the number of operations of forward so far. The last unit computes a part of its gradients within forward:
- * the operations of this part are not counted here, but its time is a part of forward's time. */
+/* Returns the number of floating-point operations of forward since the device was opened. The last unit computes a part
+ * of its gradients within forward. The operations for these gradients are not counted here, but their time is a part of
+ * forward's time. */
 static double forward_flops(const cs_engine *engine)
 {
     return ce_device_flops(engine->device) - ce_device_gradient_flops(engine->device);

@@ -34,8 +34,8 @@ void cs_log_summary(cs_engine *engine)
 
 /* ---- lines ---- */
 
-/* Writes the momentum of one parameter group. If the group has neither betas nor SGD's momentum, DeepSpeed prints
- * 0.0. */
+/* Writes the momentum of one parameter group. If the group has neither betas nor SGD's momentum, writes 0.0, as
+ * DeepSpeed does. */
 static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
@@ -83,7 +83,7 @@ static cs_phase_seconds subtract(const cs_phase_seconds *a, const cs_phase_secon
                                .reduce = a->reduce - b->reduce };
 }
 
-/* Prints the times of the phases. `suffix` is "" for the times of a whole step and "_microstep" for those of a
+/* Prints the times of the phases. `suffix` is "" for the times of a whole step, and "_microstep" for the times of a
  * micro-batch. */
 static void print_times(const cs_phase_seconds *t, const char *suffix)
 {
@@ -211,7 +211,8 @@ void ce_report_step(cs_engine *engine)
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
     double rows = (double)(cs_rows(engine->loss_rows) * engine->settings->accumulation * engine->lanes.count);
     cs_dtype products = engine->zero.precision.products;
-    ce_device_roof(engine->device, products); /* The first call measures the device's greatest rate (its roof). */
+    /* At its first call, ce_device_roof measures the device's greatest rate. */
+    ce_device_roof(engine->device, products);
     metrics->step_seconds = now - engine->started;
     double reached = (flops - engine->flops_before) / metrics->step_seconds;
     double roof = ce_device_raise_roof(engine->device, products, reached);

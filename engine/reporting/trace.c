@@ -1,9 +1,10 @@
 /* trace.c - cspeed.trace: writes a file in Chrome's trace format that shows what all ranks did in some steps. Perfetto
  * displays such files.
  *
- * The recorder (base/trace.h) is switched on for the steps. After the last of them rank 0 collects the spans of all
- * ranks and writes the file. Times are those of the host. On a GPU, therefore, a span is the time in which its
- * operations were launched, unless wall_clock_breakdown makes each phase wait. */
+ * The recorder (base/trace.h) is switched on for these steps. It records spans: the begin and the end of each
+ * operation. After the last of these steps rank 0 collects the spans of all ranks and writes the file. Times are those
+ * of the host. On a GPU, therefore, a span is the time in which the host launched the operations, unless
+ * wall_clock_breakdown makes each phase wait. */
 #include "engine.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -28,8 +29,8 @@ struct ce_trace_file {
 
 static const char *const lanes[] = { "step", "compute", "communication", "copy" };
 
-/* Returns how many spans to reserve: in each micro-batch PER_MICRO spans, and PER_UNIT spans for each unit, but at most
- * MOST_SPANS. */
+/* Returns the number of spans for which to reserve memory. For each micro-batch this is PER_MICRO spans, and PER_UNIT
+ * spans for each unit of the model. The sum over all recorded micro-batches is limited to MOST_SPANS. */
 static int64_t spans_needed(const cs_engine *engine)
 {
     int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;
@@ -114,8 +115,8 @@ static void put_span(FILE *out, const cs_engine *engine, const ce_trace_span *sp
     fputs("\"}}", out);
 }
 
-/* Returns the events of this rank as text, which the caller frees. Each event begins with a comma, except the first
- * event of rank 0. */
+/* Returns the events of this rank as text; the caller frees this text. A comma stands before each event, except before
+ * the first event of rank 0. */
 static char *own_events(const cs_engine *engine)
 {
     char *text = NULL;
@@ -170,11 +171,12 @@ static void write_file(const cs_engine *engine, const char *events)
 void ce_trace_file_end_step(cs_engine *engine)
 {
     ce_trace_file *trace = engine->trace;
-    /* The next step begins here, because the program reads the batch of a step before cs_forward. */
+    /* The next step begins here and not in cs_forward, because the program reads the batch of a step before
+     * cs_forward. */
     ce_trace_file_begin_step(engine);
     if (!trace || !trace->begun || trace->done || engine->metrics.step < trace->last)
         return;
-    /* The call waits until operations on other threads have recorded the ends of their spans. */
+    /* ce_walk_settle waits until operations on other threads have recorded the ends of their spans. */
     ce_walk_settle(engine);
     ce_trace_switch(false);
     trace->done = true;

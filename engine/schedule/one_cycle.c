@@ -56,7 +56,7 @@ static bool is_cycling(const ce_schedule_settings *settings, int64_t iteration)
     return iteration < settings->cycle_first_step_size + settings->cycle_second_step_size;
 }
 
-/* Returns the number of decay steps since the end of the cycle, which may be a fraction. */
+/* Returns the number of decay steps since the end of the cycle. This number may be a fraction. */
 static double decayed(const ce_schedule_settings *settings, int64_t iteration)
 {
     int64_t since = iteration - settings->cycle_first_step_size - settings->cycle_second_step_size + 1;

@@ -148,8 +148,8 @@ static void unwrap_lists(json_t *params, const ce_schedule *shape)
     }
 }
 
-/* Removes the key that says when the schedule ends, because its "auto" can be resolved only when the length of the data
- * is known. Returns the removed value, which the caller owns. */
+/* Removes the key that says when the schedule ends. Used if the value of this key is "auto" and the number of steps is
+ * not known yet. Returns the removed value; the caller owns this value. */
 static json_t *remove_total(json_t *params, const ce_schedule *shape)
 {
     json_t *value = json_incref(json_object_get(params, find_total(shape)->name));

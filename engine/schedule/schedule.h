@@ -7,7 +7,7 @@
 
 typedef struct ce_schedule ce_schedule;
 
-/* The settings of all schedules. The key table of a schedule names the fields that it uses. */
+/* The settings of all schedules. Each schedule uses the fields that its own key table names. */
 typedef struct {
     const ce_schedule *shape; /* schedule; NULL means that the rate is constant and equal to base_rate */
     double base_rate;         /* optimizer's lr */
@@ -52,17 +52,18 @@ struct ce_schedule {
                        int64_t iteration); /* NULL if the schedule does not change momentum */
 };
 
-/* Returns the rate of update number `update`, which counts from 0. Update n uses iteration n - 1 of DeepSpeed. Update 0
- * uses iteration -1, which has the rate that DeepSpeed sets when it constructs the schedule. */
+/* Returns the rate of update number `update`. The first update has the number 0. Update n uses iteration n - 1 of
+ * DeepSpeed's schedule. Iteration -1 has the rate that DeepSpeed sets in the constructor of the schedule. */
 double ce_schedule_rate(const ce_schedule_settings *settings, int64_t update);
 /* Returns whether the schedule also sets the momentum of update number `update`. If it does, sets the values that
  * replace the optimizer's betas: *beta1 follows the cycle, and *beta2 is 0.99, as in DeepSpeed. The optimizer must have
  * betas. */
 bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, double *beta1, double *beta2);
-/* Reads the section "scheduler" {type, params}. If it is NULL, the rate is constant and equal to base_rate. "auto"
- * means base_rate for warmup_max_lr, and total_steps for total_num_steps. A total_steps of 0 means that it is not known
- * yet. Errors are added to doc. A value "auto" in the section is replaced by the value that it stands for, if that is
- * known. */
+/* Reads the section "scheduler" {type, params}. If the section is NULL, the rate is constant and equal to base_rate.
+ * Errors are added to doc. In the section, each "auto" is replaced by the number for which it stands, for example
+ * base_rate for warmup_max_lr. For the key that says when the schedule ends (ce_schedule_total), "auto" stands for
+ * total_steps. A total_steps of 0 means that the number of steps is not known yet; the "auto" of that key then
+ * stays. */
 void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       ce_schedule_settings *settings);
 /* Turns the momentum cycle of OneCycle off, because the optimizer has no betas, and adds a note to doc. */
@@ -74,7 +75,7 @@ void ce_schedule_help(void);
 
 /* Returns schedule number `index` of the table, or NULL after the last schedule. */
 const ce_schedule *ce_schedule_at(int index);
-/* Returns the key table of the section "scheduler" itself, and sets *count. */
+/* Returns the key table of the section "scheduler" itself, and sets *count to the number of keys. */
 const ce_key *ce_schedule_keys(int *count);
 
 #endif

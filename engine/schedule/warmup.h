@@ -48,7 +48,7 @@
 CS_SCHEDULES(CS_SCHEDULE_DECLARE)
 #undef CS_SCHEDULE_DECLARE
 
-/* Returns the length of the warm-up in updates, which is at least 2. */
+/* Returns the length of the warm-up: a number of updates, at least 2. */
 int64_t ce_warmup_steps(const ce_schedule_settings *settings);
 /* Returns the fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, ce_warmup_steps). */
 double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration);

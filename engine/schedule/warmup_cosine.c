@@ -1,5 +1,5 @@
-/* warmup_cosine.c - WarmupCosineLR: the rate goes up to the optimizer's lr and then down along a half cosine. All
- * parameters are ratios to that lr.
+/* warmup_cosine.c - WarmupCosineLR: the rate goes up to the optimizer's lr and then down along a half cosine. The keys
+ * warmup_min_ratio and cos_min_ratio are shares of this lr.
  *
  * As in DeepSpeed, the first update has the rate 0. The last iteration of a linear warm-up is one increment below the
  * optimizer's lr, and the first iteration after the warm-up has the second value of the cosine. */

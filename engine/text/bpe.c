@@ -123,8 +123,9 @@ static int32_t spell_bytes(ce_bpe *bpe, const char *word, size_t size)
     return count;
 }
 
-/* Returns the id of the token of one character, or -1 if there is none. If the character is not the first of its word,
- * it is looked up with the lexicon's prefix before it. If it is the last, it is looked up with the suffix behind it. */
+/* Returns the id of the token of one character, or -1 if there is no such token. For the search, the lexicon's prefix
+ * is put before a character that is not the first of its word, and the lexicon's suffix behind a character that is the
+ * last of its word. */
 static int32_t find_character(ce_bpe *bpe, const char *character, size_t width, bool first, bool last)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -151,10 +152,10 @@ static bool put_fallback(ce_bpe *bpe, int32_t *count, const char *character, siz
     return true;
 }
 
-/* Writes a word as the tokens of its characters. As in Hugging Face's library, the token for unknown characters is
+/* Writes a word as the tokens of its characters. As in Hugging Face's library, the token of an unknown character is
  * written late: before the next character that has a token of its own, or at the end of the word. Without fuse_unknown,
- * it is also written before the next unknown character. A character that is written as the tokens of its bytes does not
- * cause this, so the tokens of its bytes may come before the token of an earlier unknown character. */
+ * it is also written before the next unknown character. It is not written before a character that becomes the tokens of
+ * its bytes. So the tokens of these bytes may come before the token of an earlier unknown character. */
 static int32_t spell_characters(ce_bpe *bpe, const char *word, size_t size)
 {
     const ce_lexicon *lexicon = bpe->lexicon;
@@ -220,8 +221,9 @@ static void merge_next(ce_bpe *bpe, int32_t place)
         look(bpe, left->previous);
 }
 
-/* True if the pair at `place`, which was pushed with this rank, may be merged now. If the pair has changed since it was
- * pushed, it may be merged only if the result is the same token, as in Hugging Face's library. */
+/* True if the pair at `place` may be merged now. `rank` is the rank that the pair had when it was pushed. If the pair
+ * has another rank now, it is merged only if its merge makes the same token as the merge number `rank`, as in Hugging
+ * Face's library. */
 static bool is_due(const ce_bpe *bpe, int32_t place, int32_t rank)
 {
     const symbol *left = &bpe->symbols[place];

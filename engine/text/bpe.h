@@ -14,7 +14,7 @@ ce_bpe *ce_bpe_open(const ce_lexicon *lexicon);
 void ce_bpe_close(ce_bpe *bpe); /* accepts NULL */
 
 /* Encodes a word, which must be valid UTF-8 unless the vocabulary encodes bytes (is_bytes). Returns an array of *count
- * tokens, which is valid until the next call. */
+ * tokens. The array is valid until the next call. */
 const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count);
 
 #endif

@@ -94,7 +94,8 @@ static void put_words(ce_encoder *encoder, ce_span text)
     ce_words_each(encoder->cutters, text, encoder->normal.continued, put_word, encoder);
 }
 
-/* Finds the special tokens of a text and appends them. Calls `between` for each text between two special tokens. */
+/* Appends the special tokens of a text. Calls `between` for the text before the first special token, between two
+ * special tokens, and after the last special token, unless this text is empty. */
 static void put_specials(ce_encoder *encoder, const ce_specials *specials, ce_span text,
                          void (*between)(ce_encoder *encoder, ce_span text))
 {

@@ -195,8 +195,8 @@ static size_t read_half(const ce_lexicon *lexicon, const char *half, size_t size
     return count > 0 ? (size_t)count : 0;
 }
 
-/* Reads one merge. The vocabulary may write a prefix before every part of a word except the first. The right half of a
- * merge loses this prefix. */
+/* Reads one merge. If the vocabulary has a prefix, a token begins with the prefix unless it is the first token of a
+ * word. The result of a merge is the left half, followed by the right half without the prefix. */
 static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t rank)
 {
     const char *half[2];

@@ -43,8 +43,8 @@ typedef struct {
 /* Fills the lexicon from model.vocab, an object of {"text": id}, and model.merges, a list of "a b" or of ["a", "b"].
  * The caller must set `is_bytes` and `prefix` before this call. */
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges);
-/* Sets the name of the token `id`, its text in the file, and replaces an earlier name. The token occurs in words only
- * if ce_lexicon_add has added it. */
+/* Sets the name of the token `id`: the token's text in the file. An earlier name is replaced. The token occurs in words
+ * only if ce_lexicon_add has added it. */
 cs_status ce_lexicon_set(ce_lexicon *lexicon, int64_t id, const char *text, size_t size);
 void ce_lexicon_free(ce_lexicon *lexicon);
 

@@ -216,8 +216,8 @@ static size_t next_piece(const ce_normal_step *step, ce_span text, size_t place,
 {
     size_t length = 0;
     const ce_specials *kept = step->sentence.kept;
-    /* Without a map, and if no spaces are removed, only spaces are replaced, so the text up to the next space is copied
-     * at once. */
+    /* If there is no table of replacements (`map`) and no space is removed, only spaces are replaced. So the text up to
+     * the next space is copied at once. */
     if (step->map.count == 0 && !step->sentence.remove_extra) {
         const char *from = text.bytes + place, *space = memchr(from, ' ', text.size - place);
         *made = from;

@@ -67,7 +67,7 @@ typedef struct {
     ce_made made[2];
     ce_text scratch;
     ce_matcher *matcher;
-    bool continued; /* True if the original text begins in the middle of a document; it then gets no prefix. */
+    bool continued; /* True if the original text is a later part of a document. Such a text gets no prefix. */
 } ce_normal_work;
 
 /* Returns the normalized text, which is valid until the next call. */

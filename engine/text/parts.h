@@ -1,4 +1,4 @@
-/* parts.h - the members of the structure of an open tokenizer, which only this folder uses. */
+/* parts.h - struct ce_tokenizer, an open tokenizer. Private to this folder. */
 #ifndef CS_TEXT_PARTS_H
 #define CS_TEXT_PARTS_H
 
@@ -22,8 +22,8 @@ struct ce_tokenizer {
     ce_specials raw, normal;
     ce_decoder decoder;
     ce_text shown_text;
-    /* [lexicon.size]: for each token, offset and size in `shown_text` of the text that the token stands for in the
-     * middle of a document */
+    /* [lexicon.size]: for each token, the text that it stands for in the middle of a document, as offset and size in
+     * `shown_text` */
     ce_lexicon_piece *shown;
     bool has_cuts; /* True if long texts may be cut at the beginnings of lines. */
     /* The ids of the tokens that the post_processor adds before and after a text. */
@@ -32,7 +32,7 @@ struct ce_tokenizer {
     char *chat_template, *begin_text, *end_text;
     int32_t end;
     /* These members are set for a SentencePiece model only. has_no_text [piece_count] marks the control symbols, which
-     * have no text; it is NULL if all tokens have a text. unknown_text is the text of the unknown token. */
+     * have no text; has_no_text is NULL if all tokens have a text. unknown_text is the text of the unknown token. */
     bool *has_no_text;
     int64_t piece_count;
     char *unknown_text;
@@ -40,14 +40,14 @@ struct ce_tokenizer {
 
 /* Sets the tokenizer's members from a tokenizer.json. */
 cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root);
-/* Adds one entry of "added_tokens", or of "added_tokens_decoder", whose keys are the ids. */
+/* Adds an entry of "added_tokens", or of "added_tokens_decoder", as the token `id`. */
 cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id);
 
 /* Sets the tokenizer's members from SentencePiece's tokenizer.model. `config` is tokenizer_config.json, or NULL if that
  * file does not exist. */
 cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config);
 
-/* Computes the members that depend on other members, such as `seams` and `shown`. It is called after the files are
+/* Computes the members that depend on other members, such as `seams` and `shown`. To be called after the files are
  * read. */
 void ce_tokenizer_finish(ce_tokenizer *tokenizer);
 

@@ -8,10 +8,10 @@
 
 #include "base/status.h"
 
-typedef struct ce_pattern ce_pattern; /* a pattern, which is read-only and may be shared by threads */
-typedef struct ce_matcher ce_matcher; /* working memory of one thread, which serves any pattern */
+typedef struct ce_pattern ce_pattern; /* a pattern; it is read-only, so threads may share it */
+typedef struct ce_matcher ce_matcher; /* working memory of one thread, for searches with any pattern */
 
-/* CS_PATTERN_OWN is an expression of this program, which is written for PCRE2. */
+/* CS_PATTERN_OWN: the expression is written in this program's own code, for PCRE2. */
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
 
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
@@ -22,8 +22,8 @@ const char *ce_pattern_literal(const ce_pattern *pattern);
 ce_matcher *ce_matcher_open(void);
 void ce_matcher_close(ce_matcher *matcher); /* accepts NULL */
 
-/* The state of the searches in one text, which is zeroed before the first search. Matches do not overlap. An empty
- * match is not found where the match before it ends. */
+/* The state of the searches in one text. The caller zeroes the state before the first search. Matches do not overlap.
+ * An empty match is not found where the match before it ends. */
 typedef struct {
     size_t from, to;
     size_t search; /* offset where the next search begins */

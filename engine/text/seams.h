@@ -1,12 +1,12 @@
-/* seams.h - finds places (seams) at which a word may be cut without changing its tokens: no token reaches across
- * them. */
+/* seams.h - finds seams: places at which a word may be cut without changing its tokens, because no token reaches across
+ * the place. */
 #ifndef CS_TEXT_SEAMS_H
 #define CS_TEXT_SEAMS_H
 
 #include "text/lexicon.h"
 
-/* Says at which places of a word a cut changes no token. SentencePiece does not cut a text into words, so the whole
- * text is one word, which may be long. Its tokens contain U+2581, which stands for a space, only at their beginning. */
+/* The kinds of seams that words may have. SentencePiece does not cut a text into words: the whole text is one word,
+ * which may be long. In SentencePiece's tokens, U+2581 stands for a space and occurs only at the beginning. */
 typedef struct {
     bool marks; /* True if a word may be cut before each U+2581 that follows another character. */
     bool lines; /* True if a word may be cut after each line break that an ASCII letter follows. */

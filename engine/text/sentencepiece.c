@@ -251,7 +251,8 @@ static size_t width_at(const piece *p, size_t place)
     return width;
 }
 
-/* Sets *id to the id of the piece with this text, which is one half of a merge, or to -1 if words cannot contain it. */
+/* `text` is one half of a merge. Sets *id to the id of the piece with this text, or to -1 if words cannot contain such
+ * a piece. */
 static cs_status find_half(const ce_lexicon *lexicon, const model *m, const char *text, size_t size, int32_t *id)
 {
     const piece half = { .text = text, .size = size };

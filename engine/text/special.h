@@ -18,7 +18,7 @@ typedef struct {
     bool strip_left, strip_right;
 } ce_special;
 
-/* A list of special tokens, which is sorted by text. */
+/* A list of special tokens, sorted by their texts. */
 typedef struct {
     ce_special *tokens;
     int64_t count;
@@ -38,8 +38,8 @@ typedef struct {
     size_t search;   /* end of the last token without white space, where the next search begins */
 } ce_special_match;
 
-/* Finds the next special token. If several match at a position, it is the longest. Returns NULL if there is none.
- * `match` is zeroed before the first search. */
+/* Finds the next special token. If several tokens match at the same position, the longest is found. Returns NULL if no
+ * further token is found. `match` is zeroed before the first search. */
 const ce_special *ce_special_next(const ce_specials *specials, const char *text, size_t size, ce_special_match *match);
 
 #endif

@@ -1,5 +1,5 @@
-/* tokenfile.c - parses tokenizer.json. If a section is not supported, the error message gives its type and its place in
- * the file. */
+/* tokenfile.c - parses tokenizer.json. If a section is not supported, the error message gives the section's type and
+ * the section's place in the file. */
 #include "base/log.h"
 #include "base/must.h"
 #include "text/jsonpart.h"

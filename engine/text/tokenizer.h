@@ -17,8 +17,8 @@ typedef struct ce_tokenizer ce_tokenizer;
 
 /* Opens a tokenizer. `path` is a folder with tokenizer.json, with vocab.json and merges.txt, or with tokenizer.model;
  * or it is the path of a tokenizer.json, or of a SentencePiece file, whose name ends in ".model". If `path` is NULL,
- * the 256 bytes are the tokens. Returns CS_NOT_FOUND, CS_BAD_FILE, or CS_UNSUPPORTED, which names the part that is not
- * supported. */
+ * the 256 bytes are the tokens. Returns CS_NOT_FOUND, CS_BAD_FILE or CS_UNSUPPORTED. With CS_UNSUPPORTED, cs_error()
+ * names the part that is not supported. */
 cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path);
 void ce_tokenizer_close(ce_tokenizer *tokenizer); /* accepts NULL */
 

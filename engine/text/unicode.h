@@ -56,7 +56,7 @@ bool ce_unicode_is_cased(int32_t point);
 bool ce_unicode_is_white(int32_t point);
 bool ce_unicode_is_mark(int32_t point, bool only_nonspacing);
 bool ce_unicode_is_control(int32_t point);
-/* Appends the lower case of one character, which may be several characters. */
+/* Appends one character in lower case. The result may be several characters. */
 void ce_unicode_append_lower(ce_text *to, int32_t point);
 /* Returns the end of the grapheme cluster that begins at `place`. */
 size_t ce_unicode_grapheme(const char *text, size_t size, size_t place);

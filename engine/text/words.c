@@ -22,7 +22,8 @@ typedef struct {
 struct ce_words {
     cut_round rounds[MOST_ROUNDS];
     int count;
-    /* True if, for some round, the words may differ if the text is cut between two lines. */
+    /* True if a text that is cut between two lines may get other words than the whole text, because of one of the
+     * rounds. */
     bool strange;
     /* True if a round splits by a pattern that always ends a word before a line that begins with a letter. */
     bool known;

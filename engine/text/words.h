@@ -22,10 +22,10 @@ typedef enum {
 
 typedef enum { CS_WORDS_PREFIX_NEVER, CS_WORDS_PREFIX_FIRST, CS_WORDS_PREFIX_ALWAYS } ce_words_prefix;
 
-/* Each of these functions adds a round, which cuts or changes each piece that the rounds before it have made. It
- * returns CS_UNSUPPORTED if there are too many rounds.
- * - split: cuts at the matches of a pattern, which the round owns. With `invert`, the texts between the matches count
- *   as the matches.
+/* Each of these functions adds a round. A round cuts or changes each piece that the earlier rounds have made. The
+ * functions return CS_UNSUPPORTED if there are too many rounds.
+ * - split: cuts at the matches of `pattern`, and takes ownership of `pattern`, even if the call fails. With `invert`,
+ *   the texts between the matches count as the matches.
  * - fixed: cuts into pieces of `length` characters.
  * - replaced: replaces each space by the character `mark`. `prefix` says which pieces also get a `mark` in front unless
  *   they begin with it or with a space: none, only the piece at the beginning of the text, or all pieces. */
@@ -50,8 +50,8 @@ ce_words_lines ce_words_lines_part(const ce_words *words);
 ce_cutters *ce_words_cutters(const ce_words *words);
 void ce_words_release(ce_cutters *cutters); /* accepts NULL */
 
-/* Calls `visit` for each piece, in order. `continued` says that the text begins in the middle of a document, so its
- * first piece gets no prefix. */
+/* Calls `visit` for each piece, in order. If `continued` is true, the text is a later part of a document, so the first
+ * piece gets no prefix. */
 typedef void (*ce_words_visit)(void *context, ce_span word);
 void ce_words_each(ce_cutters *cutters, ce_span text, bool continued, ce_words_visit visit, void *context);
 

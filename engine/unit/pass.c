@@ -208,7 +208,7 @@ cs_tensor cs_pass_take(cs_pass *pass)
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
-        live->young++; /* The reference that cs_pass_keep added now ends when this unit's backward returns. */
+        live->young++; /* The reference that cs_pass_keep added ends when this unit's backward returns. */
     return tensor;
 }
 

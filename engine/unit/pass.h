@@ -11,8 +11,8 @@
 #include "base/status.h"
 #include "device/device.h"
 
-/* The key-value cache of text generation: tensors with the keys and values of the positions so far, which are kept
- * after a pass ends. Tensors are identified by the order in which the units ask for them. */
+/* The key-value cache of text generation: tensors that hold the keys and values of all positions so far. The tensors
+ * are kept after a pass ends. A tensor is identified by the order in which the units ask for their tensors. */
 typedef struct ce_cache ce_cache;
 
 /* Opens an empty cache. Each of its tensors has `positions` rows and is allocated when it is first requested. */
@@ -85,7 +85,7 @@ void ce_pass_let_go(cs_pass *pass, cs_tensor tensor);
 
 /* Returns the number of tensors on the stack of saved tensors. */
 int ce_pass_mark(const cs_pass *pass);
-/* Removes the tensors that were saved after ce_pass_mark returned `mark`. Recomputation uses it. */
+/* Removes the tensors that were saved after ce_pass_mark returned `mark`. Recomputation uses this function. */
 void ce_pass_rewind(cs_pass *pass, int mark);
 
 #endif

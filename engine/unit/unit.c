@@ -72,7 +72,8 @@ static ce_unit_entry *find(cs_unit *unit, const char *name)
 
 cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
 {
-    /* The lender must come first in the list, so that its gradient is complete when backward reaches it. */
+    /* The lender must come before the borrower in the list. Backward goes through the list from the end, so the
+     * lender's gradient is complete when backward reaches the lender. */
     CS_ASSERT(lender->index < unit->index);
     ce_unit_loan *loan = must_alloc(sizeof *loan);
     loan->lender = lender;

@@ -1,9 +1,10 @@
 /* unit.h - the inside of a unit and a model: parameters, lenders, the flat layout.
  *
  * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the row,
- * not the tensors. A borrowed parameter is a view of a parameter of another unit, its lender. A padded parameter is
- * followed by a gap in the row: rows of zeros, which make the size of matrix products with this parameter a multiple of
- * their alignment. The parameter's elements come first, so code that uses offset and count does not see the gap.
+ * not the tensors. A borrowed parameter is a view of a parameter of another unit, its lender. In the row, a padded
+ * parameter is followed by a gap: rows of zeros, so that the parameter and the gap together have a number of rows with
+ * which matrix products are aligned. The parameter's elements come first, so code that uses offset and count does not
+ * see the gap.
  *
  * Frozen parameters, which are not trained, are moved from their unit to the store of that unit. A store is a further
  * unit, behind the units that compute; its row has values, but no gradients and no optimizer state. The pointers that
@@ -76,8 +77,9 @@ typedef struct {
     float *probabilities;  /* (layers, experts): sums of probabilities, as in cs_routing */
     float *dprobabilities; /* (experts): gradient of the probabilities, as in cs_balance */
 } ce_load;
-/* Adds a layer with this number of experts, the same for all layers, and returns the layer's index. `idle` is the
- * number of parameter elements in those experts of the layer that do not compute a given token. */
+/* Adds a layer with experts to the model and returns the layer's index. `experts` is the number of experts, which must
+ * be the same for all layers. `idle` is the number of parameter elements in those experts of the layer that do not
+ * compute a given token. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
 
 struct cs_model {
@@ -105,16 +107,16 @@ const char *ce_model_first(const cs_model *model);
 /* Returns the parameter with this name, or NULL if there is none. */
 const ce_unit_entry *ce_model_find(const cs_model *model, const char *full_name);
 
-/* Computes the position of each parameter in its unit's row. For a padded parameter, sets cs_param.held to its number
- * of rows, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps. It is called before memory
- * for any row is allocated. */
+/* Computes the position of each parameter in its unit's row. For a padded parameter, sets cs_param.held to the
+ * parameter's number of rows, rounded up to a multiple of `multiple`. If `multiple` is 1, there are no gaps. To be
+ * called before memory for any row is allocated. */
 void ce_model_lay_out(cs_model *model, int64_t multiple);
 /* Returns the range of the gap (padding elements) behind the parameter. */
 ce_range ce_unit_gap(const ce_unit_entry *entry);
 
-/* Set the addresses of the values or gradients of the unit's own parameters to their places in `row`, which has all
- * elements of the unit. If `row` is NULL, the values or gradients become absent. ce_unit_refresh_loans copies the
- * addresses to the parameters that borrow them. */
+/* Set the addresses of the values or gradients of the unit's own parameters to the parameters' places in `row`, which
+ * has all elements of the unit. If `row` is NULL, the values or gradients become absent. Parameters that are borrowed
+ * from this unit get the new addresses only from ce_unit_refresh_loans. */
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
 bool ce_unit_has_grads(const cs_unit *unit); /* Returns whether a row of gradients is attached. */

@@ -1,4 +1,4 @@
-/* assign.c - assignment of parameters to parameter groups, and its log lines. */
+/* assign.c - assigns parameters to parameter groups, and logs what each group has. */
 #include "base/log.h"
 #include "zero/zero.h"
 

@@ -60,7 +60,8 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch)
     cs_tensor square = cs_matrix(matrices + rows * columns + side * side, CS_F32, side, side);
     ce_exact sum;
     _Static_assert(sizeof sum <= SUM_FLOATS * sizeof(float), "the sum has its place in scratch");
-    /* Sets the exact sum to 0: it is 0 if all its bits are 0, and the fp32 number 0 has only zero bits. */
+    /* Sets the exact sum to 0: cs_op_fill writes the fp32 number 0, whose bits are all zero, and an exact sum whose
+     * bits are all zero is 0. */
     cs_op_fill(stream, cs_vector(scratch, CS_F32, SUM_FLOATS), 0);
     ce_state_sum_squares(stream, (ce_exact *)(void *)scratch, matrix, 0, 1);
     ce_stream_fetch(stream, &sum, scratch, sizeof sum);

@@ -23,8 +23,8 @@ size_t ce_ranges_bytes(const cs_model *model)
     return (size_t)ce_round_up(count_entries(model) * (int64_t)sizeof(ce_state_range), ALIGNMENT);
 }
 
-/* Appends the ranges of those parameters of a unit that belong to this group. `count` is the number of ranges before
- * the call; the function returns the number after it. */
+/* Appends the ranges of those parameters of a unit that belong to this group. `count` is the number of ranges in the
+ * table before the call. Returns the number of ranges in the table after the call. */
 static int add_group(ce_ranges *ranges, const ce_shard *shard, int group, int count)
 {
     const cs_unit *unit = ce_shard_unit(shard);

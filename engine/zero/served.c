@@ -1,9 +1,9 @@
 /* served.c - the verbs of a shard in the mode of a parameter server: gradients are pushed to the servers, new values
- * are pulled from them, and sums of integers go through the first server. Workers and servers exchange messages; two
- * workers never exchange messages.
+ * are pulled from the servers, and sums of integers go through the first server. Workers and servers exchange messages;
+ * two workers never exchange messages.
  *
- * All ranks process the units in the same order. Within a unit, each rank exchanges messages with the ranks of the
- * other kind in ascending order, so that no two ranks wait for each other. */
+ * All ranks process the units in the same order. For each unit, a worker exchanges messages with the servers in
+ * ascending order, and a server with the workers in ascending order. Therefore no two ranks wait for each other. */
 #include "zero/part.h"
 #include "base/trace.h"
 #include "comm/collective/reduction.h"

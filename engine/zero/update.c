@@ -170,7 +170,7 @@ static void find_ratios(ce_update *update)
 {
     const ce_groups *groups = update->zero->groups;
     ce_exact *sums = update->scratch;
-    /* An exact sum whose bits are all zero is 0, and the fp32 number 0 consists of zero bits. */
+    /* cs_op_fill writes the fp32 number 0, whose bits are all zero; an exact sum whose bits are all zero is 0 */
     cs_op_fill(ce_device_stream(update->zero->device, CS_COMPUTE),
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0);
     for (int i = 0; i < update->model->count; i++) {
@@ -232,7 +232,7 @@ void ce_update_begin(ce_update *update, const ce_update_terms *move)
         find_ratios(update);
 }
 
-/* Rules that return no direction run first, because Muon's work overwrites the row of gradients. */
+/* Rules that return no direction run first: they read the row of gradients, which Muon's work overwrites. */
 void ce_update_take(ce_update *update, int number)
 {
     const ce_ranges *ranges = &update->ranges;

@@ -122,8 +122,8 @@ typedef struct {
      * its own part of the row, and all ranks compute with the whole row in place. */
     bool common;
     bool stateless; /* True if this rank keeps no optimizer state; its part of a SHARDED row is then empty. */
-    /* `served` is NULL if there is no parameter server. Otherwise `world` is the number of servers, and `rank` is a
-     * server's number among them. */
+    /* `served` is NULL if there is no parameter server. Otherwise `world` is the number of servers. On a server, `rank`
+     * is then this server's number, counted from 0. */
     ce_served *served;
     /* buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL if
      * gradients are sent without conversion (ce_plan_wire) */
@@ -196,13 +196,14 @@ void ce_shard_release(ce_shard *shard); /* Counts one user less; when no user is
 
 const cs_unit *ce_shard_unit(const ce_shard *shard);
 void ce_shard_publish(ce_shard *shard); /* Sends the new values to the other ranks; called after an update. */
-/* To be called after the last unit of an update. If values are in common memory, puts a barrier into the comm stream,
- * so that all ranks have written their new values. Collective. When an update begins, no rank may still compute with
- * the old values; the all-reduce of the gradient norm ensures this. */
+/* To be called after the last unit of an update. If values are in common memory, this function puts a barrier into the
+ * comm stream; after the barrier all ranks have written their new values. Collective. No rank may write new values
+ * while another rank still computes with the old values. This holds because the all-reduce of the gradient norm
+ * precedes each update. */
 void ce_shard_published(const ce_zero *zero);
 
-/* For replicas in one process, whose rows of values are REPLICATED: copies the values of `from` to `to` and returns
- * their number of bytes. */
+/* For replicas in one process: copies the values of `from` to `to`, and returns the number of copied bytes. The values
+ * must be REPLICATED. */
 size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
 /* ce_shard_sum returns the row of summed gradients, which is fp32 and REPLICATED. ce_shard_add_up replaces that row of
  * `shard` by the sum of `count` such rows, added in the order of ce_reduce, and returns the size of one row in
@@ -310,8 +311,8 @@ typedef struct {
     int64_t undecayed; /* number of tensors to which weight decay does not apply */
 } ce_assigned;
 ce_assigned ce_assign_count(const ce_groups *groups, const cs_model *model, int number);
-/* Logs one line for each group and, if some parameters are frozen, how many elements are trained and how many are
- * frozen. */
+/* Logs one line for each group that is trained and has parameters. If some parameters are frozen, also logs how many
+ * elements are trained and how many are frozen. */
 void ce_assign_print(const ce_groups *groups, const cs_model *model);
 
 /* ---- ranges.c: the ranges of a rank's rows that each parameter group updates ---- */
@@ -335,7 +336,7 @@ cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shar
                          void *memory);
 /* Frees the host's tables, not the device memory. It must also be called after a failed open. */
 void ce_ranges_close(ce_ranges *ranges);
-/* Returns the ranges [some.from, some.to) of the table, which must belong to one unit. */
+/* Returns the ranges [some.from, some.to) of the table. All these ranges must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
 
 /* ---- update.c: the optimizer's update of all parameters ---- */
@@ -351,8 +352,8 @@ typedef struct {
 } ce_update_terms;
 
 /* Returns the bytes of scratch memory that Muon's matrices and LAMB's norms need. The caller of ce_update_open passes
- * device memory: this many bytes as `scratch`, and ce_ranges_bytes bytes as `table`. ce_update_close does not free
- * them. */
+ * device memory: this many bytes as `scratch`, and ce_ranges_bytes bytes as `table`. ce_update_close does not free this
+ * device memory. */
 size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
 cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
                          void *scratch, void *table);

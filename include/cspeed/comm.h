@@ -21,13 +21,14 @@
  * On a GPU. With a GPU as the device of the settings, cs_comm_alloc returns memory of that GPU. A collective recognises
  * GPU memory by the address of a buffer. The buffers of one call, on all ranks, must be either all in GPU memory or all
  * in host memory. Host memory goes through the host's transport, as without a GPU. A collective on GPU memory is queued
- * on the device's communication stream, and the call returns before the collective is done. With events, the engine
- * makes the operations of its other streams wait for the collective, and the collective wait for them. NCCL carries out
- * the collective; without NCCL the data goes through pinned host memory and the host's transport, and the result has
- * the same bits as on a CPU. NCCL sums in an order of its own and may round 16-bit sums more than once, so the
- * statements about equal bits above do not hold for NCCL. NCCL also does not notice when ranks call different
- * collectives. Scatter, gather, reduce, all_to_all, the calls with uneven counts, and the calls whose names begin with
- * cs_comm_i are for host memory only; with GPU memory they end the process with exit code 70. */
+ * on the device's communication stream, and the call returns before the collective is done. The engine orders its
+ * streams by events of the device: the collective waits for earlier operations of the other streams, and later
+ * operations of the other streams wait for the collective. NCCL carries out the collective. Without NCCL the data goes
+ * through pinned host memory and the host's transport, and the result has the same bits as on a CPU. NCCL sums in an
+ * order of its own and may round 16-bit sums more than once, so the statements about equal bits above do not hold for
+ * NCCL. NCCL also does not notice when ranks call different collectives. Scatter, gather, reduce, all_to_all, the calls
+ * whose names end in _v, and the calls whose names begin with cs_comm_i are for host memory only; with GPU memory they
+ * end the process with exit code 70. */
 #ifndef CS_COMM_COMM_H
 #define CS_COMM_COMM_H
 
@@ -40,12 +41,13 @@ extern "C" {
 /* This process's position in the job, and the address of the rendezvous. */
 typedef struct {
     int rank, size;
-    int local_rank, local_size; /* this process's rank among the ranks of this host, and their number */
-    char address[256];          /* MASTER_ADDR: host name or address of rank 0's host */
-    int port;                   /* MASTER_PORT */
-    char job[64];               /* CSPEED_JOB_ID, the job's name; "" if cspeed's launcher did not start this process */
-    int attempt;                /* CSPEED_ATTEMPT, the number of restarts of the job; 0 if the variable is not set */
-    bool bound;                 /* CSPEED_BOUND; true: this process has cores that the host's other ranks do not use */
+    /* local_size: number of the ranks on this host; local_rank: this process's number among these ranks, from 0 */
+    int local_rank, local_size;
+    char address[256]; /* MASTER_ADDR: host name or address of rank 0's host */
+    int port;          /* MASTER_PORT */
+    char job[64];      /* CSPEED_JOB_ID, the job's name; "" if cspeed's launcher did not start this process */
+    int attempt;       /* CSPEED_ATTEMPT, the number of restarts of the job; 0 if the variable is not set */
+    bool bound;        /* CSPEED_BOUND; true: this process has cores that the host's other ranks do not use */
 } cs_world;
 
 /* Reads the environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun's
@@ -161,8 +163,8 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 /* data[count] of rank `root` becomes the result of `op` over all ranks, element by element. The data of other ranks
  * does not change. */
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
-/* out[count] becomes part number `rank` (the caller's rank) of the buffer `in` of the root, which has size * count
- * elements. `in` is only read on the root. On the root, `out` may be the root's part of `in`. */
+/* On the root, `in` has size * count elements, in `size` parts. out[count] on rank r becomes part r of that buffer.
+ * `in` is only read on the root. On the root, `out` may be the root's part of `in`. */
 void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
 /* out[size * count] of the root becomes in[count] of all ranks, in order of ranks. `out` is only written on the root.
  * On the root, `in` may be the root's part of `out`. */

@@ -93,25 +93,25 @@ typedef struct {
     /* (B) the number of each sample in the order of the whole training. Random bits (dropout) depend on this number. If
      * NULL, the engine computes the numbers from step, micro-step and rank. */
     const int64_t *samples;
-    cs_tensor starts;     /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
+    cs_tensor starts; /* (B, T) i32 or absent, for several documents packed into one sample: position t attends to
                              * positions starts[t] to t only. starts[t] <= t, and starts never decrease along t. */
-    cs_tensor references; /* preference training (cspeed.dpo) only: (B) CS_F32, the log-probability that the
-                             * reference model gives each answer. B is then twice the micro-batch size: sequence 2 b is
-                             * the chosen answer of pair b with its prompt before it, sequence 2 b + 1 the rejected
-                             * answer. The tokens of an answer are the positions that have a target. */
+    /* in preference training (cspeed.dpo) only: (B) CS_F32, the log-probability of each answer by the reference model.
+     * B is then twice the micro-batch size. Sequence 2 b is the prompt and the chosen answer of pair b; sequence 2 b +
+     * 1 is the prompt and the rejected answer of pair b. The positions of an answer are those that have a target. */
+    cs_tensor references;
 } cs_batch;
 
 /* ---- 1. Run a training ------------------------------------------------------------------------ */
 
-/* Reads a DeepSpeed configuration file (configs/reference.json lists every key). CS_NOT_FOUND: there is no such file.
- * CS_BAD_CONFIG: cs_error() has one sentence for each error in the file. Instead of a path the base64 text of the JSON
- * is accepted too. */
+/* Reads a DeepSpeed configuration file (configs/reference.json lists every key). `path` is the path of the file, or the
+ * content of the file as base64 text. CS_NOT_FOUND: there is no such file. CS_BAD_CONFIG: cs_error() has one sentence
+ * for each error in the file. */
 cs_status cs_config_open(cs_config **config, const char *path);
 /* Overrides one value of the file: "KEY.PATH=JSON", for example "zero_optimization.stage=3". A value that is not JSON
  * is taken as a string. cs_config_finish checks the value. */
 cs_status cs_config_set(cs_config *config, const char *assignment);
-/* Sets the program's own default of a key, which applies if neither the file nor cs_config_set gives the key. For
- * example: "optimizer={\"type\": \"SGD\"}". */
+/* Sets the program's own default of a key. This default applies if neither the file nor cs_config_set gives the key.
+ * For example: "optimizer={\"type\": \"SGD\"}". */
 cs_status cs_config_default(cs_config *config, const char *assignment);
 /* Makes unknown keys of the configuration cause a warning; without this call they are errors. */
 void cs_config_lenient(cs_config *config);
@@ -150,8 +150,8 @@ cs_status cs_init_distributed(cs_config *config, cs_comm **comm);
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model);
 void cs_destroy(cs_engine *engine); /* accepts NULL */
 
-/* Sets total_num_steps of the learning-rate schedule, if the configuration has "auto" there. Every rank must pass the
- * same value. */
+/* Sets the number of updates after which the learning-rate schedule ends (total_num_steps), if the configuration gives
+ * "auto" for this number; otherwise does nothing. Every rank must pass the same value. */
 void cs_set_total_steps(cs_engine *engine, int64_t steps);
 
 /* Replaces the configuration's learning-rate schedule: rate(step, argument) returns the rate of applied update number
@@ -160,9 +160,8 @@ void cs_set_total_steps(cs_engine *engine, int64_t steps);
 void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argument), void *argument);
 
 /* Returns the learning rate of applied update number `step`, counted from 0. The schedule is the one given to
- * cs_set_schedule, or else the configuration's. The result is optimizer.params.lr under the schedule; each parameter
- * group multiplies this rate by the group's own factor. PyTorch's lr_scheduler.get_last_lr() is
- * cs_last_step(engine).learning_rate. */
+ * cs_set_schedule, or else the configuration's. Each parameter group multiplies this rate by the group's own factor.
+ * PyTorch's lr_scheduler.get_last_lr() is cs_last_step(engine).learning_rate. */
 double cs_schedule_rate(const cs_engine *engine, int64_t step);
 
 /* A parameter group of the optimizer, as in PyTorch's optimizer.param_groups: one of cspeed.param_groups, or the group
@@ -217,8 +216,8 @@ typedef struct {
     size_t sent;
     /* the part of `sent` that goes to other groups of hybrid sharding; 0 if there is one group only */
     size_t sent_to_groups;
-    /* memory of cs_predict if its output does not fit into `activations`, else 0; allocated at the first call. A
-     * cs_context needs one row of such an output for each text; these rows fit into this memory too. */
+    /* memory for the output of cs_predict; 0 if this output fits into `activations`. It is allocated at the first call.
+     * A cs_context uses the same memory, for one row of output for each text. */
     size_t prediction;
 } cs_memory;
 cs_memory cs_memory_of(const cs_engine *engine);
@@ -248,15 +247,15 @@ void cs_config_for_world(cs_config *config, int size, int local_size);
  * elements; the range may begin and end inside a row, and may be empty. */
 typedef struct {
     cs_tensor shape; /* shape and type of the whole parameter; data is NULL */
-    /* DTensor's placement. true: Shard, the ranks hold disjoint shards; false: Replicate, each rank holds the whole
-     * parameter */
+    /* DTensor's placement: true for Shard (the ranks hold disjoint shards), false for Replicate (each rank holds the
+     * whole parameter) */
     bool sharded;
     /* the elements [from, to) that this rank holds, in row-major order; from == to if it holds none */
     int64_t from, to;
     /* the rows [first, last) in which the elements [from, to) lie; first == last if there are none */
     int64_t first, last;
-    /* address of element `from`, in the device's memory; NULL if this rank holds no element. The engine owns the
-     * memory, which is valid until cs_destroy. The values change only in cs_step and cs_load_checkpoint. */
+    /* address of element `from`, in the device's memory; NULL if this rank holds no element. The engine owns this
+     * memory. The address is valid until cs_destroy. The values change only in cs_step and cs_load_checkpoint. */
     const void *data;
 } cs_param_part;
 /* Describes this rank's shard of the parameter `name`. CS_NOT_FOUND: the model has no such parameter; cs_error() names
@@ -331,9 +330,9 @@ void cs_mode_costs_free(cs_mode_costs *costs);
  * forward. */
 float cs_loss(cs_engine *engine);
 
-/* Means over the pairs of answers of preference training (cspeed.dpo); the comments give TRL's names. Without
- * preference training all these fields are NaN. The reward of an answer is beta * (its log-probability by the model -
- * its log-probability by the reference model). */
+/* Means over the pairs of answers of preference training (cspeed.dpo). The comment of each field begins with TRL's name
+ * of the mean. Without preference training all these fields are NaN. The reward of an answer is beta * (its
+ * log-probability by the model - its log-probability by the reference model). */
 typedef struct {
     double chosen_reward, rejected_reward; /* rewards/chosen, rewards/rejected */
     double accuracy;                       /* rewards/accuracies: share of pairs whose chosen answer has the greater
@@ -346,8 +345,9 @@ typedef struct {
 typedef struct {
     int64_t step;    /* optimizer steps so far, including skipped ones */
     int64_t skipped; /* skipped steps so far; a step is skipped if gradients overflowed or no row had a target */
-    /* How many steps in a row, up to this one, had a loss or gradients that were not finite. Steps that a dynamic loss
-     * scale skips because of their gradients do not count. cspeed.nan_patience limits this number. */
+    /* How many steps in a row, up to this one, had a loss or a gradient norm that was infinite or NaN. Two kinds of
+     * steps are not counted: steps in which no row has a target, and steps that a dynamic loss scale skips because only
+     * the gradients overflowed. cspeed.nan_patience limits this number. */
     int64_t not_finite;
     int64_t samples; /* samples so far, over all ranks */
     int64_t tokens;  /* rows with a target so far, over all ranks */
@@ -494,12 +494,12 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
                              char **client_state);
 
 /* Reads the token shards that cspeed.data names, in windows of seq_len tokens. `split` is "train" or "valid".
- * Checkpoints contain the position in the training data, because it follows from the number of samples trained so far.
- * Call cs_data_next once for each micro-batch, before the cs_forward of the micro-batch; the batch is valid until the
- * next call. With cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference model's
- * log-probabilities unless the cache has them; cs_data_open must then be called before cs_load_checkpoint and
- * cs_forward, otherwise it returns CS_MISUSE. With cspeed.epochs, opening "train" also determines the number of steps.
- * cs_data_open is collective. */
+ * Checkpoints contain the position in the training data, because this position follows from the number of samples
+ * trained so far. Call cs_data_next once for each micro-batch, before the cs_forward of the micro-batch; the batch is
+ * valid until the next call. With cspeed.dpo the windows are pairs of answers, and cs_data_open computes the reference
+ * model's log-probabilities unless they are in cspeed.data.cache. With cspeed.dpo cs_data_open must be called before
+ * cs_load_checkpoint and cs_forward; otherwise it returns CS_MISUSE. With cspeed.epochs, opening "train" also
+ * determines the number of steps. cs_data_open is collective. */
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split);
 cs_batch cs_data_next(cs_data *data);
 int64_t cs_data_windows(const cs_data *data); /* number of windows in one epoch */
@@ -556,12 +556,12 @@ cs_tensor cs_param_grow(cs_param *param);
  *   x   the output of the previous unit, or the batch's inputs for the first unit
  *   y   this unit's output: (rows, width); for the last unit the loss of each row, fp32 (rows, 1)
  *   dy, dx  the gradients of y and x. dy of the last unit is the weight of each row's loss.
- * forward must write all of y and backward all of dx, since their memory is undefined before. forward may run twice for
- * one backward (recomputation) and must compute the same both times. The forward of the last unit runs only once, so in
- * training it may already add to gradients, with the weights of cs_pass_dloss.
+ * forward must write all of y, and backward all of dx, since the memory of y and dx is undefined before. forward may
+ * run twice for one backward (recomputation); both runs must compute the same values. The forward of the last unit runs
+ * only once, so in training it may already add to gradients, with the weights of cs_pass_dloss.
  *
- * cs_initialize runs the units once only to measure memory. Tensors then have an address but no memory: the operations
- * of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
+ * cs_initialize runs the units once only to measure memory. In this run tensors have an address but no memory: the
+ * operations of ops.h do nothing, and your own code must not touch elements: if (!cs_pass_measuring(pass)) ... */
 typedef struct {
     const char *name;
     void (*declare)(cs_unit *unit, const void *sizes); /* declares the unit's parameters */
@@ -625,9 +625,10 @@ bool cs_pass_training(cs_pass *pass);
 bool cs_pass_measuring(cs_pass *pass); /* true if tensors have no memory, see cs_kind */
 /* The random key of each of the B samples, computed from the seed and the number of the sample. */
 const uint64_t *cs_pass_keys(cs_pass *pass);
-/* Text generation: true if each sample continues a text (cs_context). cs_pass_start returns how many positions of that
- * text were read before. cs_pass_cache returns the next tensor (positions, columns) of this sample's cache, in the
- * order of the calls in forward; rows [0, start) of the tensor hold what earlier passes wrote. */
+/* Text generation. cs_pass_continues returns true if each sample continues a text (cs_context). cs_pass_start returns
+ * how many positions of the text of sample `sample` were read before. cs_pass_cache returns the next tensor (positions,
+ * columns) of this sample's cache, in the order of the calls in forward; rows [0, start) of the tensor hold what
+ * earlier passes wrote. */
 bool cs_pass_continues(cs_pass *pass);
 int64_t cs_pass_start(cs_pass *pass, int64_t sample);
 cs_tensor cs_pass_cache(cs_pass *pass, int64_t sample, cs_dtype dtype, int64_t columns);

@@ -60,9 +60,9 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
 cs_tensor cs_norm_forward(const cs_norm *norm, cs_pass *pass, cs_tensor x);
 cs_tensor cs_norm_backward(const cs_norm *norm, cs_pass *pass, cs_tensor dy);
 /* cs_norm_forward_add computes the residual sum x->sum = x->a + dropout(x->b) and then the norm of the sum, in one
- * kernel if the device has one. cs_norm_backward_add sets dx to the gradient of the residual sum. This gradient has two
- * terms: cs_norm_backward's result for dy, which comes through the norm, and `beside`, which comes through the residual
- * connection. */
+ * kernel if the device has one. cs_norm_backward_add sets dx to the gradient of the residual sum. This gradient is the
+ * sum of two terms: the gradient through the norm, which cs_norm_backward returns for dy, and the gradient through the
+ * residual connection, which is `beside`. */
 cs_tensor cs_norm_forward_add(const cs_norm *norm, cs_pass *pass, const cs_addition *x);
 void cs_norm_backward_add(const cs_norm *norm, cs_pass *pass, cs_tensor dx, cs_tensor dy, cs_tensor beside);
 
@@ -231,7 +231,7 @@ typedef struct {
 } cs_residual;
 void cs_residual_declare(cs_residual *residual, cs_unit *unit, const char *name, float rate);
 void cs_residual_forward(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
-/* Returns a description of the sum a + dropout(b), which cs_norm_forward_add or cs_rms_forward_add then computes. */
+/* Returns the operands of the sum a + dropout(b). cs_norm_forward_add or cs_rms_forward_add then computes this sum. */
 cs_addition cs_residual_addition(const cs_residual *residual, cs_pass *pass, cs_tensor y, cs_tensor a, cs_tensor b);
 /* For y = a + dropout(b): returns the gradient of b. The gradient of a is dy. */
 cs_tensor cs_residual_backward(const cs_residual *residual, cs_pass *pass, cs_tensor dy);
@@ -263,9 +263,9 @@ void cs_embed_backward(const cs_embed *embed, cs_pass *pass, cs_tensor dy);
 /* ---- cross-entropy, for the last unit: the head, which is a linear layer, and softmax cross-entropy against the
  * pass's targets ---- */
 /* x (rows, inputs); loss (rows, 1) f32. Only the first `classes` outputs of the head are logits, later outputs are
- * padding. Logits are computed in chunks of rows (cs_pass_chunk); all rows never exist at the same time. In training
- * the weight of each row's loss is known in advance (cs_pass_dloss), so this function also adds to the gradients of the
- * head's parameters and saves the gradient of x. */
+ * padding. Logits are computed in chunks of rows (cs_pass_chunk), which use the same memory in turn. In training, this
+ * function also adds to the gradients of the head's parameters and saves the gradient of x. It does not wait for
+ * backward to do so, because the weight of each row's loss (cs_pass_dloss) is known in forward. */
 void cs_entropy_forward(const cs_linear *head, cs_pass *pass, cs_tensor x, int64_t classes, cs_tensor loss);
 /* Like cs_entropy_forward, but the logits pass through a soft cap (cs_op_softcap) before the softmax. If cap is 0,
  * there is no soft cap. */
@@ -275,7 +275,7 @@ void cs_entropy_forward_capped(const cs_linear *head, cs_pass *pass, cs_tensor x
 cs_tensor cs_entropy_backward(cs_pass *pass);
 
 /* ---- dropout ---- */
-/* Returns the dropout argument of operations such as cs_op_dropout. In evaluation its rate is 0. */
+/* Returns the dropout argument of operations such as cs_op_dropout. In evaluation the probability of dropout is 0. */
 cs_dropout cs_residual_dropout(cs_pass *pass, float rate, uint64_t place);
 /* Returns the random key of one dropout of a model: a hash of the unit's name and `name`. */
 uint64_t cs_residual_place(cs_unit *unit, const char *name);

@@ -1,5 +1,5 @@
-/* measures.h - measures of a two-class evaluation whose samples are divided among ranks: accuracy, range, histogram,
- * precision and recall. (public)
+/* measures.h - measures of a two-class evaluation whose samples are divided among ranks: histogram and range of the
+ * scores, accuracy, precision and recall. (public)
  *
  *     cs_measures measures;
  *     cs_measures_clear(&measures);
@@ -7,10 +7,11 @@
  *     cs_measures_reduce(engine, &measures);
  *     cs_precision_recall at = cs_measures_at(&measures, 0.5);
  *
- * The mean of the ranks' ratios is not the ratio over all samples, because ranks have different numbers of samples, of
- * positives and of hits. Therefore a measure keeps counts, the counts of all ranks are added, and the ratios are
- * computed from the sums. Each ratio is equal, bit for bit, to the ratio that one rank with all samples would compute.
- * Scores are counted in bins of equal width, so a threshold is rounded down to a multiple of 1 / CS_MEASURES_BINS. */
+ * Precision, recall and accuracy are ratios of counts. The mean of the ranks' ratios is not the ratio over all samples,
+ * because the counts differ between ranks. Therefore each rank keeps counts, cs_measures_reduce adds the counts of all
+ * ranks, and the ratios are computed from the sums. Each ratio is equal, bit for bit, to the ratio that one rank with
+ * all samples would compute. Scores are counted in bins of equal width, so a threshold is rounded down to a multiple of
+ * 1 / CS_MEASURES_BINS. */
 #ifndef CSPEED_MEASURES_H
 #define CSPEED_MEASURES_H
 
@@ -46,8 +47,9 @@ typedef struct {
     double accuracy;  /* share of the samples that are predicted correctly; NaN if there is no sample */
 } cs_precision_recall;
 cs_precision_recall cs_measures_at(const cs_measures *measures, double threshold);
-/* The area under the curve of precision and recall, as a sum over the bins: each bin's precision times the recall that
- * it adds (average precision). NaN if there is no positive. */
+/* The average precision: the area under the curve of precision over recall, as a sum over the bins. Each bin adds the
+ * precision for a threshold at the bin's lower end, times the share of all positives that the bin contains. NaN if
+ * there is no positive. */
 double cs_measures_average_precision(const cs_measures *measures);
 
 #ifdef __cplusplus

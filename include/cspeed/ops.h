@@ -32,8 +32,8 @@ typedef enum {
 void cs_op_matmul(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout);
 /* dx (N, K) = dy (N, M) times w transposed. */
 void cs_op_matmul_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout);
-/* pre (N, M) = the product of cs_op_matmul; y (N, M) = gelu(pre) as cs_op_gelu computes it, in one kernel if the device
- * has one. Backward needs pre. */
+/* pre (N, M) = the result y of cs_op_matmul, with the bias; y (N, M) = gelu(pre) as cs_op_gelu computes it, in one
+ * kernel if the device has one. Backward needs pre. */
 void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor x, cs_tensor w, cs_tensor bias,
                        cs_layout layout);
 /* dpre (N, K) = (dy (N, M) times w transposed) * gelu'(pre). */
@@ -53,9 +53,9 @@ void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tens
                      cs_tensor stats, cs_tensor weight);
 
 /* RMSNorm (Zhang & Sennrich 2019) of several adjacent heads with D columns each; the first head begins at column
- * `first`: y = x * rstd * weight, where rstd = 1/sqrt(mean of the head's x^2 + epsilon). Shapes: x and y (N, W), weight
- * (D). stats (N, heads) f32 receives rstd. Columns of y outside the heads are not written. To normalize whole rows use
- * one head with D = W. */
+ * `first`: y = x * rstd * weight, where rstd = 1/sqrt(mean of the head's x^2 + epsilon). Shapes: x and y (N, W), where
+ * W is any width that contains the heads, and weight (D). stats (N, heads) f32 receives rstd. Columns of y outside the
+ * heads are not written. To normalize whole rows use one head with D = W. */
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon);
 /* dx (N, W) is the gradient of x; columns of dx outside the heads are not written. Adds to dweight (D) f32. dx may be
@@ -99,7 +99,7 @@ void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b);
  * the sample. So these bits are the same for any number of ranks, for any batch size, and in recomputation. Each
  * element uses 16 bits, so a block of the generator Philox serves 8 elements: element e takes 32-bit word e % 8 / 2 of
  * cs_rng_philox(cs_rng_mix(keys[b], place), e / 8), the low half for even e and the high half for odd e. The element is
- * kept if these bits are at least rate * 65536, rounded. */
+ * kept if its 16 bits, as an unsigned number, are at least rate * 65536, rounded to the nearest integer. */
 typedef struct {
     float rate;           /* the probability that an element becomes 0, below 1; 0 means no dropout */
     uint64_t place;       /* the random key of this dropout in the model, from cs_residual_place */
@@ -129,10 +129,11 @@ typedef struct {
                 * a GPU yet */
 } cs_heads;
 
-/* Some models' projections return the heads in groups, one for each key head: the query heads that use this key head,
- * then the key head, then its value head. cs_op_ungroup_heads copies such an x to y, which holds q, k and v in adjacent
- * columns as cs_op_attention reads them; cs_op_group_heads copies back. x and y are (N, (queries + 2 keys) D), of the
- * same type. Not implemented on a GPU yet. */
+/* Converts between two orders of the heads in a row. In the order by groups, which some models' projections return,
+ * each key head has a group: the query heads that use this key head, then the key head, then the value head. In the
+ * order of cs_op_attention, all query heads come first, then all key heads, then all value heads. cs_op_ungroup_heads
+ * reads x in the order by groups and writes y in the order of cs_op_attention; cs_op_group_heads does the opposite. x
+ * and y are (N, (queries + 2 keys) D), of the same type. Not implemented on a GPU yet. */
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 
@@ -157,8 +158,8 @@ void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_t
  * columns; head h of q begins at column h*D of q, and the heads of k and v are arranged in the same way. y is (B*T,
  * queries D). lse (B*queries, T) f32 is the logarithm of the softmax's denominator, which backward needs. Scores are
  * multiplied by heads.scale and capped. Dropout applies to the probabilities; the probability of head h, query i and
- * key j is element (h*T + i)*T + j of the sample. Where the device multiplies 16-bit types natively, probabilities and
- * gradients of scores are rounded to that type before they are multiplied. */
+ * key j is element (h*T + i)*T + j of the sample. If qkv has a 16-bit type and the device multiplies this type without
+ * conversion to fp32, probabilities and gradients of scores are rounded to this type before they are multiplied. */
 void cs_op_attention(cs_stream *stream, cs_tensor y, cs_tensor lse, cs_tensor qkv, cs_heads heads, cs_dropout dropout);
 /* dqkv has the shape of qkv; all of its elements are written. */
 void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_tensor y, cs_tensor lse, cs_tensor qkv,
@@ -180,7 +181,7 @@ typedef struct {
     int64_t first;
 } cs_rope_rows;
 void cs_op_rope(cs_stream *stream, cs_tensor x, const cs_rope *rope, cs_rope_rows rows);
-/* Rotates in place by the opposite angles, as backward needs it. */
+/* The backward operation: rotates dx in place by the opposite angles. */
 void cs_op_rope_grad(cs_stream *stream, cs_tensor dx, const cs_rope *rope, cs_rope_rows rows);
 
 /* Attention with a key-value cache: computes T new positions of one sequence. Before the call the cache holds the keys
@@ -194,8 +195,8 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
  * (>= T, C) or absent. `starts` is as in cs_heads; if it is absent, every start is 0. */
 void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                  cs_tensor starts);
-/* Adds to dtable (V, C) f32 and to dpositions f32, which may be absent. The rows of one token are added in order of
- * position. The rows of the token `padding` are not added to dtable; -1 means that all rows are added. */
+/* Adds to dtable (V, C) f32 and to dpositions f32; dpositions may be absent. The rows of one token are added in order
+ * of position. The rows of the token `padding` are not added to dtable; -1 means that all rows are added. */
 void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions, cs_tensor dy, cs_tensor tokens,
                       cs_tensor starts, int64_t padding);
 
@@ -249,9 +250,9 @@ void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_rout
 /* y (N, C) = for each row, the sum of the row's k slots in x (N k, C), in the order of routing->slots. The gradient
  * operation is cs_op_take_slots. */
 void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing);
-/* The product of each expert with its slots: rows bounds[e] to bounds[e + 1] - 1 of x and y belong to expert e, whose
- * matrix is rows e M to (e + 1) M - 1 of w. Shapes: y (N k, M), x (N k, K), w (E M, K): y = x W^T. The bits of y do not
- * depend on the number of threads. */
+/* Multiplies the slots of each expert by the expert's matrix: rows bounds[e] to bounds[e + 1] - 1 of x and y are the
+ * slots of expert e, and rows e M to (e + 1) M - 1 of w are the matrix of expert e. Shapes: y (N k, M), x (N k, K), w
+ * (E M, K): y = x W^T. The bits of y do not depend on the number of threads. */
 void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing);
 void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing);
 /* dw (E M, K) f32 += dy^T x of each expert's slots; if dw is absent, the operation does nothing. */
@@ -279,21 +280,21 @@ void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss,
  * norm of a column is the Euclidean norm of its weights with the LoRA adapter, W + scale B A. Not implemented on a GPU
  * yet. */
 typedef struct {
-    cs_tensor weight; /* the layer's weights of these columns, (K, M) or (M, K) as `layout` says */
+    cs_tensor weight; /* the layer's weights of the M columns, (K, M) or (M, K) as `layout` says */
     cs_layout layout;
     cs_tensor a, b;      /* the adapter's matrices A (R, K) and B (M, R) */
     cs_tensor magnitude; /* (M) */
-    cs_tensor bias;      /* the layer's bias of these columns (M); absent if the layer has no bias */
+    cs_tensor bias;      /* the layer's bias of the M columns (M); absent if the layer has no bias */
     float scale;
     int64_t first;
 } cs_dora;
 /* norms (M) f32 = the Euclidean norm of each column's weights in W + scale B A. */
 void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora);
-/* y (N, W) is the layer's result, and z (N, M) the adapter's result before scaling. z becomes y - bias + scale z, and
- * the M columns of y from `first` on become bias + z magnitude / norms. */
+/* y (N, W) is the layer's result, and z (N, M) the adapter's result before scaling. v stands for the M columns of y
+ * from `first` on. First z becomes v - bias + scale z, then v becomes bias + z magnitude / norms. */
 void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora);
-/* Adds to dmagnitude (M) f32, computed from the z that cs_op_dora has written. The M columns of dy from `first` on
- * become the gradient of z. */
+/* `z` is the tensor that cs_op_dora has written. Adds to dmagnitude (M) f32. The M columns of dy from `first` on become
+ * the gradient of this z. */
 void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                      const cs_dora *dora);
 

@@ -7,10 +7,10 @@
  *     };
  *     cs_options_form form = { .what = "flag", .hint = "see the manual", CS_OPTIONS_TABLE(table), .max = 1 };
  *
- * `--foo_bar` equals `--foo-bar`, and `--x v` equals `--x=v`. An option of a single letter has one dash: `-n 5`. `--`
- * ends the options. The other arguments are called positional; a single `-` is a positional argument too. Functions
- * with the result int return 0, or CS_OPTIONS_WRONG with a sentence in cs_error(); cs_options_choice is the
- * exception. */
+ * `--foo_bar` means the same as `--foo-bar`, and `--x v` the same as `--x=v`. An option of a single letter has one
+ * dash: `-n 5`. `--` ends the options. An argument that is neither an option nor the value of an option is a positional
+ * argument, and so is a single `-`. Functions with the result int return 0, or CS_OPTIONS_WRONG with a sentence in
+ * cs_error(); cs_options_choice is the exception. */
 #ifndef CS_OPTIONS_H
 #define CS_OPTIONS_H
 
@@ -36,9 +36,9 @@ typedef enum {
     CS_OPTION_RAW,      /* const char *; may be empty */
     CS_OPTION_OPTIONAL, /* const char *; takes a value only as --name=VALUE; without a value it is "" */
     CS_OPTION_CHOICE,   /* int: the index of the given word in `value`, which lists the choices as "a|b|c" */
-    CS_OPTION_LIST,     /* cs_option_list; the option may be repeated, its values must not be empty */
-    /* the function `take` of the option checks the given value and stores it; its argument `value` is NULL if the
-     * option takes no value */
+    CS_OPTION_LIST,     /* cs_option_list; the option may be repeated, but no value may be empty */
+    /* the function `take` of the option checks and stores the given value; `take` gets the value NULL if the option
+     * takes no value */
     CS_OPTION_TAKE,
     /* the option is accepted but has no field; only the function `given` of the form receives the option */
     CS_OPTION_INERT,
@@ -91,9 +91,9 @@ typedef struct {
 #define CS_OPTIONS_TABLE(table) .options = (table), .count = (int)(sizeof(table) / sizeof *(table))
 
 /* Reads the NULL-terminated arguments (without the program's name) into `settings`, whose fields hold the defaults.
- * Afterwards *arguments is the NULL-terminated list of the positional arguments, which are moved to the front of the
- * array. If form->stops is set, the array does not change, and *arguments points to the first positional argument in
- * it. Texts are not copied. */
+ * Moves the positional arguments to the front of the array *arguments, followed by NULL. If form->stops is set, the
+ * array does not change; instead *arguments then points to the first positional argument in the array. Texts are not
+ * copied. */
 int cs_options_read(const cs_options_form *form, void *settings, char ***arguments);
 
 /* For main(): reads argv and returns the positional arguments. A wrong command line ends the process with

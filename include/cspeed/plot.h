@@ -59,7 +59,8 @@ cs_plot_screen cs_plot_screen_of(FILE *file);
 void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows);
 
 /* cs_plot_svg writes diagrams, one below the other, as one SVG picture; cs_plot_html writes them as one HTML page that
- * needs no other file. Both outputs are well-formed XML. The caller checks the file for errors. */
+ * needs no other file. Both outputs are well-formed XML. Errors in writing are not reported here; the caller finds them
+ * with ferror(file) or fclose(file). */
 void cs_plot_svg(FILE *file, const cs_plot *plots, int count);
 void cs_plot_html(FILE *file, const char *title, const cs_plot *plots, int count);
 

@@ -18,13 +18,14 @@
  *     cs_process_join(helper, -1, &code);
  *     cs_process_close(helper);
  *
- * A started process has a copy of the memory of the process that starts it. Both processes share the objects below that
- * were opened before the start, and each of them closes these objects. A started process has one thread, so start
- * processes before cs_initialize; for ranks of a training use cs_spawn. A started process is killed when the thread
- * that started it ends.
+ * A started process has a copy of the memory of the process that starts it. Both processes share the queues, locks,
+ * semaphores and events that were opened before the start, and both must close these objects. A started process has one
+ * thread, so start processes before cs_initialize; for ranks of a training use cs_spawn. A started process is killed
+ * when the thread that started it ends.
  *
- * Times are in seconds; a negative time means no limit. Functions that return cs_status fail with CS_NO_MEMORY, or with
- * CS_IO_ERROR if no more processes or descriptors are available; cs_error() has the reason. */
+ * Times are in seconds; a negative time means no limit. Functions that return cs_status may fail with CS_NO_MEMORY, or
+ * with CS_IO_ERROR if no more processes or descriptors are available, and with the codes that their comments name;
+ * cs_error() has the reason. */
 #ifndef CSPEED_PROCESS_H
 #define CSPEED_PROCESS_H
 
@@ -45,14 +46,15 @@ typedef struct cs_process cs_process;
 cs_status cs_process_start(cs_process **process, int (*run)(void *argument), void *argument);
 int64_t cs_process_id(const cs_process *process);
 /* Waits until the process has ended, at most `seconds`. Returns false if the process still runs. If code is not NULL,
- * *code becomes the exit code, or -N if signal N ended it. */
+ * *code becomes the exit code, or -N if signal N ended the process. */
 bool cs_process_join(cs_process *process, double seconds, int *code);
 void cs_process_close(cs_process *process); /* kills the process if it still runs; accepts NULL */
 
-/* Calls run(argument, i, result i) for each i from 0 to count - 1, in `workers` processes that take the next i when
- * they are free, and waits for all. `results` has room for `count` results of `result_bytes` each, in the order of i;
- * each call gets the address of its own result, which is filled with zeros. CS_NO_PEER: a worker ended before its work
- * was done; `results` is not changed. */
+/* Calls run(argument, i, result i) for each i from 0 to count - 1, and waits until all calls have returned. The calls
+ * are made in `workers` processes: a process that is free takes the next i. `results` has room for `count` results of
+ * `result_bytes` each, in the order of i. At the beginning of a call the memory of result i is filled with zeros. After
+ * an error `results` is not changed. CS_NO_PEER: a worker process ended before all calls had returned. CS_MISUSE:
+ * `workers` is below 1, or `count` is negative. */
 cs_status cs_pool_map(int workers, int64_t count, void (*run)(void *argument, int64_t index, void *result),
                       void *argument, void *results, size_t result_bytes);
 

@@ -7,9 +7,9 @@
  *
  * A sampler consists of a few numbers and allocates no memory: each entry of the order is computed by the call that
  * needs it. The order is a function of (seed, epoch, count) and the same on all ranks; entry k of the order belongs to
- * rank k % size. If `epoch` does not change, each pass has the same order, as in PyTorch without set_epoch. A program
- * whose data is tokens needs no sampler, because cs_data_next divides the data. The threads of loader.h can read the
- * samples. */
+ * rank k % size. A program that reads the samples several times and does not change `epoch` gets the same order each
+ * time, as in PyTorch without set_epoch. A program whose data is tokens needs no sampler, because cs_data_next divides
+ * the data. The threads of loader.h can read the samples. */
 #ifndef CSPEED_SAMPLER_H
 #define CSPEED_SAMPLER_H
 

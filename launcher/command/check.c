@@ -1,4 +1,4 @@
-/* check.c - `cspeed check`: asks every host of a job whether it has what the job needs. */
+/* check.c - `cspeed check`: asks every host of a job whether the host has what the job needs. */
 #include "command/check.h"
 
 #include "codes.h"

@@ -1,6 +1,7 @@
 /* comm.c - `cspeed comm`: traces the ring all-reduce step by step, and computes the cost of an all-reduce.
  *
- * The trace is a simulation: for each rank and each chunk, it keeps the list of ranks whose values have been added. */
+ * The trace is a simulation: for each rank and each chunk, a list names the ranks whose values have been added to the
+ * chunk. */
 #include "codes.h"
 #include "command.h"
 #include "base/plural.h"

@@ -131,12 +131,13 @@ static int explain(request *r)
 
 /* ---- the values ---- */
 
-/* One pass over all values of the configuration. If `defaults` is true, the pass concerns only the values whose origin
- * is "default"; otherwise it concerns only the other values. */
+/* The arguments of measure_value and print_value, which ce_listing_each calls for each value of the configuration. If
+ * `defaults` is true, only the values whose origin is "default" are counted and printed; otherwise only the other
+ * values are. */
 typedef struct {
     bool defaults;
-    int count, path, value; /* count: number of values that the pass concerns; path, value: widths of the columns for
-                             * the paths and for the values */
+    int count, path, value; /* count: number of counted values; path, value: widths of the columns for the paths and for
+                             * the values */
 } pass;
 
 static bool is_of(const pass *p, const ce_listing *item)

@@ -95,8 +95,8 @@ static cs_status check_optimizer(const import *all)
     return CS_OK;
 }
 
-/* A hyper-parameter of the optimizer's update, and the number of model parameters for which its value differs between
- * the other program and cspeed. */
+/* A hyper-parameter of the optimizer's update, and the number of model parameters for which the hyper-parameter's value
+ * differs between the other program and cspeed. */
 typedef struct {
     const char *name;
     int64_t count;

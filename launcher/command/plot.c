@@ -110,7 +110,8 @@ static bool add_diagram(picture *all, const request *r, int key)
     return count > 0;
 }
 
-/* `early` is true while a training runs: a missing file or key is then no error, because it may be written later. */
+/* `early` is true while a training runs: a missing file or key is then no error, because the training may write the
+ * file or the key later. */
 static int read_runs(picture *all, const request *r, bool early)
 {
     all->count = 0;

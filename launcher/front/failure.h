@@ -1,5 +1,5 @@
-/* failure.h - the failure report of a job: the rank that failed first, the reason, its last progress, and what remains.
- */
+/* failure.h - the failure report of a job: the rank that failed first, the reason, the last progress of that rank, and
+ * the processes that could not be ended. */
 #ifndef CL_FAILURE_H
 #define CL_FAILURE_H
 

@@ -22,7 +22,8 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
     front->deadline = deadline;
 }
 
-/* The message PING precedes STOP, so that each agent reports the progress of its ranks before it ends them. */
+/* The message PING precedes STOP, so that each agent reports the progress of its ranks before the agent ends these
+ * ranks. */
 void cl_front_stop(cl_front *front, int64_t now)
 {
     if (front->phase >= CL_STOPPING)

@@ -38,9 +38,11 @@ typedef struct {
     pid_t pid;
     int64_t ended;     /* time when the rank ended, in CLOCK_MONOTONIC nanoseconds of this machine */
     cl_link_end end;   /* how the rank ended; valid only in the state CL_WORKER_ENDED */
-    cl_link_beat beat; /* the last progress record received; beat.age is its age when it arrived */
-    int64_t heard_at;  /* time when `beat` arrived, in CLOCK_MONOTONIC nanoseconds; 0: no record has arrived */
-    /* time when the last record with progress in it arrived, in CLOCK_MONOTONIC nanoseconds; 0: none has arrived */
+    cl_link_beat beat; /* the last progress record received; beat.age is the age that this record reports */
+    int64_t heard_at;  /* time when a record last arrived from the running rank, in CLOCK_MONOTONIC nanoseconds; 0: no
+                        * record has arrived */
+    /* time when a record that reports a position (its age is not negative) last arrived, in CLOCK_MONOTONIC
+     * nanoseconds; the record in the message about the rank's end also counts; 0: no such record has arrived */
     int64_t beat_at;
     /* the last lines of the rank's stderr, set in the state CL_WORKER_ENDED; NULL: stderr was empty */
     char *tail;
@@ -74,7 +76,7 @@ typedef struct {
     char interface[64];
     char binding_text[256]; /* the assignment of cores to ranks, as text: "rank 0 on core 0 ..." */
     int left_count;         /* number of processes of the node that could not be ended */
-    char left[256];         /* the ids of these processes */
+    char left[256];         /* the ids of the node's processes that could not be ended, as text */
     /* bytes of the node's output that this process has shown since it last sent CREDIT to the agent */
     uint64_t shown;
 } cl_node;
@@ -118,10 +120,9 @@ typedef struct {
     bool over;          /* true: no further attempt follows, and the result is final */
     char master_addr[256];
     int master_port;
-    int64_t began, attempt_began, failed, stopped,
-        /* times in CLOCK_MONOTONIC nanoseconds, 0 if the event has not happened; `deadline` is INT64_MAX if there is
-         * none */
-        deadline;
+    /* Times in CLOCK_MONOTONIC nanoseconds. began, attempt_began, failed, stopped: when this event happened; 0: the
+     * event has not happened. deadline: when the phase ends; INT64_MAX: the phase has no deadline. */
+    int64_t began, attempt_began, failed, stopped, deadline;
     int first;      /* the rank that failed first; -1: no rank has failed */
     int first_node; /* the node that was lost first; -1: no node was lost */
     char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
@@ -215,8 +216,8 @@ int cl_staging_send(cl_front *front);
 void cl_reform_check(cl_front *front, int64_t now);
 
 /* ---- retry.c: whether another attempt follows ---- */
-/* Returns true if another attempt follows, and then increments front->restarts, unless the attempt does not count for
- * --max_restarts. */
+/* Returns true if another attempt follows. If that attempt counts for --max_restarts, front->restarts has been
+ * incremented. */
 bool cl_retry_wanted(cl_front *front, int64_t now);
 
 #endif

@@ -106,7 +106,7 @@ static int open_front(cl_front *front)
     int64_t now = ce_clock_now();
     front->began = front->heartbeat_at = now;
     ce_mac_random(front->key, sizeof front->key);
-    signal(SIGPIPE, SIG_IGN); /* a write to a console whose reader has closed it must not end the job */
+    signal(SIGPIPE, SIG_IGN); /* a write to a console that its reader has closed must not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
     if (code == 0)

@@ -31,7 +31,7 @@ static bool is_there(const cl_node *node)
 int cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
-    /* the digest of the plan before it is reduced, which must be the same on all nodes */
+    /* all nodes must have the same digest, so the digest is computed before the plan is reduced */
     front->digest = cl_hostplan_digest(plan);
     front->node_total = plan->node_count;
     front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
@@ -104,8 +104,8 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     return code;
 }
 
-/* Returns true for a node that has connected by itself and whose agent has not sent HELLO yet. If its link were closed,
- * that node would end. */
+/* Returns true for a node that has connected by itself and whose agent has not sent HELLO yet. Such a node is not
+ * called again, because call() would close its link, and the node would then end. */
 static bool is_coming(const cl_front *front, const cl_node *node)
 {
     return front->rendezvous && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);

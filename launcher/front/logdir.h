@@ -1,4 +1,4 @@
-/* logdir.h - finds the log folder of a job, which contains attempt_N/RANK.out and attempt_N/RANK.err. */
+/* logdir.h - finds the log folder of a job. The folder contains attempt_N/RANK.out and attempt_N/RANK.err. */
 #ifndef CL_LOGDIR_H
 #define CL_LOGDIR_H
 

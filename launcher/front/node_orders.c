@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists the environment variables for a host: first those for all nodes, then those of the host's own line in the
- * hostfile, which override those for all nodes, and last the numbers of ranks of all hosts. */
+/* Returns a malloc'ed list of the environment variables for a host: first the variables for all nodes, then the
+ * variables in the host's line of the hostfile, last CSPEED_HOST_RANKS. A variable in the host's line overrides a
+ * variable for all nodes. Returns NULL if there is no memory. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;
@@ -31,7 +32,7 @@ static char **make_environment(const cl_plan *plan, const cl_host *host)
 static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
-    /* The link of a node that connects by itself is signed but not encrypted, so the key is not sent over it. */
+    /* The link of a node that connects by itself is signed but not encrypted, so the key is not sent over this link. */
     for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
@@ -136,9 +137,10 @@ int cl_node_orders_send(cl_front *front)
     return code;
 }
 
-/* Chooses the master address. It is, in this order: the address that the user gave; the address of the interface that
- * --master_if names; if the first node is this machine, the address of this machine to which another node has
- * connected; if the first node is another machine, the address at which it was reached, or its name; 127.0.0.1. */
+/* Chooses the master address: the first of the following that is known. The address that the user gave; the address of
+ * the interface that --master_if names; if the first node is this machine, the address of this machine to which another
+ * node has connected; if the first node is another machine, the address at which that machine was reached, or else the
+ * machine's name; 127.0.0.1. */
 static void choose_master(cl_front *front)
 {
     const cl_node *first = &front->nodes[0];

@@ -77,8 +77,9 @@ static bool is_fault(int number)
     return number == SIGSEGV || number == SIGABRT || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
-/* Ends the process on this machine that carried the connection to a node. If a signal had ended this process, `why`
- * says so, because the node itself may be healthy. Returns the exit code for the failure. */
+/* Ends the carrier: the process on this machine that carried the connection to a node. If a signal has already ended
+ * the carrier, `why` receives a sentence about this, because the node itself may be healthy. Returns the exit code for
+ * the failure. */
 static int end_carrier(cl_node *node, int index, char why[512])
 {
     int status = 0;
@@ -140,8 +141,8 @@ static void keep_address(char address[64], const char *told)
         snprintf(address, 64, "%s", told);
 }
 
-/* Tells a new node that the running job includes it only in the next attempt (reform.c). Without this message, nothing
- * would be printed on that node until then. */
+/* Tells a new node that this node takes part only in the next attempt of the running job (reform.c). Without this
+ * message, nothing would be printed on that node until then. */
 static void tell_to_wait(cl_front *front, cl_node *node)
 {
     bool useful = cl_join_agents_possible(front) > front->plan->node_count;
@@ -171,8 +172,8 @@ static void take_hello(cl_front *front, cl_node *node, const cl_message *message
     }
     if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
-    /* If this node joined late, the other nodes have received STOP already. The end of the attempt also waits for this
-     * node. */
+    /* This node joined after STOP was sent to the other nodes. This node must get STOP too, because the attempt ends
+     * only after every joined node of the attempt has sent SWEPT or is lost. */
     if (front->phase == CL_STOPPING)
         cl_link_send(&node->link, CL_LINK_STOP, 0, NULL, 0);
 }

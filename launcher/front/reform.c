@@ -4,7 +4,7 @@
  * must also have run for that time, so that a node that comes and goes cannot end attempts more often. Then the front
  * process asks rank 0 for a checkpoint, if the program saves on request (cs_save_asked). When the checkpoint is
  * complete, or after --rdzv_timeout, all ranks are ended, and the next attempt begins with the nodes that are present.
- * This attempt does not count for --max_restarts. */
+ * The next attempt does not count for --max_restarts. */
 #include "front/front.h"
 #include "base/plural.h"
 
@@ -85,7 +85,8 @@ static void call_off(cl_front *front)
     front->deadline = INT64_MAX;
 }
 
-/* Returns true if a rank has ended. The ranks are running, so its exit code is 0, and the job is about to end. */
+/* Returns true if a rank has ended. The phase is CL_RUNNING, so the rank has ended with exit code 0, and the job is
+ * about to end. */
 static bool is_ending(const cl_front *front)
 {
     for (int rank = 0; rank < front->worker_count; rank++)

@@ -2,10 +2,10 @@
  * queries about it.
  *
  * The registry is a private folder (mode 0700; its owner is checked before use): $XDG_RUNTIME_DIR/cspeed or
- * /tmp/cspeed-UID. For each running front process it contains the file JOB.json (process id, start time of the process,
- * command, hosts, log folder) and the socket PID.sock. A client that connects to the socket receives the state of the
- * job as one JSON object; then the connection is closed. Every process that lists the registry removes the entries of
- * processes that no longer exist (registry_read.h). */
+ * /tmp/cspeed-UID. For each running front process the folder contains the file JOB.json (process id, start time of the
+ * process, command, hosts, log folder) and the socket PID.sock. A client that connects to the socket receives the state
+ * of the job as one JSON object; then the connection is closed. Every process that lists the registry removes the
+ * entries of processes that no longer exist (registry_read.h). */
 #ifndef CL_REGISTRY_H
 #define CL_REGISTRY_H
 

@@ -32,7 +32,7 @@ bool cl_registry_read_is_running(const cl_registry_job *job);
 bool cl_registry_read_entry(const char *path, cl_registry_job *job);
 
 /* Returns all running jobs, oldest first, in a malloc'ed array. Entries and sockets of processes that no longer exist
- * are removed; if `swept` is not NULL, *swept receives their number. Returns 0 or CL_CODE_SYSTEM. */
+ * are removed; if `swept` is not NULL, *swept receives the number of removed files. Returns 0 or CL_CODE_SYSTEM. */
 int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept);
 
 /* Finds the running job whose id is `id`, or the only running job whose id begins with `id`. Returns 0, or

@@ -1,8 +1,8 @@
 /* relay.h - the relay: the launcher process on each node of a --no_ssh job except the first node.
  *
- * The relay passes messages between the agent, which is its child process, and the front process on the first node, to
- * which it has connected (rendezvous.h). It shows the output of this node's ranks on its own console and forwards
- * everything else. If either connection is lost, the node ends its part of the job. */
+ * The relay connects to the front process on the first node (rendezvous.h). The agent of this node is a child process
+ * of the relay. The relay shows the output of this node's ranks on its own console, and passes all other messages on
+ * between the agent and the front process. If either connection is lost, the node ends its part of the job. */
 #ifndef CL_RELAY_H
 #define CL_RELAY_H
 

@@ -17,8 +17,8 @@ void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now);
 
 /* ---- the report ---- */
 
-/* Returns how many nanoseconds ago a rank of this job last made progress, which means that the step or the collective
- * in its progress record changed. Returns INT64_MAX if no rank has sent a progress record. */
+/* Returns how many nanoseconds ago a rank of this job last made progress. A rank makes progress when the step or the
+ * collective in the rank's progress record changes. Returns INT64_MAX if no rank has sent a progress record. */
 int64_t cl_stall_age(const cl_front *front, int64_t now);
 
 /* Returns the rank for which the others probably wait: first a rank that waits in no collective, then a rank that

@@ -22,7 +22,8 @@ void cl_facts_free(cl_facts *facts);
 /* Reads the first line of a file. Returns false if there is no such line. */
 bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE]);
 
-/* Finds the first line "KEY : value" or "KEY: value" of a file and copies its value. Returns false if there is none. */
+/* Finds the first line "KEY : value" or "KEY: value" of a file and copies its value. Returns false if the file has no
+ * such line. */
 bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE]);
 
 /* Each of these functions adds the facts that it finds; a missing item is added as absent. */

@@ -45,7 +45,7 @@ static void add_hwloc(cl_facts *facts)
         cl_facts_add(facts, "hwloc", "not loaded");
 }
 
-/* Adds the version of oneDNN, which the launcher does not use but its programs do. */
+/* Adds the version of oneDNN. The launcher does not use oneDNN, but cspeed's programs do. */
 static void add_onednn(cl_facts *facts)
 {
     static const char *const names[] = { "libdnnl.so", "libdnnl.so.3", "libdnnl.so.2" };

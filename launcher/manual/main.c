@@ -1,4 +1,5 @@
-/* main.c - writes the manual pages of all commands, cspeed-COMMAND.1, from the table of commands. The build runs it:
+/* main.c - writes the manual pages of all commands, cspeed-COMMAND.1, from the table of commands. The build runs this
+ * program:
  *
  *     manual FOLDER HELPS
  *

@@ -1,9 +1,9 @@
 /* agent.h - the agent of a node: starts its ranks, monitors them, ends them, and reports to the front process.
  *
  * An agent serves one job in all of its attempts. The messages of an attempt are, in this order: ORDER, READY, START,
- * one STARTED and one ENDED for each rank, SWEPT. The agent makes only two decisions by itself. It kills all ranks if
- * the front process is lost (it has closed the link, or has sent nothing for too long) or if the guard process has
- * ended. It stops all ranks if a signal asks the agent itself to end.
+ * one STARTED and one ENDED for each rank, SWEPT. The agent makes only two decisions by itself. First, it kills all
+ * ranks if the guard process has ended, or if the front process is lost: the link is closed, or nothing has arrived
+ * over the link for too long. Second, it stops all ranks if a signal asks the agent itself to end.
  *
  *     idle      there is no order, or the attempt of the previous order is over
  *     ready     the program has been found, and the cores are assigned
@@ -48,7 +48,7 @@ typedef struct {
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
     int master_fd;         /* the socket that reserves MASTER_PORT; -1: this node reserves no port */
-    char interface[64];    /* address of the network interface that order.master_if names; "": it names none */
+    char interface[64];    /* address of the network interface that order.master_if names; "": no interface was named */
     cl_process *processes; /* [order.rank_count] processes of the ranks */
     cl_log_file *logs;     /* [2 * order.rank_count] log files, for stdout and stderr */
     cl_tail *tails;        /* [order.rank_count]: for each rank, the last lines of its stderr */

@@ -20,9 +20,9 @@ static void put(FILE *out, const char *name, const char *value)
     fputc('\0', out);
 }
 
-/* Adds this host's address and that of the front process's host, if an SSH connection started this agent. The variable
- * SSH_CONNECTION contains the client's address and port, then the server's address and port. Both addresses are known
- * to be reachable, because the connection uses them. */
+/* Writes into HELLO the address of this host and the address of the front process's host, if an SSH connection started
+ * this agent. The variable SSH_CONNECTION contains the client's address and port, then the server's address and port.
+ * Both addresses are known to be reachable, because the connection uses them. */
 static void put_addresses(FILE *out)
 {
     const char *connection = getenv("SSH_CONNECTION");

@@ -137,8 +137,9 @@ static bool may_be_of_another_job(pid_t pid)
     return false;
 }
 
-/* The environment is checked first, because few processes name an agent in it. It is checked again after the start time
- * was read, which proves that start time and environment belong to the same process. */
+/* The environment is checked first, because few processes have CSPEED_AGENT in their environment. The start time is
+ * read between two checks of the environment: if both checks succeed, start time and environment belong to the same
+ * process. */
 static bool is_leftover(cl_leftover *found, char *text, const char *ours)
 {
     if (!has_lost_agent(found, text, ours))

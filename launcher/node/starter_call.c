@@ -25,7 +25,8 @@ static int find_index(void)
     return -1;
 }
 
-/* Returns this process's entry of the list "NODE=HOST,NODE=HOST,", without its comma; NULL: there is none. */
+/* Returns the entry of this process in the list "NODE=HOST,NODE=HOST,", without the comma; NULL: the list has no such
+ * entry. */
 static char *find_entry(char *nodes, int index)
 {
     const char *node_name = getenv("SLURMD_NODENAME");

@@ -14,7 +14,8 @@ typedef struct {
 } cl_spared;
 
 /* Sends a signal (0: none) to every descendant that is not spared, and returns the number of these descendants.
- * `spared` may be NULL. If `pids` is not NULL, it receives their first `max` process ids. Zombies are not counted. */
+ * `spared` may be NULL. If `pids` is not NULL, `pids` receives the process ids of these descendants, at most `max` of
+ * them. Zombies are not counted. */
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
 
 /* Kills and reaps every descendant that is not spared, for at most `seconds`. Returns how many of them have not ended.

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs the script in a shell. *bytes receives the environment after the script, a sequence of NAME=VALUE NUL of *length
- * bytes. */
+/* Runs the script in a shell. *bytes receives the environment that the shell has after the script: entries NAME=VALUE,
+ * each followed by NUL, *length bytes in all. The caller frees *bytes, also after an error. */
 static int run_script(const char *script, char **bytes, size_t *length)
 {
     int pipes[2], status = 0;
@@ -25,7 +25,7 @@ static int run_script(const char *script, char **bytes, size_t *length)
     if (pid == 0) {
         dup2(pipes[1], 3);
         cl_descriptors_restore();
-        char path[PATH_MAX + 2]; /* without a slash in its name, sh would search PATH for the script */
+        char path[PATH_MAX + 2]; /* sh searches PATH for a script whose name has no slash */
         snprintf(path, sizeof path, "%s%s", strchr(script, '/') ? "" : "./", script);
         execl("/bin/sh", "sh", "-c", ". \"$0\" >&2 && exec env -0 >&3", path, (char *)NULL);
         _exit(CL_CODE_NOT_FOUND);

@@ -32,7 +32,8 @@ typedef struct {
 
 static const char *const mode_names[] = { "auto", "none", "core", "numa", "socket", "l3" };
 
-/* Returns true if the environment of the ranks sets the variable: the order's variables, or the agent's environment. */
+/* Returns true if the ranks' environment contains the variable `name`, from the order or from the agent's own
+ * environment. */
 static bool is_set_for_ranks(const cl_order *order, const char *name)
 {
     size_t length = strlen(name);

@@ -5,12 +5,12 @@
 
 #include <stdint.h>
 
-/* Returns the CPU quota in units of one CPU: the smallest of this cgroup and the cgroups above it; infinity if there is
- * no quota. */
+/* Returns the CPU quota in units of one CPU: the smallest quota of this cgroup and of the cgroups above it; infinity if
+ * there is no quota. */
 double cl_cgroup_cpu_quota(void);
 
-/* Returns the memory limit in bytes: the smallest of this cgroup and the cgroups above it; infinity if there is no
- * limit. */
+/* Returns the memory limit in bytes: the smallest limit of this cgroup and of the cgroups above it; infinity if there
+ * is no limit. */
 double cl_cgroup_memory_limit(void);
 
 /* Returns how many processes of this cgroup the kernel's out-of-memory killer has killed so far. If the cgroup cannot

@@ -31,7 +31,8 @@ static int core_of(int cpu)
     return first_number(path, cpu);
 }
 
-/* Returns the NUMA node of a CPU. The CPU's folder in sysfs has a link to the node, named "nodeN". */
+/* Returns the NUMA node of a CPU. The CPU's folder in sysfs contains a link named "nodeN", where N is the number of the
+ * NUMA node. Returns 0 if there is no such link. */
 static int node_of(int cpu)
 {
     char path[128];
@@ -95,8 +96,8 @@ void cl_cores_print(const cpu_set_t *set, char *text, int size)
     }
 }
 
-/* Reads one item "N" or "A-B" at *text, and moves *text behind it. Returns false if the item is malformed or does not
- * begin above `last`. */
+/* Reads one item "N" or "A-B" at *text, and sets *text to the first byte after the item and its blanks. Returns false
+ * if the item is malformed, or if the item's first number is not above `last`. */
 static bool parse_span(const char **text, long last, long *from, long *to)
 {
     *text += strspn(*text, " ");

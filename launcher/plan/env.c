@@ -30,7 +30,8 @@ static char *copy(const char *text, size_t length)
     return kept;
 }
 
-/* Returns the index of a name in the sorted list, or, if it is not there, the index for inserting it. */
+/* Returns the index of a name in the sorted list. If the list does not contain the name, returns the index at which the
+ * name must be inserted. */
 static int place_of(const cl_env *env, const char *name)
 {
     int from = 0, to = env->count;
@@ -129,7 +130,8 @@ static bool is_local(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    /* on Azure, the names of network cards differ between nodes, so these two variables stay on their node */
+    /* on Azure, the names of network cards differ between nodes, so NCCL_IB_HCA and UCX_NET_DEVICES are not sent to
+     * other nodes */
     return getenv("AISC_JOB_NAME") && (strcmp(name, "NCCL_IB_HCA") == 0 || strcmp(name, "UCX_NET_DEVICES") == 0);
 }
 
@@ -206,8 +208,8 @@ static bool same_folder(const char *one, const char *other)
     return realpath(one, full[0]) && realpath(other, full[1]) && strcmp(full[0], full[1]) == 0;
 }
 
-/* Reads the environment files with these names in the home folder, then those in the current folder. If both are the
- * same folder, each file is read only once. */
+/* Reads the environment files with these names in the home folder, then the files with these names in the current
+ * folder. If both are the same folder, each file is read only once. */
 static void read_both(collection *all, const char *const *names, int count)
 {
     char path[PATH_MAX];

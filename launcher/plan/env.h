@@ -1,5 +1,6 @@
-/* env.h - the environment variables that are sent to every node, with the origin of each value. They come from env
- * files, from --env, and from the user's environment if their names begin with certain prefixes.
+/* env.h - the environment variables that are sent to every node, with the origin of each value. The variables come from
+ * env files and from --env; a variable of the user's environment is also sent if its name begins with one of certain
+ * prefixes.
  *
  * ds_env.example describes the rules. A later source overrides an earlier one: variables sent because of their prefix;
  * ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env, ./.cspeed_env (or the file name in CSPEED_ENV_FILE, DS_ENV_FILE);
@@ -39,8 +40,9 @@ bool cl_env_is_secret(const char *name);
 #define CL_ENV_MASKED "(secret)"
 
 /* Hides secrets in one word of a command line. HF_TOKEN=x and the rest of that word become HF_TOKEN=(secret). The word
- * after --api_key becomes (secret). The caller sets *hide to false before the first word of the command line and passes
- * it to each call. Returns `word` itself, or the changed text, which is in `room`. */
+ * after --api_key becomes (secret). The caller sets *hide to false before the first word of a command line, and passes
+ * the same `hide` for all words of this command line. Returns `word` itself, or the changed text, which is in `room`.
+ */
 const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* envfile.c - parses environment files (lines NAME=value) in one pass. */
+/* envfile.c - parses environment files (lines NAME=value). */
 #include "plan/envfile.h"
 
 #include "base/must.h"
@@ -70,7 +70,7 @@ static bool is_name_byte(char c, bool first)
     return c == '_' || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (!first && c >= '0' && c <= '9');
 }
 
-/* Reads the name that begins at `at`. Returns it malloc'ed, or NULL if no name begins there. */
+/* Reads the name that begins at `at`. Returns a malloc'ed copy of the name, or NULL if no name begins there. */
 static char *take_name(scanner *scan)
 {
     const char *from = scan->at;

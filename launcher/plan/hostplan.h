@@ -49,12 +49,14 @@ void cl_hostplan_free(cl_plan *plan);
 
 /* Chooses the nodes of an elastic job that take part in an attempt. `places` has `count` indices of plan->hosts.list.
  * The hosts at these indices become the nodes of the plan, in this order, and their ranks are numbered. The other
- * entries of plan->nodes are kept behind them, so that a later call can choose them. Returns 0. If `places` is not a
- * list of distinct valid indices, returns CL_CODE_DISAGREE with a message and does not change the plan. */
+ * entries of plan->nodes are kept after the chosen ones, so that a later call can choose from all entries. Returns 0.
+ * If `places` is not a list of distinct valid indices, returns CL_CODE_DISAGREE with a message and does not change the
+ * plan. */
 int cl_hostplan_cut(cl_plan *plan, const int *places, int count);
 
 /* The name of an environment variable that every rank gets. Its value lists how many ranks each node has, in the order
- * of the plan: "2,4". HYBRID_SHARD needs it, because each of its groups consists of the ranks of one host. */
+ * of the plan: "2,4". HYBRID_SHARD needs this variable, because each group of HYBRID_SHARD consists of the ranks of one
+ * host. */
 #define CL_HOST_RANKS "CSPEED_HOST_RANKS"
 /* Returns the value of the variable CSPEED_HOST_RANKS, malloc'ed. */
 char *cl_hostplan_host_ranks(const cl_plan *plan);
@@ -67,8 +69,8 @@ bool cl_hostplan_nodes_come(const cl_plan *plan);
  * while they run, and nodes may connect to it before the first attempt and between two attempts. */
 int cl_hostplan_ranks_port(const cl_plan *plan);
 
-/* Returns a 64-bit digest (not cryptographic). It differs if the version of cspeed, the hosts, the slots, the program,
- * the arguments or the limits of an elastic job differ. */
+/* Returns a 64-bit digest (not cryptographic) of the version of cspeed and of the plan's hosts, slots, program,
+ * arguments and limits of an elastic job. */
 unsigned long long cl_hostplan_digest(const cl_plan *plan);
 
 void cl_plan_print(const cl_plan *plan); /* prints the plan as a table to stdout */

@@ -52,8 +52,8 @@ typedef struct {
 /* Returns the encoded order as malloc'ed bytes; *length receives their number. */
 char *cl_order_encode(const cl_order *order, size_t *length);
 
-/* Decodes an order, which then owns the memory that it points to. Returns 0, or CL_CODE_SYSTEM or CL_CODE_DISAGREE with
- * a message. */
+/* Decodes an order. The order owns copies of all texts and lists; cl_order_free frees them, and must be called after an
+ * error too. Returns 0, or CL_CODE_SYSTEM or CL_CODE_DISAGREE with a message. */
 int cl_order_decode(cl_order *order, const char *bytes, size_t length);
 void cl_order_free(cl_order *order);
 void cl_order_free_list(char **list); /* frees a NULL-terminated list and its malloc'ed texts; accepts NULL */

@@ -193,8 +193,8 @@ int cl_slots_choose(cl_plan *plan)
     return ce_faults_verdict(&faults, CL_CODE_SLOTS);
 }
 
-/* Reduces the user's CUDA_VISIBLE_DEVICES, whose entries may be numbers, UUIDs or MIG names, to those that the slots of
- * this machine select. */
+/* The entries of the user's CUDA_VISIBLE_DEVICES may be numbers, UUIDs or MIG names. Each slot of this machine selects
+ * one entry. */
 void cl_slots_set_devices(cl_plan *plan)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

@@ -8,12 +8,13 @@
  * --exclude. Returns 0, or an exit code with a message. */
 int cl_slots_find(cl_plan *plan);
 
-/* Reduces each host to the number of slots that was requested. A number that is larger than that of the host's slots is
- * allowed only with --oversubscribe; otherwise CL_CODE_SLOTS is returned. Returns 0 if no number was requested. */
+/* Changes the number of slots of each host to the requested number. Returns CL_CODE_SLOTS if a host has fewer slots and
+ * --oversubscribe is not given. If no number was requested, changes nothing and returns 0. */
 int cl_slots_choose(cl_plan *plan);
 
-/* If the user named no hosts and set CUDA_VISIBLE_DEVICES, reduces this list to the chosen slots and adds it to
- * plan->env. */
+/* If the slots count as GPUs, the user named no hosts, and the user has set CUDA_VISIBLE_DEVICES: sets
+ * plan->has_devices to false, and adds to plan->env the entries of the user's CUDA_VISIBLE_DEVICES that the slots
+ * select. With --no_ssh, nothing is added to plan->env. */
 void cl_slots_set_devices(cl_plan *plan);
 
 #endif

@@ -10,8 +10,8 @@
 
 #define SET "cspeed.comm="
 
-/* Returns the transport that the arguments name. If several arguments name one, the last of them is used, as in the
- * program. Returns NULL if no argument names a transport. */
+/* Returns the transport that the arguments name. If several arguments name a transport, the last of these arguments
+ * counts, because the program also uses the last one. Returns NULL if no argument names a transport. */
 static const char *find_argument(char **arguments)
 {
     const char *found = NULL;

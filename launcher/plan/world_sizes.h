@@ -12,9 +12,9 @@ typedef struct {
 /* Returns the file that --config or --deepspeed_config names among a program's arguments; NULL: none. */
 const char *cl_world_sizes_config(char **arguments);
 
-/* Looks for --config or --deepspeed_config among the program's arguments, and reads the elasticity section of that
- * file. If there is no such section, every size is allowed. Returns 0, or the exit code of a cs_status with a
- * message. */
+/* Reads the elasticity section of the file that --config or --deepspeed_config names among the program's arguments. If
+ * no file is named, or if the file has no enabled elasticity section, every size is allowed. Returns 0, or the exit
+ * code of a cs_status with a message. */
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments);
 void cl_world_sizes_free(cl_world_sizes *sizes);
 /* Returns true if the list has this world size, or if every size is allowed. */

@@ -9,8 +9,8 @@
 
 enum { BAR = 40 };
 
-/* Describes one box (block of elements) of a tensor in one file. first_row and last_row are indices of its first
- * dimension. */
+/* Returns a JSON object that describes one box (block of elements) of a tensor: the box's file, offset and size, and
+ * its first and last index in the tensor's first dimension. */
 static json_t *describe_part(const ce_checkpoint_reader *reader, const ce_chunk *chunk)
 {
     int64_t from = chunk->box.dims ? chunk->box.offset[0] : 0, rows = chunk->box.dims ? chunk->box.size[0] : 1;

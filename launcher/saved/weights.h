@@ -1,4 +1,5 @@
-/* weights.h - the common command line of `cspeed export` and `cspeed import`, which both write a folder of weights. */
+/* weights.h - the command line that `cspeed export` and `cspeed import` have in common. Each of the two commands writes
+ * a new folder of weights. */
 #ifndef CL_WEIGHTS_H
 #define CL_WEIGHTS_H
 

@@ -67,8 +67,8 @@ static void show_first(cl_collapse *collapse)
     free(line->ranks);
 }
 
-/* Shows the waiting lines whose numbers are below `number`. This keeps earlier lines of a rank before its later lines.
- */
+/* Shows the waiting lines whose numbers are below `number`. A caller that is about to show a line of a rank first calls
+ * this function with the rank's cl_speaker.last, so that the rank's waiting lines are shown before its new line. */
 static void show_until(cl_collapse *collapse, uint64_t number)
 {
     while (collapse->first < number)

@@ -1,10 +1,13 @@
 /* collapse.h - labels lines for a console, and merges identical lines of several ranks into one (--console dedup).
  *
- * A line waits up to 100 ms for other ranks to print the same text; it is shown earlier if all ranks have printed it. A
- * rank's line is merged with an earlier line only if the rank has no other waiting line after that earlier line, so the
- * lines of each rank keep their order. No line is lost: a line that several ranks printed ends with their number: "(x8
- * identical)". There is one exception, with every value of --console: if several ranks end with the same error message
- * (a sentence, show/sentences.h), the message is shown once, without a number. */
+ * A line waits up to 100 ms for other ranks to print the same text. If all ranks have printed the text, the line is
+ * shown without further delay. A line that several ranks printed ends with the number of these ranks: "(x8 identical)".
+ *
+ * The lines of each rank keep their order. For this, a new line of a rank is merged only with a waiting line that comes
+ * after all other waiting lines of that rank.
+ *
+ * No line is lost, except a repeated error message: if several ranks end with the same error message (a sentence,
+ * show/sentences.h), every value of --console shows the message once, without a number. */
 #ifndef CL_COLLAPSE_H
 #define CL_COLLAPSE_H
 
@@ -40,15 +43,15 @@ typedef struct {
     cl_console *console;
     const cl_label_style *style;
     int index, rank_count; /* rank_count: number of ranks that may print the same line; 1: no line waits */
-    int64_t printed;       /* time when the last line of a rank arrived */
+    int64_t printed;       /* time when a line, or a part of a line, last arrived from any rank */
     cl_sentences sentences;
     /* the lines with numbers in [first, next) are waiting; a line is stored at its number modulo CL_COLLAPSE_LINES */
     uint64_t first, next;
     cl_same lines[CL_COLLAPSE_LINES];
 } cl_collapse;
 
-/* `rank_count` is the number of ranks whose equal lines are shown as one. `index` is the index of the console in the
- * array cl_speaker.last. */
+/* Identical lines of `rank_count` ranks are merged; if it is 1, no line waits. `index` is the index of the console in
+ * the array cl_speaker.last. */
 void cl_collapse_open(cl_collapse *collapse, cl_console *console, int index, const cl_label_style *style,
                       int rank_count);
 void cl_collapse_close(cl_collapse *collapse); /* shows the waiting lines, and frees the memory of `sentences` */

@@ -24,7 +24,7 @@ enum {
     NOTICE_BYTES = 256,
     SURE_BYTES = 4096, /* number of bytes that a pipe accepts without blocking if poll reports that it is writable */
     STALL_SECONDS = 5,
-    STATE_SECONDS = 10 /* after this time without a new line of a rank, a higher rank may show its progress line */
+    STATE_SECONDS = 10 /* after so many seconds without a change, a higher rank may replace the progress line */
 };
 
 static bool wants_color(const cl_console *console, const char *color)
@@ -113,8 +113,8 @@ static void say_dropped(cl_console *console)
     console->dropped = 0;
 }
 
-/* Moves the cursor to where text of `owner` can begin, and ends an unfinished line of another owner. Returns true if an
- * unfinished line of `owner` is there. */
+/* Prepares the console for text of `owner`: removes the progress line from the terminal, and ends an unfinished line of
+ * another owner. Returns true if the text of `owner` will continue an unfinished line of the same owner. */
 static bool make_way(cl_console *console, const void *owner)
 {
     if (console->state_drawn) {
@@ -159,8 +159,8 @@ void cl_console_redraw(cl_console *console, const void *owner, int rank, const c
     if (console->state_length && rank > console->state_rank &&
         now - console->state_shown < STATE_SECONDS * INT64_C(1000000000))
         return;
-    /* The text may end with the escape sequence that clears the rest of the row. The sequence is dropped, because
-     * draw_state writes it itself, after it has cut the text to the width of the row. */
+    /* If the text ends with the escape sequence that clears the rest of the row, this sequence is dropped: draw_state
+     * cuts the text to the width of the row, and then writes the sequence itself. */
     if (length >= CLEAR_BYTES && memcmp(text + length - CLEAR_BYTES, clear, CLEAR_BYTES) == 0)
         length -= CLEAR_BYTES;
     console->state_rank = rank;
@@ -258,7 +258,8 @@ void cl_console_flush(cl_console *console, int64_t now)
 
 void cl_console_settle(cl_console *console)
 {
-    console->stalled = false; /* the message is queued even if the reader counts as blocked and the queue is full */
+    /* make_room must find room for the message about dropped lines even if the reader is blocked */
+    console->stalled = false;
     if (console->gone || !make_room(console, NOTICE_BYTES + 1))
         return;
     if (console->state_drawn || console->open_owner)

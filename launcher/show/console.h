@@ -55,7 +55,8 @@ bool cl_console_waits(const cl_console *console);
 void cl_console_print(cl_console *console, const void *owner, const char *prefix, const char *text, size_t length,
                       cl_console_end end);
 
-/* Replaces the progress line that is shown, unless it belongs to a lower rank and is less than 10 seconds old. */
+/* Shows `text` as the progress line. Does nothing if the present progress line belongs to a lower rank and changed less
+ * than 10 seconds ago. */
 void cl_console_redraw(cl_console *console, const void *owner, int rank, const char *prefix, const char *text,
                        size_t length, int64_t now);
 /* Removes the progress line if it belongs to `owner`. */

@@ -10,13 +10,14 @@ enum { CL_LABEL_BYTES = 1024, CL_LABEL_TEMPLATE_BYTES = 256 };
 
 /* How the lines of this job are labelled. */
 typedef struct {
-    /* The value of --prefix; "" with --no_prefix. NULL: the prefix is the host and the rank if the job uses several
-     * hosts; otherwise the rank, and rank 0 has no prefix. */
+    /* The value of --prefix; "" with --no_prefix. If `template` is NULL, the prefix is "HOST:RANK| " in a job of
+     * several hosts, and "RANK| " in a job of one host, in which rank 0 has no prefix. */
     const char *template;
     bool several_hosts, timestamps, json;
 } cl_label_style;
 
-/* The ranks that printed a line, as text, because a merged line comes from several ranks: "[0-7]". */
+/* Says which rank printed a line. If several ranks printed the line, `rank` is a list such as "[0-7]", `local_rank` is
+ * "*", and `host` or `node` is "*" if it is not the same for all these ranks. */
 typedef struct {
     const char *host, *rank, *local_rank, *node;
     int which; /* 0: the line comes from stdout; 1: it comes from stderr */

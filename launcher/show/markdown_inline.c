@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* control characters before and after each character of strong text; spaces have no such characters */
+/* In converted text, each character of strong text stands between the bytes STRONG and PLAIN. Spaces stand alone. */
 enum { STRONG = 1, PLAIN = 2 };
 
 /* ---- characters ---- */

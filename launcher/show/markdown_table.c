@@ -127,8 +127,8 @@ static void print_columns(const cl_markdown *out, const table *made)
     }
 }
 
-/* Prints each row as a record: the first cell, and below it one line for each other cell. Such a line begins with the
- * name of the column. */
+/* Prints each row as a record. The first line of a record is the row's first cell. Each further line is one other cell,
+ * after the name of the cell's column. */
 static void print_records(const cl_markdown *out, const table *made)
 {
     int names = 0;

@@ -1,9 +1,9 @@
 /* output.h - the output of all ranks, shown line by line on the consoles.
  *
- * The stdout of the ranks goes to stdout, their stderr to stderr. A line is printed whole, after its prefix. A line
- * longer than 64 KiB, or a line that another line had to interrupt, is broken, with a '\' at the end of its first part.
- * The agents have written every byte to log files before it arrives here. A blocked console does not stop the ranks
- * (see cl_output_has_room). */
+ * The stdout of the ranks goes to stdout, their stderr to stderr. A line is printed whole, after its prefix, with two
+ * exceptions: a line longer than 64 KiB is divided into parts, and an unfinished line is broken if another line must be
+ * printed. A broken line continues in a later line; a '\' stands at the break. The agents write every byte to log files
+ * before they send that byte to this process. A blocked console does not stop the ranks (see cl_output_has_room). */
 #ifndef CL_OUTPUT_H
 #define CL_OUTPUT_H
 
@@ -39,9 +39,9 @@ void cl_output_close(cl_output *output);
 /* Processes bytes of a rank's stdout (`which` is 0) or stderr (1), in portions of any size. */
 void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, size_t count, int64_t now);
 
-/* Returns true if agents may be told (CL_LINK_CREDIT) that the output processed by cl_output_feed was shown, so that
- * they send more. Also returns true if a console has accepted nothing for five seconds; lines are then dropped and
- * counted. */
+/* Returns true if every console has room for more output. The agents may then be told by CL_LINK_CREDIT how many bytes
+ * were shown, and send more. A console counts as having room if it has accepted nothing for five seconds: the ranks
+ * need not wait for it, and lines that do not fit into its queue are dropped and counted. */
 bool cl_output_has_room(const cl_output *output);
 
 /* Prints a line of the launcher itself to stderr, after everything that the ranks have printed so far. */
@@ -55,13 +55,14 @@ void cl_output_serve(cl_output *output, int64_t now);
  */
 int64_t cl_output_due(const cl_output *output);
 bool cl_output_waits(const cl_output *output); /* returns true if a console has bytes in its queue */
-/* ends the streams: no more bytes follow, so unfinished lines become lines */
+/* ends the streams: no more bytes follow, so the text of an unfinished line is shown as a whole line */
 void cl_output_finish(cl_output *output);
 /* waits until all bytes are written, or until a signal arrives that ends the wait */
 void cl_output_drain(cl_output *output, int signal_fd);
 
-/* Returns the width, in characters, of the terminal that shows the output; 0: no terminal that can redraw a line shows
- * it. `streams` becomes "1", "2" or "12", the descriptors whose text such a terminal shows, or "" if there is none. */
+/* Returns the width, in characters, of the terminal that shows the output of the ranks. Returns 0 if neither stdout nor
+ * stderr is a terminal that can redraw a line. `streams` becomes "1", "2" or "12": the descriptors that are such
+ * terminals. It becomes "" if neither is. */
 enum { CL_OUTPUT_STREAMS = 3 };
 int cl_output_columns(const cl_output *output, char streams[CL_OUTPUT_STREAMS]);
 

@@ -25,8 +25,8 @@ typedef struct {
 void cl_sentences_free(cl_sentences *sentences); /* frees the lines; the list is then empty */
 
 /* Returns true if this line of a rank's stderr belongs to a sentence and another rank has printed the same line before;
- * otherwise stores the line if it belongs to a sentence. `text` is a whole line. The caller keeps one *in_sentence for
- * each rank, which is false at the start of the rank. */
+ * otherwise stores the line if it belongs to a sentence. `text` is a whole line. The caller keeps a separate
+ * *in_sentence for each rank, and sets it to false when the rank starts. */
 bool cl_sentences_repeats(cl_sentences *sentences, int rank, bool *in_sentence, const char *text, size_t length);
 
 #endif

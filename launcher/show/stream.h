@@ -1,9 +1,10 @@
 /* stream.h - divides the stdout or stderr of one rank into lines and progress lines (states).
  *
  * Text that ends with '\n' is a line. Text that ends with '\r' is a progress line: a terminal redraws it in place;
- * elsewhere, the last progress line of each second becomes a line. Unfinished text, which has neither of these ends, is
- * shown after 200 ms; in JSON, it is shown only when it is finished. If other ranks print so often that they would
- * break the unfinished text, it waits up to five seconds for its end. */
+ * elsewhere, the last progress line of each second becomes a line. Text that has neither of these ends yet is
+ * unfinished. Unfinished text is shown after 200 ms. While other ranks print so often that one of their lines would
+ * soon break it, unfinished text waits for its end, up to five seconds. With JSON output, unfinished text always waits
+ * for its end. */
 #ifndef CL_STREAM_H
 #define CL_STREAM_H
 
@@ -19,7 +20,7 @@ typedef struct {
     size_t length, capacity;
     bool returned;    /* true: the last byte was '\r', so the text is a progress line, unless '\n' follows */
     bool redraws;     /* true: the text before this text ended with '\r' */
-    int64_t show_at;  /* time when unfinished text is shown; INT64_MAX: the text has been shown, or there is none */
+    int64_t show_at;  /* time when the unfinished text is to be shown; INT64_MAX: no text is to be shown */
     int64_t patience; /* after this time, unfinished text is shown even if another line would break it */
     char state[CL_CONSOLE_STATE_BYTES];
     size_t state_length;

@@ -150,7 +150,8 @@ void cl_link_fill(cl_link *link, int64_t now)
     }
 }
 
-/* Moves the bytes of a message one position down, over its header, so that a zero byte fits after them. */
+/* Moves the bytes of a message down by one position, so that they overwrite the end of the frame's header. The position
+ * behind the bytes becomes free for a zero byte. */
 static void terminate(cl_message *message, char *bytes)
 {
     char *moved = bytes - 1;

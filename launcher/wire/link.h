@@ -30,8 +30,8 @@ typedef enum {
     CL_LINK_CREDIT, /* rank: the number of output bytes that the front process has shown */
     CL_LINK_PING,
     CL_LINK_STAGE, /* a file, sent before the order; rank: its mode; bytes: FOLDER NUL PATH NUL, then its contents */
-    /* The last message. bytes: the closing message about the job, which nodes of a --no_ssh job print; rank: the exit
-     * code. */
+    /* The last message to a node. bytes: the closing message about the job; with --no_ssh, the node prints this
+     * message. rank: the exit code. */
     CL_LINK_FINISH,
 
     /* ---- agent to front process ---- */
@@ -61,11 +61,12 @@ typedef struct {
 } cl_link_beat;
 
 typedef struct {
-    int32_t status;           /* wait status */
-    int32_t stopped;          /* true: the agent had sent a stop signal to the rank before the rank ended */
-    int64_t age;              /* nanoseconds between the end of the rank and this message */
-    int64_t oom_from, oom_to; /* cl_cgroup_oom_kills() when the attempt began, and now; -1: unknown */
-    cl_link_beat beat;        /* the rank's last heartbeat record */
+    int32_t status;  /* wait status */
+    int32_t stopped; /* true: the agent had sent a stop signal to the rank before the rank ended */
+    int64_t age;     /* nanoseconds between the end of the rank and this message */
+    /* cl_cgroup_oom_kills() at the start of the attempt, and when this message was made; -1: unknown */
+    int64_t oom_from, oom_to;
+    cl_link_beat beat; /* the rank's last heartbeat record */
 } cl_link_end;
 
 typedef struct {

@@ -63,7 +63,8 @@ static void add_variable(cl_argv *words, bool by_openmpi, const char *name, cons
     }
 }
 
-/* Adds the variables of one node: those of its line in the hostfile, and CUDA_VISIBLE_DEVICES with its GPUs. */
+/* Adds the variables of one node: the variables of the host's line in the hostfile, and CUDA_VISIBLE_DEVICES with the
+ * host's GPUs. */
 static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host)
 {
     char list[1024] = "";
@@ -90,7 +91,8 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     if (by_openmpi) {
         cl_argv_add(words, "--host");
         cl_argv_add(words, "%s:%d", cl_hosts_address(host), host->slot_count);
-        for (int i = 0; i < plan->env.count; i++) /* MPICH's mpiexec passes on the whole environment by itself */
+        /* no such loop for MPICH: its mpiexec gives the ranks its whole environment */
+        for (int i = 0; i < plan->env.count; i++)
             cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
     }
     add_own_variables(words, by_openmpi, plan, host);
@@ -98,8 +100,9 @@ static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const
     cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
-/* Adds the options that stand before the parts of the nodes. With Open MPI, the part of each node names its host (see
- * add_node). With MPICH, all hosts are listed here, and MPICH fills them in this order. */
+/* Adds the options that stand before the parts of the nodes. With Open MPI, the part of each node names the node's host
+ * (see add_node). With MPICH, an option here lists all hosts, and MPICH assigns the ranks to the hosts in the order of
+ * this list. */
 static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
 {
     if (by_openmpi) { /* by default, mpirun would bind all threads of a rank to one core */

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Writes the name of the process, such as "python3 (pid 4711)"; "another user's process" if /proc does not show it; ""
- * if no process listens. */
+/* Writes the name of the process that listens on the port, such as "python3 (pid 4711)". Writes "another user's
+ * process" if /proc shows no process that has the socket open, and "" if no process listens on the port. */
 void cl_owner_of_port(int port, char *text, size_t room);
 
 #endif

@@ -23,7 +23,8 @@ enum { CARRIED = 64 << 10, QUOTED = 500, MAGIC_BYTES = sizeof CL_LINK_MAGIC - 1 
 
 /* the agent must answer within this many seconds; the time includes the start of a login shell, which may be slow */
 static const double answer_seconds = 60;
-/* seconds for sending the last bytes to the remote process after the front process has closed the socket */
+/* after the front process has closed the socket, the carrier sends the last bytes to the remote process for at most
+ * this many seconds */
 static const double last_seconds = 2;
 
 /* A buffer. The bytes [from, to) are still to be forwarded. */
@@ -246,8 +247,8 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
     return text;
 }
 
-/* Runs a command on the host over a new connection, and copies the first line of its output. The line is "" if this
- * fails. */
+/* Runs a command on the host over a new connection, and copies the first line of the command's output to `text`. `text`
+ * becomes "" if the connection fails or the command prints nothing. */
 static void ask(carrier *c, const char *command, char *text, size_t room)
 {
     cl_route route = c->route;
@@ -352,7 +353,7 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
         return cl_codes_fail(CL_CODE_SYSTEM, "%s: no socket for it: %s", host->name, ce_reason(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static carrier c; /* static, because it is large, and a process has only one */
+        static carrier c; /* static, because a carrier is large; each process has only one carrier */
         detach(parent, pair[1]);
         cl_link_open(&c.link, 3, 3, NULL, false);
         c.way = way;

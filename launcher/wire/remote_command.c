@@ -180,7 +180,7 @@ static void close_command(cl_route *route)
         if (fds[i] > 0)
             close(fds[i]);
     if (c->pid > 0)
-        /* the carrier ends next, and the processes that remain then see the end of their input */
+        /* SIGTERM is enough: the pipes are closed, so a process that survives SIGTERM reads the end of its input */
         kill(-c->pid, SIGTERM);
     free(c);
     route->state = NULL;

@@ -201,7 +201,7 @@ static int explain_login(ssh_session session, const cl_options *options)
 static int no_passphrase(const char *prompt, char *buffer, size_t length, int echo, int verify, void *data)
 {
     (void)prompt, (void)buffer, (void)length, (void)echo, (void)verify, (void)data;
-    return -1; /* the user cannot be asked for a passphrase, so a key that needs one is skipped */
+    return -1; /* the user cannot be asked, so libssh skips a key that is protected by a passphrase */
 }
 
 static int log_in(ssh_session session, const cl_options *options)

@@ -55,8 +55,8 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
     *polled = (struct pollfd){ .fd = ssh_get_fd(l->session) };
     if (has_unsent(l))
         polled->events = POLLOUT;
-    /* polls for input before writing too: the host must first send a message that enlarges the channel's window, which
-     * limits how many bytes may be sent */
+    /* POLLIN is also needed for writing: libssh may send only as many bytes as the channel's window allows, and only a
+     * message from the host enlarges this window */
     if (reading || writing)
         polled->events |= POLLIN;
     return 1;

@@ -45,7 +45,7 @@ typedef struct {
 
 struct cl_rendezvous {
     int fd, port;
-    bool keyed, port_given; /* port_given: the user chose the port, not the kernel */
+    bool keyed, port_given; /* port_given: true: the port is the user's or the default; false: the kernel chose it */
     bool listens, reported; /* reported: the user was told that the port could not be opened again */
     unsigned char key[CS_MAC_BYTES];
     char job[CS_JOIN_JOB + 1];
@@ -252,12 +252,12 @@ static void stop_listening(cl_rendezvous *rendezvous)
 
 /* Starts or stops listening.
  *
- * To stop, the socket is shut down if the user chose the port. It remains bound to the port and refuses connections,
- * and it can listen again. If the kernel chose the port, the socket is closed, because the nodes that know such a port
- * connect only once.
+ * How listening stops depends on who chose the port. If the kernel chose the port, the socket is closed: a node that
+ * knows the port connects only once. Otherwise (port_given) the socket is shut down: the socket remains bound to the
+ * port, refuses connections, and can listen again.
  *
  * While the socket does not listen, SO_REUSEADDR is off, so that no other socket can be bound to the port. Before the
- * socket listens, SO_REUSEADDR is switched on, because listening would otherwise fail while connections of the port
+ * socket listens, SO_REUSEADDR is switched on, because listening would otherwise fail while connections to the port
  * still exist. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted)
 {
@@ -438,7 +438,7 @@ bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node)
         if (!joined) {
             refuse(rendezvous, client, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(client->fd);
-            ce_clear_error(); /* the handshake of an unknown program has failed, which is not an error of the job */
+            ce_clear_error(); /* the error of a handshake with an unknown program is not an error of the job */
         }
         remove_connection(rendezvous, client);
         if (joined)

@@ -1,9 +1,10 @@
 /* rendezvous.h - the rendezvous of agents that the front process did not start itself: --no_ssh, mpirun, srun.
  *
  * The front process listens on the master address and port. A node connects and proves that it knows the job's secret
- * (base/join.h); from then on its link is sealed. Other callers are refused, and reported once for each address
- * (cl_rendezvous_report). They cannot keep nodes from joining: one iteration accepts a limited number of connections,
- * and when the table of callers is full, those that have not named a job are dropped first. */
+ * (base/join.h); from then on the node's link is sealed. Other callers are refused, and reported once for each address
+ * (cl_rendezvous_report). These callers cannot keep nodes from joining: one iteration of the event loop accepts a
+ * limited number of connections, and when the table of connections is full, connections whose callers have not named a
+ * job are dropped first. */
 #ifndef CL_RENDEZVOUS_H
 #define CL_RENDEZVOUS_H
 
@@ -41,12 +42,13 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous);
 /* Continues the handshakes. Returns true if a node has joined; call the function again in that case. */
 bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node);
 
-/* Starts or stops listening. While the rendezvous does not listen, the kernel refuses connections. If the user chose
- * the port, the port stays reserved during that time. */
+/* Starts or stops listening. While the rendezvous does not listen, the kernel refuses connections. The port stays
+ * reserved during that time, unless the kernel chose the port. */
 void cl_rendezvous_listen(cl_rendezvous *rendezvous, bool wanted);
 
 /* Lets the ranks of the job bind to the port and listen on it until cl_rendezvous_listen(rendezvous, true). The socket
- * of the rendezvous remains bound meanwhile. Call this function only for a port that the user has chosen. */
+ * of the rendezvous stays bound to the port during that time. Call this function only if the kernel did not choose the
+ * port. */
 void cl_rendezvous_share_port(cl_rendezvous *rendezvous);
 
 /* Returns the next line for the user about refused callers; NULL: there is none. The line is valid until the next call

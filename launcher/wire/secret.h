@@ -11,8 +11,9 @@
  * Returns 0, CL_CODE_NO_FILE or CL_CODE_FILE. */
 int cl_secret_key(unsigned char *key, bool *known);
 
-/* Derives the key that the ranks of a job use, from the secret and the job id. It differs from the agents' key. *known
- * and the result are as in cl_secret_key. */
+/* Derives the key that the ranks of a job use, from the secret and the job id. The ranks' key differs from the agents'
+ * key, which cl_secret_key derives. *known becomes false if there is no secret. Returns 0, CL_CODE_NO_FILE or
+ * CL_CODE_FILE. */
 int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known);
 
 #endif

@@ -1,4 +1,5 @@
-/* bench.h - `bench comm`: the functions that the files of this folder share. They measure the times of collectives. */
+/* bench.h - `bench comm` measures the times of collectives. This header declares the functions that the files of this
+ * folder share. */
 #ifndef CS_PROGRAMS_BENCH_H
 #define CS_PROGRAMS_BENCH_H
 
@@ -34,7 +35,8 @@ cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithm
 void bench_close(bench_ranks *ranks);
 
 /* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. The time
- * of a repetition is that of the slowest rank. Returns the median of these times, in seconds, on all ranks. */
+ * of a repetition is the time of the slowest rank. Returns, on all ranks, the median time of the repetitions in
+ * seconds. */
 double bench_measure(bench_ranks *ranks, int collective, size_t bytes);
 
 /* tune.c: measures the vector lengths at which the transport's algorithms should change, and prints them. */

@@ -1,8 +1,9 @@
 /* tune.c - `bench comm --tune`: the sizes at which the algorithms of a transport should change on this machine.
  *
- * Every switch chooses between two algorithms by the length of a vector. Both algorithms are measured for each length,
- * with the switch at 0 and with the switch above all lengths, in turn. The chosen length is the one for which the
- * product of the times of all lengths is least. */
+ * Every switch chooses between two algorithms by the length of a vector. Both algorithms are measured for each length:
+ * in turn, the switch is set to 0 and to a length above all measured lengths. For a given position of the switch, each
+ * length has the time of the algorithm that the switch then chooses. The best position is the one with the least
+ * product of these times. */
 #include "bench.h"
 
 #include <math.h>

@@ -20,7 +20,7 @@ typedef struct {
     command_line line;
     const char *config, *plan; /* plan is NULL if --plan is not given */
     bool lenient;
-    /* the options in the order of the command line, since a later option replaces an earlier one */
+    /* the options in the order of the command line: if two options set the same key, the later option counts */
     override *overrides;
     int override_count;
 } request;
@@ -35,8 +35,8 @@ static int print_config_help(void *to, const char *flag, const char *value)
     exit(0);
 }
 
-/* An option that sets a key of the configuration. If value_ is "N", the value of the key is a number; if it is NULL,
- * the option has no value and the key becomes true; otherwise it is a text. */
+/* An option that sets a key of the configuration. If value_ is NULL, the option takes no value, and the key becomes
+ * true. If value_ is "N", the key becomes a number. For every other value_, the key becomes a text. */
 #define KEY(names_, path_, value_, text_)                                                                              \
     {                                                                                                                  \
         .names = names_, .kind = CS_OPTION_INERT, .value = value_, .text = text_, .sets = path_                        \

@@ -1,5 +1,5 @@
-/* ending.c - prints the end of a training: on a terminal the curve of its loss, and everywhere the commands that use
- * the run. */
+/* ending.c - prints the last lines of a training: on a terminal, the curve of the loss; everywhere, the output folder
+ * and the commands that continue, plot or export the training, or generate text with the trained model. */
 #include "train.h"
 
 #include "cspeed/plot.h"

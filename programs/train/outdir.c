@@ -43,9 +43,9 @@ static void drop_owner(const char *aside)
     free(path);
 }
 
-/* Renames the folder to the first free name NAME.1, NAME.2, ... and creates an empty folder of the old name, so that
- * --fresh deletes nothing. If `output` is a symbolic link, the folder to which it points is renamed and created again,
- * so that the link remains and new files go to the same disk. */
+/* Implements --fresh without deleting anything: renames the output folder to the first free name NAME.1, NAME.2, ...
+ * and creates an empty folder with the old name. If `output` is a symbolic link, the target of the link is renamed and
+ * created again. The link stays as it is, so new files go to the same disk as the old ones. */
 static bool move_aside(const char *output)
 {
     struct stat info;
@@ -97,8 +97,9 @@ static bool make_output(const char *output)
     return false;
 }
 
-/* Returns true if an earlier attempt of this job (--max_restarts) has already begun `what`, which is "fresh" or "back".
- * The caller then continues the work and does not repeat that action. */
+/* Returns true if an earlier attempt of this job (--max_restarts) has already done the action `what`: "fresh" (the old
+ * folder was moved aside) or "back" (the training went back to the checkpoint of --tag). The caller then does not
+ * repeat the action. */
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");

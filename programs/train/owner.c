@@ -1,20 +1,20 @@
 /* owner.c - the owner file .cspeed-owner: it ensures that only one run at a time writes to an output folder.
  *
- * Rank 0 writes the file before it touches anything else in the folder, and removes it at the end of the run. A run
- * that was killed leaves its file behind. A run that finds the file of another run decides by that file whether the
+ * Rank 0 writes the file before it touches anything else in the folder, and removes the file at the end of the run. A
+ * run that was killed leaves its file behind. A run that finds the file of another run decides by that file whether the
  * folder is free:
  *
  * - The file belongs to an earlier attempt of the same job: the folder is free, on whatever host that attempt ran.
  * - The file belongs to a process of this host (same boot, same PID namespace): the folder is free if that process no
- *    longer exists. The start time distinguishes this process from a later process with the same process id.
+ *   longer exists. The start time distinguishes that process from a later process with the same process id.
  * - The file belongs to another host: the folder is free if the file does not change for 60 s. A running owner updates
- *    the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
- *    fact that the file changed is used, measured by this host's clock. The clocks of two hosts, or of a host and its
- *    file server, are never compared.
+ *   the file's modification time every 10 s, from a separate thread, since a step or a save may take longer. Only the
+ *   fact that the file changed is used, and this host's clock measures the 60 s. The clocks of two hosts, or of a host
+ *   and its file server, are never compared.
  *
  * Two runs that start at the same moment decide one after the other, under flock() on the file. On a file system
- * without such locks, both may take the folder; then the file names one of them, and the other ends before its first
- * save. */
+ * without such locks, both runs may take the folder. The file then names only one of the two runs. The run that is not
+ * named finds this out before its first save, and ends. */
 #include "train.h"
 
 #include <errno.h>
@@ -163,8 +163,8 @@ static bool lock(int file)
 }
 
 /* Opens and locks the file; other processes hold the lock only for a short time. If `make` is true, creates the file if
- * it does not exist. Returns the descriptor, or -1 if there is no file or if an error occurred, which has been
- * printed. */
+ * it does not exist. Returns the descriptor, or -1 after an error. The error is printed, unless `make` is false and the
+ * file could not be opened. */
 static int open_locked(bool make)
 {
     for (int tries = 0;; tries++) {
@@ -195,9 +195,9 @@ static bool write_record(int file)
     return false;
 }
 
-/* Returns true if the file names this run; its content is stored in *found. Also returns true if the file cannot be
- * read now, since it may be readable later. If `renew` is true, updates the file's modification time, which shows that
- * this run is alive. */
+/* Returns true if the file names this run, and stores the content of the file in *found. Also returns true if the file
+ * cannot be read now, since it may be readable later. If `renew` is true, updates the file's modification time, which
+ * shows that this run is alive. */
 static bool names_us(sight *found, bool renew)
 {
     int file = open(this_run.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -227,9 +227,9 @@ static bool lives(const owner *who)
     return kill((pid_t)who->process, 0) == 0 || errno == EPERM;
 }
 
-/* Decides whether this run may take the folder. `seen` is the file as it is now. If this run has already waited for the
- * required time and the file did not change meanwhile, `still` is the file of that wait; otherwise still->text is
- * empty. */
+/* Decides whether this run may take the folder. `seen` is the present state of the file. `still` is the state of the
+ * file that did not change while this run waited for the required time; still->text is empty if this run has not waited
+ * yet. */
 static verdict judge(const sight *seen, const sight *still)
 {
     owner who;
@@ -245,10 +245,14 @@ static verdict judge(const sight *seen, const sight *still)
     return lives(&who) ? HELD : FREE;
 }
 
-/* Waits, and checks the file every second. Returns true if the file did not change for the required time, or
- * disappeared: the caller must then decide again whether the folder is free. Returns false if the file changed, which
- * shows that the other run is alive, or if the file cannot be read. If a check takes long, the file server did not
- * answer, and the other run could not update the file either; the required time then starts again. */
+/* Waits for the required time, and checks the file every second.
+ *
+ * Returns false as soon as the file has changed, because the other run is then alive, or if the file cannot be read.
+ * Returns true if the file has disappeared, or if it has not changed for the required time. After true, the caller must
+ * decide again whether the folder is free.
+ *
+ * A check that takes long shows that the file server did not answer. The other run could not update the file during
+ * that time either, so the required time starts again. */
 static bool stands_still(const sight *seen)
 {
     char *holder = describe(seen->text);

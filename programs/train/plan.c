@@ -57,9 +57,9 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
 /* How replicas share the work (cspeed.mode). */
 typedef struct {
     int64_t mode;             /* a plan_mode */
-    int64_t workers, servers; /* mode PS: numbers of ranks */
+    int64_t workers, servers; /* mode PS: number of ranks that are workers, and of ranks that are servers */
     int64_t replicas;         /* mode DP: number of replicas, which are threads of the only rank */
-    /* mode ZERO: the ZeRO stage; the number of ranks among which the state is sharded, -1: all ranks */
+    /* mode ZERO. stage: the ZeRO stage. group: the number of ranks among which the state is sharded; -1: all ranks. */
     int64_t stage, group;
 } sharing;
 

@@ -5,8 +5,8 @@
 
 enum { WINDOW = 128, TOKENS = 500 };
 
-/* Prints a sample only if the tokens are bytes and the training data is not conversations, because a sample has no
- * prompt with which a conversation could begin. For other models there is the program `generate`. */
+/* Prints a sample only if the tokens are bytes and the training data has no conversations. A model that was trained on
+ * conversations needs a prompt, and a sample has none. The program `generate` prints text of the other models. */
 void sample_text_print(cs_engine *engine, const cs_config *config)
 {
     cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };

@@ -15,7 +15,8 @@ char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* ma
 
 /* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
 typedef struct {
-    bool fresh, force_output, steps_given, plan, json, units; /* json, units: what --plan prints */
+    /* json: --plan=json was given; units: --plan=units was given */
+    bool fresh, force_output, steps_given, plan, json, units;
     /* for the plan: the number of all ranks, and the number of ranks on each host */
     int64_t world_size, local_size;
 } command_line;
@@ -119,8 +120,8 @@ void session_close(session *run);
 /* mode_costs.c: prints what cspeed.mode "ps" or "dp" has cost; collective */
 void mode_costs_print(cs_engine *engine);
 
-/* ending.c: prints where the files of the run are and with which commands they can be used. On a terminal it also draws
- * the curve of the loss. */
+/* ending.c: prints the output folder, and commands that continue, plot, export or use the training. On a terminal it
+ * also draws the curve of the loss. */
 void ending_print(const session *run);
 
 #endif

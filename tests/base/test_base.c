@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-/* Searches all finite halves for the nearest one; of two equally near ones, takes the even one. */
+/* Finds the half that is nearest to `value`, by bisection. If two halves are equally near, takes the half whose last
+ * bit is 0. */
 static uint16_t nearest(float value, float (*widen)(uint16_t), uint16_t infinity)
 {
     uint16_t low = 0, high = infinity;

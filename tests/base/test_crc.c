@@ -1,4 +1,5 @@
-/* test_crc.c - CRC32C: published test vectors, and a comparison of the instruction with the table. */
+/* test_crc.c - CRC32C: published test vectors, and a comparison of the implementation by the CPU's CRC instruction with
+ * the implementation by a table. */
 #include "suite.h"
 
 #include "base/crc.h"

@@ -1,5 +1,5 @@
-/* bench.h - the command line of a benchmark: its options and positional numbers. Its syntax is that of every program
- * (cspeed/options.h). An argument that the table does not allow is refused. */
+/* bench.h - the command line of a benchmark: its options and positional numbers. The syntax is the same as in all
+ * programs of cspeed (cspeed/options.h). An argument that the table does not allow is refused. */
 #ifndef CS_TESTS_BENCH_H
 #define CS_TESTS_BENCH_H
 

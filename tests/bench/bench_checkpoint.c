@@ -9,10 +9,10 @@
  *
  * The speed of the disk is measured with dd, in steps of 16 MB: `dd oflag=direct conv=fsync` copies a file in /dev/shm
  * to the disk, and `dd iflag=direct` reads this copy. The file contains the bytes of the state, because some disks
- * write zeros faster. A checkpoint that was just saved is loaded from the disk. Then it is loaded again and verified
- * from the page cache, if the file system keeps what it has read there. The upper bounds for verifying are the CRC32C
- * of the state in memory, with one thread and with the threads of verify, and reading the shards from the page cache
- * with these threads.
+ * write zeros faster. A checkpoint that was just saved is loaded for the first time from the disk. The second load and
+ * the verification read the page cache, if the file system keeps the bytes of the first load there. Three speeds are
+ * upper bounds for the speed of verifying: the CRC32C of the state in memory with one thread, the same with as many
+ * threads as verify has, and reading the shards from the page cache with as many threads.
  *
  * The training is a GPT-2 with 10 M parameters on one rank. The stall is cs_metrics.save_stall; it is printed with the
  * time of the median step. */
@@ -227,7 +227,7 @@ static void measure_stall(void)
         cs_backward(engine);
         cs_step(engine);
         step[i] = cs_last_step(engine).step_seconds;
-        if (i == 2 || i == 5) /* the first save allocates the memory that later ones reuse */
+        if (i == 2 || i == 5) /* the first save allocates memory that later saves use again */
             CS_MUST(cs_save_checkpoint(engine, "train", NULL, NULL));
     }
     CS_MUST(cs_finish_checkpoint(engine));

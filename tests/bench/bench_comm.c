@@ -4,18 +4,20 @@
  *     bench_comm [--kind shm|tcp|nccl] [--device cuda] [--ranks 2|4] [--rounds N] [--smallest BYTES] [--largest BYTES]
  *                [--peers]
  *
- * The time of a collective is that of the slowest rank: the median over the repetitions of a round, and then the median
- * over rounds. GB/s is the vector's bytes divided by that time; before each call, each rank writes its vector on its
- * own core. "of copy" is the time in which every rank copies a vector of that size, divided by the time in place. "host
- * us" is the time until a call in place returns, in microseconds: with a transport of host memory the collective is
- * then complete, with NCCL it is queued in the GPU's stream.
+ * The time of a collective is the time of the slowest rank: the median over the repetitions of a round, and then the
+ * median over rounds. Before each call, each rank writes its vector on its own core. The columns:
+ *
+ * - "in place" and "staged": the time of the collective, and GB/s: the bytes of the vector divided by this time.
+ * - "host us": the time until a call in place returns, in microseconds. With a transport of host memory, the collective
+ *   is then complete; with NCCL, the collective is then queued in the GPU's stream.
+ * - "of copy": the time in which every rank copies a vector of the same length, divided by the time in place.
  *
  * Ranks are pinned, in turn, to the cores that this process may use. Gloo's ranks are not pinned, because Gloo is
- * faster that way. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
+ * faster without pinning. --peers also runs, alternately, tests/peers/comm_mpi.c (if mpicc and mpirun exist) and
  * tests/peers/comm_gloo.py (if CSPEED_PEER_PYTHON names a Python with torch) on the same vectors. With --device, the
- * vectors of the calls in place and of the copies are in the device's memory, and their times include the wait for the
- * device's stream; the vectors of the staged calls are in host memory. A ratio is a peer's time divided by ours in the
- * same round; the median and the range over the rounds are printed. */
+ * vectors of the calls in place and of the copies are in the device's memory, and the times of these calls and copies
+ * include the wait for the device's stream; the vectors of the staged calls are in host memory. A ratio is a peer's
+ * time divided by cspeed's time in the same round; the median and the range over the rounds are printed. */
 #include "bench.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -283,7 +285,8 @@ static void cell(double seconds, size_t bytes)
         printf(" %10s %7s", "-", "-");
 }
 
-/* Open MPI uses shared memory on one host, so over TCP the peer is Gloo. */
+/* Returns true if the transport is TCP. Open MPI is then no peer, because on one host it uses shared memory; ratios are
+ * printed for Gloo only. */
 static bool is_tcp(const results *all)
 {
     return strcmp(all->kind, "tcp") == 0;
@@ -310,7 +313,7 @@ static double peer_seconds(const results *round, int way, int row, int i)
     return mpi > 0 && (gloo <= 0 || mpi < gloo) ? mpi : gloo;
 }
 
-/* Prints the ratio of a peer's time to ours: the median and the range over the rounds. */
+/* Prints the ratio of a peer's time to cspeed's time: the median and the range over the rounds. */
 static void print_ratio(const results *kept, int rounds, int own_way, int way, int row, int i)
 {
     double ratios[MOST_ROUNDS];

@@ -5,9 +5,9 @@
  *     bench_generate [--precision bf16|fp32] [--threads N] [--prompt N] [--tokens N]
  *
  * One token reads every weight once, so the roof of one text is the copy's rate divided by the bytes of the weights.
- * The copy's rate counts the bytes that are read and the bytes that are written. It is measured before and after the
- * generation, because other programs that use the memory change it. Each rate, also that of a roof, is the greatest of
- * several rounds. */
+ * The copy's rate counts the bytes that are read and the bytes that are written. The copy is measured both before and
+ * after the generation, because other programs that use the memory change the copy's rate. Of every rate and every
+ * roof, the greatest value of several rounds counts. */
 #include "bench.h"
 #include "base/clock.h"
 #include "cspeed/cspeed.h"
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
     roofs roof = { 0 };
     raise_roofs(&roof, dtype);
     cs_engine *engine = open_model();
-    /* Without the embeddings of positions, of which a token reads one row. */
+    /* The embeddings of positions are not counted, because a token reads only one row of them. */
     double parameters = (double)cs_parameter_count(engine) - (double)POSITIONS * WIDTH;
     double bytes = parameters * (double)cs_dtype_bytes(dtype);
     /* the head is computed for the last token only; half of the keys are masked */

@@ -93,7 +93,7 @@ static void print(way *w)
 
 static int rounds = 10;
 
-/* Runs inside a test of Check, because the functions that start the hosts need one. */
+/* The benchmark is a test of Check, because the functions that start the hosts (cluster.h) use Check's assertions. */
 START_TEST(bench)
 {
     static way ways[WAYS];

@@ -77,7 +77,8 @@ static void make_small(void)
     free(begins);
 }
 
-/* Fills x with normally distributed numbers, because large results of one operation would make the next one slow. */
+/* Fills x with normally distributed numbers. Earlier operations may have left large numbers in x, and such numbers make
+ * some operations slow. */
 static void refill(cs_tensor x)
 {
     float *values = ce_device_alloc(device, (size_t)cs_count(x) * sizeof *values);
@@ -416,7 +417,8 @@ static void try_products(void)
 
 static void try_walks(void)
 {
-    const double states = 124.4e6 / STATE; /* the model's parameters / STATE */
+    /* so many operations on STATE elements cover the 124.4e6 parameters of the model */
+    const double states = 124.4e6 / STATE;
     double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
     double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
     const bench walks[] = {

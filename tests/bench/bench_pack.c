@@ -2,10 +2,10 @@
  *
  *     [CSPEED_PEER_PYTHON=python] bench_pack [MEGABYTES]
  *
- * The input is English text and code from this machine; the tokenizer is a small one with the structure of Llama 3's,
- * from the tests' golden file. The packer runs with one thread, and then with one thread for each core. If
- * CSPEED_PEER_PYTHON names a Python that has tokenizers, its encode() gets the same bytes, one megabyte at a time, in
- * alternating rounds. */
+ * The input is English text and code from this machine. The tokenizer comes from the tests' golden file: it is small,
+ * and has the structure of Llama 3's tokenizer. The packer runs with one thread, and then with one thread for each
+ * core. If CSPEED_PEER_PYTHON names a Python that has the package tokenizers, Tokenizer.encode() of that package gets
+ * the same bytes, one megabyte at a time, in alternating rounds. */
 #include "bench.h"
 #include "base/json.h"
 #include "base/must.h"

@@ -22,7 +22,8 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
     return cs_matrix((void *)64, dtype, rows, columns);
 }
 
-/* Calls the three products of a linear layer on a dry device, which only lists them. */
+/* Calls the three products of a linear layer on a dry device. The device adds the products to its list and computes
+ * nothing. */
 static void list_linear(cs_stream *stream, cs_dtype dtype, int64_t inputs, int64_t outputs, cs_layout layout)
 {
     cs_tensor x = nowhere(dtype, tokens, inputs), y = nowhere(dtype, tokens, outputs), none = { 0 };

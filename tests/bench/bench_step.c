@@ -10,12 +10,16 @@
  * 4 of keys, 2048 inside the feed-forward, vocabulary 32000, untied head). If no option selects workloads, these run:
  * bf16 and fp32, micro-batches of 4 x 256 and 4 x 64, 1 rank x 2 threads and 2 ranks x 1 thread, stages 0 and 3. The
  * stages of --stage run in turn in each round, and in opposite order in every second round. The speed of each stage is
- * divided by the speed of the first stage in the same round. On a GPU the models of the table below run in bf16 on one
- * rank. There the times of the phases are measured in a second run, in which each phase waits for the device. --batch
- * replaces the micro-batch of the table. --graphs sets cspeed.cuda_graphs; `both` runs each workload with and without
- * graphs. A run with graphs needs more than two steps, because a graph is captured in the second step. The roof is the
- * rate that this machine's matrix library reaches in the same run. CPU time is that of all ranks in the steps after the
- * first; peak memory is the greatest resident set of a rank, in which pages that ranks share count for each of them.
+ * divided by the speed of the first stage in the same round.
+ *
+ * On a GPU the models of the table below run in bf16 on one rank. The times of the phases are measured in a second run,
+ * in which each phase waits for the device. --batch replaces the micro-batch of the table. --graphs sets
+ * cspeed.cuda_graphs; `both` runs each workload with and without graphs. A run with graphs needs more than two steps,
+ * because a graph is captured in the second step.
+ *
+ * The roof is the rate that this machine's matrix library reaches in the same run. CPU time is the sum over all ranks
+ * in the steps after the first. Peak memory is the greatest resident set of a rank; a page that several ranks share is
+ * counted for each of them.
  *
  * If CSPEED_PEER_PYTHON names a Python that has torch, each round also runs a peer on the same work, and ratios are
  * printed with their spread. On a GPU the peer is tests/peers/step_cuda.py. On the CPU it is step_torch.py, at stage 0,

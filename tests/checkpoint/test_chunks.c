@@ -138,7 +138,7 @@ END_TEST
 START_TEST(boxes_that_do_not_fit)
 {
     static const box hole[] = { { 0, 0, 4, 2 }, { 0, 3, 4, 3 } };
-    /* boxes that overlap, although their numbers of elements add up to that of the tensor */
+    /* boxes that overlap: together they have as many elements as the tensor, but some elements are missing */
     static const box overlap[] = { { 0, 0, 4, 2 }, { 0, 1, 4, 4 } };
     static const box twice[] = { { 0, 0, 2, 6 }, { 0, 0, 2, 6 } };
     static const box more[] = { { 0, 0, 4, 6 }, { 0, 0, 1, 6 } };

@@ -292,7 +292,8 @@ START_TEST(a_rank_that_cannot_write)
 }
 END_TEST
 
-/* Saves to a file system that is too small, and to one that becomes full although the save should fit. */
+/* Saves to a file system that has too few bytes for the checkpoint, and to a file system that has enough bytes but too
+ * few inodes. */
 START_TEST(full_disks)
 {
     enum { COUNT = 1 << 20 };

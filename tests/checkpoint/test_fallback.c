@@ -55,8 +55,8 @@ static void flip(const cs_engine *engine, const char *path, long offset)
     cs_comm_barrier(engine->comm);
 }
 
-/* Loads after one byte was changed: the state must be that of the older checkpoint, and training must continue from it.
- */
+/* Loads after one byte was changed: the older checkpoint must be loaded, and training must continue from it with the
+ * same losses. */
 static void load_flipped(cs_engine *engine, const run_spec *spec, const char *path, long offset, const state *old,
                          const double *losses)
 {
@@ -129,8 +129,8 @@ static int damaged_while_reading(void *argument)
     return 0;
 }
 
-/* Ranks load checkpoints of which one byte was changed, in each kind of file, in several worlds and stages. Some of
- * these changes are seen by only one rank. */
+/* In each world and stage of the table, single bytes in each kind of file of the newest checkpoint are changed, one at
+ * a time, and the ranks load the checkpoint after each change. Some of these changes are seen by only one rank. */
 START_TEST(damage_that_shows_while_it_is_read)
 {
     static const struct {
@@ -196,8 +196,8 @@ static void expect_listing(const char *wanted)
     free(text);
 }
 
-/* A damaged checkpoint is neither pruned nor replaced by a save of its own tag, synchronous or asynchronous; and no
- * other file changes. */
+/* A damaged checkpoint is not pruned. A synchronous or asynchronous save under its tag renames the damaged folder to
+ * TAG~damaged, and changes none of its files. */
 START_TEST(what_is_damaged_is_kept)
 {
     static const char *const breaks[] = {
@@ -292,8 +292,9 @@ static void expect_loads(int step)
     run_ranks(1, expect_step, &spec);
 }
 
-/* A training that has saved steps 1 to 6 returns to step 2. It no longer descends from its old checkpoints of steps 3
- * to 6. The new checkpoints of steps 3 and 4 replace the old ones of the same names. */
+/* A training that has saved steps 1 to 6 returns to step 2, and saves steps 3 and 4 again. These new checkpoints
+ * replace the old checkpoints of steps 3 and 4. The old checkpoints of steps 5 and 6 remain, but the training no longer
+ * descends from them. */
 START_TEST(the_line_that_is_continued)
 {
     run_spec spec = { .world = 1, .precision = "fp32", .steps = 6, .set = { "cspeed.keep_last=0" } };

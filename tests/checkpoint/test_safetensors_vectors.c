@@ -1,5 +1,6 @@
-/* test_safetensors_vectors.c - test vectors of valid and invalid safetensors files: the result must be the reference
- * reader's (tests/golden/make_safetensors.py), or a stricter one for hostile files, each listed with its reason. */
+/* test_safetensors_vectors.c - test vectors of valid and invalid safetensors files. The result for each file must be
+ * the result of the reference reader (tests/golden/make_safetensors.py). Only the hostile files that `stricter` lists,
+ * each with a reason, must be rejected although the reference reader accepts them. */
 #include "shell.h"
 #include "suite.h"
 

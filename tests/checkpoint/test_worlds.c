@@ -141,7 +141,7 @@ static void go_on(place from, place to, bool background)
 
 /* w, v, and the four sums modulo 5 in the call of go_on are the columns of an orthogonal array: any two columns contain
  * every pair of values. So each world, stage and type of a save occurs together with each world, stage and type of a
- * load. CSPEED_WORLDS_ALL runs all 25 rows; without it, only five rows run, those with one value of v - w. */
+ * load. With CSPEED_WORLDS_ALL, all 25 rows run; otherwise only the five rows with k = 2 run. */
 START_TEST(every_world_loads_what_every_world_saved)
 {
     bool all = getenv("CSPEED_WORLDS_ALL") != NULL;

@@ -12,7 +12,8 @@ typedef struct {
     int ranks, hosts[SUMS_RANKS];
 } layout;
 
-/* Opens a communicator of this layout in a process that cs_spawn started. `algorithms` is that of cs_comm_settings. */
+/* Opens a communicator of this layout in a process that cs_spawn started. `algorithms` is the value of
+ * cs_comm_settings.algorithms. */
 static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const char *algorithms, bool nonblocking,
                                        size_t heap_bytes)
 {

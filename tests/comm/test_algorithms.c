@@ -1,6 +1,6 @@
-/* test_algorithms.c - each algorithm that cs_comm_settings.algorithms can name against a serial model, in worlds of 1
- * to 9 ranks on each transport; the sizes at which algorithms change; and lists that are wrong or differ between
- * ranks.
+/* test_algorithms.c - compares each algorithm that cs_comm_settings.algorithms can name with a serial model, in worlds
+ * of 1 to 9 ranks on each transport. Also tests the sizes at which algorithms change, and lists of algorithms that are
+ * wrong or differ between ranks.
  *
  * With the argument "mpi" the program is one rank of a world that mpirun starts, and tries the transport mpi. */
 #include "layout.h"
@@ -18,7 +18,7 @@ typedef struct {
     layout on;
     const char *list;
     const char *algorithms[3]; /* what cs_comm_algorithm must return after all_reduce, reduce_scatter and all_gather */
-    bool loose;                /* true: the algorithm's order of summation is not that of the tree */
+    bool loose;                /* true: the algorithm adds in another order than the tree */
 } setup;
 
 static const char *const reduced[] = { "all_reduce", "reduce_scatter", "all_gather" };
@@ -32,8 +32,8 @@ static int expect_algorithm(const cs_comm *comm, const setup *with, int collecti
     return 0;
 }
 
-/* Returns true for products that are not compared with the model, because its tolerance is for sums: products of 16-bit
- * types, and fp32 products by an algorithm that does not keep the order of the tree. */
+/* Returns true for products that are not compared with the model, because the model's tolerance is valid for sums only:
+ * products of 16-bit types, and fp32 products by an algorithm that does not keep the order of the tree. */
 static bool is_out_of_model(const setup *with, cs_dtype dtype, cs_reduce_op op)
 {
     bool real = dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;

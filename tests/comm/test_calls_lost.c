@@ -1,6 +1,6 @@
-/* test_calls_lost.c - a rank that is killed in each collective, calls that never meet, ranks that work for long between
- * two calls, and the time of a call, over shared memory and over TCP. The test starts the ranks itself, so that it sees
- * how each one ends.
+/* test_calls_lost.c - a rank that is killed in each collective, ranks whose calls differ, a rank that works for long
+ * between two calls, and a rank that exceeds the time limit of a call, over shared memory and over TCP. The test starts
+ * the ranks itself, so that it sees how each rank ends.
  *
  * With arguments, `test_calls_lost KIND PART NUMBER`, the program is one rank of three that another program starts.
  * PART is die, differ or late. NUMBER is the number of a call or of a mismatch in the enumerations below. */
@@ -21,7 +21,7 @@ enum { RANKS = 3, COUNT = 20000 };
 
 typedef struct {
     const char *kind;
-    int hosts; /* 1; or RANKS: each rank is on a host of its own */
+    int hosts; /* 1: all ranks are on one host; RANKS: each rank is on a host of its own */
     int what;  /* the second argument of `run` */
     int (*run)(cs_comm *comm, int what);
 } scene;
@@ -211,7 +211,8 @@ END_TEST
 
 /* ---- ranks that work for long between two calls ----------------------------------------------- */
 
-/* Rank 0 receives two messages with nonblocking calls. It works after both have arrived, or after the first one. */
+/* Rank 0 starts to receive two messages with nonblocking calls, and then computes for long. AFTER_THE_LAST: both
+ * messages have arrived by then. BETWEEN_TWO: only the first message has arrived. */
 enum { AFTER_THE_LAST, BETWEEN_TWO };
 
 static void work_for_long(void)
@@ -284,7 +285,8 @@ START_TEST(a_late_rank_is_named)
             scene on = { tcp ? "tcp" : "shm", tcp ? RANKS : 1, calls[i], come_late };
             ending ends[RANKS];
             perform(&on, ends);
-            /* at least one of ranks 0 and 2 names rank 1; the other one may report that the first one has ended */
+            /* It suffices that rank 0 or rank 2 names rank 1: the rank that notices later may instead report that the
+             * other rank has ended. */
             bool named = false;
             for (int r = 0; r < RANKS; r++)
                 named |= ends[r].code == 75 && strstr(ends[r].said, "rank 1 did not come within the time of a call");

@@ -1,7 +1,7 @@
-/* test_collectives.c - every collective on every transport against a serial model: worlds of 1 to 9 ranks, every root,
- * type and operation, sizes around the switches between algorithms, groups, calls that return before they are done, and
- * sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of random calls (default:
- * 200).
+/* test_collectives.c - compares every collective on every transport with a serial model: worlds of 1 to 9 ranks, every
+ * root, type and operation, sizes around the switches between algorithms, groups, calls that return before they are
+ * done, and sequences of random calls on groups that overlap. CSPEED_COLLECTIVE_STEPS is the number of random calls
+ * (default: 200).
  *
  * With arguments, `test_collectives KIND PART`, the program is one rank of a world that another program starts, and
  * runs a part of the test: `each`, `switches`, `random`, or `large` (a message of more than 2 GiB). */
@@ -161,7 +161,8 @@ static int try_messages(const trial *t)
     return expect_values(t, t->b, t->count, 0, last, "message");
 }
 
-/* Messages in both directions of a ring, and collectives, are under way at the same time as a collective that waits. */
+/* Starts nonblocking messages in both directions of a ring and a nonblocking all_reduce; while they are under way, a
+ * blocking all_reduce must work too. */
 static int try_without_waiting(const trial *t)
 {
     cs_comm *comm = t->comm;
@@ -391,7 +392,7 @@ START_TEST(random_calls_are_the_model)
 }
 END_TEST
 
-/* Rank 0 sends a message of several pieces, of which the last one is short. */
+/* Rank 0 sends a message of several pieces. The last piece is shorter than the others. */
 static int large_message(void *argument)
 {
     enum { STEP = 4099 }; /* bytes 0, STEP, 2 STEP, ... are set */

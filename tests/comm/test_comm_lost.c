@@ -1,5 +1,5 @@
-/* test_comm_lost.c - ranks that die, leave, are missing, or make another call than the others. The test starts the
- * ranks itself, so that it sees how each one ends. */
+/* test_comm_lost.c - ranks that die, leave, are missing, or make another call than the other ranks. The test starts the
+ * ranks itself, so that it sees how each rank ends. */
 #include "base/log.h"
 #include "cspeed/comm.h"
 #include "endings.h"

@@ -1,7 +1,7 @@
 /* test_mpi.c - the transport mpi under a real mpirun: every collective against the model, calls that differ, a rank
- * that is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the one that CMake found;
- * CSPEED_MPI_MODULE then names the module for it. With CSPEED_MPI_LARGE, a message of more than 2 GiB is sent, for
- * which the test needs 5 GB of memory. The test is skipped where the module was not built. */
+ * that is killed, training, and what is refused. CSPEED_TEST_MPIRUN names another mpirun than the mpirun that CMake
+ * found; CSPEED_MPI_MODULE then names the module that was built for that mpirun. With CSPEED_MPI_LARGE, the test also
+ * sends a message of more than 2 GiB and needs 5 GB of memory. The test is skipped where the module was not built. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -13,7 +13,8 @@
 
 #ifdef CS_MPIRUN
 enum { RANKS = 3, MISMATCHES = 7 };
-enum { BARRIER, ALL_REDUCE, GATHER = 7, IMESSAGES = 10 }; /* numbers of calls in test_calls_lost.c */
+/* the same values as in the enumeration of calls in test_calls_lost.c */
+enum { BARRIER, ALL_REDUCE, GATHER = 7, IMESSAGES = 10 };
 
 static char mpirun[512]; /* the command, with the options that Open MPI needs on a small machine and as root */
 static bool is_open_mpi;

@@ -192,8 +192,8 @@ END_TEST
 
 static _Thread_local int naps, threads;
 
-/* These functions count the sleeps and threads of the module: the dynamic linker prefers functions of the program to
- * those of libc with the same name. */
+/* These functions count the sleeps and threads of the module. They take the place of the libc functions with the same
+ * names, because the dynamic linker finds functions of the program first. */
 int nanosleep(const struct timespec *duration, struct timespec *left)
 {
     naps++;
@@ -223,7 +223,7 @@ static int call_often(void *kind)
     return 0;
 }
 
-/* A call that takes 50 us must cause no sleep, which would last a millisecond, and no thread. */
+/* A call that takes 50 us must not sleep, because a sleep would last a millisecond, and must not start a thread. */
 START_TEST(a_call_is_not_slept_for)
 {
     char nccl[] = "nccl";

@@ -1,5 +1,5 @@
 /* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, with the emulated module. The test
- * starts the ranks itself, so that it sees how each one ends. */
+ * starts the ranks itself, so that it sees how each rank ends. */
 #include "endings.h"
 #include "gpu_ranks.h"
 #include "base/clock.h"
@@ -73,7 +73,7 @@ START_TEST(a_lost_rank_ends_the_others)
 }
 END_TEST
 
-/* No rank is in a collective when the other one dies. */
+/* Rank 1 dies while neither of the two ranks is in a collective. */
 static int die_while_others_compute(gpu_rank *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
@@ -162,9 +162,10 @@ static int die_in_capture(gpu_rank *state)
 
 enum { ANY = -1, LOST = 75, KILLED = 128 + SIGKILL };
 
-/* `said`: a text that at least one rank prints. Not always both: the rank that times out first ends the other one.
- * `codes`: the exit codes; ANY: the rank may or may not notice that the other rank dies. With "1 collective die", rank
- * 1 may be lost before rank 0 has started the collective, so `said` does not name the collective. */
+/* `said`: a text that at least one rank prints. The other rank may be ended before it prints the text, by the rank that
+ * times out first. `codes`: the exit codes; ANY: any exit code is accepted, because the rank may or may not notice that
+ * the other rank has died. With "1 collective die", rank 1 may be lost before rank 0 has started the collective, so
+ * `said` does not name the collective. */
 static const struct {
     int ranks;
     const char *fault; /* the fault that the emulator injects; "": none */

@@ -1,5 +1,5 @@
-/* test_tcp.c - ranks of several hosts, which are simulated on one: their sums equal those of other transports, and lost
- * ranks are detected. */
+/* test_tcp.c - ranks of several hosts, all simulated on this host: sums must equal the sums of the other transports,
+ * and lost ranks must be detected. */
 #include "base/log.h"
 #include "endings.h"
 #include "runs.h"

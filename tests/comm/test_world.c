@@ -95,7 +95,7 @@ static const struct {
       "SLURM_STEP_TASKS_PER_NODE=1(x2)",
       1, 2, 0, 1, 29500, "", "" },
     { "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_TASKS_PER_NODE=8 SLURM_JOB_ID=12", 0, 1, 0, 1,
-      0, "", "" }, /* in a batch script that srun has not started */
+      0, "", "" }, /* a batch script, which srun has not started, is a world of one rank */
     { "SLURM_JOB_ID=12 SLURM_NTASKS=8", 0, 1, 0, 1, 0, "", "" },
     /* if one launcher has started the other, the variables of the inner one are used */
     { "RANK=0 WORLD_SIZE=3 TORCHELASTIC_RUN_ID=none " OMPI_1_OF_2 MASTER, 0, 3, 0, 3, 29501, "host1", "" },

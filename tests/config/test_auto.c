@@ -91,8 +91,8 @@ static bool has_note(const cs_config *config, const char *text)
 #define OF_PROGRAM                                                                                                     \
     "optimizer: not in the file, as where a program supplies one of its own: AdamW with DeepSpeed's defaults"
 
-/* The optimizer and the schedule that a file does not give are those of Hugging Face's Trainer, or DeepSpeed's
- * defaults. The first note says which. */
+/* An optimizer or a schedule that the file does not give gets the defaults of Hugging Face's Trainer or those of
+ * DeepSpeed. For the optimizer, the first note of the configuration says which defaults were used. */
 START_TEST(test_left_out)
 {
     static const struct {
@@ -159,7 +159,7 @@ START_TEST(test_left_out)
 }
 END_TEST
 
-/* "auto" remains until the data is opened, which determines the number of steps. */
+/* The number of steps is known only after the data is opened, so scheduler.params.total_iters is "auto" until then. */
 START_TEST(test_epochs)
 {
     shell_enter();

@@ -45,8 +45,9 @@ static void check_usual(const char *text, int accumulation)
 
 START_TEST(test_triangle)
 {
-    /* train_batch_size, micro-batch and accumulation as given, and then as resolved, from DeepSpeed's own tests for two
-     * ranks. A given 0 means that the key is absent. */
+    /* In each row: train_batch_size, micro-batch and accumulation as the file gives them (0: the key is absent), and
+     * then the values of the same three keys that must result on two ranks. The rows come from DeepSpeed's own
+     * tests. */
     static const int good[][6] = {
         { 32, 16, 1, 32, 16, 1 }, { 32, 8, 0, 32, 8, 2 },  { 32, 0, 2, 32, 8, 2 },
         { 0, 8, 2, 32, 8, 2 },    { 32, 0, 0, 32, 16, 1 }, { 0, 8, 0, 16, 8, 1 },

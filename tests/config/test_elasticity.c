@@ -28,7 +28,7 @@ typedef struct {
     int64_t micro; /* micro-batch for this world; 0: `world` is 0 too */
 } row;
 
-/* DeepSpeed's own results; those of version 0.2 are corrected, as elasticity.h explains. */
+/* DeepSpeed's own results. The results of version 0.2 are corrected, as elasticity.h explains. */
 static const row table[] = {
     { FIRST ", \"version\": 0.1", 0, 9792,
       " 32 34 36 48 51 64 68 72 96 102 136 144 153 192 204 272 288 306 408 576 612 816 1224", 23, 0 },
@@ -166,7 +166,8 @@ START_TEST(test_scheduler)
 }
 END_TEST
 
-/* Every chosen batch has the most valid world sizes among all multiples of a base; found by exhaustive search. */
+/* Tries every world size, and checks that the plan of the chosen batch contains exactly the world sizes that are valid
+ * for this batch. */
 START_TEST(test_best)
 {
     for (int64_t max = 20; max < 400; max += 37) {

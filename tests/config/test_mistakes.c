@@ -66,7 +66,8 @@ START_TEST(test_refused)
 }
 END_TEST
 
-/* DeepSpeed's pydantic sections accept strings as booleans and numbers; "auto" means the default there. */
+/* Sections that DeepSpeed reads with pydantic accept strings as booleans and numbers. In these sections, "auto" means
+ * the default. */
 START_TEST(test_strings)
 {
     cs_config *config = must_finish(written_with(

@@ -130,7 +130,8 @@ static void end_trip(trip *job)
     run_unshare(job, sizeof *job);
 }
 
-/* For each number: true if the load restores the saved value, false if the value is that of a new run. */
+/* The arguments *_taken are true if the load must restore the saved values, and false if the values must be those of a
+ * new run. */
 static void check_load(trip *job, cs_load_options options, bool numbers_taken, bool moments_taken, bool schedule_taken)
 {
     job->options = options;

@@ -77,7 +77,7 @@ START_TEST(it_reads_ahead_and_may_be_closed)
     cs_loader *loader;
     cs_loader_settings settings = { .fill = fill, .argument = &r, .bytes = NUMBERS * sizeof(int64_t), .workers = 2 };
     ck_assert_int_eq(cs_loader_open(&loader, &settings), CS_OK);
-    while (r.filled < 2) /* batches are filled before the first one is requested */
+    while (r.filled < 2) /* two batches are filled before any batch is requested */
         nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
     nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     ck_assert_int_eq(r.filled, 2); /* one batch for each worker, and no more */

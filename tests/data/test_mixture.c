@@ -1,5 +1,5 @@
-/* test_mixture.c - mixtures of data sets: the shares of every epoch, how often each window is read, and that a position
- * does not depend on earlier ones. */
+/* test_mixture.c - mixtures of data sets: the shares of every epoch, how often each window is read, how often the data
+ * set changes, that seeds give different orders, and weights that are refused. */
 #include "data/mixture.h"
 #include "suite.h"
 

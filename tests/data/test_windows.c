@@ -87,8 +87,8 @@ START_TEST(huge_counts_stay_inside)
 }
 END_TEST
 
-/* Over many epochs an index has every position about equally often: the chi-square value is far below that of a skewed
- * order. */
+/* Over many epochs, the permutation puts an index into every position about equally often: the chi-square value is far
+ * below the value of a skewed order. */
 START_TEST(places_are_spread_evenly)
 {
     static const int64_t counts[] = { 2, 3, 5, 8, 30 };
@@ -196,7 +196,8 @@ START_TEST(unshuffled_is_file_order)
 }
 END_TEST
 
-/* Two patterns with equal weights, though one has ten times the windows; the target of a masked token is -1. */
+/* Two patterns with equal weights are read equally often, although the first pattern has ten times as many windows as
+ * the second. The target of a masked token is -1. */
 START_TEST(mixtures_and_masks_are_read)
 {
     static const double weights[] = { 1, 1 };
@@ -231,9 +232,8 @@ START_TEST(mixtures_and_masks_are_read)
 }
 END_TEST
 
-/* Documents begin at 0, 3, 3 (an empty document precedes the one at 3), 4, 9 and 16 of 18 tokens; a window has 4 input
- * tokens.
- */
+/* The shard has 18 tokens. Its six documents begin at tokens 0, 3, 3, 4, 9 and 16, so the second document is empty. A
+ * window has 4 input tokens. */
 START_TEST(documents_are_kept_apart)
 {
     static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
@@ -333,7 +333,8 @@ START_TEST(tokens_beyond_the_vocabulary_are_named)
 }
 END_TEST
 
-/* The shard's own vocabulary size is checked too, and a 32-bit token must not become a masked target. */
+/* A token must be below the vocabulary size that the shard itself states. A 32-bit token that is too large must not be
+ * taken for a masked target. */
 START_TEST(tokens_beyond_the_shard_are_named)
 {
     ce_windows *windows;

@@ -124,7 +124,7 @@ START_TEST(workspace_settles_after_one_step)
     cs_device *dry = open_device("dry", 1);
     for (int step = 0; step < 4; step++)
         some_step(dry, x);
-    /* The dry device counts the same number of floating-point operations. */
+    /* the dry device has counted as many floating-point operations as the CPU */
     ck_assert(ce_device_flops(device) == ce_device_flops(dry));
     ck_assert(ce_device_flops(device) == 4 * (2.0 * 70 * 96 * 96 + 2.0 * 70 * 71 * 32));
     for (int i = 0; i < 6; i++)
@@ -288,7 +288,8 @@ START_TEST(the_roof_is_measured_once)
     double roof = ce_device_roof(device, CS_F32);
     ck_assert(roof > 1e6);
     ck_assert(ce_device_roof(device, CS_F32) == roof);
-    ck_assert(ce_device_raise_roof(device, CS_F32, roof / 2) == roof); /* a rate below the roof does not change it */
+    /* a rate below the roof leaves the roof unchanged */
+    ck_assert(ce_device_raise_roof(device, CS_F32, roof / 2) == roof);
     ck_assert(ce_device_raise_roof(device, CS_F32, roof * 2) == roof * 2);
     ck_assert(ce_device_roof(device, CS_F32) == roof * 2);
     ck_assert(ce_device_roof(device, CS_BF16) > 1e6);

@@ -27,7 +27,8 @@ static void open_device(void)
 /* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. */
 enum { NATIVE = CS_F16 + 1, WAYS };
 
-/* Sets the device to compute in this way, and *dtype to the type. Returns false if the device cannot do this. */
+/* Prepares the device for the way `way` of computing, and sets *dtype to the type of this way. Returns false if the
+ * device lacks native products and `way` needs them. */
 static bool set_way(int way, cs_dtype *dtype)
 {
     *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
@@ -80,8 +81,9 @@ static int32_t *firsts(attention_case given, cs_tensor starts)
     return first;
 }
 
-/* Returns the column of a row q | k | v that is copied to `column` of the expanded row, which has one key head for each
- * query head. `expand` copies in this direction; `reduce` adds the gradients in the opposite direction. */
+/* Returns an index of a column in a row q | k | v. In the expanded row, which has one key head for each query head,
+ * this column is copied to `column`. `expand` copies to expanded rows; `reduce` adds gradients of expanded rows to
+ * gradients of rows q | k | v. */
 static int expanded_column(attention_case given, int column)
 {
     int part = column / given.D, group = given.queries / given.keys;

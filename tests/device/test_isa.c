@@ -1,5 +1,5 @@
-/* test_isa.c - the sets of CPU instructions: which one is chosen, what is refused, and that a lower set also lowers
- * oneDNN's. */
+/* test_isa.c - the sets of CPU instructions: which set is chosen, what is refused, and that oneDNN does not use a
+ * higher set than the device. */
 #include "suite.h"
 
 #include "cspeed/ops.h"
@@ -52,7 +52,7 @@ START_TEST(the_highest_or_the_named_set_is_chosen)
 }
 END_TEST
 
-/* A CPU that has a set has the lower ones of its architecture. */
+/* A CPU that has one set also has all lower sets of the same architecture. */
 START_TEST(available_sets_have_no_gap)
 {
     unsigned available = ce_isa_available(), lower = available ^ 1u << ce_isa_highest(available);
@@ -83,8 +83,8 @@ static cs_device *open_cpu(void)
     return device;
 }
 
-/* Returns 0 if the device is described as using the set, computes, and has native bf16 products only with a set that
- * contains them. */
+/* Returns 0 if the device uses the set `isa`, its description names this set, an addition is right, and there are no
+ * native bf16 products with a set below AVX-512. Closes the device if it returns 0. */
 static int check_device(cs_device *device, ce_isa isa)
 {
     char words[64];

@@ -1,6 +1,6 @@
-/* test_kernels.c - the CUDA kernels on the emulator compared with the CPU's: rows that are wider than registers, not
- * a multiple of eight, or not aligned; tokens that fill a batch; conversion of state; state with the same bits
- * however it is cut. */
+/* test_kernels.c - the CUDA kernels on the emulator compared with the CPU's: rows that are wider than registers, not a
+ * multiple of eight, or not aligned; a batch in which most tokens are equal; conversion of state; updates of state,
+ * whose bits must not depend on how the state is cut into ranges. */
 #include "near.h"
 #include "suite.h"
 
@@ -408,8 +408,8 @@ START_TEST(updates_have_the_same_bits_however_cut)
 }
 END_TEST
 
-/* Each range has its own decay and slots. A range without decay changes as with an optimizer without decay, and its
- * slots are at the indices that the range gives. */
+/* Each range has its own decay and its own indices in the slots. A range without decay changes as an optimizer without
+ * decay would change it. `slots` says where the range begins in each slot. */
 START_TEST(a_range_has_its_own_decay_and_slots)
 {
     open_devices();
@@ -417,7 +417,8 @@ START_TEST(a_range_has_its_own_decay_and_slots)
     cs_tensor got[TENSORS], want[TENSORS];
     plain.weight_decay = 0;
     fill_state(got), fill_state(want);
-    for (int part = 0; part < 2; part++) { /* as two tensors; the slots of the second begin at index 0 */
+    /* the expected values: one update for each range; the slots of the second range begin at index 0 */
+    for (int part = 0; part < 2; part++) {
         ce_optim_settings settings = part ? adamw : plain;
         ce_optimizer found = ce_optim_find(&settings);
         int64_t from = part ? 2051 : 0, count = part ? ELEMENTS - 2051 : 2051;

@@ -1,5 +1,6 @@
-/* test_matmul.c - the two methods under the matrix operations, panel by panel: oneDNN's primitives, in fp32 on any
- * CPU and in bf16 where oneDNN has it, and cspeed's packed product. Then the operations that use the primitives. */
+/* test_matmul.c - the two methods of the CPU's matrix operations, panel by panel. One method is oneDNN's primitives, in
+ * fp32 on any CPU, and in bf16 if oneDNN has bf16 products for this CPU. The other method is cspeed's packed product.
+ * Then the operations that use oneDNN's primitives are tested. */
 #include "near.h"
 #include "reference.h"
 #include "suite.h"

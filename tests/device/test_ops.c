@@ -96,7 +96,7 @@ static void check_backward(cs_dtype dtype, product_size s, cs_layout layout)
     cs_tensor dx = near_new(dtype, s.N, s.K), dw = near_random(CS_F32, cs_rows(w), cs_columns(w), 5, 1);
     cs_tensor db = near_random(CS_F32, 1, s.M, 6, 1);
     double *nx = near_doubles(x), *ny = near_doubles(dy), *nw = near_doubles(w), *want = zeros(s.N * s.K);
-    /* Gradients are added to the values that were there. */
+    /* gradients are added to the values that dw and db already have */
     double *want_w = near_doubles(dw), *want_b = near_doubles(db);
     cs_op_matmul_grad_input(stream, near_at(dx), near_at(dy), near_at(w), layout);
     cs_op_matmul_grad_weight(stream, near_at(dw), near_at(cs_vector(db.data, CS_F32, s.M)), near_at(x), near_at(dy),
@@ -308,7 +308,8 @@ static void check_add(cs_dtype dtype)
     FREE(a, b, y);
 }
 
-/* A cast rounds each element like the conversion of one element, also at the ends of the range. */
+/* A cast of a tensor gives the same bits as the conversion of each element alone, also at the ends of the type's
+ * range. */
 static void check_cast(cs_dtype dtype)
 {
     static const float odd[] = { 0.0f,    -0.0f,  1.0f,     65504.0f,  65519.9f,    65520.0f,

@@ -1,5 +1,5 @@
-/* test_preference_pairs.c - the loss of a pair of answers: against TRL's formulas, finite differences and plain loops,
- * as a function and as the operation of a device. */
+/* test_preference_pairs.c - the loss of a pair of answers. The function for one pair is compared with TRL's formulas
+ * and with finite differences; the operation for many pairs on a device is compared with plain loops. */
 #include "near.h"
 #include "suite.h"
 

@@ -31,7 +31,7 @@ typedef struct {
 
 static double tolerance(cs_dtype dtype)
 {
-    return dtype == CS_F32 ? 2e-6 : 1e-6; /* allowed in addition to one rounding of the result */
+    return dtype == CS_F32 ? 2e-6 : 1e-6; /* allowed error, in addition to the error of rounding the result once */
 }
 
 static void check_forward(const linear *l, cs_tensor x, cs_tensor w, cs_tensor bias)
@@ -253,7 +253,8 @@ START_TEST(the_fastest_is_picked_if_it_gains_enough)
     ck_assert_int_eq(choice.others, CS_METHOD_FIXED);
     trial.methods &= ~(1u << CS_METHOD_PACKED);
     ce_products_pick(&choice, &trial);
-    ck_assert_int_eq(choice.others, CS_METHOD_SGEMM); /* not FIXED: its method may be PACKED, which some rank lacks */
+    /* FIXED may stand for PACKED, and some rank lacks PACKED, so `others` is not FIXED */
+    ck_assert_int_eq(choice.others, CS_METHOD_SGEMM);
 }
 END_TEST
 

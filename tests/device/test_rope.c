@@ -106,7 +106,7 @@ typedef struct {
      * attends to; 0: all rows up to itself. `document`: number of rows of a document; 0: the sample is one
      * document. */
     int T, H, G, D, window, document;
-    double scale, cap; /* of the scores; `scale` 0: 1/sqrt(D); `cap` 0: no cap */
+    double scale, cap; /* `scale`: factor of the scores, 0: 1/sqrt(D); `cap`: cap of the scores, 0: no cap */
 } heads;
 
 /* Computes y for double values x, and returns the loss sum(y dy) for finite differences. */

@@ -1,5 +1,5 @@
-/* test_routing.c - the operations of mixtures of experts compared with plain loops in double precision, and their bits
- * with several threads. */
+/* test_routing.c - the operations of mixtures of experts compared with plain loops in double precision; the results
+ * must have the same bits with any number of threads. */
 #include "near.h"
 #include "suite.h"
 

@@ -19,7 +19,7 @@
 
 static const struct {
     const char *name;
-    double gradient, loss; /* value of each of 100 gradients, before the scale; loss of each of `rows` rows */
+    double gradient, loss; /* value of each of 100 gradients, without the loss scale; loss of each of `rows` rows */
     int64_t rows, nonfinite;
     ce_step_terms terms;
     double scale;

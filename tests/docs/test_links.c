@@ -1,4 +1,5 @@
-/* test_links.c - each link inside the documents leads to a file that exists and to a heading of it. */
+/* test_links.c - each link inside the documents names a file that exists. If a link also names a heading, the file has
+ * this heading. */
 #include "shell.h"
 #include "suite.h"
 

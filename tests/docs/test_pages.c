@@ -1,4 +1,5 @@
-/* test_pages.c - runs the commands of the documents and compares what they print with what the pages show.
+/* test_pages.c - runs the commands of the documents, and compares the output of the commands with the output that the
+ * pages show.
  *
  *     test_pages [PAGE...]      build/bin/test_pages docs/first-hour.md
  *
@@ -44,7 +45,7 @@ static void print_counts(const page *it, int commands)
         if (it->step[i].kind == PAGE_NOT_RUN)
             printf("; line %d not run: %s", it->step[i].line, it->step[i].text);
     printf("\n");
-    fflush(stdout); /* the next page's shell is forked from this process */
+    fflush(stdout); /* the next page's shell is forked from this process and must not inherit buffered output */
 }
 
 /* Returns the number of faults. */

@@ -1,5 +1,6 @@
-/* test_site.c - the site of the documents: mkdocs builds it without a warning, with its search, and it takes nothing
- * from other servers. Skipped where mkdocs is not installed; the search is tried where chromium is. */
+/* test_site.c - the site of the documents: mkdocs builds the site without a warning and with its search, and the pages
+ * load nothing from other servers. The tests are skipped if mkdocs is not installed. The search is tested only if
+ * chromium is installed. */
 #include "shell.h"
 #include "suite.h"
 

@@ -1,8 +1,8 @@
 /* blas.cc - emulated cuBLASLt by plain loops: d = epilogue(alpha op(a) op(b) + beta c), column-major, summed in fp32.
  *
  * It refuses what cuBLASLt refuses. The first result of the heuristic has a state other than success; its algorithm
- * does not run. Of the next three algorithms, two give the same bits and the third adds in the reverse order, so that
- * tests find code that relies on the bits of one algorithm and runs another. */
+ * does not run. Of the next three algorithms, two give the same bits, and the third adds in the reverse order. So tests
+ * find code that expects the bits of one algorithm but runs another algorithm. */
 #include "shadow.h"
 
 #include <cublasLt.h>
@@ -208,7 +208,7 @@ static float gelu_slope(float x)
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
 }
 
-/* Applies the epilogue to one element. pre is GELU's input: an output in forward, an input in backward. */
+/* Applies the epilogue to one element. `pre` is GELU's input. Forward writes `pre`; backward reads `pre`. */
 static float finish(const product &p, float value, int64_t row, int64_t column)
 {
     cudaDataType_t type = p.d_layout.type;

@@ -39,12 +39,12 @@ using emulator_guard = std::lock_guard<std::recursive_mutex>;
 
 cudaError_t emulator_fail(cudaError_t error); /* stores the error for cudaGetLastError and returns it */
 
-/* A value other than cudaSuccess means that a kernel has failed: nothing runs on the device any more, and each call
- * that uses its memory or its streams returns this error. */
+/* A value other than cudaSuccess means that a kernel has failed. Then nothing runs on the device any more, and each
+ * call that uses the device's memory or streams returns the value. */
 extern cudaError_t emulator_broken;
 
-/* Returns true in a process that was forked from one that had called the runtime. CUDA does not survive a fork: every
- * call in such a process fails with cudaErrorInitializationError. */
+/* Returns true in a process that was forked after its parent had called the runtime. CUDA does not survive a fork:
+ * every call in such a process fails with cudaErrorInitializationError. */
 bool emulator_is_forked();
 
 /* ---- memory.cc ---- */
@@ -87,7 +87,7 @@ using emulator_clock = std::vector<uint64_t>;
 
 struct emulator_stream {
     unsigned number = 0;
-    emulator_clock clock;          /* the clock that the next operation put into the stream receives */
+    emulator_clock clock;          /* the next operation that is put into the stream gets this clock */
     bool waits_for_legacy = false; /* created without cudaStreamNonBlocking */
     std::deque<std::function<void()>> items;
     uint64_t given = 0, done = 0;
@@ -99,8 +99,9 @@ using emulator_queue = std::shared_ptr<emulator_stream>;
 emulator_queue emulator_stream_of(cudaStream_t stream); /* returns an empty pointer if there is no such stream */
 cudaError_t emulator_enqueue(cudaStream_t stream, std::function<void()> item);
 void emulator_run_all();
-/* For tests, which find both by name with dlsym: the number of unfinished items in all queues, and how often the host
- * waited for a stream, an event, a copy or the device that had unfinished work. */
+/* For tests, which find the two counters by name with dlsym. emulator_waiting: the number of unfinished items in all
+ * queues. emulator_host_waits: how often the host waited for a stream, an event, a copy or the device that had
+ * unfinished work. */
 extern "C" uint64_t emulator_waiting();
 extern "C" uint64_t emulator_host_waits;
 /* For tests: the number of calls of cudaMemcpyAsync from or to pageable host memory, for which a real runtime makes the
@@ -126,8 +127,9 @@ cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_pl
 /* Returns an error if the next operation is forbidden by this thread's capture or by the capture that the stream is
  * in. */
 cudaError_t emulator_capture_forbids(const emulator_queue &touched);
-/* As above, for work in the legacy stream. The emulator is stricter than a real runtime, which runs the work outside of
- * the graph if this thread captures only streams made with cudaStreamNonBlocking. */
+/* Returns an error if a capture forbids work in the legacy stream. The emulator is stricter than a real runtime. If
+ * this thread captures only streams that were made with cudaStreamNonBlocking, a real runtime runs the work outside of
+ * the graph. */
 cudaError_t emulator_capture_forbids_legacy();
 
 /* For tests: the number of kernels launched outside of graphs, and the number of graphs launched. */
@@ -136,7 +138,7 @@ extern "C" uint64_t emulator_kernels_launched(), emulator_graphs_launched();
 /* ---- blas.cc ---- */
 
 /* For tests: multiply-adds of all products, and multiply-adds of the products that have a matrix whose rows are not
- * aligned to 16 bytes. For the latter cuBLASLt uses slower kernels. */
+ * aligned to 16 bytes. cuBLASLt uses slower kernels for these products. */
 extern "C" uint64_t emulator_multiply_adds, emulator_unaligned_multiply_adds;
 
 /* ---- kernels.cc ---- */

@@ -61,9 +61,9 @@ static cudaError_t spoil(emulator_capture &capture, cudaError_t error)
     return emulator_fail(error);
 }
 
-/* Makes the stream wait for an event. If the event was recorded in a capture, a stream that is in no capture joins this
- * one, and an empty node of the graph stands for the wait. Before the capture ends, its first stream must have waited
- * for this node. */
+/* Makes the stream wait for an event. If the event was recorded in a capture and the stream is in no capture, the
+ * stream joins the event's capture, and an empty node of the graph stands for the wait. Before the capture ends, the
+ * stream in which the capture began must have waited for the empty node. */
 cudaError_t emulator_capture_wait(const emulator_queue &queue, const emulator_place &event, bool recorded)
 {
     emulator_place &own = queue->place;

@@ -1,9 +1,10 @@
 /* kernels.cc - properties of kernels: name, bytes of static shared memory, and the largest launch.
  *
  * Name and static shared memory are read from the module's symbol table: kernels are static functions, and CS_SHARED
- * declares static variables of the kernel. The environment variable CSPEED_EMULATOR_LAUNCHES names a file; a line is
- * appended whenever a launch of a kernel is larger than all before it: name, threads of a block, bytes of dynamic
- * and of static shared memory, separated by tabs. */
+ * declares static variables of the kernel. The environment variable CSPEED_EMULATOR_LAUNCHES names a file. A line is
+ * appended to this file whenever a launch of a kernel has more threads in a block, or more dynamic shared memory, than
+ * all earlier launches of this kernel. The line has the name, the threads of a block, the bytes of dynamic shared
+ * memory and the bytes of static shared memory, separated by tabs. */
 #include "emulator.h"
 
 #include <cxxabi.h>

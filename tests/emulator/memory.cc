@@ -1,9 +1,9 @@
 /* memory.cc - emulated device memory, which the host cannot access, and pinned host memory.
  *
- * One range of addresses is reserved. Blocks are allocated from it in ascending order and no address is used twice, so
- * that freed memory stays inaccessible. The range is accessible only while an operation of a stream runs. New memory is
- * filled with NaN, and each block is followed by guard bytes. The environment variable CSPEED_EMULATOR_MEMORY sets the
- * bytes of device memory. */
+ * One range of addresses is reserved. Blocks are allocated from the range in ascending order, and no address is used
+ * twice, so that an access to freed memory never reaches another block. The range is accessible only while an operation
+ * of a stream runs. New memory is filled with NaN, and each block is followed by guard bytes. The environment variable
+ * CSPEED_EMULATOR_MEMORY sets the bytes of device memory. */
 #include "shadow.h"
 
 #include <map>

@@ -1,9 +1,10 @@
 /* nccl.cc - emulated NCCL with blocking communicators.
  *
  * A call returns when it is in the stream, or when another thread has aborted the communicator. The first call of each
- * kind connects the ranks and waits for all of them. Like NCCL it does not detect that another process has ended: it
- * waits until it is aborted. At most one thread may be inside a communicator, and none when it is freed; only
- * ncclCommAbort may be called concurrently. */
+ * kind connects the ranks and waits for all of them. Like NCCL, a call does not detect that another process has ended:
+ * the call waits until the communicator is aborted. At most one thread may be inside a call with a communicator. No
+ * thread may be inside when the communicator is freed. Therefore another thread must call ncclCommAbort in a group: the
+ * communicator is then aborted at once, and freed only at the end of the group. */
 #include "emulator.h"
 #include "ring.h"
 
@@ -19,7 +20,8 @@ struct ncclComm {
     int inside = 0;              /* number of threads inside a call */
     std::deque<ring_call> calls; /* calls of the open group */
     cudaStream_t stream = nullptr;
-    /* Graphs that have captured calls of this communicator share this pointer, so use_count() > 1 while one exists. */
+    /* Each graph that has captured calls of this communicator shares this pointer. So use_count() > 1 while such a
+     * graph exists. */
     std::shared_ptr<int> captured = std::make_shared<int>(0);
 };
 
@@ -117,8 +119,8 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return fault(comm->members.get(), "finalize");
 }
 
-/* Waits until no graph holds calls of the communicator, then deletes it. Operations that are still in the stream hold
- * their own reference to comm->members. */
+/* Waits until no graph holds calls of the communicator, then deletes the communicator. Operations that are still in the
+ * stream share comm->members, so comm->members exists until they end. */
 static void release(ncclComm_t comm)
 {
     if (comm->inside)
@@ -135,8 +137,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     return ncclSuccess;
 }
 
-/* Sets comm->members->aborted at once, which ends all waits of this communicator in calls and in operations of the
- * stream. Then frees the communicator; inside a group, it is freed at the end of the group. */
+/* Sets comm->members->aborted at once. This ends all waits of this communicator, in calls and in operations of the
+ * stream. Then frees the communicator; inside a group, the end of the group frees the communicator. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     emulator_guard guard(emulator_lock);

@@ -1,10 +1,11 @@
 /* order.cc - the happens-before order of operations in streams, by vector clocks.
  *
  * The clock of a stream is the number of operations of every stream that precede the next operation put into it. An
- * event keeps the clock of the stream at its recording. A stream that waits for an event, and a host that waits for
- * a stream or an event, merge that clock into theirs. An operation that the host puts into a stream comes after all
- * operations that the host has waited for. Outside a graph all its nodes count as one operation; among each other
- * they are ordered by the graph's edges. */
+ * event keeps the clock that its stream had when the event was recorded. A stream that waits for an event merges the
+ * event's clock into its own clock. A host that waits for a stream or an event merges the clock of the stream or event
+ * into the host's clock. An operation that the host puts into a stream comes after all operations that the host has
+ * waited for. For operations outside a graph, all nodes of the graph count as one operation. The nodes of one graph are
+ * ordered by the graph's edges. */
 #include "shadow.h"
 
 #include <string>

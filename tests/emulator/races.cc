@@ -1,10 +1,10 @@
-/* races.cc - race detector: hooks that instrumented kernels call at every load and store. It finds data races within
- * a block, between blocks of a launch and between operations of streams, and reads of uninitialised shared memory.
+/* races.cc - race detector: hooks that instrumented kernels call at every load and store. It finds data races within a
+ * block, between blocks of a launch and between operations of streams, and reads of uninitialised shared memory.
  *
- * Shadow memory has a cell for each byte of shared memory and for every two bytes of device memory, which stores the
- * last writer and the readers since. Two accesses are ordered if they are of one thread; if a barrier of their block
- * is between them; if both are of one warp that has synchronized between them; or if their operations are ordered
- * (order.cc). */
+ * Shadow memory has a cell for each byte of shared memory, and a cell for every two bytes of device memory. A cell
+ * stores the last writer and the readers since the last write. Two accesses are ordered if they are of one thread; if a
+ * barrier of their block is between them; if both are of one warp that has synchronized between them; or if their
+ * operations are ordered (order.cc). */
 #include "shadow.h"
 
 #include <string>
@@ -12,12 +12,12 @@
 
 #include "device/cuda/tensor.cuh"
 
-/* A moment identifies an access: its span (shadow.h), the thread's index in its block, and flags. 0: no access. */
+/* A moment identifies an access: the span (shadow.h) of the access, the index of the thread in the thread's block, and
+ * flags. 0: no access. */
 enum { FLAG_BITS = 2, SPAN_SHIFT = 12, FLAGS = 3 };
-enum {
-    BY_LANES = 1,
-    BY_WARPS = 2
-};                   /* flags of a reader: several lanes of that span; several warps since the barrier */
+/* Flags of a reader. BY_LANES: several lanes have read in the reader's span. BY_WARPS: several warps have read since
+ * the last barrier. */
+enum { BY_LANES = 1, BY_WARPS = 2 };
 enum { ATOMIC = 1 }; /* flag of a writer */
 using moment = uint64_t;
 
@@ -26,7 +26,8 @@ struct cell {
     moment writer, reader, other;
 };
 
-/* A 32-byte sector of device memory: the spans that last read and wrote it. */
+/* A sector of 32 bytes in device memory. by[0] is the span (shadow.h) that last read the sector, by[1] the span that
+ * last wrote it. */
 struct sector {
     shadow_span by[2];
 };

@@ -27,7 +27,7 @@ std::string ring_make()
     return sized ? name : "";
 }
 
-/* Opens the segment. The last rank that does so removes the segment's name. */
+/* Opens the segment. The last rank that opens the segment removes the segment's name. */
 bool ring_join(ring *ring)
 {
     int file = shm_open(ring->name.c_str(), O_RDWR, 0600);
@@ -200,8 +200,8 @@ static void join_all(ring *ring, void *out, size_t count, const ring_call &call)
 
 /* ---- collectives ---- */
 
-/* Copies [from, from + bytes) of each rank that has data into the segment, then calls `use`, and returns when `use` has
- * returned on all ranks. Returns false if the communicator was aborted. */
+/* If `from` is not NULL, copies [from, from + bytes) to this rank's part of the segment. Then waits for all ranks,
+ * calls `use`, and waits until `use` has returned on all ranks. Returns false if the communicator was aborted. */
 template <typename Use> static bool show(ring *ring, const char *from, size_t bytes, Use use)
 {
     if (from)

@@ -55,7 +55,7 @@ struct ring {
 std::string ring_make();    /* creates a segment and returns its name, or "" after an error */
 bool ring_join(ring *ring); /* opens ring->name */
 bool ring_is_whole(ring *ring);
-/* Waits until all ranks that take part in this kind of call have made their first call of it. Returns false if
+/* Waits until all ranks that take part in this kind of call have made their first call of this kind. Returns false if
  * aborted. */
 bool ring_connect(ring *ring, const ring_call &call);
 /* Executes calls on device memory; called when the stream has reached them. The calls of a group run concurrently.

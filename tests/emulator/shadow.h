@@ -1,9 +1,9 @@
 /* shadow.h - the instrumented module's view of memory accesses: races.cc finds data races and uninitialised shared
  * memory, order.cc knows which operations of streams are ordered, traffic.cc counts the bytes of every kernel.
  *
- * libcspeed_cuda_emulated_instrumented.so holds the same kernels, compiled with -fsanitize=thread, so that each of
- * their loads and stores calls a hook of races.cc. In the ordinary emulated module no hook is called and all of this
- * is off. */
+ * libcspeed_cuda_emulated_instrumented.so holds the same kernels as the ordinary emulated module, compiled with
+ * -fsanitize=thread, so that each load and store of the kernels calls a hook of races.cc. In the ordinary emulated
+ * module no kernel calls a hook, and nothing is checked or counted. */
 #ifndef CS_EMULATOR_SHADOW_H
 #define CS_EMULATOR_SHADOW_H
 

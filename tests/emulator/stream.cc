@@ -1,8 +1,8 @@
 /* stream.cc - emulated streams and events, with lazy execution; graph.cc has stream capture.
  *
  * An operation runs only when something waits for it, so that a missing wait shows as a missing result. With
- * CSPEED_EMULATOR_EAGER=1 everything runs at once. A wait for another stream's event first runs that stream up to the
- * event. */
+ * CSPEED_EMULATOR_EAGER=1 an operation runs as soon as it is put into its stream. A wait for another stream's event
+ * first runs that stream up to the event. */
 #include "shadow.h"
 
 #include <map>
@@ -110,7 +110,7 @@ void emulator_run_all()
     }
 }
 
-/* Runs the work of all blocking streams: they and the legacy stream wait for each other. */
+/* Runs the work of all blocking streams, because the legacy stream must wait for the blocking streams. */
 static void run_heeding()
 {
     for (const emulator_queue &queue : std::set<emulator_queue>(queues))

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* Saves the callee-saved registers on the current stack, stores its top in *from, and continues on stack `to`. */
+/* Saves the callee-saved registers on the current stack, stores the top of the current stack in *from, and continues on
+ * stack `to`. */
 extern "C" void emulator_switch_stack(void **from, void *to);
 
 #if defined(__x86_64__)

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* Bytes in one direction. `requested`: bytes that the threads' accesses ask for. `distinct`: each byte counts once.
- * `sectors`: 32 bytes for each sector that a warp accesses between two synchronizations. Several accesses to it count
- * once, as if a cache held the sector until the next synchronization. */
+ * `sectors`: 32 bytes for each sector that a warp accesses between two synchronizations. Several accesses to the same
+ * sector between two synchronizations count once, as if a cache held the sector until the next synchronization. */
 typedef struct {
     uint64_t requested, distinct, sectors;
 } emulator_moved;

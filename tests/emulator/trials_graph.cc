@@ -89,7 +89,8 @@ static bool captured_work_runs_by_its_graph()
     pair p;
     p.begin();
     p.add(p.main, p.a, p.a, 3);
-    bool waits = cudaStreamQuery(p.side) != cudaSuccess; /* a query is forbidden during a capture and invalidates it */
+    /* a query is forbidden during a capture and invalidates the capture */
+    bool waits = cudaStreamQuery(p.side) != cudaSuccess;
     waits = waits && p.end() == cudaErrorStreamCaptureInvalidated && p.holds(0, 0);
     p.begin();
     p.add(p.main, p.a, p.a, 3);

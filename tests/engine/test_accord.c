@@ -17,7 +17,7 @@ static const char config_text[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 8, \"n_positions\": 16,\n"
     "               \"vocab_size\": 256 } } }\n";
 
-/* The same settings as above, in another spelling. */
+/* The same settings as `config_text`, in another spelling. */
 static const char other_text[] =
     "{ // two files may say the same\n"
     "  \"cspeed\": { \"steps\": 2.0, \"threads\": 1, \"output\": \"out\", \"eval_interval\": 0, \"save_interval\": 0,\n"
@@ -29,7 +29,7 @@ static const char other_text[] =
 
 enum { RANKS = 3, DISAGREE = 76 };
 
-/* Flags that only the last of three ranks gets, and the exit code and words of the result. */
+/* For each job: flags that only the last of three ranks gets, the job's exit code, and words of the job's output. */
 static const struct {
     const char *flags;
     int code;
@@ -83,8 +83,8 @@ START_TEST(ranks_are_compared)
 }
 END_TEST
 
-/* Rank 1 takes the number of steps from a flag; rank 0 takes the same number from the file, where fit_seconds may
- * reduce it. */
+/* Rank 1 takes the number of steps from a flag, rank 0 takes the same number from the file. fit_seconds reduces only a
+ * number from the file. Rank 0 decides for all ranks, so the number is reduced. */
 START_TEST(rank_0_knows_who_gave_the_steps)
 {
     shell_enter();

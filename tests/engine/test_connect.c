@@ -14,7 +14,8 @@ static run_spec spec_of(int calls)
     return (run_spec){ .world = WORLD, .stage = calls ? 3 : 0, .steps = 1, .precision = "fp32" };
 }
 
-/* Connects the ranks 0, 1 or 2 times before it opens the engine, computes a sum over the ranks, and trains a step. */
+/* Calls cs_init_distributed 0, 1 or 2 times (`argument`) before it opens the engine, adds a number over the ranks after
+ * each call, and trains a step. */
 static int train(void *argument)
 {
     int calls = *(int *)argument;

@@ -60,7 +60,8 @@ static void mask_borders(int32_t *targets)
             targets[t] = -1;
 }
 
-/* Makes a batch of only the document that begins at `row`, placed at the start of a sample. Returns its rows. */
+/* Makes a batch that has only the document that begins at `row`, placed at the start of the document's sample. Returns
+ * the number of rows of the document. */
 static int alone(cs_batch *batch, const cs_batch *from, int row)
 {
     static int32_t inputs[ROWS], targets[ROWS];

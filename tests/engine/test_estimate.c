@@ -182,7 +182,8 @@ START_TEST(train_lists_the_units)
 }
 END_TEST
 
-/* On a GPU a vocabulary of 32 rows is padded to 128: the plan has 96 more rows of 16 elements, and says so. */
+/* On a GPU a vocabulary of 32 rows is padded to 128. The plan counts 96 more rows of 16 elements, and prints the
+ * padding. */
 START_TEST(the_plan_shows_a_padded_vocabulary)
 {
     shell_enter();

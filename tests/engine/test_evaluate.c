@@ -124,8 +124,8 @@ START_TEST(rank_0_may_evaluate_alone)
 }
 END_TEST
 
-/* Evaluations with and without padding have the same mean: micro-batches of one window need none. An evaluation of
- * fewer windows has another mean. */
+/* Evaluations of the same windows have the same mean with and without padding. Micro-batches of one window need no
+ * padding. An evaluation of fewer windows has another mean. */
 START_TEST(padding_does_not_count)
 {
     enter_with_tokens();

@@ -1,4 +1,5 @@
-/* test_finite.c - training with NaN or infinity: it is reported, good checkpoints are kept, and the run ends. */
+/* test_finite.c - training in which losses, gradients or parameters become NaN or infinite: the run prints a message,
+ * keeps the good checkpoints, and ends. */
 #include "pieces.h"
 #include "runs.h"
 #include "shell.h"
@@ -63,7 +64,8 @@ START_TEST(a_run_that_is_not_finite_ends)
     static const struct {
         int ranks;
         const char *all, *bad; /* options of both runs; more options of the second run */
-        /* Expected words: of the message about a step, with its number, and of the last message. */
+        /* Expected words: `first` occurs at least once in the output; `step` and `why` occur once. `step` is in the
+         * message about the first step whose loss or gradients are not finite, `why` is in the last message. */
         const char *first, *step, *why;
     } cases[] = {
         { 1, FP32, STEEP, FIRST, "warning: step 6: the loss is nan", IN_ROW "6 " },
@@ -106,13 +108,13 @@ START_TEST(o3_does_not_end_in_silence)
 {
     prepare();
     char *out = train(1, 1, O3 "--steps 200");
-    /* Steps whose loss and gradients are finite may lie in between. Each sequence of other steps is reported once, and
-     * the end of the run is one more report. */
+    /* A bad step is a step whose loss or gradients are not finite. Good steps may separate several sequences of bad
+     * steps. Each sequence is reported by one message, and the end of the run by one more message. */
     int streaks = shell_count_of(out, "warning: step ");
     ck_assert_msg(streaks >= 1 && shell_count_of(out, "keep fp32 masters") == streaks + 1, "%.3000s", out);
     free(out);
-    /* The run reaches its last step before nan_patience ends it. Its parameters are finite, but the loss of a further
-     * step would not be finite. */
+    /* The run reaches its last step before nan_patience ends the run. The parameters are finite after the last step,
+     * but the loss of a further step would not be finite. */
     out = train(0, 1, O3 "--steps 5 --fresh --set optimizer.params.lr=1000");
     ck_assert_msg(strstr(out, "train: the loss or the gradients of the last step, 5, are not finite") != NULL,
                   "%.3000s", out);

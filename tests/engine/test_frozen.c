@@ -29,7 +29,8 @@ static int64_t padded(int64_t count, int world)
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Number of elements of a unit of the tiny GPT-2 (base_of), and of the adapters that LORA adds to it beside c_attn. */
+/* Numbers of elements in a unit of the tiny GPT-2: base_of, without adapters; adapter_of, of the adapters of c_attn
+ * that LORA adds to the unit. */
 static int64_t base_of(int unit)
 {
     int64_t width = 24, block = 2 * width + (3 * width * width + 3 * width) + (width * width + width) + 2 * width +
@@ -137,7 +138,8 @@ END_TEST
 
 /* ---- what is trained ---- */
 
-/* Returns the sum of squares of this engine's gradients, over the parameters that are not frozen in `chosen`. */
+/* Returns the sum of squares of `engine`'s gradients, over the parameters that are not frozen in the engine
+ * `chosen`. */
 static double squares_of(cs_engine *engine, const cs_engine *chosen)
 {
     double sum = 0;
@@ -221,7 +223,7 @@ static void check_resume(const char *what, const char *precision)
     run_step(first, &spec);
     run_step(first, &spec);
     CS_MUST(cs_save_checkpoint(first, "saved", NULL, NULL));
-    spec.set[1] = "cspeed.seed=99"; /* the first values differ; loading replaces them */
+    spec.set[1] = "cspeed.seed=99"; /* another seed gives other initial values; loading replaces these values */
     cs_engine *second = run_open(&spec, NULL);
     ck_assert_uint_ne(run_masters(first), run_masters(second));
     CS_MUST(cs_load_checkpoint(second, "saved", NULL, NULL, NULL));

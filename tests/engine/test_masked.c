@@ -1,5 +1,6 @@
-/* test_masked.c - a step in which no row has a target: parameters, optimizer state, schedule and loss scale do
- * not change, and the next step continues as if the empty one had not happened. Also cs_score without any target. */
+/* test_masked.c - a step in which no row has a target: parameters, optimizer state, schedule and loss scale do not
+ * change, and the next step continues as if the step without targets had not happened. Also cs_score without any
+ * target. */
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"

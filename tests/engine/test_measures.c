@@ -1,5 +1,5 @@
-/* test_measures.c - measures of an evaluation: counts added over ranks give the ratios of one rank with all samples,
- * and these equal the ratios of a loop over the samples. */
+/* test_measures.c - measures of an evaluation: the counts added over ranks are the counts of one rank with all samples,
+ * and the ratios of these counts equal the ratios of a loop over the samples. */
 #include "suite.h"
 #include "runs.h"
 

@@ -127,8 +127,8 @@ START_TEST(prefetch_costs_one_row_a_unit)
 }
 END_TEST
 
-/* Gradients that are sent in 16 bits are converted into one additional row, as long as the longest unit. At stages 0
- * and 1, sums in 16 bits are sent without conversion. The dry run and the allocation agree. */
+/* Gradients that are sent in 16 bits are converted into one additional row, as long as the longest unit. Reported and
+ * allocated memory grow by this row. At stages 0 and 1, sums in 16 bits are sent without conversion. */
 START_TEST(sending_in_16_bits_costs_one_row)
 {
     size_t row = (size_t)((unit_elements(1) + 127) / 128 * 128) * 2, pooled = 0;

@@ -88,7 +88,7 @@ static int count_traffic(void *argument)
 
 enum { WORKERS = 3, SERVERS = 2, RANKS = WORKERS + SERVERS };
 
-/* Asynchronous servers send each other nothing either. */
+/* Workers send nothing to other workers. If the servers are asynchronous, they send nothing to other servers. */
 static void check_traffic(const run_spec *spec, bool async)
 {
     job task = { .spec = *spec, .shared = run_share(sizeof(costs)) };
@@ -161,7 +161,7 @@ START_TEST(staleness_is_bounded)
     run_ranks(WORKERS + 1, work_unevenly, &task);
     for (int i = 0; i <= BOUND; i++)
         all += task.shared->ahead[i];
-    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* no step began more than BOUND steps ahead */
+    ck_assert_int_eq(all, SLOW_STEPS * WORKERS); /* no step began more than BOUND steps ahead of the slowest worker */
     ck_assert_int_gt(task.shared->ahead[BOUND], 0);
     run_unshare(task.shared, sizeof(costs));
 }

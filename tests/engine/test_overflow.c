@@ -13,7 +13,7 @@ enum { STEPS = 48, WORLD = 2, POISONED = 2 };
 typedef struct {
     double loss, norm, scale, rate;
     double wanted_scale, wanted_rate; /* expected scale and rate, computed outside the engine */
-    bool skipped, moved;              /* moved: at least one bit of this rank's masters or slots changed */
+    bool skipped, moved;              /* `moved`: at least one bit of this rank's masters or slots changed */
     int64_t total_skipped;
 } seen;
 
@@ -213,8 +213,9 @@ static int largest_scale(int accumulation)
     return max;
 }
 
-/* DeepSpeed divides the loss by gradient_accumulation_steps before backward, so a scale that does not overflow there
- * must not overflow here. More micro-batches must not reduce the largest scale that fits. */
+/* DeepSpeed divides the loss by gradient_accumulation_steps before backward. A scale that does not overflow in
+ * DeepSpeed must not overflow in cspeed. So more micro-batches must not reduce the largest scale that does not
+ * overflow. */
 START_TEST(accumulation_takes_nothing_of_the_scale)
 {
     int alone = largest_scale(1);

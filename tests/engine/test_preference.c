@@ -20,7 +20,7 @@ static const char *const kinds[KINDS] = { "sigmoid", "hinge", "ipo", "robust" };
 /* ---- ten steps, compared with TRL's ---- */
 
 typedef struct {
-    int world, stage, kind, micros; /* micros: micro-batches of a step, over all ranks */
+    int world, stage, kind, micros; /* `micros`: micro-batches of a step, over all ranks */
     const char *precision, *recompute;
     cs_metrics step[STEPS];
 } run;

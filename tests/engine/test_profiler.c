@@ -1,5 +1,5 @@
-/* test_profiler.c - flops_profiler: the format of the profile, and its counts compared with the sizes of a tiny
- * GPT-2. */
+/* test_profiler.c - flops_profiler: the format of the profile, and the counts in the profile, compared with counts from
+ * the sizes of a tiny GPT-2. */
 #include "suite.h"
 #include "lines.h"
 #include "shell.h"

@@ -96,7 +96,7 @@ END_TEST
 
 typedef struct {
     run_spec spec;
-    double moved[4], norm; /* moved: sum of squared changes in each rank's part */
+    double moved[4], norm; /* `moved`: sum of squared changes in each rank's part */
 } move;
 
 static double part_of(cs_engine *engine, float *values, bool apart)

@@ -148,7 +148,7 @@ START_TEST(dump_state)
     ck_assert_int_eq(lines_count(lines, "^  world_size \\.{19} 2$"), 1);
     ck_assert_int_eq(lines_count(lines, "^  zero_optimization_stage \\.{6} 3$"), 1);
     ck_assert_int_eq(lines_count(lines, "^  comm_backend \\.{17} shm$"), 1);
-    ck_assert_int_eq(lines_count(lines, "\"train_batch_size\": 4"), 1); /* the configuration is printed as resolved */
+    ck_assert_int_eq(lines_count(lines, "\"train_batch_size\": 4"), 1); /* the resolved configuration is printed */
     free(lines);
     shell_leave();
 }

@@ -35,7 +35,7 @@ static bool is(const json_t *event, const char *key, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-/* Counts the spans of a rank with this name. */
+/* Counts the events of the trace that belong to the rank and have this name. */
 static int count(json_t *events, int rank, const char *name)
 {
     size_t i;
@@ -92,8 +92,8 @@ START_TEST(a_step_has_its_units_and_collectives)
 }
 END_TEST
 
-/* Returns the time at which the span of this name begins on rank 0, or HUGE_VAL if there are none or several such
- * spans. */
+/* Returns the time at which the event with this name begins on rank 0. Returns HUGE_VAL if rank 0 has no such event, or
+ * two. */
 static double begin_of(json_t *events, const char *name)
 {
     size_t i;

@@ -1,8 +1,8 @@
 /* driver.c - runs a fuzz target without clang's libFuzzer: TARGET SECONDS [FOLDER].
  *
  * It mutates the files of the folder for SECONDS, or N times if the argument is Nx (1000000x). Without a folder it
- * starts from an empty input. A crash or a report of a sanitizer ends the process; the input that caused it is then in
- * the file whose name the driver prints at its start. */
+ * starts from an empty input. When the driver starts, it prints the name of a file that always holds the current input.
+ * A crash or a report of a sanitizer ends the process, and the file keeps the input that caused the crash. */
 #include "base/clock.h"
 
 #include <dirent.h>

@@ -1,6 +1,7 @@
 /* fuzz_tokenizer.c - reads any bytes as a tokenizer.json: it is refused with a message or opened, without a crash. An
- * opened tokenizer encodes any text to tokens of its vocabulary, the same ones each time. The tokenizer is before the
- * first NUL of the input, the text after it. */
+ * opened tokenizer encodes any text to tokens of its vocabulary, and encodes the same text to the same tokens each
+ * time. The bytes before the first NUL of the input are the tokenizer; the text begins with this NUL. An input without
+ * NUL is both the tokenizer and the text. */
 #include "base/must.h"
 #include "text/encoder.h"
 #include "text/parts.h"

@@ -318,8 +318,8 @@ static void append(made_file *to, const char *text, const json_t *header, const 
                                   to->bytes));
 }
 
-/* Appends the experts and the router of a layer of MIXTRAL in the form of transformers 5. endless: one tensor of a
- * shape without elements claims a very large number of experts. */
+/* Appends the experts and the router of a layer of MIXTRAL in the form of transformers 5. If `endless` is true, one
+ * tensor of a shape without elements claims a very large number of experts. */
 static void append_experts(made_file *to, const char *text, const json_t *header, int layer, bool endless)
 {
     char gate_up[6][96], down[3][96], router[1][96], name[96];
@@ -426,8 +426,8 @@ static void both_ways(const char *python, const char *kind)
     shell_leave();
 }
 
-/* transformers 5 can save the matrices of all experts of a layer as one tensor, which is read as the matrices of each
- * expert. */
+/* transformers 5 can save the matrices of all experts of a layer as one tensor. Reading divides this tensor into the
+ * matrices of each expert. */
 static void fused_experts(const char *python, const char *kind)
 {
     shell_enter();

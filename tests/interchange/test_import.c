@@ -232,7 +232,8 @@ START_TEST(weights_must_be_those_of_the_config)
 }
 END_TEST
 
-/* safetensors' save_model keeps only one name of a shared table, which may be the head's. */
+/* A table and a tied head are one tensor. safetensors' save_model saves this tensor under one name only, the table's or
+ * the head's. */
 START_TEST(a_tied_head_is_the_table)
 {
     shell_enter();
@@ -251,7 +252,7 @@ START_TEST(a_tied_head_is_the_table)
 }
 END_TEST
 
-/* The index names a shard twice, or a shard that does not exist. */
+/* A shard of the index is missing, a shard was cut, or the index names a shard in another folder. */
 START_TEST(shards_must_be_there)
 {
     shell_enter();

@@ -66,7 +66,7 @@ static float *logits_of(cs_engine *engine, int64_t *count)
     return copy;
 }
 
-/* Returns the logits of the model in `source`, opened for inference; the caller frees them. adapter: the assignment
+/* Returns the logits of the model in `source`, opened for inference; the caller frees them. `adapter`: the assignment
  * that names the folder of an adapter, or NULL. */
 static float *reopened(const char *source, const char *adapter, int64_t *count)
 {

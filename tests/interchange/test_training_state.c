@@ -129,8 +129,8 @@ END_TEST
 
 /* ---- refusals ---- */
 
-/* Without param_groups in ds_config.json, cspeed does not decay vectors. The training in DeepSpeed did, and the message
- * says so. */
+/* Without param_groups in ds_config.json, cspeed does not decay vectors. The training in DeepSpeed decayed vectors, and
+ * the message says so. */
 START_TEST(other_numbers_of_an_update_are_named)
 {
     enter();

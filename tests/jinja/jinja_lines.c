@@ -1,5 +1,6 @@
 /* jinja_lines.c - renders templates for tests/peers/templates_same.py. It reads JSON lines {"source", "variables",
- * "now"} and writes for each a line {"text", "spans"}, whose spans are ranges of bytes, or {"error"}. */
+ * "now"}. For each line it writes {"text", "spans"}, or {"error"} after an error. The spans are the byte ranges of the
+ * text that {% generation %} blocks have written. */
 #include "jinja/jinja.h"
 
 #include <stdio.h>

@@ -57,7 +57,7 @@ START_TEST(a_job_goes_on_without_a_lost_node_which_may_come_back)
     jobs_await("up.1.0"); /* the next attempt runs on the other two nodes */
     jobs_await("up.1.1");
     ck_assert_int_ne(access("up.1.2", F_OK), 0);
-    /* The node waits for the next restart, and prints that it does. */
+    /* The node waits for the next restart, and prints that it waits. */
     nodes[1] = start_node("1", "1:3");
     jobs_await_words("err.1", "this node comes when the next attempt begins; ");
     jobs_kill(&nodes[2]);
@@ -119,8 +119,9 @@ static job start_member(const node_set *g, int node, const char *port)
                              NULL });
 }
 
-/* Checks that the output `out` has each rank of node `node` once, with its host's name. set: the nodes of this attempt;
- * early: those that also took part in the previous attempt. They have the lower ranks. */
+/* Checks that the output `out` has each rank of node `node` once, with the name of the node's host. `set`: the nodes of
+ * this attempt. `early`: the nodes that took part in the previous attempt too; nodes in `early` have the lower
+ * ranks. */
 static void check_shown(const char *out, int node, int attempt, unsigned set, unsigned early)
 {
     char prefix[16] = "", line[64];
@@ -134,9 +135,9 @@ static void check_shown(const char *out, int node, int attempt, unsigned set, un
     }
 }
 
-/* Runs two attempts, the first one with the nodes of `g->first`. If some of the `g->max` nodes are not among them, one
- * joins for the second attempt. If at least `g->min` nodes remain, one node of the first attempt, that with the highest
- * number, is missing in the second. */
+/* Runs two attempts. The nodes of the first attempt are `g->first`. If some of the `g->max` nodes are not in
+ * `g->first`, the last of these nodes joins for the second attempt. If at least `g->min` nodes remain without the last
+ * node of `g->first`, this node leaves before the second attempt, unless it is node 0. */
 static void run_node_set(const node_set *g)
 {
     char port[32];

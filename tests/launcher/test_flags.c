@@ -146,7 +146,7 @@ START_TEST(values)
     ck_assert_str_eq(o.prefix, "");
     expect(&o, "--launcher mpich");
     ck_assert_int_eq(o.launcher, CL_BY_MPICH);
-    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* of two values the last is used */
+    expect(&o, "--launcher slurm --grace 1 --grace 2"); /* if a flag has two values, the last one is used */
     ck_assert(o.launcher == CL_BY_SLURM && o.grace_seconds == 2);
 }
 END_TEST

@@ -81,8 +81,8 @@ static void write_plan(const cl_plan *plan, char *text, size_t size)
 }
 
 static const struct {
-    /* plan: the expected FIRST_RANK=HOST:SLOTS, separated by spaces; fault: if an error is expected, its exit code, a
-     * space, and a part of its message */
+    /* `plan`: the expected FIRST_RANK=HOST:SLOTS, separated by spaces; `fault`: if an error is expected, its exit code,
+     * a space, and a part of its message */
     const char *variables, *flags, *plan, *fault;
 } table[] = {
     { "", "--hosts a:2,b:1", "0=a:0,1 2=b:0", NULL },

@@ -22,7 +22,7 @@ static void write_hosts(const cl_hosts *hosts, char *text, size_t size)
 }
 
 static const struct {
-    /* hosts: the wanted result, or NULL; fault: a part of the wanted error, or NULL */
+    /* `hosts`: the expected result, or NULL; `fault`: a part of the expected error, or NULL */
     const char *text, *hosts, *fault;
 } table[] = {
     { "worker-1 slots=2", "worker-1:0,1", NULL },

@@ -39,7 +39,8 @@ START_TEST(tags_are_listed)
                          "touch out/ds/mp_rank_00_model_states.pt && truncate -s 5000 out/cut/weights/shard-00001*"),
                      0);
     shell_expect(0, "c     *     20", "inspect out");
-    /* out/cut is a copy of out/c: its row shows the folder's name, not the tag in its manifest */
+    /* The manifest of out/cut has the tag of out/c, because out/cut is a copy of out/c. The row of out/cut shows the
+     * name of the folder. */
     shell_expect(0, "\ncut         20", "inspect out");
     shell_expect(0, "half", "inspect out");
     json_t *rows = expect_json("inspect out --json");

@@ -230,7 +230,8 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     check_has("`cspeed clean --yes` ends them");
     ck_assert_ptr_null(strstr(text, "lives"));
     ck_assert_int_eq(waitpid(left, NULL, WNOHANG), 0);
-    /* These are children of this test, which must reap them while the command checks whether they have ended. */
+    /* `left` and `deaf` are children of this test. The test must reap these children while the command checks whether
+     * they have ended. */
     pid_t cleaner = shell_start("%s/cspeed clean --yes", CS_BIN);
     ck_assert_int_eq(shell_wait(left), 128 + SIGTERM);
     ck_assert_int_eq(shell_wait(deaf), 128 + SIGKILL);
@@ -265,7 +266,7 @@ START_TEST(what_is_not_certain_is_not_left_over)
         snprintf(mark, sizeof mark, marks[i], getpid());
         pids[i] = shell_start("env 'CSPEED_AGENT=%s' sleep 1005", mark);
     }
-    /* Linux makes root the owner of /proc/PID if the program's file is not readable by its user. */
+    /* If the user of a process may not read the program's file, Linux makes root the owner of /proc/PID. */
     ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
     ck_assert_int_eq(shell_run("cp $(command -v sleep) rest && chmod 711 . rest"), 0);
     pids[MARKS] = geteuid() == 0 ? shell_start("env CSPEED_AGENT=%s setpriv --reuid 65534 --clear-groups %s/rest 1006",
@@ -304,8 +305,9 @@ START_TEST(only_a_process_that_has_ended_is_gone)
 }
 END_TEST
 
-/* All cspeed processes of a job are killed at the same time, and its ranks end with them. Processes that the ranks
- * started in other sessions are ended when the next job begins on this host; those of a job that still runs are not. */
+/* All cspeed processes of a job are killed at the same time, and the job's ranks end with them. The ranks have started
+ * processes in other sessions; the next job that begins on this host ends these processes. Processes of another job
+ * that still runs are not ended. */
 START_TEST(the_next_job_ends_what_is_left)
 {
     char word[64], kept[64];

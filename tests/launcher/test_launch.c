@@ -20,7 +20,7 @@
 
 static int play(const char *role, int count, char **arguments)
 {
-    if (strcmp(role, "arguments") == 0) { /* each rank writes its arguments to a file, each preceded by its length */
+    if (strcmp(role, "arguments") == 0) { /* each rank writes each argument's length, and the argument, to a file */
         FILE *file = fopen(strcmp(getenv("RANK"), "0") == 0 ? "zero" : "one", "w");
         for (int i = 1; i < count; i++)
             fprintf(file, "%zu:%s;", strlen(arguments[i]), arguments[i]);

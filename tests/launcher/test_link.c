@@ -39,8 +39,8 @@ static size_t record(char bytes[1024], size_t ends[3])
     return count;
 }
 
-/* Sends the bytes to one end of a link and returns the number of frames that it accepts. Checks that the link has then
- * failed, or not, as `broken` says. */
+/* Sends the bytes to one end of a link, and returns the number of frames that this end accepts. Checks that the link
+ * has then failed if `broken` is true, and has not failed otherwise. */
 static int deliver(bool calls, const char *bytes, size_t count, bool broken)
 {
     cl_link link;

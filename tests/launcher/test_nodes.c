@@ -174,8 +174,8 @@ START_TEST(ranks_have_the_limit_of_open_files_that_was_given)
 }
 END_TEST
 
-/* More nodes join than the front has file descriptors. It reports its own limit as the cause, not a node, and does not
- * wait until the deadline. */
+/* More nodes join than the front has file descriptors. The front reports that the cause is its own limit, not a node,
+ * and does not wait until the deadline. */
 START_TEST(too_many_nodes_for_the_limit_of_open_files)
 {
     enum { NODES = 30 };

@@ -187,7 +187,7 @@ START_TEST(the_lowest_rank_shows_progress)
     ck_assert_str_eq(shown_since(), "\r2| 10%\033[K");
     shown_feed(1, 0, "\r11%"); /* rank 1's progress line replaces rank 2's */
     ck_assert_str_eq(shown_since(), "\r1| 11%\033[K");
-    shown_feed(2, 0, "\r20%"); /* rank 2's progress line is not shown: rank 1 is lower */
+    shown_feed(2, 0, "\r20%"); /* rank 2's progress line is not shown, because rank 1, a lower rank, shows progress */
     ck_assert_str_eq(shown_since(), "");
     shown_feed(3, 0, "a line\n");
     shown_now += 100 * SHOWN_MILLISECOND;

@@ -131,7 +131,7 @@ START_TEST(an_id_runs_once)
     ck_assert_int_eq(cl_registry_open(&second, &plan, "."), 64);
     snprintf(pid, sizeof pid, "(pid %d)", getpid());
     ck_assert_ptr_nonnull(strstr(cs_error(), pid));
-    cl_registry_close(&second); /* the refused job must not remove the entry of the first one */
+    cl_registry_close(&second); /* the second job was refused, and must not remove the first job's entry */
     ck_assert_int_eq(count_jobs(), 1);
     cl_registry_close(&first);
     first = open_as("same");

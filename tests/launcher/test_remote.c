@@ -103,7 +103,7 @@ static void open_agent(const cl_host *host, const cl_options *options, cl_channe
     cl_link_open(link, channel->fd, channel->fd, NULL, false);
 }
 
-/* Tries to start an agent on a host where the start must fail. Stores what the carrier sent in *all. */
+/* Tries to start an agent on a host where the start must fail. *all receives what the carrier sent. */
 static void fail_agent(const cl_host *host, const cl_options *options, heard *all)
 {
     cl_channel channel;
@@ -374,7 +374,7 @@ END_TEST
 START_TEST(known_hosts_may_stand_anywhere)
 {
     static const struct {
-        const char *line, *said, *made; /* made: the file that the key is stored in; NULL: it is not stored */
+        const char *line, *said, *made; /* `made`: the file that the key is stored in; NULL: it is not stored */
     } rows[] = {
         { "UserKnownHostsFile none", "not kept, because UserKnownHostsFile is none", NULL },
         { "UserKnownHostsFile /dev/null", "not kept", NULL },

@@ -130,9 +130,10 @@ END_TEST
 
 /* ---- the join port, which is also the port of the ranks ---- */
 
-/* The program of a rank: rank 0 listens on MASTER_PORT and waits until the others have connected; then "met at PORT in
- * ATTEMPT" is printed. Ranks exit with 3 if a file "fail.ATTEMPT" exists, and with 0 if a file "done" exists. Until
- * then rank 0 answers all other connections. */
+/* The program of a rank. Rank 0 listens on MASTER_PORT, and answers every connection until it exits. Another rank
+ * prints "met at PORT in ATTEMPT" when it has received the answer of rank 0; rank 0 prints its line when all other
+ * ranks have connected. A rank that has printed its line exits with 3 if a file "fail.ATTEMPT" exists. Every rank exits
+ * with 0 if a file "done" exists. */
 static int run_rank(void)
 {
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -191,8 +192,9 @@ static void fail_in(int attempt)
     fclose(fopen(file, "w"));
 }
 
-/* A port that the user gives is the ranks' port in every attempt: after a rank has failed, and after a node was lost
- * and its replacement connects while the ranks still use the port. */
+/* A port that the user gives is the ranks' port in every attempt: also after the failure of a rank, and after the loss
+ * of a node. The replacement of a lost node may connect to this port while the ranks of the earlier attempt still use
+ * it. */
 START_TEST(a_given_port_belongs_to_the_ranks)
 {
     static const struct {
@@ -317,7 +319,7 @@ static int count_zombies(pid_t parent)
     return count;
 }
 
-/* The process that carries the connection of a host that does not answer is ended and reaped. */
+/* The front ends and reaps the carrier of a host that does not answer. */
 START_TEST(an_unresponsive_host_is_ended)
 {
     shell_enter();

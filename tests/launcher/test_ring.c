@@ -19,8 +19,8 @@ static void must_have(const char *text, const char *part)
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
 }
 
-/* The ring all-reduce has two halves, scatter-reduce and all-gather. In the first step of each half, each of 5 ranks
- * sends and receives the chunks that the study notes have in their two tables. */
+/* The ring all-reduce has two halves, scatter-reduce and all-gather. Checks the chunk that each of 5 ranks sends and
+ * the chunk that it receives in the first step of each half. */
 START_TEST(five_ranks_send_what_the_notes_say)
 {
     char row[128];
@@ -48,7 +48,7 @@ START_TEST(five_ranks_send_what_the_notes_say)
 }
 END_TEST
 
-/* Checks that in the last table each chunk of every rank is the sum of all ranks, each added once. */
+/* Checks that in the last table each chunk of every rank is a sum that contains the chunk of each rank exactly once. */
 static void check_end(const char *text, int ranks)
 {
     const char *line = strstr(text, "\nall-gather, step 1 of 1\n");

@@ -1,9 +1,9 @@
 /* test_slurm.c - a real Slurm: munged, slurmctld and two slurmd run on this machine, as two nodes with different names.
  *
  * The daemons run in the foreground, in the test's folder; they end with this process, and are stopped by their pids.
- * All daemons, jobs and ranks have the variable SLURM_CONF with the path of that folder, by which remaining processes
- * are found. The test is skipped where Slurm is not installed (Debian: slurm-wlm, munge), and where the machine has
- * loopback addresses only. */
+ * All daemons, jobs and ranks have the variable SLURM_CONF, which contains the path of the test's folder. The test
+ * finds remaining processes by this path. The test is skipped where Slurm is not installed (Debian: slurm-wlm, munge),
+ * and where the machine has loopback addresses only. */
 #include "ports.h"
 #include "shell.h"
 #include "suite.h"
@@ -147,8 +147,8 @@ static void submit(void)
 }
 
 /* Waits until the job is queued again, and then until Slurm has started it and the training has continued. Slurm starts
- * a requeued job only when the processes of its earlier run have ended and their credentials have expired
- * (cred_expire). */
+ * a requeued job only when the processes of the job's earlier run have ended and the credentials of the earlier run
+ * have expired (cred_expire). */
 static void await_again(void)
 {
     await("test -n \"$(squeue -h -t PD)\"");

@@ -13,8 +13,8 @@ enum { NONE = CS_BEAT_NONE, SUM = CS_BEAT_ALL_REDUCE, GATHER = CS_BEAT_ALL_GATHE
 
 static fake job;
 
-/* Where a rank is. collective: the collective in which it waits, or NONE; SILENT: no progress record has arrived;
- * ENDED: it has ended with code 0. */
+/* Where a rank is. `collective` is the collective in which the rank waits, or NONE if it waits in no collective. SILENT
+ * means that no progress record of the rank has arrived, and ENDED that the rank has ended with code 0. */
 typedef struct {
     int64_t step;
     int collective;

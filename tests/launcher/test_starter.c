@@ -206,8 +206,8 @@ static void make_blobs(unsigned seed)
     }
 }
 
-/* Starts cspeed FLAGS --env BLOB ... /bin/sh -c SCRIPT sh BYTES ...: every element of `blobs` is a BLOB, and what
- * follows its '=' is also an argument BYTES. Returns the process id. */
+/* Starts cspeed FLAGS --env NAME=BYTES ... /bin/sh -c SCRIPT sh BYTES ... with each element NAME=BYTES of `blobs`: the
+ * whole element follows a --env, and BYTES is also an argument of the script. Returns the process id. */
 static pid_t launch(const char *flags, int copy)
 {
     static char script[] = "cat /proc/$$/cmdline > args.$COPY.$RANK; cat /proc/$$/environ > env.$COPY.$RANK";

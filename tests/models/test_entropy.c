@@ -131,8 +131,8 @@ static void expect_row(expected *e, int row, const head_case *on, const double *
     }
 }
 
-/* Returns the wanted outputs; the caller frees them. Gradients of parameters are added to the values that were there
- * before. */
+/* Returns the wanted outputs; the caller frees them. The wanted gradients of the parameters are the gradients that the
+ * case has at first plus the gradients of all rows. */
 static expected *expect(const head_case *on)
 {
     expected *e = calloc(1, sizeof *e);
@@ -177,7 +177,7 @@ START_TEST(chunks_equal_loops)
 }
 END_TEST
 
-/* The pass has memory for only two things: the gradient of x, and one chunk of logits. The head still runs. */
+/* The head needs no other memory of the pass than the gradient of x and one chunk of logits. */
 START_TEST(logits_take_one_chunk)
 {
     cs_device *device = near_open(1);

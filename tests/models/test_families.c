@@ -1,5 +1,5 @@
 /* test_families.c - tiny models of the families other than GPT-2 and Llama compared with transformers: logits, all
- * gradients, ten losses and gradient norms; and the same bits at all stages. */
+ * gradients, ten losses and gradient norms; and losses and gradient norms that are equal bit for bit at all stages. */
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
@@ -66,7 +66,7 @@ START_TEST(stages_alike)
 }
 END_TEST
 
-/* Returns whether two steps with this pad_token_id change the embedding of the last token but one. */
+/* Trains two steps with this pad_token_id. Returns whether the embedding of the second to last token has changed. */
 static bool learns(const char *padding)
 {
     enum { WIDTH = 16, AT = (RUN_VOCABULARY - 2) * WIDTH };

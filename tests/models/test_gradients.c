@@ -47,7 +47,7 @@ static void check_parameter(cs_engine *engine, const cs_batch *batch, int number
     double length = 0, slope = 0;
     ck_assert(direction && before);
     for (int64_t i = 0; i < count; i++) {
-        /* each component has the sign of the gradient's component, so that the slope is not small */
+        /* the sign of each element of `direction` is the sign of the gradient's element, so the slope is not small */
         direction[i] = (float)(erand48(state) - 0.5) + (gradient[i] > 0 ? 0.5f : -0.5f);
         length += (double)direction[i] * direction[i];
         before[i] = master[i];
@@ -127,7 +127,7 @@ START_TEST(qwen3)
 }
 END_TEST
 
-/* Gives A and B of every adapter other values: B begins at zero, and then the gradient of A is zero. */
+/* Gives A and B of every adapter random values. B begins at zero, and while B is zero, the gradient of A is zero. */
 static void shake_adapters(cs_engine *engine)
 {
     unsigned short state[3] = { 2, 7, 1 };

@@ -37,8 +37,8 @@ static void text_of(char text[TEXT], const char *model, const char *name)
     text[cs_count(letters)] = 0;
 }
 
-/* Sets this rank's part of the unit `number` to the values in the golden file. The unit is one that computes, or a
- * store: a unit with frozen parameters only. */
+/* Sets this rank's part of unit number `number` to the values in the golden file. The unit may also be a store, which
+ * only holds frozen parameters. */
 static void set_row(cs_engine *engine, const char *model, int number)
 {
     ce_shard_piece pieces[32];

@@ -24,7 +24,8 @@ enum { STEPS = 10, HELD = 128 };
 
 typedef struct {
     run_spec spec;
-    /* Folders, NULL if unused: the checkpoint to load, without training; the checkpoint to save; the export. */
+    /* Names of folders, or NULL. from: the checkpoint to load; the run then trains no steps. to: the checkpoint to
+     * save. export: the export to write. */
     const char *from, *to, *export;
     double loss[STEPS];
     int padded;      /* number of parameters that are padded */
@@ -126,8 +127,8 @@ START_TEST(padding_stays_zero)
 }
 END_TEST
 
-/* A checkpoint is trained and saved on the CPU, loaded and saved on the GPU, and loaded and saved on the CPU again. All
- * three have the same export. */
+/* A model is trained and saved on the CPU. The GPU loads this checkpoint and saves a second checkpoint, which the CPU
+ * loads to save a third checkpoint. The exports of all three checkpoints are equal. */
 START_TEST(what_is_saved_has_no_padding)
 {
     static const char *const names[] = { "first", "second", "third" };
@@ -199,7 +200,8 @@ static int train_share(void *argument)
     return 0;
 }
 
-/* alike: the stages must give the same bits. They do if nothing is rounded between micro-batches. */
+/* If `alike` is true, a step has one micro-batch, and at all stages the losses and gradient norms must be equal bit for
+ * bit. Otherwise a step has two micro-batches, and rounding between the micro-batches may make the stages differ. */
 static void check_share(const char *precision, const char *model, const char *optimizer, const char *more, bool alike)
 {
     share *all = run_share(4 * sizeof *all);

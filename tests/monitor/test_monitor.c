@@ -169,8 +169,8 @@ START_TEST(events_are_framed)
 }
 END_TEST
 
-/* With TensorBoard itself, if CSPEED_PEER_PYTHON names a Python that has it: it shows each step of a resumed run
- * once. */
+/* If CSPEED_PEER_PYTHON names a Python that has TensorBoard, TensorBoard itself reads the files. It must show each step
+ * of a resumed run once. */
 START_TEST(tensorboard_reads_them)
 {
     const ce_monitor_settings tensorboard = { true, "tb", "job" }, none = { 0 };

@@ -161,7 +161,8 @@ typedef struct {
     const a_case *which;
     int world, stage;
     const char *folder; /* folder of checkpoints; NULL: none */
-    /* The first step and the one after the last. A run loads if begin > 0, and saves if it ends before STEPS. */
+    /* The run has the steps from `begin` to `end` - 1. It loads a checkpoint if begin > 0, and saves a checkpoint if
+     * end < STEPS. */
     int begin, end;
     float value[STEPS][ELEMENTS];
 } a_run;
@@ -207,7 +208,7 @@ static void train(a_run *run)
 {
     cs_engine *engine = open_engine(run);
     float some[2] = { 0 };
-    engine->device->roofs[CS_F32] = 1; /* not 0, so that no engine measures the speed of matrix products */
+    engine->device->roofs[CS_F32] = 1; /* the engine measures the speed of matrix products only if this is 0 */
     cs_batch batch = { .inputs = cs_matrix(some, CS_F32, 2, 1), .targets = cs_matrix(some, CS_F32, 2, 1) };
     set_first_values(engine);
     if (run->begin > 0)
@@ -291,7 +292,8 @@ static void compare(const a_run *run, golden *file)
                   run->stage, worst);
 }
 
-/* One rank and two ranks add the same numbers, so their runs have the same bits; three ranks round differently. */
+/* One rank and two ranks round in the same way, so the values of their runs are equal bit for bit. Three ranks round
+ * differently. */
 START_TEST(trajectories_are_the_references)
 {
     static const struct {

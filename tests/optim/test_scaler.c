@@ -1,5 +1,5 @@
-/* test_scaler.c - dynamic loss scaling compared with traces of DeepSpeed and with a second implementation of its
- * rule: 10,000 patterns of overflows, and 10,000 steps of a training on two ranks. */
+/* test_scaler.c - dynamic loss scaling compared with traces of DeepSpeed and with a second implementation of
+ * DeepSpeed's rule, in 10,000 patterns of overflows and in 10,000 steps of a training on two ranks. */
 #include "suite.h"
 #include "runs.h"
 #include "engine.h"
@@ -14,7 +14,7 @@ static const ce_scaler_settings small = {
     .initial_scale_power = 8, .loss_scale_window = 2, .hysteresis = 2, .min_loss_scale = 1
 };
 
-/* Judges one step for each character of `flags` ('1' is an overflow), and compares the scale after it with `scales`. */
+/* Judges one step for each character of `flags`, where '1' is an overflow. After step i the scale must be scales[i]. */
 static void run(const char *flags, const double *scales, ce_scaler_settings settings)
 {
     ce_scaler scaler;
@@ -71,7 +71,7 @@ START_TEST(test_fractional_minimum)
 }
 END_TEST
 
-/* DeepSpeed never lowers the scale with hysteresis 0. */
+/* With hysteresis 0, DeepSpeed never lowers the scale; cspeed lowers the scale at every overflow. */
 START_TEST(test_no_hysteresis)
 {
     ce_scaler_settings settings = small;
@@ -134,8 +134,8 @@ typedef struct {
     bool refills; /* the setting consecutive_hysteresis */
     double min;
     double scale;
-    /* left: number of overflows up to the one that halves the scale, this one included; clean: number of steps without
-     * overflow since the last overflow */
+    /* left: 1 if the next overflow halves the scale, 2 if the second overflow from now on halves it, and so on. clean:
+     * number of steps without overflow since the last overflow. */
     int64_t left, clean;
     int64_t applied, skipped;
 } rule;
@@ -269,8 +269,8 @@ static int train(void *argument)
     for (int step = 0; step < STEPS; step++) {
         float inputs[2 * INPUTS], targets[2];
         bool overflow = draw(&state) % 100 < 20 + (uint64_t)(step / 1000) * 5;
-        /* Avoids overflows near the minimum, where another one would end the run. A scale above 2^8 overflows in any
-         * case. */
+        /* Makes no overflow while the scale is at most twice the minimum, because an overflow at the minimum ends the
+         * run. A scale above 2^8 overflows in any case. */
         if (model.scale <= 2 * model.min || model.scale > 0x1p8)
             overflow = model.scale > 0x1p8;
         bool mine = overflow && (int)(draw(&state) % WORLD) == rank;

@@ -97,7 +97,8 @@ START_TEST(tune_prints_a_key)
         snprintf(words, sizeof words, "comm --tune --comm %s --max_bytes 1024", kinds[i]);
         char *text = said(0, words);
         must_have(text, i ? "\ntcp.all_reduce_whole, by all_reduce" : "\nshm.slots, by all_reduce");
-        /* Each table has 256, 512 and 1024 bytes, and a star at one of the two algorithms; the clock decides which. */
+        /* Each table has a row for 256 bytes, one for 512 and one for 1024. In each row a star marks one of two
+         * algorithms; the measured times decide which algorithm this is. */
         ck_assert_int_eq(count(text, " *"), 3 * count(text, "us above\n"));
         must_have(text, "\n*: the algorithm that this key of the configuration chooses");
         const char *key = strstr(text, before);

@@ -1,5 +1,5 @@
-/* test_examples.c - the examples: ddp_toy prints its eight lines however it is started. train_npy learns from arrays
- * with each loss, has the same result at any number of ranks, and refuses files that are not such arrays. */
+/* test_examples.c - the examples. ddp_toy prints its eight lines however it is started. train_npy learns from files of
+ * arrays, with each of its losses and with the same result at any number of ranks, and refuses other files. */
 #include "shell.h"
 #include "suite.h"
 

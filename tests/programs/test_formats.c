@@ -144,7 +144,8 @@ START_TEST(compressed_texts_are_read)
 }
 END_TEST
 
-/* A mixture of a compressed text, a list in Alpaca's format, a folder with pairs, and a table or shards. */
+/* A mixture of a compressed text, a list in Alpaca's format, a folder with pairs, and a Parquet file. If the module for
+ * tables is not built, a folder of shards takes the place of the Parquet file. */
 START_TEST(a_mixture_may_have_every_shape)
 {
     shell_enter();
@@ -220,8 +221,8 @@ START_TEST(saved_folders_are_read)
 }
 END_TEST
 
-/* A folder is refused if its files belong to several splits. The file's name tells the split: the name has the form
- * used on the Hub, with or without a hash, or is the split's name alone. */
+/* A folder is refused if its files belong to several splits. The name of a file tells the split of the file: either the
+ * name has the form used on the Hub, with or without a hash, or the name without its suffix is the split's name. */
 START_TEST(a_folder_with_several_splits_is_refused)
 {
     static const struct {
@@ -246,7 +247,7 @@ START_TEST(a_folder_with_several_splits_is_refused)
 END_TEST
 
 /* The program tries several places to find the module. If the module file beside the program cannot be opened, the
- * message gives the error of this file, not that of a place that was tried later. */
+ * message gives the error for this file, not the error for a place that was tried later. */
 START_TEST(a_module_that_does_not_open_says_why)
 {
     shell_enter();

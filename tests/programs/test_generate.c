@@ -220,7 +220,7 @@ START_TEST(a_text_goes_on_beyond_the_positions)
     char *out = shell_read("out.txt", NULL);
     ck_assert_msg(strstr(out, wanted) && strstr(out, "\"text\":\"efghij"), "%s", out);
     free(out);
-    /* a prompt of only these 24 tokens is continued in the same way */
+    /* a prompt of only 24 tokens is continued correctly too */
     expect("out --prompt \"$(head -c 1000 text.txt | tail -c 24)\" --max_tokens 9 --temperature 0", "mnopqrstu");
     shell_leave();
 }

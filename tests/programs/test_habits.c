@@ -11,7 +11,8 @@
     "{ \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 2, \"n_embd\": 16, \"n_positions\": 16, \"vocab_size\": " \
     "256, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0 }"
 
-/* Writes a configuration; `data` is the content of its section "data", and `scheduler` its scheduler. */
+/* Writes a configuration. `data` is the content of the section "cspeed.data", and `scheduler` is the section
+ * "scheduler". */
 static void write_config(const char *name, const char *data, const char *scheduler)
 {
     char text[2048];

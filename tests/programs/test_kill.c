@@ -1,7 +1,7 @@
 /* test_kill.c - kills at random moments of a run that saves a checkpoint after every step.
  *
- * No process remains, a complete checkpoint always exists, and a run that resumes from it has the same bits as a run
- * without interruption. CSPEED_KILLS is the number of kills; the default is 8. */
+ * No process remains, a complete checkpoint always exists, and a run that resumes from this checkpoint has the same
+ * losses as a run without interruption. CSPEED_KILLS is the number of kills; the default is 8. */
 #include "suite.h"
 #include "shell.h"
 
@@ -72,8 +72,8 @@ static long latest_step(const char *path)
     return step;
 }
 
-/* Returns the step from which the run says that it resumes, or the step that it has reached if that is beyond its
- * --steps; -1: the run has printed neither yet. */
+/* Returns the step from which the run says that it resumes. If the run says that it is past its --steps already,
+ * returns the number of steps that are done. Returns -1 if the run has said neither yet. */
 static long said_step(void)
 {
     char *out = shell_read("out.txt", NULL);

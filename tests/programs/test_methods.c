@@ -1,6 +1,6 @@
-/* test_methods.c - the methods of matrix products on CPUs, and their key cspeed.products: rank 0 measures the methods
- * and all ranks use its choice, which is stored in a cache and in checkpoints. The key can set the method; a method
- * that a CPU lacks is refused. */
+/* test_methods.c - the methods of matrix products on CPUs, and the key cspeed.products. Rank 0 measures the methods,
+ * and all ranks use the choice of rank 0. The choice is stored in a cache and in checkpoints. The key can set the
+ * method; a method that a CPU lacks is refused. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"

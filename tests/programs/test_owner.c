@@ -109,8 +109,8 @@ START_TEST(one_of_two_wins)
 }
 END_TEST
 
-/* Both runs wait for a lock on the owner file, which another process holds. When it is released, they take the lock one
- * after the other. */
+/* This test holds a lock on the owner file, and both runs wait for the lock. When the test releases the lock, the runs
+ * take it one after the other. */
 START_TEST(decisions_are_serialized)
 {
     enter();
@@ -190,8 +190,9 @@ END_TEST
 
 #define ELSEWHERE "s/^boot .*/boot 0/; s/^host .*/host far/; "
 
-/* Owner files made from a real one with `change`, and the result of a run that finds them: 0 or TAKEN. PID and BEGAN
- * stand for the process id and the start time of this test. */
+/* Each row describes an owner file and a run that finds this file. The sed commands `change` make the file from a real
+ * owner file; in `change`, PID and BEGAN stand for the process id and the start time of this test. The run has the
+ * variables `environment`, and must end with the exit code `code`: TAKEN if it is refused, otherwise 0. */
 static const struct {
     const char *change, *environment;
     int code;

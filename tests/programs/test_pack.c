@@ -150,7 +150,8 @@ START_TEST(long_texts_take_several_shards)
 }
 END_TEST
 
-/* No document is short enough to be a tenth of the bytes, so the end of each document becomes validation data. */
+/* Each of the two documents is longer than a tenth of all bytes. Therefore validation does not get whole documents, but
+ * the end of each document. */
 START_TEST(ends_of_few_documents_are_held_out)
 {
     size_t size;
@@ -169,8 +170,8 @@ START_TEST(ends_of_few_documents_are_held_out)
 }
 END_TEST
 
-/* Texts and lines of JSON together, all longer than a tenth of the bytes: one line becomes validation data, wherever the
- * pseudo-random order has the texts. */
+/* Texts and lines of JSON together, each longer than a tenth of all bytes: one line becomes validation data, at
+ * whatever place the pseudo-random order puts the texts. */
 START_TEST(a_line_is_held_out_beside_longer_texts)
 {
     size_t size;
@@ -189,7 +190,8 @@ START_TEST(a_line_is_held_out_beside_longer_texts)
 }
 END_TEST
 
-/* A sequence has 65 bytes, and training and validation need at least one each. */
+/* With --seq_len 64 a sequence has 65 bytes. Training and validation each need one sequence, so 130 bytes are
+ * enough. */
 START_TEST(the_shortest_text_is_enough)
 {
     size_t size;
@@ -316,7 +318,8 @@ START_TEST(bad_lines_are_named_and_left_out)
 }
 END_TEST
 
-/* The targets are in braces in the expected text: an answer and the text that ends it. */
+/* In the expected text, braces enclose each target. A target is an answer together with the text that ends the
+ * answer. */
 START_TEST(only_answers_of_conversations_are_targets)
 {
     static const char chat[] =

@@ -78,7 +78,7 @@ static int train(int ranks, const char *arguments)
     return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
 }
 
-/* Checks that the cache has `count` folders, and returns the path of the first one in `path`. */
+/* Checks that the cache has `count` folders, and writes the path of the first folder to `path`. */
 static void find_folder(char *path, size_t room, const char *cache, int count)
 {
     char pattern[256];
@@ -244,8 +244,8 @@ START_TEST(texts_of_every_sort_are_read)
 }
 END_TEST
 
-/* If a file of this name exists, the name is not a pattern, whatever characters it contains. The same holds for the
- * output folder, from whose name that of the cache is derived. */
+/* If a file has the name that --data gives, the name is not a pattern, whatever characters it contains. The name of the
+ * output folder may contain any characters too. The name of the cache is made from the name of the output folder. */
 START_TEST(names_may_have_any_character)
 {
     enter();

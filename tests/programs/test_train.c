@@ -14,7 +14,8 @@ START_TEST(names_of_digits_are_names)
 {
     training_prepare();
     training_config("bf16", "", 1);
-    /* A group may share the output: its file modes follow umask, while those of the launcher's logs do not. */
+    /* A group of users may share the output: the file modes of the output follow umask. The file modes of the
+     * launcher's logs do not follow umask. */
     mode_t before = umask(002);
     struct stat output, manifest;
     training_run(1, "--steps 2 --output 2024");
@@ -156,7 +157,7 @@ START_TEST(a_rank_that_fails_alone_says_why)
     shell_enter();
     for (int both = 0; both < 2; both++) {
         shell_write("1.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
-        if (both) /* the first sentences of the two ranks have different file names */
+        if (both) /* the first error messages of the two ranks name different files */
             shell_write("0.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
         training_expect(78, shell_run("%s", launch));
         ck_assert(training_says("1| cspeed: 1.json:1:23 at train_batch_size: at least 1 is needed, not 0\n"

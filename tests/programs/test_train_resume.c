@@ -1,5 +1,5 @@
-/* test_train_resume.c - resuming a training: with the same bits, with other numbers of ranks, from a tag, after a
- * restart; and refusals. */
+/* test_train_resume.c - resuming a training: a resumed run equals an uninterrupted run bit for bit; resuming with other
+ * numbers of ranks, from a tag, and after a restart; and refusals. */
 #include "shell.h"
 #include "suite.h"
 #include "training.h"
@@ -40,8 +40,8 @@ static void same_checkpoints(const char *a, const char *b, const char *tag)
     }
 }
 
-/* A run that was interrupted and resumed has the same bits as an uninterrupted one: parameters, moments, schedule, loss
- * scale, data and dropout. */
+/* A run that was interrupted and resumed equals an uninterrupted run bit for bit: in parameters, moments, schedule,
+ * loss scale, data and dropout. */
 static void resumes_with_the_same_bits(const char *precision, const char *more, int stage)
 {
     training_prepare();
@@ -151,8 +151,8 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
 }
 END_TEST
 
-/* The output folder is a symbolic link. --fresh keeps the link, and moves the contents of the folder that it points to
- * into a new folder beside this folder. */
+/* The output folder is a symbolic link to a folder. --fresh keeps the link and this folder. It moves the contents of
+ * this folder into a new folder, which has the same name with the suffix ".1". */
 START_TEST(fresh_moves_the_folder_behind_a_link)
 {
     training_prepare();
@@ -170,8 +170,9 @@ START_TEST(fresh_moves_the_folder_behind_a_link)
 }
 END_TEST
 
-/* --tag T without --load continues from checkpoint T in the same folder, with the same bits. Later checkpoints are
- * reported and kept. If the newest checkpoint is damaged, an older one that it continues is used. */
+/* --tag T without --load continues from checkpoint T in the same folder, and has the same losses as the first run, bit
+ * for bit. Later checkpoints are reported and kept. If the newest checkpoint is damaged, its newest complete ancestor
+ * is used. */
 START_TEST(tag_returns_to_a_checkpoint)
 {
     training_prepare();
@@ -254,7 +255,7 @@ START_TEST(a_restart_does_not_start_over_again)
     training_prepare();
     training_config("bf16", "", 1);
     training_run(1, "--steps 1");
-    attempt(1, "--steps 2"); /* attempt 0 has ended before it could move the earlier run */
+    attempt(1, "--steps 2"); /* attempt 0 ended before it moved the output of the earlier run */
     ck_assert(training_says("the earlier run is in out.1"));
     attempt(2, "--steps 3");
     ck_assert(training_says("continuing at step 2 of 3, from out"));

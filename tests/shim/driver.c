@@ -1,5 +1,5 @@
-/* driver.c - a substitute for the CUDA driver's library on machines without a GPU: it accepts every kernel that cuDNN
- * compiles for a GPU that is not there, and ignores it. */
+/* driver.c - a substitute for the CUDA driver's library on machines without a GPU. cuDNN compiles kernels and passes
+ * them to this library, which returns success and does nothing with the kernels. */
 
 #define EXPORT __attribute__((visibility("default")))
 

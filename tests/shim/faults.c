@@ -1,4 +1,4 @@
-/* faults.c - a library for LD_PRELOAD: it makes one of the calls that change a file system fail.
+/* faults.c - a library for LD_PRELOAD that lets one call fail. The call is one of those that change a file system.
  *
  * The kind of fault (faults.h) decides what happens: the call has no effect and returns an error; or a write writes
  * only half of its bytes; or the process is killed, or the power fails, before the call has an effect. In a write, the

@@ -1,5 +1,5 @@
-/* faults.h - the interface by which a test selects the call of the preloaded library that fails. The functions are
- * found by dlsym. */
+/* faults.h - the interface of the preloaded library (faults.c): a test selects which call fails. The test finds the
+ * functions of the library with dlsym. */
 #ifndef CS_TESTS_FAULTS_H
 #define CS_TESTS_FAULTS_H
 

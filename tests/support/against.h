@@ -14,7 +14,8 @@ typedef struct {
 } against_case;
 void against_transformers(const against_case *given);
 
-/* Compares each of these models with the settings of `given`; in fp32 also the gradients. */
+/* Compares each of these models with transformers, with the precision, the recomputation and the bounds of `given`.
+ * Gradients are compared only in fp32. */
 void against_each(const against_case *given, const char *const *models, int count);
 
 /* Returns the config.json of a case; the caller frees it. */

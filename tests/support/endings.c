@@ -58,7 +58,7 @@ int endings_leave_early(cs_comm *comm)
         cs_comm_close(comm);
         return 0;
     }
-    if (cs_comm_rank(comm) == 0) { /* rank 0 does not wait for rank 1, so the end of rank 1 is no error for it */
+    if (cs_comm_rank(comm) == 0) { /* rank 0 does not wait for rank 1, so the end of rank 1 is no error for rank 0 */
         int word = 5;
         nanosleep(&(struct timespec){ .tv_nsec = 300000000 }, NULL);
         cs_comm_send(comm, &word, sizeof word, 2);

@@ -123,7 +123,8 @@ static void lines_free(lines *all)
     free(all->line);
 }
 
-/* Row i of the table says after which lines of `got` the first i lines of `expected` can end. */
+/* Computes a table row by row. Element j of row i is true if the first i lines of `expected` match the first j lines of
+ * `got`. */
 bool form_matches(const char *expected, const char *got, int *line)
 {
     lines wanted = lines_split(expected), had = lines_split(got);

@@ -9,9 +9,10 @@
 
 #include <stdbool.h>
 
-/* Returns true if `got` matches `expected`. Otherwise *line, unless `line` is NULL, receives the number, counted from
- * 0, of the first line of `expected` that could not be matched; if only `got` has more lines, the number of lines of
- * `expected`. Empty lines at the ends do not count. */
+/* Returns true if `got` matches `expected`. If it does not match and `line` is not NULL, *line receives the number,
+ * counted from 0, of the first line of `expected` that could not be matched. If all lines of `expected` could be
+ * matched and `got` has lines after them, *line receives the number of lines of `expected`. Empty lines at the ends of
+ * the two texts do not count. */
 bool form_matches(const char *expected, const char *got, int *line);
 
 /* Returns a line in which everything that is compared by form is replaced by the name of its form; malloc'ed. */

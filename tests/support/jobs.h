@@ -48,7 +48,8 @@ void jobs_check_code(const job *here, int code);
 void jobs_check_has(const char *text, const char *part);
 char *jobs_slurp(const char *path); /* returns the content of a file, malloc'ed; "" if there is none */
 void jobs_await(const char *file);  /* waits until the file exists */
-/* Waits for the files up.ATTEMPT.RANK of ranks 0 to count - 1, and checks that there is none of another rank. */
+/* Waits for the files up.ATTEMPT.RANK of ranks 0 to count - 1, and checks that there is no such file of rank
+ * `count`. */
 void jobs_await_ranks(int attempt, int count);
 void jobs_await_words(const char *file, const char *words); /* waits until the file contains the words */
 int jobs_count(void);                                       /* number of processes that carry the mark */

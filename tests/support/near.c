@@ -16,7 +16,7 @@ enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 /* A block of memory that near_new allocated. */
 typedef struct {
     char *memory;
-    size_t bytes; /* size of `memory`, with the guard bytes at its end, which must not be written */
+    size_t bytes; /* size of `memory` with its guard bytes, which are the last bytes */
 } block;
 
 /* The copy of a block on the device. */

@@ -18,7 +18,8 @@ bool near_tensors(const char *what, cs_tensor got, cs_tensor want, double tolera
 /* Returns true if all bytes are equal; otherwise prints the first element that differs. */
 bool near_same_bits(const char *what, cs_tensor got, cs_tensor want);
 
-/* Returns a zeroed tensor. Guard bytes follow it, which must not be written. Free it with near_free. */
+/* Returns a zeroed tensor. Guard bytes follow the tensor's elements; the guard bytes must not be written. Free the
+ * tensor with near_free. */
 cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns); /* aborts if memory is short */
 /* Returns a tensor of normally distributed numbers, multiplied by `size`. */
 cs_tensor near_random(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t seed, double size);
@@ -29,9 +30,9 @@ void near_free(cs_tensor x);       /* aborts if the guard bytes were written */
 /* Returns the device that the environment variable CSPEED_TEST_DEVICE names, "cpu" if it is not set. */
 const char *near_device(void);
 
-/* Makes the device "cuda" use the module that CSPEED_CUDA_MODULE names, or else the emulated one, from now on. Returns
- * false if the variable is not set and the emulated module was not built. near_emulated does the same; if it returns
- * false, it also reports that the test is skipped. */
+/* From now on the device "cuda" uses the module that the variable CSPEED_CUDA_MODULE names. If the variable is not set,
+ * these functions set it to the emulated module. They return false if the variable is not set and the emulated module
+ * was not built; near_emulated then also prints that the test is skipped. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
 
@@ -53,18 +54,19 @@ near_launches near_since(near_launches before); /* returns the launches since `b
 cs_device *near_open(int threads);
 void near_close(void);
 bool near_is_cpu(void);
-/* Returns `anywhere`, or `slowly` on the emulator and with a sanitizer, where every step takes long. */
+/* Returns `slowly` on the emulated GPU, and in every build with a sanitizer: there every step takes long. Otherwise
+ * returns `anywhere`. */
 int near_most(int anywhere, int slowly);
 int near_threads(int max); /* returns `max` on a CPU, and 1 on other devices */
 /* Returns x in memory that the device can use. If x is in a block of near_new, the whole block is copied to the device,
- * once between two fetches. Otherwise only x is copied, and the copy is valid until the next fetch. For an absent
- * tensor it returns an absent one. */
+ * but only by the first call for this block after near_fetch. If x is in other memory, only x is copied, and the copy
+ * is valid until the next near_fetch. If x is absent, returns an absent tensor. */
 cs_tensor near_at(cs_tensor x);
 void near_fetch(void); /* waits for the device and copies all tensors back to host memory */
 
-/* Prepares ranges for the operations of device/state.h: stores the number of each range's first tile in ranges[].tile,
- * and calls `at`, which is near_at or a similar function, to copy the array to memory that the device can read. The
- * result is valid until the next fetch. */
+/* Prepares ranges for the operations of device/state.h. Stores the number of each range's first tile in ranges[].tile.
+ * Then calls `at`, which is near_at or a similar function, to copy the array `ranges` to memory that the device can
+ * read. The result is valid until the next near_fetch. */
 ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges, int64_t count);
 
 #endif

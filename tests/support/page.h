@@ -1,4 +1,5 @@
-/* page.h - the blocks of a page of the documents that its test runs; CONTRIBUTING.md, "Documents", has the rules. */
+/* page.h - reads a page of the documents, and runs the commands of the page; CONTRIBUTING.md, "Documents", has the
+ * rules. */
 #ifndef CS_TESTS_PAGE_H
 #define CS_TESTS_PAGE_H
 

@@ -40,7 +40,7 @@ void run_write_config(const run_spec *spec, char *path, size_t bytes)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-/* Simulates hosts of `host` ranks: sets the variables with this process's rank on its host. */
+/* Simulates hosts of `host` ranks: sets LOCAL_RANK and LOCAL_WORLD_SIZE as on such hosts. */
 static void place(int host)
 {
     char number[16];
@@ -62,8 +62,8 @@ cs_engine *run_open(const run_spec *spec, cs_model *model)
     cs_status status = cs_config_open(&config, path);
     unlink(path);
     CS_MUST(status);
-    /* Runs must have the same bits to be comparable. Methods of products that are chosen by measuring may differ from
-     * run to run. */
+    /* Tests compare the results of runs bit for bit. Without this setting the methods of products are chosen by
+     * measuring, and may differ from run to run. */
     if (strcmp(near_device(), "cpu") == 0)
         CS_MUST(cs_config_set(config, "cspeed.products=fixed"));
     for (int i = 0; i < RUN_SETS && spec->set[i]; i++)

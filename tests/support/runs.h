@@ -38,8 +38,8 @@ typedef struct {
 void run_write_config(const run_spec *spec, char *path, size_t bytes);
 /* Opens an engine in this process for the tiny GPT-2, or for `model` if it is not NULL. */
 cs_engine *run_open(const run_spec *spec, cs_model *model);
-/* Returns this rank's next micro-batch; a parameter server gets one that is not read. The tokens are a function of the
- * global number of the sample. `micro` counts from 0 in each step. */
+/* Returns this rank's next micro-batch. A parameter server also gets a micro-batch, but does not read it. The tokens
+ * are a function of the global number of the sample. `micro` counts from 0 in each step. */
 cs_batch run_batch(const cs_engine *engine, const run_spec *spec, int micro);
 /* Performs one optimizer step. */
 void run_step(cs_engine *engine, const run_spec *spec);

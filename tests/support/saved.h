@@ -33,7 +33,8 @@ void saved_close(saved_pieces *pieces);
 /* Returns true if the pieces hold the values of `step`; otherwise prints the first element that does not. */
 bool saved_holds(const saved_pieces *pieces, int64_t step);
 
-/* Returns the communicator of the world that this process belongs to, or one of a single rank. */
+/* Opens a communicator of the world that the environment describes. If the environment describes no world, the
+ * communicator has a single rank. */
 cs_comm *saved_world(void);
 
 /* Saves the values of `step` under the tag, in this process. */

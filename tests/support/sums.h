@@ -24,8 +24,8 @@ typedef struct {
     int64_t whole;
 } sums_number;
 
-/* Where the vectors of a collective are: in shared memory (used in place), in private memory (staged), or in private
- * memory at an unaligned address. */
+/* Where the vectors of a collective are. A vector in shared memory is used in place; a vector in private memory is
+ * staged. */
 typedef struct {
     const char *name;
     char *big, *small; /* big: memory for the whole vector; small: for one part of it */
@@ -52,9 +52,11 @@ int sums_expect_reduction(const void *data, int64_t count, int64_t first, int ra
                           cs_reduce_op op, const char *what);
 int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype, cs_reduce_op op);
 int sums_try_copies(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype dtype);
-/* Tests every collective, dtype and operation, for counts from 0 to `max`, at most 10007, with the vectors in each
- * place of sums_place. After sums_far with a device, the places are: this device's memory, aligned and unaligned, and
- * host memory. */
+/* Tests all_reduce, reduce_scatter, all_gather and broadcast with every dtype, with the operations CS_SUM, CS_MIN and
+ * CS_MAX, and with counts from 0 to `max`; the largest count is 10007. The vectors are in shared memory, in private
+ * memory, or one in each. Counts of 300 or more are tested with CS_SUM only, and counts of 1000 or more only with all
+ * vectors in memory of one kind. After sums_far with a device, a vector is either in the device's memory or in host
+ * memory, aligned or unaligned. */
 int sums_try_each(cs_comm *comm, int64_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* written.c - a configuration from a string, as if it were read from a file. */
+/* written.c - opens a configuration whose text a test gives as a string. */
 #include "written.h"
 
 #include "config/config.h"

@@ -1,11 +1,11 @@
-/* written.h - a configuration from a string, as if it were read from a file. */
+/* written.h - opens a configuration whose text a test gives as a string. */
 #ifndef CS_TESTS_WRITTEN_H
 #define CS_TESTS_WRITTEN_H
 
 #include "cspeed/cspeed.h"
 
-/* Opens a configuration with this text, as if it were a file with the name of the test program, and does not finish it.
- * Fails the test if the text cannot be read. */
+/* Writes the text to a temporary file, whose name begins with the name of the test program, and opens this file with
+ * cs_config_open. The caller calls cs_config_finish. Fails the test if the text cannot be read. */
 cs_config *written_config(const char *text);
 
 /* Returns the text of a configuration with a micro-batch of 1 and these keys; valid until the next call. */

@@ -44,8 +44,8 @@ static bool says(const json_t *messages, size_t index, const char *role)
     return strcmp(json_string_value(json_object_get(json_array_get(messages, index), "role")), role) == 0;
 }
 
-/* Writes a conversation: one that ends with a user message as a prompt for the answer, any other as a training
- * sample. */
+/* Writes a conversation. A conversation that ends with a user message is written as a prompt for the answer. Any other
+ * conversation is written as a training sample. */
 static cs_status write_one(const ce_chat *chat, json_t *messages, ce_chat_lines *lines)
 {
     json_t *document = json_pack("{s:O}", "messages", messages);
@@ -55,8 +55,8 @@ static cs_status write_one(const ce_chat *chat, json_t *messages, ce_chat_lines 
     return status;
 }
 
-/* Compares the text of each conversation with that of the template. Checks that the shape refuses what it cannot
- * express, and conversations that have neither an answer nor a question. */
+/* Compares the text of each conversation with the text of the template. Checks that the shape refuses a conversation
+ * that it cannot express, and a conversation that has neither an answer nor a question. */
 static void check_shape(const json_t *shape_texts, const json_t *conversations, const ce_tokenizer *tokenizer)
 {
     const char *name = json_string_value(json_object_get(shape_texts, "name"));
@@ -128,8 +128,8 @@ static void check_answers(const ce_chat_lines *lines, const char *first, const c
     }
 }
 
-/* In a template without {% generation %} blocks, an answer begins after the prompt that add_generation_prompt writes,
- * and ends with its end token. White space after the end token does not belong to the answer. */
+/* In a template without {% generation %} blocks, an answer begins after the prompt that add_generation_prompt writes.
+ * The end token after the answer belongs to the answer; white space after the end token does not. */
 START_TEST(answers_of_the_tokenizers_template_are_found)
 {
     ce_chat_lines lines = { 0 };

@@ -70,8 +70,8 @@ static ce_tokenizer *open_entry(const json_t *entry)
     return tokenizer;
 }
 
-/* Compares ids and decoded text. An entry of SentencePiece is encoded and decoded without special tokens, as the golden
- * ones were. */
+/* Compares ids and decoded text. An entry of SentencePiece is encoded and decoded without special tokens, as the ids
+ * and texts in the golden file were. */
 static void check_construct(const ce_tokenizer *tokenizer, ce_encoder *encoder, const json_t *entry, const json_t *one)
 {
     const char *name = json_string_value(json_object_get(entry, "name"));

@@ -183,8 +183,8 @@ static cs_status report(const cs_comm *comm, int other, const ce_wish *first, co
     return ce_fail(CS_DISAGREE, "comm_algorithms: rank %d and rank %d give different lists", zero, name);
 }
 
-/* Compares comm->wish, which has the values of the list, with those of all ranks. Every rank compares the same data, so
- * all ranks fail with the same message. */
+/* Checks that comm->wish, the values of the list of assignments, is the same on all ranks. Every rank gathers and
+ * compares the values of all ranks, so all ranks fail with the same message. */
 static cs_status compare(cs_comm *comm)
 {
     int size = comm->world.size, other = 1;
@@ -211,8 +211,8 @@ cs_status ce_algorithms_apply(cs_comm *comm)
             *size_at(&comm->sizes, i) = *size_at(&comm->wish.sizes, i);
     for (int i = 0; i < CE_CHOICE_COUNT; i++) {
         bool hierarchical = comm->transport->hierarchical && comm->transport->hierarchical(comm);
-        /* Only the comm of a group has `names`. A group that lacks the chosen algorithm does not fail, but uses its
-         * transport's own choice. */
+        /* comm->names is NULL unless this is the comm of a group. If the transport of a group lacks the chosen
+         * algorithm, this is no failure: the group uses the algorithm that its transport chooses. */
         if (comm->wish.chosen[i] == CE_HIERARCHICAL && !hierarchical && !comm->names)
             return ce_fail(CS_BAD_CONFIG,
                            "comm_algorithms: %s=hierarchical: the transport %s does not have it here; it needs tcp "

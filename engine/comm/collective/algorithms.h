@@ -15,7 +15,7 @@
 /* Reads the list of assignments. Sets comm->sizes to the transport's table of sizes, and comm->wish to the values of
  * the list. */
 cs_status ce_algorithms_read(cs_comm *comm, const char *list);
-/* Checks the form of a list for which no comm is open yet. Returns CS_BAD_CONFIG if it is wrong. */
+/* Checks the form of a list of assignments before a comm is opened. Returns CS_BAD_CONFIG if the form is wrong. */
 cs_status ce_algorithms_check(const char *list);
 /* Compares the lists of all ranks, checks that the transport has the algorithms, and applies the list. The call is
  * collective. Returns CS_DISAGREE if the lists of two ranks differ, and CS_BAD_CONFIG if the transport lacks an

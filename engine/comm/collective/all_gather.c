@@ -1,7 +1,7 @@
 /* all_gather.c - gives every rank the parts of all ranks. The algorithms are:
  *
- *     direct    It takes 1 step; each rank sends (n - 1) / n of the vector. Each rank sends its part to all others,
- *               directly from the caller's buffer into theirs.
+ *     direct    It takes 1 step; each rank sends (n - 1) / n of the vector. Each rank sends its part to all other
+ *               ranks, directly between the callers' buffers.
  *     ring, doubling   See ring.c and halving.c. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"

@@ -8,9 +8,9 @@
 cs_status ce_exchange_open(cs_comm *comm);
 void ce_exchange_close(cs_comm *comm); /* frees the memory; must also be called after an open that failed */
 
-/* The first two functions add a message to or from another rank, at most two messages for each rank and direction. The
- * other rank must add the matching messages in the same order. ce_exchange_run moves all added messages and returns
- * when they are done. */
+/* ce_exchange_send and ce_exchange_receive put a message on the list of messages to move. The list may have two
+ * messages for each other rank and direction. The other rank must list the matching messages in the same order.
+ * ce_exchange_run moves all messages of the list, returns when they are done, and leaves the list empty. */
 void ce_exchange_send(cs_comm *comm, int to, const void *data, size_t bytes);
 void ce_exchange_receive(cs_comm *comm, int from, void *data, size_t bytes);
 void ce_exchange_run(cs_comm *comm);
@@ -25,8 +25,8 @@ void ce_exchange_reduce_slots(cs_comm *comm, const ce_members *among, void *out,
                               cs_dtype dtype, cs_reduce_op op);
 
 int64_t ce_parts_count(const ce_parts *parts, int member);
-/* Returns the number of elements of a member's part that belong to piece `index`. A piece has `piece` elements, and
- * the last one has the rest. */
+/* A member's part is divided into pieces of `piece` elements; the last piece of the part may be shorter. Returns the
+ * number of elements of piece number `index`, or 0 if the part has no piece of this number. */
 int64_t ce_parts_piece(const ce_parts *parts, int member, int64_t piece, int64_t index);
 int64_t ce_parts_longest(const ce_parts *parts, int members); /* returns the greatest number of elements in a part */
 size_t ce_parts_offset(const ce_parts *parts, int member, size_t element_bytes);

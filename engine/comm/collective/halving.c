@@ -1,16 +1,17 @@
 /* halving.c - collectives by recursive halving and doubling. In each step a rank exchanges data with one other rank,
- * and the distance to that rank doubles from step to step. In a reduction it exchanges half of what it still has to
- * reduce, in an all_gather all that it has gathered.
+ * and the distance to that rank doubles from step to step (in the second half of an all_reduce, it halves). In a step
+ * of a reduction, each of the two ranks sends half of the elements that it still has to reduce. In a step of an
+ * all_gather, each of the two ranks sends all that it has gathered.
  *
  *     all_reduce       2 log2 n steps for each piece of the vector; each rank sends 2 (n - 1) / n of the vector
  *     reduce_scatter   log2 n steps for each piece of the vector; each rank sends (n - 1) / n of the
  *                      vector, after a copy of the vector
  *     all_gather       log2 n steps ("doubling"); each rank sends (n - 1) / n of the vector
  *
- * The sums follow the fixed summation tree, because a rank first adds with its neighbour, then this pair with the next
- * pair, and so on. So sums of fp32 and of integers have the same bits as with the other algorithms. Sums of 16-bit
- * floats are rounded in each step and therefore have other bits, which depend only on the number of ranks and on the
- * lengths.
+ * The sums follow the fixed summation tree: in the first step the operands of two neighbours are added, in the second
+ * step the sums of two neighbouring pairs of ranks, and so on. So sums of fp32 and of integers have the same bits as
+ * with the other algorithms. Sums of 16-bit floats are rounded in each step and therefore have other bits, which depend
+ * only on the number of ranks and on the lengths.
  *
  * If n is no power of two, a reduction divides the ranks into blocks whose sizes are descending powers of two, as the
  * tree does (7 is 4 + 2 + 1). Each block reduces by halving. Then each block, beginning with the last, sends its sums
@@ -30,16 +31,17 @@
 /* In an all_reduce a leaf begins at a multiple of this number of elements, that is, at a cache line. */
 enum { UNIT_STEP = 16 };
 
-/* A reduction of one vector, whose result replaces the vector. The vector is divided into leaves. There is one leaf for
- * each rank of the first block, and this rank has the result of the leaf at the end. A leaf has `unit` or 2 * `unit`
- * elements, except that the last leaves of an all_reduce may be shorter or empty. */
+/* A reduction of one vector, whose result replaces the vector. The vector is divided into leaves, one leaf for each
+ * rank of the first block. At the end of the reduction, each rank of the first block has the result of its own leaf. A
+ * leaf has `unit` or 2 * `unit` elements, except that the last leaves of an all_reduce may be shorter or empty. */
 typedef struct {
     cs_comm *comm;
     const ce_members *among;
     cs_dtype dtype;
     cs_reduce_op op; /* the operation of a step, which is a sum if the result is an average */
     char *data, *incoming;
-    int64_t count, unit; /* number of elements in the vector, and in a leaf or in half a leaf */
+    /* `count` is the number of elements in the vector; `unit` that of a leaf, or of half a leaf. */
+    int64_t count, unit;
     /* `leaves` is the number of leaves. The leaves of the members 0 to `paired` - 1 have 2 * `unit` elements, the other
      * leaves `unit`. */
     int leaves, paired;
@@ -123,7 +125,7 @@ static void receive_range(const request *r, int member, ce_range range, bool to_
 
 /* Exchanges data between this rank's block and the next block. If `adds` is true, the sums of the next block are
  * received and added to the sums of this block; otherwise the results are sent to the next block. The next block is
- * smaller, so each of its ranks has the elements of several ranks of this block. */
+ * smaller: a rank of the next block has the sums for the leaves of several ranks of this block. */
 static void meet_next(const request *r, bool adds)
 {
     int next = r->first + r->size, rest = r->among->count - next, size = rest > 0 ? block_size(rest) : 0;
@@ -221,8 +223,8 @@ void ce_halving_all_reduce(cs_comm *comm, const ce_members *among, void *data, i
     } while (at < count);
 }
 
-/* Copies piece `index` of every part into the leaf of the member that reduces it. Returns the position of this rank's
- * part in the vector, in elements. */
+/* Copies piece number `index` of each member's part into a leaf of the vector, and fills up shorter pieces with zeros.
+ * Returns the position, in elements, of the piece of this rank's part in the vector. */
 static int64_t pack(const request *r, const char *in, const ce_parts *parts, int64_t index)
 {
     size_t element = cs_dtype_bytes(r->dtype);
@@ -274,7 +276,7 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
     } while (++index * r.unit < most);
 }
 
-/* Sends or receives the parts of the members in the range `members`, which are adjacent in `out`. */
+/* Sends or receives the parts of the members in the range `members`. These parts are adjacent in `out`. */
 static void exchange_parts(cs_comm *comm, int peer, char *out, const ce_parts *parts, size_t element, ce_range members,
                            bool incoming)
 {

@@ -7,8 +7,8 @@
  *     all_reduce   sums and averages of f32, i32 and i64
  *     all_gather   adjacent parts of equal length, of any type
  *
- * All other calls use messages, as without this algorithm. MPI has no 16-bit floats, and does not define the minimum of
- * a NaN. */
+ * All other calls use messages, as without this algorithm. Among them are reductions of 16-bit floats, because MPI has
+ * no such type, and minima, because MPI does not define the minimum of a NaN. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"

@@ -43,16 +43,16 @@ static void add(const request *r, void *out, const void *partial, const void *ow
     ce_reduce((void *[]){ out }, 1, (const void *[]){ partial, own_data }, 2, count, r->dtype, op);
 }
 
-/* Divides a member's part into pieces of `piece` elements; the last one may be shorter. Returns the range of elements,
- * counted from the beginning of the part, that is piece number `index`. */
+/* Divides a member's part into pieces of `piece` elements; the last piece may be shorter. Returns the range of
+ * elements, counted from the beginning of the part, that is piece number `index`. */
 static ce_range piece_of(const ce_parts *parts, int member, int64_t piece, int64_t index)
 {
     int64_t count = ce_parts_count(parts, member);
     return ce_range_overlap((ce_range){ 0, count }, (ce_range){ index * piece, (index + 1) * piece });
 }
 
-/* Reduces piece number `index` of every part. One slot has the partial sum that this rank sends, another the one that
- * it receives; the two slots exchange their roles after each step. */
+/* Reduces piece number `index` of every part. This rank receives a partial sum into one slot, and sends the partial sum
+ * in another slot. The two slots exchange their roles after each step. In the first step this rank sends from `in`. */
 static void scatter_piece(const request *r, char *out, const char *in, const ce_parts *parts, int64_t piece,
                           int64_t index)
 {

@@ -64,7 +64,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_t watch;
     atomic_bool closing, ending;
-    _Atomic int doing; /* The last collective, as number for ce_call_name; 0 while the ranks are being connected. */
+    _Atomic int doing; /* The last collective, as a number for ce_call_name; 0 while the ranks are being connected. */
 } connection;
 
 static void pause_for(int milliseconds)
@@ -151,10 +151,10 @@ static bool is_waiting(connection *conn)
     return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
 }
 
-/* Ends the process if another rank was lost. If another rank has closed its comm, the process ends only after this rank
- * has then waited for collectives for LEFT_SECONDS without a break: the other rank has completed all its collectives,
- * so the collectives of this rank will soon be complete too, unless this rank has called a collective that the other
- * rank never called. */
+/* Ends the process if another rank was lost. If another rank has closed its comm, that rank has completed all its
+ * collectives. The collectives of this rank will then soon be complete too, unless this rank has called a collective
+ * that the other rank never called. So the process ends only if this rank waits for collectives for LEFT_SECONDS
+ * without a break after the other rank has closed its comm. */
 static void look_for_ranks(connection *conn, double *alone_since)
 {
     bool closed = true;
@@ -168,8 +168,8 @@ static void look_for_ranks(connection *conn, double *alone_since)
     lose(conn, peer, closed ? "has left" : "was lost");
 }
 
-/* Looks for an asynchronous error of NCCL. It does nothing while the caller is inside a call of NCCL, which returns
- * errors itself. */
+/* Looks for an asynchronous error of NCCL. Does nothing while the caller is inside a call of NCCL, because that call
+ * itself returns the error. */
 static void look_for_errors(connection *conn)
 {
     ncclResult_t state = ncclSuccess;
@@ -370,9 +370,9 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
 
 /* ---- closing ---- */
 
-/* Waits for the comm stream, while the watchdog still detects lost ranks; then ends NCCL and the watchdog. Returns
- * false if NCCL does not end in time; the watchdog is then still inside NCCL. No kernel waits for other ranks then, so
- * nothing needs to be aborted. */
+/* Waits for the comm stream, while the watchdog still detects lost ranks. Then makes the watchdog close NCCL and end.
+ * Returns false if the watchdog does not end in time because it is still inside NCCL. NCCL is not aborted in this case:
+ * the comm stream is complete, so no kernel waits for other ranks. */
 static bool finish(connection *conn)
 {
     double seconds = conn->seconds < CLOSE_SECONDS ? conn->seconds : CLOSE_SECONDS;

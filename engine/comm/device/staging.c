@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     char *data;
     int parts;
-    int first; /* index of this vector's first part among all parts of a piece */
+    int first; /* position of this vector's first part in a piece, counted in parts */
 } vector;
 
 /* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. If this rank

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* Makes an MPI communicator of the comm's ranks; other ranks take no part. MPI_Comm_create_group returns when all these
- * ranks have called it, and ce_mpi_lock is held until then. This assumes that no other thread of these ranks needs MPI
- * while the comm is being opened. */
+ * ranks have called it, and ce_mpi_lock is held until then. So no other thread of these ranks may need MPI while the
+ * comm is being opened. */
 cs_status ce_mpi_collectives_open(cs_comm *comm)
 {
     ce_mpi *mpi = comm->private_data;

@@ -144,9 +144,10 @@ static bool move_all(const ce_mpi *mpi, bool *moved)
 
 /* ---- waiting ---- */
 
-/* Compares the calls of ranks that do not receive what this rank sends, because such a rank may be in a different call.
- * When a head has arrived from such a rank, it is stored, and compared at the next check. A rank that is only in a
- * later call has received all data of this call by the next check, and is then not compared. */
+/* Checks each rank that has not yet received all that this rank sends, and from which this rank expects no more frames.
+ * Such a rank may be in a different call. If the head of a frame has arrived from that rank, the head is stored. The
+ * next check compares the stored head with the call of this rank. A rank that is only ahead, in a later call, has
+ * received all data of this call by the next check; its head is then not compared. */
 static void check_senders(const ce_mpi *mpi)
 {
     ce_mpi_lock();

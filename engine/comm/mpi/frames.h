@@ -74,8 +74,8 @@ bool ce_mpi_is_done(MPI_Request *request);      /* returns true if the request i
 bool ce_mpi_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how);
 
-/* The next functions are in collectives.c. They implement members of ce_transport, except ce_mpi_collectives_close,
- * whose caller holds ce_mpi_lock. */
+/* The next functions are in collectives.c. All but ce_mpi_collectives_close implement members of ce_transport. The
+ * caller of ce_mpi_collectives_close holds ce_mpi_lock. */
 cs_status ce_mpi_collectives_open(cs_comm *comm);
 void ce_mpi_collectives_close(ce_mpi *mpi);
 void ce_mpi_collectives_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);

@@ -61,8 +61,8 @@ static cs_status wait_for_all(const cs_comm *comm, meeting *m, double seconds)
     return CS_OK;
 }
 
-/* Chooses the comm's tag. It is greater than every tag that one of the ranks has used, so no two open comms of a rank
- * have the same tag. */
+/* Chooses the comm's tag. The tag is greater than every tag that any rank of the comm has used, so no two open comms of
+ * a rank have the same tag. */
 static cs_status choose_tag(const cs_comm *comm, ce_mpi *mpi, const meeting *m)
 {
     int greatest, *last = ce_mpi_last_tag(&greatest), tag = m->own_greeting.last_tag;

@@ -14,7 +14,7 @@
 #include "base/range.h"
 
 /* Tells the other ranks the offset of this rank's buffer, and passes the first barrier. If `root` is -1, returns true
- * if the buffers of all ranks are in shared memory; otherwise returns true if the buffer of the root is. */
+ * if the buffers of all ranks are in shared memory; otherwise returns true if the root's buffer is in shared memory. */
 static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
 {
     call->is = shm->comm->call;
@@ -89,8 +89,8 @@ void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, 
         return;
     }
     for (int i = 0; i < shm->size; i++) {
-        /* Each rank begins with itself and continues with the next ones, so that no two ranks read from the same rank
-         * at a time. */
+        /* Each rank first reads from itself and then from the next ranks in turn, so that no two ranks read from the
+         * same rank at a time. */
         int peer = (shm->rank + i) % shm->size;
         ce_copy_nontemporal((char *)out + (size_t)peer * bytes, ce_shm_first_of(shm, peer) + (size_t)shm->rank * bytes,
                             bytes);

@@ -6,8 +6,8 @@
 
 /* Copies with normal stores, for data that will soon be read. */
 void ce_copy_cached(void *to, const void *from, size_t bytes);
-/* Copies with non-temporal stores if `bytes` is large. With normal stores so much data would evict all other data from
- * the caches, and later also its own beginning, before that is read. */
+/* Copies with non-temporal stores if `bytes` is large. With normal stores a large copy would evict all other data from
+ * the caches. The end of the copy would even evict the beginning of the copy, before the beginning is read. */
 void ce_copy_nontemporal(void *to, const void *from, size_t bytes);
 
 /* Copies into a buffer that other cores have read since it was last written, and will read again. The caches of these

@@ -118,7 +118,7 @@ static cs_status await_all(rendezvous *server, double seconds)
         for (int i = 0; i < count; i++)
             server->polls[i + 1] = (struct pollfd){ server->connections[i].socket, POLLIN, 0 };
         poll(server->polls, (nfds_t)(1 + count), left > 1 ? 1000 : (int)(left * 1000) + 1);
-        /* The order is descending, because drop() moves the last element into the gap. */
+        /* `i` descends, because drop() removes a connection by moving the last connection to its index. */
         for (int i = count - 1; i >= 0; i--)
             if (server->polls[i + 1].revents)
                 admit(server, i);
@@ -196,8 +196,8 @@ static cs_status serve(const cs_world *world, double seconds, uint64_t *bytes, c
 
 typedef enum { DONE, AGAIN, FAILED } outcome;
 
-/* Receives the descriptors of all ranks. Rank 0 sends a message that names the missing ranks when its own deadline is
- * over, so this rank waits a little longer than that. */
+/* Receives the descriptors of all ranks. When the deadline of rank 0 is over, rank 0 sends a message that names the
+ * missing ranks. `end` is a little later than the deadline of rank 0, so that this message arrives in time. */
 static outcome receive_handles(int socket, const cs_world *world, double end, uint64_t *bytes, ce_shm_handles *handles)
 {
     for (int got = 0; got < world->size - 1;) {

@@ -109,8 +109,8 @@ static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64
     ce_shm_barrier(shm, &call);
 }
 
-/* Writes this rank's part to all ranks. It begins with its own rank and continues with the next ones, so that no two
- * ranks write to the same rank at a time. */
+/* Writes this rank's part to all ranks. Each rank first writes to itself and then to the next ranks in turn, so that no
+ * two ranks write to the same rank at a time. */
 static void push(const ce_shm *shm, const void *in, size_t bytes)
 {
     for (int i = 0; i < shm->size; i++) {

@@ -100,7 +100,7 @@ static inline char *ce_shm_segment(const ce_shm *shm, int rank)
     return shm->base + (size_t)rank * shm->segment_bytes;
 }
 
-/* Returns the offset of this rank's buffer in its segment, or CS_SHM_NOWHERE if the buffer is not there. */
+/* Returns the offset of this rank's buffer in its segment, or CS_SHM_NOWHERE if the buffer is not in the segment. */
 static inline uint64_t ce_shm_place_of(const ce_shm *shm, const void *data)
 {
     uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
@@ -141,9 +141,9 @@ void ce_shm_signal_change(ce_shm_signal *signal);
 void ce_shm_signal_sleep(ce_shm_signal *signal, uint32_t seen);
 void ce_shm_pause(void); /* executes the CPU's instruction for spin loops */
 /* A rank calls this function when it has waited a tenth of a second for rank `owner`. Returns -1 if the wait may still
- * succeed. Otherwise returns the rank because of which the wait fails, and sets *how to what happened to that rank. The
- * caller then checks once more whether the signal has come, and calls ce_shm_lose if not. The function ends the process
- * if a rank makes a different call. */
+ * succeed. Otherwise returns the rank that makes the wait fail, and sets *how to a text about that rank, for example
+ * "was lost". The caller then checks once more whether the signal has come, and calls ce_shm_lose if the signal has not
+ * come. The function ends the process if a rank makes a different call. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how);
 _Noreturn void ce_shm_lose(ce_shm *shm, int peer, const char *how);
 /* The barrier: waits until all ranks have called it, and checks that all ranks make the same collective call. */

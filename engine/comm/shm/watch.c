@@ -114,8 +114,9 @@ int ce_shm_missing(cs_comm *comm, bool *closed)
     return missing < 0 ? left : missing;
 }
 
-/* If a rank was lost, every wait fails. If a rank has closed its comm, only a wait for this rank fails. If several
- * ranks were lost, the message names, if possible, a rank that did not end because of another rank. */
+/* If any rank was lost, every wait fails. If `owner` has closed its comm, or if the time limit of the call is over, the
+ * wait for `owner` fails. If several ranks were lost, the function prefers a rank that did not end because another rank
+ * failed. */
 int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
 {
     double limit = shm->comm->settings.call_seconds;

@@ -33,8 +33,8 @@ struct ce_store {
 
 /* ---- rank 0 listens ---- */
 
-/* Uses the launcher's listening socket. It stays open for the next rendezvous of these ranks, because the server gets a
- * duplicate. */
+/* Sets *listener to a duplicate of the launcher's listening socket. The server closes only the duplicate, so the
+ * launcher's socket stays open for the next rendezvous of these ranks. */
 static cs_status inherit_listener(int *listener, ce_address *address, const char *text)
 {
     char *end = NULL;
@@ -50,8 +50,8 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
     return CS_OK;
 }
 
-/* Listens on MASTER_ADDR. If this is not an address of this host, but that of a service, for example, it listens on all
- * addresses of the host. */
+/* Listens on MASTER_ADDR. If MASTER_ADDR is not an address of this host (it may be the address of a service, for
+ * example), listens on all addresses of this host. */
 static cs_status listen_as_master(const cs_world *world, bool keyed, int *listener, ce_address *address)
 {
     CS_TRY(ce_socket_resolve(address, world->address, world->port));
@@ -74,8 +74,8 @@ cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
     return CS_OK;
 }
 
-/* Sets *listener to the socket that the caller gave. If there is none, it takes the launcher's socket
- * (CSPEED_MASTER_FD) and, if that is missing too, opens a new one. */
+/* Sets *listener to the socket that the caller gave. If the caller gave none, the launcher's socket (CSPEED_MASTER_FD)
+ * is used. If the launcher gave none, a new socket is opened. */
 static cs_status get_listener(const ce_store *store, int *listener, ce_address *address)
 {
     const char *inherited = getenv("CSPEED_MASTER_FD");

@@ -117,8 +117,8 @@ static void drop_oldest_unauthenticated(ce_store_server *server)
         drop(server, oldest);
 }
 
-/* Stops accepting connections for a while after accept() failed. Otherwise the connection that could not be accepted
- * stays pending, and poll returns at once. */
+/* Stops accepting connections for a while after accept() failed. The connection that could not be accepted is still
+ * pending; without the pause, poll would return at once for it, again and again. */
 static void pause_listening(ce_store_server *server, int error)
 {
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)

@@ -121,8 +121,9 @@ void ce_tcp_frames_lose(cs_comm *comm, int peer, const char *how)
     end_because_of(comm->private_data, peer, how);
 }
 
-/* This function is called when rank `peer` has closed its connection. It ends the process because of that rank or, if a
- * notice that names another lost rank has arrived, because of the rank in the notice. */
+/* This function is called when rank `peer` has closed its connection. It ends the process with a message that names the
+ * lost rank. If a notice has arrived that says which rank was lost, this is the rank in the notice; otherwise it is
+ * `peer`. */
 static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;

@@ -4,8 +4,9 @@
  * of two. The ranks of a host are then a complete subtree of the summation tree (collective/reduction.h), and a tree
  * over the hosts' sums gives the same bits as the tree over all ranks. Each rank exchanges data with those ranks of the
  * other hosts that have the same local rank. So a host sends as much as one rank would, whatever the number of its
- * ranks. Sums of 16-bit floats are rounded once, at the root of the tree; they are therefore exchanged directly between
- * all ranks. */
+ * ranks. Sums, averages and products of 16-bit floats are not hierarchical. They are rounded once, at the root of the
+ * tree, but a result for the ranks of one host would have to be rounded before it is sent. So all ranks exchange their
+ * operands directly. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/collective/reduction.h"
@@ -134,15 +135,16 @@ void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype
         finish(tcp, own_part, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
-    /* The elements that are left: all elements of a short vector, or the last count % `each` elements. */
+    /* The elements that are not in a part: all elements of a short vector, or the last count % `each` elements. */
     if (count > part * each)
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
     tcp->comm->algorithm = "hierarchical";
 }
 
-/* Computes as many elements of the result at a time as fit into one slot. There is one slot for each of the ranks that
- * have this rank's local rank, one on each host. The slot of such a rank gets the sum of this host's operands for the
- * result of that rank. Then these ranks exchange their slots and add them. */
+/* The result is computed in pieces that fit into one slot. tcp->across are the ranks that have this rank's local rank,
+ * one on each host; tcp->slots has one slot for each of them. For the result of each of these ranks, this rank first
+ * reduces the operands of its own host, and writes the partial result into the slot of that rank. Then the ranks of
+ * tcp->across exchange their slots and reduce them. */
 void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op)
 {

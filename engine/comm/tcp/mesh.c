@@ -151,8 +151,8 @@ static void drop(mesh_builder *all, int index)
     all->peers[index] = all->peers[--all->peer_count];
 }
 
-/* Closes an incoming connection when there are too many. It prefers one that has sent no hello of this job. Connections
- * that this rank opened are kept. */
+/* Closes one incoming connection, because there are too many. A connection that has sent no hello of this job is chosen
+ * if there is one. Connections that this rank opened are kept. */
 static void drop_unknown(mesh_builder *all)
 {
     int chosen = -1;
@@ -242,7 +242,7 @@ static cs_status connect_all(mesh_builder *all)
         for (int i = 0; i < count; i++)
             all->polls[i + 1] = (struct pollfd){ all->peers[i].socket, ce_join_events(&all->peers[i].join), 0 };
         poll(all->polls, (nfds_t)count + 1, 500);
-        /* The order is descending, because drop() moves the last element into the gap. */
+        /* `i` descends, because drop() removes a connection by moving the last connection to its index. */
         for (int i = count - 1; i >= 0; i--)
             CS_TRY(advance_handshake(all, i));
         if (all->polls[0].revents)

@@ -15,8 +15,9 @@ void ce_gelu_chunk(float *restrict y, const float *restrict x, int64_t count)
     }
 }
 
-/* The derivative of x s(2u) is s + x s (1 - s) 2 u', where s is the logistic function. 1 - s is computed as e s with e
- * = e^(-2u), which is exact for large u. e is kept finite, so that 0 times e is 0. */
+/* The derivative of x s(2u) is s + x s (1 - s) 2 u', where s is the logistic function and u' is the derivative of u.
+ * With e = e^(-2u), 1 - s is computed as e s: the difference 1 - s would lose its digits for large u. e is limited so
+ * that it stays finite and 0 times e is 0. */
 void ce_gelu_grad_chunk(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {

@@ -1,9 +1,10 @@
 /* attention.c - causal self-attention, forward: one task for each query head of a sample.
  *
- * For each block of queries, a task iterates over the blocks of keys that these queries see. For each row, it stores
- * the maximum of the scores so far, the sum of their exponentials, and the sum of the values, each multiplied by its
- * exponential. When the maximum grows, both sums are rescaled (online softmax). Forward stores the log of each softmax
- * denominator, from which backward computes the probabilities again. */
+ * For each block of queries, a task iterates over the blocks of keys that these queries see. For each query row, the
+ * task keeps the maximum of the scores so far, the sum of the scores' exponentials, and the sum of the values (rows of
+ * v): each value is multiplied by the exponential of the score of its key. When the maximum grows, both sums are
+ * rescaled (online softmax). Forward stores the log of each softmax denominator; backward computes the probabilities
+ * from it again. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
 
@@ -244,7 +245,7 @@ static void forward_strip(const ce_attention_job *all, const head *view, int64_t
     ce_tile_multiply(&values, pairs);
 }
 
-/* Writes y and lse of row i of the head, which is row `at` of its block. */
+/* Writes y and lse of row i of the sample for head `which`. The results are in row `at` of the block of queries. */
 static void finish_row(const ce_attention_job *all, const head *view, int64_t sample, int64_t which, int64_t i,
                        int64_t at)
 {

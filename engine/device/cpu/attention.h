@@ -1,12 +1,13 @@
 /* attention.h - declarations for attention.c (forward) and attention_grad.c (backward): the packed matrices of a head,
  * the masks, and the exponential.
  *
- * Scores are computed in blocks of CS_BLOCK queries and CS_BLOCK keys, CS_TILE_ROWS queries (a strip) at a time, so
- * their memory does not depend on T and stays in the first two caches (FlashAttention, Dao et al. 2022). Keys are
- * processed in vectors; a strip skips a vector if none of its queries sees a key of the vector. If the CPU multiplies
- * bf16 natively, all products multiply bf16 pairs: probabilities and gradients of scores are rounded to bf16 before
- * they are multiplied, as in PyTorch. Otherwise all products multiply fp32 elements, which are copies if the tensors
- * are 16-bit. Sums and softmax are always fp32. */
+ * Scores are computed for one block of CS_BLOCK queries and CS_BLOCK keys after another, and within a block for
+ * CS_TILE_ROWS queries (a strip) at a time. So the memory of the scores does not depend on T and stays in the first two
+ * caches (FlashAttention, Dao et al. 2022). Keys are processed in vectors; a strip skips a vector if none of its
+ * queries sees a key of the vector. If the CPU multiplies bf16 natively, all products multiply bf16 pairs:
+ * probabilities and gradients of scores are rounded to bf16 before they are multiplied, as in PyTorch. Otherwise all
+ * products multiply fp32 elements; 16-bit tensors are converted to fp32 copies first. Sums and softmax are always
+ * fp32. */
 #ifndef CS_DEVICE_CPU_ATTENTION_H
 #define CS_DEVICE_CPU_ATTENTION_H
 
@@ -73,8 +74,8 @@ void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int6
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
 
-/* Returns the first column of key head `which` in qkv; ce_attention_value_column returns the first column of its value
- * head. */
+/* Returns the column of qkv at which the keys of key head `which` begin. ce_attention_value_column returns the column
+ * at which the values of the same head begin. */
 static inline int64_t ce_attention_key_column(const ce_attention_job *all, int64_t which)
 {
     return (all->given->heads.queries + which) * all->width;
@@ -141,10 +142,11 @@ static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_
 const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);
 
-/* Returns e^x for x <= 1, with an error of about 1 ulp; a result that would be subnormal is 0. */
+/* Returns e^x for x <= 1, with an error of about 1 ulp. A result that would be subnormal is 0. */
 static inline ce_lanes ce_attention_exp(ce_lanes x)
 {
-    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f; /* the nearest integer is in the low bits of the sum */
+    /* adding 0x1.8p23 leaves the integer nearest to x / ln 2 in the low bits of `shifted` */
+    ce_lanes shifted = x * 1.44269504f + 0x1.8p23f;
     ce_lanes n = shifted - 0x1.8p23f, r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
     ce_lanes p = r * 1.37576670e-3f + 8.36890470e-3f; /* p is the polynomial of ce_elements_exp_one */

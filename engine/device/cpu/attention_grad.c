@@ -1,10 +1,9 @@
-/* attention_grad.c - causal self-attention, backward: one task for each key head of a sample, which adds up the
+/* attention_grad.c - causal self-attention, backward: one task for each key head of a sample. The task adds up the
  * gradients from all query heads that read this key head.
  *
- * The probabilities P are computed again from the log of their denominators. With delta = dy . y for each row, and dP =
- * dy v^T, to which dropout is applied as to P: dv += P^T dy, dS = P (dP - delta) / sqrt(D), dq += dS k, dk += dS^T q.
- * For each block of keys, a task iterates over the blocks of queries, beginning with the block at the same
- * positions. */
+ * The probabilities P are computed again from the log of their denominators. delta is dy . y for each row. dP = dy v^T;
+ * dropout is applied to dP as to P. Then dv += P^T dy, dS = scale P (dP - delta), dq += dS k, dk += dS^T q. For each
+ * block of keys, a task iterates over the blocks of queries, beginning with the block at the same positions. */
 #include "device/cpu/attention.h"
 #include "device/cpu/dropout.h"
 
@@ -137,7 +136,8 @@ static void softmax_grad_drop_row(const ce_attention_job *all, const head *view,
         p[j] *= kept[j];
 }
 
-/* Converts P and dS of a strip to the bf16 pairs that the products read. The strip begins at line `at` of its block. */
+/* Converts P and dS of a strip to the bf16 pairs that the products read. `at` is the index of the strip's first row
+ * within the block of queries. */
 static void make_words(const head *view, ce_range strip, int64_t at)
 {
     int64_t count = ce_range_length(strip);
@@ -193,8 +193,9 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
     ce_tile_multiply(&queries, pairs);
 }
 
-/* Adds a product to the gradient of the keys or of the values: dS^T q or P^T dy. The product is summed over the lines
- * `lines` of a block of queries. Its first row is row `key` + `column` of the gradient. */
+/* Adds the product dS^T q to the gradient of the keys, or the product P^T dy to the gradient of the values. The product
+ * is summed over `lines`, a range of rows of the block of queries. The first row of the product is added to row `key` +
+ * `column` of the gradient. */
 static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
                         int64_t row, int64_t key, int64_t column, ce_range lines)
 {

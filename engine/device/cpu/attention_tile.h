@@ -1,14 +1,15 @@
-/* attention_tile.h - matrix products of small tiles in registers, for attention, and the layouts that they read.
+/* attention_tile.h - matrix products of small tiles in registers, for attention, and the layouts of their operands.
  *
  * The operands consist of words of 32 bits. A word is one fp32 element, or a pair of bf16 elements that are adjacent in
- * the inner dimension. AVX512_BF16 multiplies two pairs and adds the products in fp32 (vdpbf16ps). Words of both kinds
- * have the same layouts, and counts and strides are in words, so attention is written once for both kinds. The layouts
- * are:
+ * the inner dimension. AVX512_BF16 multiplies two pairs and adds the products in fp32 (vdpbf16ps). Counts and strides
+ * are in words, so attention is written once for both kinds of words. The layouts are:
+ *
  * - "rows": a matrix as it is in memory, its lines padded with zeros to whole vectors;
  * - "panels": the matrix in the layout "rows", transposed, LANES lines at a time, so that the words of LANES lines with
  *   one inner index are contiguous;
- * - "layers": for each inner index, its row of the matrix; with pairs, for each pair of inner indices, their two rows
- *   with elements interleaved. */
+ * - "layers", if a word is one element: for each inner index, the row of the matrix with this index;
+ * - "layers", if a word is a pair: for each two adjacent inner indices, the two rows of the matrix with these indices;
+ *   each word is a pair of one element of the first row and the element of the second row in the same column. */
 #ifndef CS_DEVICE_CPU_ATTENTION_TILE_H
 #define CS_DEVICE_CPU_ATTENTION_TILE_H
 
@@ -42,16 +43,17 @@ typedef struct {
 bool ce_tile_has_pairs(void); /* returns true if this CPU multiplies bf16 pairs */
 void ce_tile_multiply(const ce_tile *tile, bool pairs);
 
-/* Writes `count` rows of `depth` words, which are `stride` words apart, as panels: word k of row p * CS_LANES + l goes
- * to index (p * depth + k) * CS_LANES + l, in panel p. `count` is a multiple of CS_LANES; `stride` is at least `depth`
- * rounded up to a multiple of CS_LANES. */
+/* Writes `count` rows of `depth` words as panels. In memory, a row begins `stride` words after the previous row. Word k
+ * of row p * CS_LANES + l goes to index (p * depth + k) * CS_LANES + l, in panel p. `count` is a multiple of CS_LANES;
+ * `stride` is at least `depth` rounded up to a multiple of CS_LANES. */
 void ce_tile_panels(void *panels, const void *rows, int64_t count, int64_t depth, int64_t stride);
 /* Writes `count` rows of `width` bf16 elements as layers of pairs: word d of layer t is the pair of element d of row 2t
  * and element d of row 2t + 1. */
 void ce_tile_layers(void *layers, const void *rows, int64_t count, int64_t width);
-/* Make bf16 pairs from fp32 elements. ce_tile_pairs_along pairs adjacent elements of one row; ce_tile_pairs_across
- * pairs elements with the same index in two rows. `count` is the number of elements of a row, a multiple of CS_LANES.
- * They may only be called if ce_tile_has_pairs() returns true. */
+/* ce_tile_pairs_along and ce_tile_pairs_across convert fp32 elements to bf16 pairs. ce_tile_pairs_along makes pairs of
+ * adjacent elements of one row; ce_tile_pairs_across makes pairs of the elements with the same index in two rows.
+ * `count` is the number of elements of a row, a multiple of CS_LANES. The two functions may only be called if
+ * ce_tile_has_pairs() returns true. */
 void ce_tile_pairs_along(void *pairs, const float *row, int64_t count);
 void ce_tile_pairs_across(void *pairs, const float *first, const float *second, int64_t count);
 

@@ -44,7 +44,8 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
     if (!cpu)
         return ce_fail(CS_NO_MEMORY, "no memory for the CPU device");
     cpu_set_t allowed;
-    /* An error means that there are more cores than a cpu_set_t can hold; then threads are not pinned. */
+    /* An error means that there are more cores than a cpu_set_t can hold. Then the device counts one core only, the
+     * core with the number 0. */
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
         CPU_ZERO(&allowed);
         CPU_SET(0, &allowed);
@@ -176,8 +177,8 @@ static const ce_product_choice *cpu_products(const cs_device *device)
     return &((const ce_cpu *)device->private_data)->choice;
 }
 
-/* Reads the processor's name from /proc/cpuinfo. On aarch64 that file has no name, so the part number is read
- * instead. */
+/* Reads the processor's name from /proc/cpuinfo. On aarch64, /proc/cpuinfo does not contain the name; then the part
+ * number is read instead. */
 static void read_processor(char name[64])
 {
     char line[256];

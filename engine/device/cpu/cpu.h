@@ -1,9 +1,9 @@
-/* cpu.h - the CPU device, for the files of this folder: its threads, its workspace, its interface to oneDNN, and the
- * declarations of its kernels.
+/* cpu.h - the CPU device, for the files of this folder: the device's threads, its workspace, its interface to oneDNN,
+ * and the declarations of its kernels.
  *
- * A kernel splits its work into parts. The parts depend only on the shapes and the number of threads, so the bits of a
- * result do not depend on the order in which threads run. A workspace grows to the size that the largest call needs,
- * and does not shrink. */
+ * A kernel splits its work into parts. The parts depend only on the shapes and the number of threads. So a kernel gives
+ * the same bits in whatever order the threads run. A workspace grows to the size that the largest call needs, and does
+ * not shrink. */
 #ifndef CS_DEVICE_CPU_CPU_H
 #define CS_DEVICE_CPU_CPU_H
 
@@ -50,7 +50,8 @@ typedef struct {
 cs_status ce_matmul_open(ce_matmul **matmul, cs_device *device);
 void ce_matmul_close(ce_matmul *matmul); /* accepts NULL */
 void ce_matmul_quiet(void);              /* makes OpenMP regions of the calling thread use one thread */
-/* Limits oneDNN to the instructions of a set. Fails with CS_UNSUPPORTED if oneDNN already uses a higher set. */
+/* Limits oneDNN to the set of instructions `isa` and the lower sets (isa.h). Fails with CS_UNSUPPORTED if oneDNN
+ * already uses instructions of a higher set. */
 cs_status ce_matmul_limit(ce_isa isa);
 void ce_matmul_version(char text[32]); /* writes the version, for example "oneDNN 2.6.3" */
 /* What oneDNN offers for products of a type on this CPU: nothing, reference loops, or optimized code. */
@@ -58,8 +59,8 @@ typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } ce_matmul_grade
 ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype);
 void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c);
 
-/* The shape and types of a panel, which is one thread's part of a product. It is the key of the table of oneDNN's
- * primitives. */
+/* The shape and types of a panel. A panel is one thread's part of a product. oneDNN's primitives are stored in a table
+ * whose key is a ce_matmul_shape. */
 typedef struct {
     ce_panel panel;     /* beta is 0 or 1 */
     cs_dtype dtype, to; /* `dtype`: the type of a, b and the bias; `to`: the type of c */
@@ -70,8 +71,8 @@ typedef struct {
     void *c, *scratch;        /* `scratch`: scratch memory of this thread */
 } ce_matmul_operands;
 
-/* Prepares the primitive for panels of this shape. One thread calls it for all panels of a product, before the threads
- * run the panels. Returns the bytes of scratch memory that each thread needs for this shape. */
+/* Prepares oneDNN's primitive for panels of this shape. One thread prepares all panels of a product, before the threads
+ * compute the panels. Returns the bytes of scratch memory that each thread needs for this shape. */
 size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape);
 void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread);
 
@@ -82,7 +83,7 @@ typedef struct {
     ce_team *team;
     ce_worker *worker; /* the worker of the comm stream; NULL: the caller runs the calls of the comm stream itself */
     ce_matmul *matmul;
-    /* the chosen methods; all members are zero when the device is opened, which means FIXED */
+    /* the chosen methods; in a new device all members are zero, and each product uses FIXED */
     ce_product_choice choice;
     char products_on[160]; /* the result of ce_device_products_on; "" before the first call of that function */
     void *memory[CS_CPU_WORKSPACES];
@@ -100,8 +101,8 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes);
 void ce_cpu_drop_workspaces(cs_device *device);
 
 /* ---- methods of products, see device/products.h ---- */
-/* Returns true if the device uses the method NATIVE for at least one class of products of bf16 matrices. Then attention
- * multiplies bf16 too. */
+/* Returns true if the device uses the method NATIVE for at least one class of products of bf16 matrices. Then
+ * attention, too, multiplies bf16 matrices without fp32 copies. */
 bool ce_cpu_computes_bf16(const cs_device *device);
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow);
 void ce_cpu_try_products(cs_device *device, ce_product_trial *trial); /* trial.c */
@@ -112,8 +113,9 @@ ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype); /* the met
 /* Computes one panel by the given method in the calling thread. */
 void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce_panel *panel, ce_method method);
 
-/* Splits [0, count) into parts of at least `min` elements, at most one part for each thread. ce_cpu_walk runs the parts
- * in parallel. If `min` is a multiple of 64, so are the borders of the parts. */
+/* Splits [0, count) into parts, at most one part for each thread. A part has about `min` elements or more, unless
+ * `count` is smaller. If `min` is a multiple of 64, all parts begin at multiples of 64. ce_cpu_walk runs the parts in
+ * parallel. */
 typedef void ce_cpu_part(void *argument, ce_range range, int part);
 int ce_cpu_parts(const cs_device *device, int64_t count, int64_t min);
 void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *part, void *argument);

@@ -72,7 +72,7 @@ float ce_elements_exp(float *x, int64_t count, float scale, float shift);
  * and |r| <= ln 2 / 2, e^r is computed by a polynomial, and n becomes the exponent of the factor 2^n. */
 static inline float ce_elements_exp_one(float x)
 {
-    /* adding this constant leaves the nearest integer + 127 in the low bits of the sum */
+    /* adding `round` leaves the integer nearest to `inside` / ln 2, plus 127, in the low bits of the sum */
     const float round = 0x1.8p23f + 127;
     float inside = x < -87.0f ? -87.0f : x;
     inside = inside > 89.0f ? 89.0f : inside;
@@ -91,8 +91,8 @@ static inline float ce_elements_exp_one(float x)
     return x < -87.0f ? 0.0f : power;
 }
 
-/* Returns tanh x with an error of about 2 ulp, without branches. Below 0.625, the result is an odd polynomial (least
- * squares, error below 1e-7); above, it is 1 - 2 / (e^2x + 1). */
+/* Returns tanh x with an error of about 2 ulp, without branches. If |x| is below 0.625, tanh x is computed by an odd
+ * polynomial (least squares, error below 1e-7); otherwise tanh |x| is computed as 1 - 2 / (e^(2 |x|) + 1). */
 static inline float ce_elements_tanh_one(float x)
 {
     float a = x < 0 ? -x : x, z = x * x;
@@ -106,9 +106,9 @@ static inline float ce_elements_tanh_one(float x)
     return a < 0.625f ? x + x * z * p : x < 0 ? -large : large;
 }
 
-/* Returns the normal distribution function of x, where e is e^(-x^2 / 2). It has no branches. Its error is a few ulp,
- * in the tail too. The tail is e t q(t) with t = 1 / (1 + 0.3 |x|), where q is a polynomial (least squares, error below
- * 5e-9). */
+/* Returns the normal distribution function of x. The caller passes `e`, which must be e^(-x^2 / 2). The function has no
+ * branches. The error is a few ulp, also in the tail. The tail is e t q(t) with t = 1 / (1 + 0.3 |x|), where q is a
+ * polynomial (least squares, error below 5e-9). */
 static inline float ce_elements_normal_one(float x, float e)
 {
     float t = 1 / (1 + 0.3f * (x < 0 ? -x : x));

@@ -22,8 +22,9 @@ static void gelu_grad(float *restrict dx, const float *restrict dy, const float 
     }
 }
 
-/* Returns e^-x, limited so that it stays finite and 0 times it is 0. logistic() computes x s(a x), where s is the
- * logistic function. logistic_grad() uses its derivative s + a x s (1 - s), where 1 - s is e^(-a x) s. */
+/* Returns e^-x, but at most e^88. The result is finite, so the product of 0 and the result is 0 and not NaN. logistic()
+ * computes x s(a x), where s is the logistic function. logistic_grad() uses the derivative s + a x s (1 - s), where 1 -
+ * s is computed as e^(-a x) s. */
 static inline float decay_of(float x)
 {
     return ce_elements_exp_one(x < -88 ? 88 : -x);

@@ -1,10 +1,10 @@
 /* gemm.c - matrix products for CPUs with AVX2: packed blocks and a tile of 6 x 16 in registers (Goto & van de Geijn
  * 2008).
  *
- * 16-bit operands are converted to fp32 while they are packed, so they cost no extra pass. The terms of an element of c
- * are added in one order, however c is divided among threads. A block of b takes a part of the third-level cache, a
- * block of a takes the second-level cache, and a strip of b (DEPTH x COLUMNS) takes the first-level cache. bench_ops
- * prints the share of the CPU's peak rate. */
+ * 16-bit operands are converted to fp32 while they are packed, so the conversion does not read the operands a second
+ * time. The terms of an element of c are added in one order, however c is divided among threads. A block of b takes a
+ * part of the third-level cache, a block of a takes the second-level cache, and a strip of b (DEPTH x COLUMNS) takes
+ * the first-level cache. bench_ops prints which fraction of the measured peak rate a product reaches. */
 #include "device/cpu/gemm.h"
 #include "device/cpu/elements.h"
 
@@ -13,8 +13,8 @@ enum { LANES = 8, ROWS = 6, COLUMNS = 2 * LANES, DEPTH = 256, BLOCK_ROWS = 192, 
 typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t eight __attribute__((vector_size(4 * LANES)));
 
-/* One operand of a product. `along` is true if a line in memory runs along the inner dimension. If it is false, all
- * elements of a line have the same inner index. */
+/* One operand of a product. If `along` is true, a line in memory runs along the inner dimension. If `along` is false,
+ * all elements of a line have the same inner index. */
 typedef struct {
     const void *data;
     cs_dtype dtype;

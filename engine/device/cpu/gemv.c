@@ -1,9 +1,10 @@
 /* gemv.c - matrix products with few rows (gemv), as text generation makes them: they are bound by the bandwidth with
  * which the weights are read.
  *
- * Each weight is read once for all rows of a. A thread reads a range of lines of b as a few streams: each is a range of
- * consecutive lines, as long as possible, because the CPU's prefetcher starts anew where a stream ends. If b is (inner,
- * columns), the threads divide the inner dimension, and their sums are added at the end, in order.
+ * Each weight is read once for all rows of a. A thread reads a range of lines of b as a few streams. Each stream is a
+ * range of consecutive lines, as long as possible, because the CPU's prefetcher starts anew where a stream ends. If b
+ * is (inner, columns), the threads divide the inner dimension, and the partial sums of all threads are added at the
+ * end, in order.
  *
  * Weights are converted to fp32 in registers, or, on CPUs with AVX512_BF16, multiplied as pairs of bf16 elements. The
  * terms of an element of c are added in one order, whatever the number of rows is. So a generated text is the same

@@ -1,5 +1,6 @@
-/* init.c - initial values of parameters, which depend only on the parameter's random key and the element. Normal values
- * are computed four at a time, because one Philox counter gives four, by the Box-Muller transform. */
+/* init.c - initial values of parameters. A value depends only on the parameter's random key and on the index of the
+ * element. Normal values are computed four at a time: the Box-Muller transform makes four normal values of the words of
+ * one Philox counter. */
 #include "base/rng.h"
 #include "device/cpu/cpu.h"
 

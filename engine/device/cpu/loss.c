@@ -133,7 +133,8 @@ void ce_cpu_hits(cs_device *device, cs_tensor hits, cs_tensor logits, cs_tensor 
 typedef struct {
     double (*add)(double sum, const float *apart, int64_t count); /* returns `sum` plus the losses of the elements */
     void (*slope)(float *apart, int64_t count, float scale);      /* replaces the differences by the gradient of y */
-    /* the constant factor in the argument `scale` of `slope`: 2 for the squared error, 1 for the absolute error */
+    /* The caller of `slope` sets `scale` to factor * (gradient of the loss) / (number of columns). `factor` is 2 for
+     * the squared error and 1 for the absolute error. */
     float factor;
 } error_kind;
 

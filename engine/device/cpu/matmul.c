@@ -1,9 +1,9 @@
-/* matmul.c - the interface to oneDNN: fp32 panels use its sgemm, 16-bit panels its matmul primitives.
+/* matmul.c - the interface to oneDNN: fp32 panels use oneDNN's sgemm, 16-bit panels oneDNN's matmul primitives.
  *
- * Each thread computes panels by itself, so OpenMP, which oneDNN uses, is limited to one thread. Primitives are kept
- * in a table by shape, and the caller gives each thread the scratch memory that its primitive needs, so a step with
- * known shapes allocates nothing. If the table is full, the least recently used entry is replaced: a training has
- * some tens of shapes, but text generation has new ones at every length. oneDNN 2 and 3 create descriptors
+ * Each thread computes panels by itself, so OpenMP, which oneDNN uses, is limited to one thread. Primitives are kept in
+ * a table by shape, and the caller gives each thread the scratch memory that the thread's primitive needs, so a step
+ * with known shapes allocates nothing. If the table is full, the least recently used entry is replaced: a training has
+ * some tens of shapes, but text generation has new shapes at every length. oneDNN 2 and 3 create descriptors
  * differently; the section "descriptors" handles both. */
 #include "device/cpu/cpu.h"
 #include "base/must.h"
@@ -282,7 +282,8 @@ static void make_memories(ce_matmul *matmul, entry *new, borrowed_desc const *de
                  "a memory");
 }
 
-/* Creates the descriptors of a product's operands, and of its primitive if oneDNN has one. */
+/* Creates the descriptors of the operands of a product, and *made, the descriptor of oneDNN's primitive. Returns an
+ * error if oneDNN has no such primitive; the descriptors of the operands are created nevertheless. */
 static dnnl_status_t describe(ce_matmul *matmul, const ce_matmul_shape *shape, owned_desc *desc,
                               dnnl_primitive_desc_t *made)
 {

@@ -1,5 +1,5 @@
-/* norm.c - LayerNorm, row by row. The rows are divided into parts. Each part has its own partial sums for the gradients
- * of weight and bias, which are added in order at the end. */
+/* norm.c - LayerNorm, row by row. The rows are divided into parts. Each part computes its own partial sums of the
+ * gradients of weight and bias. At the end, the partial sums of all parts are added in order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,8 +8,8 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight, *bias; /* fp32 copies, `columns` elements each */
-    /* Scratch memory: ROWS rows for each part. Forward uses two of them: x as fp32, and y. Backward uses six: n and g
-     * (see first_half), the gradients of weight and bias, and x and dy as fp32. */
+    /* Scratch memory: ROWS rows for each part. Forward uses two of the rows: x as fp32, and y. Backward uses all six: n
+     * and g (see first_half), the gradients of weight and bias, and x and dy as fp32. */
     float *rows;
     float epsilon;
     int64_t columns;

@@ -1,12 +1,12 @@
-/* product.c - matrix products, split into one panel for each thread. Each panel is computed by the method that is
- * fastest for it.
+/* product.c - matrix products, split into one panel for each thread. All panels of a product are computed by one
+ * method: the method that was chosen for the product's class, or the method of the rule FIXED.
  *
  * A panel is a range of rows of c, or of columns if c has more columns than rows. The rows of a panel do not depend on
  * other panels, and the sum over the inner dimension is never split between threads. The methods are those of
  * device/products.h: NATIVE, oneDNN's primitives (matmul.c); PACKED, our own product (gemm.c); SGEMM, oneDNN's sgemm,
- * on fp32 copies of 16-bit operands. Without a measurement, PACKED is used for 16-bit operands, and for fp32 panels
- * that are small in one dimension, for which sgemm is slow. All methods except NATIVE compute a 16-bit c one strip at a
- * time. */
+ * on fp32 copies of 16-bit operands. On CPUs for which gemm.c is compiled, FIXED is PACKED for 16-bit operands, and for
+ * fp32 panels that are small in one dimension, for which sgemm is slow; everything else is SGEMM. If c is 16-bit, all
+ * methods except NATIVE compute c one strip at a time. gemv.c computes the products in which c has few rows. */
 #include "device/cpu/cpu.h"
 #include "base/clock.h"
 #include "device/cpu/elements.h"
@@ -46,7 +46,8 @@ static ce_panel whole_of(const ce_product *product)
     };
 }
 
-/* A panel, the index of its first element in each of the matrices a, b and c, and its first column. */
+/* A panel of a product, the index of the panel's first element in each of the matrices a, b and c, and its first
+ * column. */
 typedef struct {
     ce_panel panel;
     int64_t a, b, c, column;

@@ -13,8 +13,8 @@ typedef struct {
     bool back;
 } regroup_job;
 
-/* Copies `heads` heads between the two orders of a row: in the order by groups they begin at head `at`, in the other
- * order at head `whole`. */
+/* Copies `heads` consecutive heads of a row from one order to the other. In the order by groups, the first of these
+ * heads is head `at` of the row; in the other order, the first of these heads is head `whole`. */
 static void copy_heads(const regroup_job *all, int64_t row, int64_t at, int64_t whole, int64_t heads)
 {
     int64_t place = row * cs_columns(all->x);

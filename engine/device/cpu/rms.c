@@ -1,5 +1,5 @@
-/* rms.c - RMSNorm of rows, or of heads within rows. The rows are divided into parts. Each part has its own partial sums
- * for the gradient of the weight, which are added in order at the end. */
+/* rms.c - RMSNorm of rows, or of heads within rows. The rows are divided into parts. Each part computes its own partial
+ * sums of the gradient of the weight. At the end, the partial sums of all parts are added in order. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
@@ -8,8 +8,8 @@
 typedef struct {
     cs_tensor y, stats, x, dy, dx;
     const float *weight; /* an fp32 copy, `width` elements */
-    /* Scratch memory: ROWS rows for each part. Forward uses two of them: y, and x as fp32. Backward uses four: dx, x
-     * and dy as fp32, and the gradient of the weight. */
+    /* Scratch memory: ROWS rows for each part. Forward uses two of the rows: y, and x as fp32. Backward uses all four:
+     * dx, x and dy as fp32, and the gradient of the weight. */
     float *rows;
     float epsilon;
     int64_t width, first, heads;

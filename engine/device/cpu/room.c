@@ -2,8 +2,8 @@
  *
  * The result is the smallest of several numbers. One is the kernel's estimate (MemAvailable: free memory and memory
  * that the kernel can reclaim) plus free swap. The others are, for each control group (cgroup version 2) of this
- * process, the group's limit minus the memory that the group uses. Cached file pages count as free in a group too,
- * because the kernel reclaims them before it refuses memory. */
+ * process, the group's limit minus the memory that the group uses. A group's cached file pages count as free, because
+ * the kernel reclaims these pages before it refuses memory. */
 #include "device/cpu/cpu.h"
 
 #include <limits.h>

@@ -82,7 +82,8 @@ static int64_t expert_of(const route_job *all, int32_t slot)
     return low;
 }
 
-/* Returns the divisor of the chosen probabilities of a row: their sum if they are normalized, otherwise 1. */
+/* Returns the divisor of the chosen probabilities of a row. If all->normalized is true, the divisor is the sum of these
+ * probabilities; otherwise it is 1. */
 static float divisor_of(const route_job *all, const int32_t *slots, const float *probability)
 {
     float sum = 0;

@@ -9,7 +9,7 @@ typedef struct {
     int64_t columns;    /* number of columns of the gate */
 } swiglu_job;
 
-/* Returns e^-x, limited so that it stays finite and 0 times it is 0. */
+/* Returns e^-x, but at most e^88. The result is finite, so the product of 0 and the result is 0 and not NaN. */
 static inline float decay_of(float x)
 {
     return ce_elements_exp_one(x < -88 ? 88 : -x);

@@ -1,8 +1,9 @@
-/* team.c - a thread pool: threads pinned to cores, woken for each kernel and asleep between kernels.
+/* team.c - a thread pool: threads that wait between kernels, pinned to cores if the caller names the cores.
  *
- * In a round, the caller writes the work and increments `round`; then all threads, the caller too, run tasks until no
- * task is left; a counter gives each thread the number of its next task. A thread that waits for a change of `round` or
- * `busy` reads this 32-bit word in a loop for some microseconds, and then sleeps until the word changes (futex). */
+ * In a round, the caller writes the work and increments `round`. Then all threads, the caller too, run tasks until no
+ * task is left; a counter gives each thread the number of its next task. A thread waits for a change of a 32-bit word,
+ * `round` or `busy`: the thread reads the word in a loop for some microseconds, and then sleeps until the word changes
+ * (futex). */
 #include "device/cpu/cpu.h"
 
 #include <linux/futex.h>

@@ -1,10 +1,10 @@
 /* trial.c - measures how fast this CPU multiplies matrices by each method, on parts of the products of a model.
  *
- * For each class, one thread takes a part of the panel that a thread would have in a step, and multiplies it by every
- * method in turn. The time of a method is the thread's CPU time in the fastest round: other work on the machine, or
- * more ranks than cores, hardly changes that time. The measured parts have the leading dimensions of the product,
- * because these decide which rows compete for the same cache sets; long leading dimensions are reduced by a multiple of
- * a page. */
+ * For each class, one thread takes a part of the panel that a thread would have in a step, and computes this part
+ * several times with each method in turn. The time of a method is the thread's CPU time in the fastest round: other
+ * work on the machine, or more ranks than cores, hardly changes that time. The measured parts have the leading
+ * dimensions of the product, because these decide which rows compete for the same cache sets; long leading dimensions
+ * are reduced by a multiple of a page. */
 #include "device/cpu/cpu.h"
 
 #include <math.h>
@@ -24,9 +24,9 @@ enum {
     FILLING = 0x3c
 };
 
-/* Limits of the ratio of two speeds. After the time limit, rounds are added only if the best method is faster than
- * FIXED by more than the factor close_to. A method whose speed is less than far_behind times the best speed is not
- * measured further, and adds no rounds. */
+/* Limits of the ratio of two speeds. After the time limit, rounds are added only while the best method is faster than
+ * the method of the rule FIXED by more than the factor close_to, but by less than the factor 1 / far_behind. A method
+ * whose speed is less than far_behind times the best speed is not measured further. */
 static const double close_to = 1.1, far_behind = 0.6;
 
 typedef struct {
@@ -91,8 +91,8 @@ static int64_t rows_of_b(const ce_panel *panel)
     return panel->transpose_b ? panel->n : panel->k;
 }
 
-/* Multiplies a panel once and returns the CPU time in seconds. SGEMM copies whole 16-bit tensors, so the tensors that
- * it gets have no columns outside the panel. */
+/* Multiplies a panel once and returns the CPU time in seconds. SGEMM copies whole tensors if they are 16-bit, so 16-bit
+ * tensors for SGEMM are made without columns outside the panel. */
 static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
     if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
@@ -122,10 +122,10 @@ static bool unsure(double fixed, double best)
     return fixed < best / close_to && fixed > far_behind * best;
 }
 
-/* Measures one class of products until the CPU time `end`: one round that warms up and is not counted, and at least two
- * counted rounds. If another method seems somewhat faster than the method of FIXED, rounds are added, because other
- * work on the machine may be the reason. A method that is far slower than the best after two counted rounds is not
- * measured further. */
+/* Measures one class of products until the CPU time `end`: one round that warms up and is not counted, and two to seven
+ * counted rounds. If another method seems somewhat faster than the method that the rule FIXED gives, rounds are added
+ * after `end`, because other work on the machine may be the reason. A method that is far slower than the best after two
+ * counted rounds is not measured further. */
 static void measure_class(measurement *all, int index, double end)
 {
     ce_product_trial *trial = all->trial;
@@ -155,8 +155,8 @@ static double square(const measurement *all, ce_method method, int rounds)
     return best;
 }
 
-/* Multiplies without measuring, because oneDNN compiles its kernels at the first product, and because the first
- * milliseconds of wide arithmetic are slow. */
+/* Multiplies without measuring. The first product of a method is slow, because oneDNN compiles its kernels then, and
+ * because wide arithmetic is slow in its first milliseconds. */
 static void warm_up(const measurement *all)
 {
     for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
@@ -219,11 +219,11 @@ static bool like_is_measured(const ce_product_trial *trial, const ce_product_cla
     return false;
 }
 
-/* Measures the classes of products, and then the peak rate (trial->roof). It runs in a thread of its own, which is not
- * one of the device's threads, so every product uses this thread only. At least half of trial->seconds is spent on the
- * classes. Each class gets a part of the time that is left for the classes, in proportion to its work. If the time that
- * is left is shorter than the previous class took, a class is skipped; but the first class of each combination of
- * transposes is always measured. */
+/* Measures the classes of products, and then the peak rate (trial->roof). This function runs in a thread of its own,
+ * which is not one of the device's threads, so every product uses this thread only. At least half of trial->seconds is
+ * spent on the classes. Each class gets a part of the time that is left for the classes, in proportion to the class's
+ * work. If the time that is left is shorter than the previous class took, a class is skipped; but the first class of
+ * each combination of transposes is always measured. */
 static void *measure(void *argument)
 {
     measurement *all = argument;

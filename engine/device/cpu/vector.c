@@ -103,7 +103,8 @@ static int64_t count_nonfinite(const float *values, int64_t count)
     return found;
 }
 
-/* Returns the sum of a block's 64 squares: eight sums of eight squares each, which are added in a fixed order. */
+/* Returns the sum of a block's 64 squares. The squares are added in a fixed order: first to eight sums of eight squares
+ * each, then these sums to each other. */
 static double sum_block(const float *g)
 {
     double lane[8] = { 0 };

@@ -27,8 +27,9 @@ extern "C" void ce_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
     ce_launch(ce_cuda_compute(device), ce_run_shape(flat), gelu_runs, ce_run_view(y), ce_run_view(x), flat);
 }
 
-/* Computes the derivative of x s(2u), where s is the logistic function: s + x s (1 - s) 2 u'. With e = e^(-2u), 1 - s
- * is computed as e s, which is exact for large u. The exponent is limited so that e stays finite and 0 times e is 0. */
+/* Computes the derivative of x s(2u), where s is the logistic function and u' is the derivative of u: s + x s (1 - s) 2
+ * u'. With e = e^(-2u), 1 - s is computed as e s: the difference 1 - s would lose its digits for large u. The exponent
+ * is limited so that e stays finite and 0 times e is 0. */
 static __device__ float gelu_derivative(float x)
 {
     float square = x * x;

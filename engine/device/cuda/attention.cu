@@ -2,13 +2,13 @@
  *
  * A block of four warps computes 128 query rows of one head; each row belongs to one warp. Tiles of keys and values are
  * copied to shared memory asynchronously: while one pair of tiles is used, the next pair is copied. Tiles that the
- * causal mask, the window or the document starts hide from all rows are never read. Scores stay in registers, with the
- * row's running maximum and its sum of powers of two in fp32; the sums are rescaled when the maximum grows (online
- * softmax). The kernel is bound by the tensor cores' rate through mma.sync and by shared memory, where each load serves
- * two products.
+ * causal mask, the window or the document starts hide from all rows are never read. Registers hold the scores, and for
+ * each row the running maximum of the scores and the sum of powers of two in fp32. When the maximum grows, the sum and
+ * the row's y are rescaled (online softmax). The kernel is bound by the tensor cores' rate through mma.sync and by
+ * shared memory; a warp loads each key and value from shared memory once for two tiles of 16 rows.
  *
  * For text generation (extend.cu), the rows of a tile may be the query heads of one position (job.pack). The keys may
- * also be split between blocks; then each block writes its own part of y and lse. */
+ * also be split between blocks; then each block writes the y and the lse of its split. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 

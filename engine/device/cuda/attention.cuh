@@ -15,7 +15,7 @@ struct ce_attention_job {
     const void *dy;     /* dy: (B, T, H D), with the row stride of y */
     void *y;            /* (B, T, H D) */
     void *dq, *dk, *dv; /* the gradients have the layouts of q, k and v */
-    /* lse (splits, B, H, T): log of the softmax's denominator; if lse is NULL, it is not stored */
+    /* lse (splits, B, H, T): log of the softmax's denominator; NULL: the log is not stored */
     float *lse;
     float *delta; /* delta (B, H, T): for each row of each head, the sum of dy * y */
     /* parts (splits, B, H, T, D): y of each split of the keys; NULL: there is one split, whose result is in `y` */
@@ -128,7 +128,7 @@ __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attenti
 
 /* ---- host functions that launch the attention kernels ---- */
 
-/* Computes the attention by cuDNN and returns true; returns false if cuDNN cannot compute it. */
+/* Computes the attention by cuDNN and returns true. Returns false, and does nothing, if cuDNN cannot compute it. */
 bool ce_attention_by_cudnn(cs_device *device, const ce_attention_args *given);
 ce_attention_job ce_attention_make(const ce_attention_args *given);
 /* Returns whether the tensor-core kernels can compute the job: 16-bit types, D a multiple of 8 and at most 128, rows

@@ -1,11 +1,12 @@
 /* attention_grad.cu - FlashAttention backward on tensor cores, deterministic: three kernels without atomics.
  *
- * The first kernel computes delta, the sum of dy * y of each row; it is bound by memory. The second, over tiles of
- * keys, computes dk and dv; for each key head it adds the results of its query heads in a fixed order. The third
- * kernel, over tiles of queries, computes dq. The second and the third kernel recompute the probabilities P from lse:
- * dP = dy v^T with the dropout of P, dS = P (dP - delta), dv = P^T dy, dk = scale dS^T q, dq = scale dS k, where
- * `scale` is the factor of the scores. These two kernels compute seven matrix products per tile. A single kernel that
- * adds dq by atomics would need five products and an fp32 copy of dq, but its results would depend on timing.
+ * The first kernel computes delta, the sum of dy * y of each row; the kernel is bound by memory. The second kernel
+ * works on tiles of keys and computes dk and dv; the results of the query heads that share a key head are added in a
+ * fixed order. The third kernel works on tiles of queries and computes dq. Both the second and the third kernel
+ * recompute the probabilities P from lse. dP = dy v^T; dropout is applied to dP as to P. Then dS = P (dP - delta), dv =
+ * P^T dy, dk = scale dS^T q, dq = scale dS k, where `scale` is the factor of the scores. Together these two kernels
+ * compute seven matrix products per tile. A single kernel that adds dq by atomics would need five products and an fp32
+ * copy of dq, but its results would depend on timing.
  *
  * In these two kernels, each row of the result belongs to one warp. The kernel over keys computes P and dS transposed,
  * so that the registers with the result of one product are the operand of the next product. Both kernels are bound by

@@ -45,14 +45,15 @@ cudaStream_t ce_cuda_compute(cs_device *device); /* returns the compute stream, 
 const ce_cuda_facts *ce_cuda_facts_of(const cs_device *device);
 
 /* Must be called before an operation is put into a stream; ce_launch and ce_stream_copy call this function themselves.
- * If it returns true, the caller must skip the operation, because a CUDA graph that contains the operation is being
- * replayed. `what` is a hash that identifies the operation. */
+ * If the function returns true, the caller must skip the operation, because a CUDA graph that contains the operation is
+ * being replayed. `what` is a hash that identifies the operation. */
 bool ce_cuda_replays(uint64_t what);
-/* Destroys all captured CUDA graphs. To be called before memory or a communicator that the graphs use is freed. */
+/* Destroys all captured CUDA graphs. Must be called before memory or a communicator is freed that the graphs use. */
 void ce_cuda_graphs_drop(cs_device *device);
 /* Sets `bytes` bytes to zero in the compute stream. */
 void ce_cuda_clear(cs_device *device, void *memory, size_t bytes);
-/* Returns whether the stream has unfinished work. Any thread may call it. */
+/* Returns whether the stream has unfinished work; returns false while a graph is captured (graph.c). Any thread may
+ * call this function. */
 bool ce_cuda_is_busy(const cs_stream *stream);
 
 /* ---- operations: the functions of the device table; device/table.h documents them ---- */

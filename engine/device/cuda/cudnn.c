@@ -1,9 +1,10 @@
 /* cudnn.c - attention by cuDNN, for shapes that one of cuDNN's engines supports; cspeed's kernels compute the other
  * shapes.
  *
- * The library is loaded at the first attention that cuDNN may run. A plan is created at the first use of a shape: for
- * the whole attention, or for a piece of it; a plan for a piece runs on all pieces, one after the other. A run needs a
- * variant pack, cuDNN's list of addresses, which is created for each run: some hundred bytes of host memory. */
+ * The library is loaded at the first attention that cuDNN may run. At the first use of a shape, a plan is created: for
+ * the whole attention, or for one piece of the attention. A plan for one piece is run for all pieces, one after the
+ * other. A run needs a variant pack, cuDNN's list of addresses. The pack is created for each run and takes some hundred
+ * bytes of host memory. */
 #include "base/log.h"
 #include "base/range.h"
 #include "base/rng.h"
@@ -83,10 +84,11 @@ void ce_cudnn_close(cs_device *device)
 /* ---- choosing ---- */
 
 /* Deterministic backward stores the gradients of the scores of all heads of a piece, two bytes each. A limit of 2 GiB
- * allows enough heads to fill any GPU: 16 heads of 8,192 rows, which are 1,024 tiles of 128 rows, or more heads of
- * shorter samples. Products and reductions need workspace in the same step, so a piece may use at most a quarter of the
- * free memory. Only the smallest piece, one key head of one sample, may exceed both limits and use up to 7/8 of the
- * free memory. If that is not enough, cspeed's own kernels compute the attention. */
+ * allows enough heads to fill any GPU. For example, it allows 16 heads of 8,192 rows: 1,024 tiles of 128 rows. It
+ * allows more heads if the samples are shorter. Products and reductions need workspace in the same step, so a piece may
+ * use at most a quarter of the free memory. Only the smallest piece, one key head of one sample, may exceed both limits
+ * and use up to 7/8 of the free memory. If the smallest piece needs more, cspeed's own kernels compute the
+ * attention. */
 static ce_cudnn_bound bound_of(cs_device *device)
 {
     const int64_t max = (int64_t)2 << 30, room = (int64_t)ce_cuda_room(device);
@@ -164,7 +166,7 @@ static ce_cudnn_shape shape_of(const ce_attention_args *given)
 /* The addresses of the inputs and outputs of the whole attention, or of a piece. The index is a ce_cudnn_number. */
 typedef void *addresses[CS_CUDNN_NUMBERS];
 
-/* Returns a hash that identifies a run: it depends on the plan and on the addresses of its tensors. */
+/* Returns a hash that identifies a run: it depends on the plan and on the addresses of the attention's tensors. */
 static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
 {
     const void *places[] = { given->qkv.data, given->y.data, given->lse.data, given->dy.data, given->dqkv.data };

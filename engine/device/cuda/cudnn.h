@@ -31,7 +31,7 @@ typedef struct {
 } ce_cudnn_library;
 
 /* Loads the library that the environment variable CSPEED_CUDNN names, by default libcudnn.so.9. The library is never
- * unloaded. Errors: CS_NO_DEVICE if it is not found, CS_UNSUPPORTED if it is too old. */
+ * unloaded. Errors: CS_NO_DEVICE if the library is not found, CS_UNSUPPORTED if the library is too old. */
 cs_status ce_cudnn_library_open(ce_cudnn_library *library);
 
 /* ---- cudnn_graph.c: building a graph of operations ---- */
@@ -65,7 +65,7 @@ void ce_cudnn_graph_set(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, cu
                         cudnnBackendAttributeType_t type, int64_t count, const void *values);
 void ce_cudnn_graph_finish(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what);
 
-/* Declare the inputs and outputs of a plan, whose addresses are given at each run. `number` identifies them.
+/* Declare inputs and outputs of a plan. Their addresses are given at each run. `number` identifies the input or output.
  * ce_cudnn_graph_memory declares a tensor in device memory, ce_cudnn_graph_number one float in host memory. */
 ce_cudnn_tensor ce_cudnn_graph_memory(ce_cudnn_graph *graph, int64_t number, cudnnDataType_t type,
                                       const int64_t size[4], const int64_t stride[4]);
@@ -153,9 +153,10 @@ typedef struct {
     int64_t room; /* limit in bytes for the smallest piece, one key head of one sample */
 } ce_cudnn_bound;
 
-/* Opens a plan for the whole attention if its workspace is within the bound, otherwise for the largest piece within the
- * bound. All pieces have the same size: some of the samples, or some key heads of one sample with the query heads that
- * share them. */
+/* Opens a plan for the whole attention if the plan's workspace is within the limits `bound`. Otherwise the function
+ * divides the attention into pieces of equal size, until a plan for one piece is within the limits, and opens this
+ * plan. A piece is some of the samples, or some key heads of one sample with the query heads that share them. Fails
+ * with CS_UNSUPPORTED if no engine can run the graph, or if even the smallest piece exceeds the limits. */
 cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *library, const ce_cudnn_target *target,
                                const ce_cudnn_shape *whole, ce_cudnn_bound bound);
 int64_t ce_cudnn_pieces(const ce_cudnn_plan *plan, const ce_cudnn_shape *whole); /* returns the number of pieces */

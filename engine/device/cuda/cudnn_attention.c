@@ -6,8 +6,8 @@
  * memory to which many blocks add. With a graph of this form, cuDNN offers the deterministic engine. */
 #include "device/cuda/cudnn.h"
 
-/* Stores sizes and strides of the heads in rows of q | k | v, or in rows of y. For a piece, the stride between rows is
- * that of rows with all heads. */
+/* Stores sizes and strides of the heads in rows of q | k | v, or in rows of y. The stride between rows is the length of
+ * a row with the heads of the whole attention, also for a piece, which has fewer heads. */
 typedef struct {
     int64_t size[4], stride[4];
 } layout;

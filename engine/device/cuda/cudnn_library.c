@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Versions older than OLDEST compute wrong attention in some cases: 9.10.0 and 9.10.1 in backward, earlier versions
- * because of the number that they use as minus infinity. */
+/* Versions older than OLDEST compute wrong attention in some cases. The versions 9.10.0 and 9.10.1 are wrong in
+ * backward. Earlier versions are wrong because of the number that they use as minus infinity. */
 enum { OLDEST = 91002 };
 
 /* Stores the address of the function `name` of the library. If the library does not have the function, sets *missing to

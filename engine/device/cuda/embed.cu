@@ -3,18 +3,19 @@
  * Forward copies rows of the tables. Backward adds rows of dy to rows of a table, in an order that depends only on the
  * tokens, so that results are deterministic. The rows are sorted by token, rows of one token by position, and the
  * sorted list is cut into pieces of 32 rows. A warp processes a piece and adds each sequence of equal tokens to the
- * table. If a sequence crosses a border between pieces, its partial sum is stored separately; a second kernel adds the
- * partial sums of each such sequence in order. Therefore many warps share the work even if one token fills the batch.
- * Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens, by launching the
- * sort. */
+ * table. If a sequence crosses a border between pieces, each of these pieces stores a partial sum instead; a second
+ * kernel adds the partial sums of each such sequence in order. Therefore many warps share the work even if one token
+ * fills the batch. Positions are processed in the same way. The kernels are bound by reading dy and, for few tokens, by
+ * launching the sort. */
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
 enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
-    ce_view y, table, positions;    /* if `positions` is absent, there is no position embedding */
-    const int32_t *tokens, *starts; /* `starts`: for each row, the position at which its document begins; NULL: 0 */
+    ce_view y, table, positions; /* if `positions` is absent, there is no position embedding */
+    /* `starts`: for each row, the first position of its document in the sample; NULL: 0 for all rows */
+    const int32_t *tokens, *starts;
     int64_t rows, columns, length, vocabulary;
 };
 
@@ -221,8 +222,8 @@ static int bits_of(int64_t values)
     return bits;
 }
 
-/* Adds the rows of dy to rows of `into`. The key of a row of dy is the index of the row of `into` to which it is added;
- * the kernel `name` writes the keys. Rows whose key is `left_out` are not added. */
+/* Adds each row of dy to a row of `into`. The key of a row of dy is the index of this row of `into`; the kernel `name`
+ * writes the keys. Rows whose key is `left_out` are not added. */
 static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, int64_t left_out,
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {

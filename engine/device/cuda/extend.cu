@@ -1,10 +1,10 @@
 /* extend.cu - attention of new positions to a cache of keys and values (KV cache), for generation.
  *
- * The new keys and values are appended to the cache first. Then attention forward runs, with the query heads that share
- * a key head as rows of one tile, so that the cache is read once. If there are few such tiles, as with one new
- * position, the keys are split between several blocks (as in Flash-Decoding). Each block computes its part of y and the
- * log of its softmax denominator; a second kernel combines the parts in order. The kernel is bound by reading the
- * cache. */
+ * The new keys and values are appended to the cache first. Then attention forward runs. The query heads that share a
+ * key head are rows of one tile, so that the cache is read once. If there are few tiles, as with one new position, the
+ * keys are split between several blocks (as in Flash-Decoding). Each block computes y and the log of the softmax
+ * denominator for its own keys; a second kernel combines the results of the blocks in order. The kernel is bound by
+ * reading the cache. */
 #include "device/cuda/attention.cuh"
 
 namespace
@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Combines the splits: y is the sum of the splits' results, each multiplied by its share of the softmax's denominator.
- * One warp computes one row of a head. */
+/* Combines the splits: y is the sum of the results of all splits. The result of a split is multiplied by the split's
+ * share of the softmax's denominator. One warp computes one row of a head. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);

@@ -3,13 +3,14 @@
  *
  * A key identifies a graph. At the first use of a key, the work runs normally: kernels allocate workspace and products
  * are tuned. At the second use, the work is captured without being executed, and the graph is launched. At later uses
- * the caller's code still runs, to update the state of the host, but its operations are not put into the streams; at
- * the end the graph is launched. A hash over all operations, in order, shows whether the operations are equal to the
- * captured operations. If the hash differs, nothing is launched and the run ends with an error.
+ * the caller's code still runs, to update the state of the host, but the code's operations are not put into the
+ * streams; at the end the graph is launched. A hash over all operations, in order, shows whether the operations are
+ * equal to the captured operations. If the hash differs, nothing is launched and the run ends with an error.
  *
  * The streams are joined before and after a graph. So events recorded before a graph are complete when the graph
- * begins, and no operation inside the graph waits for them. A later wait for an event that was recorded inside a graph
- * waits for the end of that graph. Kernels keep the priority of their stream. */
+ * begins, and operations inside the graph need not wait for these events. A later wait for an event that was recorded
+ * inside a graph waits for the end of that graph. Inside a graph, a kernel has the priority of the stream from which it
+ * was captured. */
 #include "device/cuda/open.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -17,9 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of graphs that are stored: forward and backward, for the first micro-batch of a step and for later
- * micro-batches, at some lengths of a curriculum. The least recently used graph is replaced. If more than GRAPHS keys
- * alternate, each key's graph is replaced before the key is used again, so all of the work runs without graphs. */
+/* The greatest number of graphs that are stored. It is enough for forward and backward, for the first micro-batch of a
+ * step and for later micro-batches, at some lengths of a curriculum. If a graph does not fit, it replaces the least
+ * recently used graph. If more than GRAPHS keys alternate, each key's graph is replaced before the key is used again,
+ * so all of the work runs without graphs. */
 enum { GRAPHS = 32 };
 
 typedef struct {

@@ -1,5 +1,5 @@
-/* init.cu - initial values of parameters: random numbers that depend on the parameter's key and the element, as in
- * device/cpu/init.c.
+/* init.cu - initial values of parameters: random numbers that depend only on the parameter's key and on the index of
+ * the element, as in device/cpu/init.c.
  *
  * Each thread computes the four values of a Philox counter. Zeros, ones and uniform values equal the CPU's bit for bit,
  * because they need only integer arithmetic and products with powers of two. Normal values are computed in double, as

@@ -137,7 +137,7 @@ template <typename Body> void ce_by_type(cs_dtype dtype, Body body)
 
 /* ---- reductions: in a fixed order, so that results are bitwise equal from run to run ---- */
 
-/* Returns the sum over a warp to every lane of the warp. */
+/* Returns the sum of `value` over all lanes of a warp to every lane of the warp. */
 
 template <typename T> __device__ inline T ce_warp_sum(T value)
 {
@@ -153,8 +153,8 @@ __device__ inline float ce_warp_max(float value)
     return value;
 }
 
-/* Returns the sum over all threads of a block to every thread of the block. `scratch` is shared memory with one element
- * for each warp. The function may be called again at once with the same scratch. */
+/* Returns the sum of `value` over all threads of a block to every thread of the block. `scratch` is shared memory with
+ * one element for each warp. The function may be called again at once with the same scratch. */
 template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 {
     int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;

@@ -1,12 +1,13 @@
-/* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error.
+/* loss.cu - loss functions: cross entropy (softmax) over a large vocabulary, hits (argmax accuracy), squared error and
+ * absolute error.
  *
  * One block computes one row. In training the cross entropy reads a row of logits and overwrites it with the row's
- * gradient. Between reading and writing, shared memory holds the row; if shared memory has no room for all of it, the
- * rest is read from global memory a second time. Runs (run.cuh) are aligned with the tensor and not with the row, so
- * that rows are read in accesses of 16 bytes even if the vocabulary is odd; elements of a run that belong to the
- * neighbouring row are not changed. Columns after the classes are padding: they are not read, and their gradient is
- * zero. The kernels are bound by memory bandwidth, but the exponentials take almost as long: nine instructions for the
- * two bytes of a 16-bit element. */
+ * gradient. Between reading and writing, shared memory holds the row. If the row does not fit in shared memory, the
+ * rest of the row is read from global memory a second time. Runs (run.cuh) are aligned with the tensor and not with the
+ * row, so that rows are read in accesses of 16 bytes even if the number of columns is odd; elements of a run that
+ * belong to the neighbouring row are not changed. Columns after the classes are padding: they are not read, and their
+ * gradient is zero. The kernels are bound by memory bandwidth, but the exponentials take almost as long: nine
+ * instructions for the two bytes of a 16-bit element. */
 #include "device/cuda/run.cuh"
 
 #include <math.h>
@@ -188,8 +189,8 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
     }
 }
 
-/* Returns how many elements of a row shared memory holds, a multiple of 8. The elements are all runs of the row or, if
- * there is too little shared memory, as many runs as fit. Without a gradient the result is 0. */
+/* Returns how many elements of a row shared memory holds, a multiple of 8. Shared memory holds all runs of the row or,
+ * if there is too little of it, as many runs as fit. Without a gradient the result is 0. */
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* OTHER: bytes of the kernel's static shared memory, rounded up */

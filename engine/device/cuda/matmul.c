@@ -67,9 +67,9 @@ static cudaDataType_t type_of(cs_dtype dtype)
 }
 
 /* Returns the alignment of an address in bytes, at most 16. 16 bytes are the widest access of a thread, and the
- * alignment that copies of tiles need. Addresses of equal alignment get the same algorithm, and so the results have the
- * same bits. Alignments above 16 bytes are not distinguished, because the bits must not depend on ZeRO's stage or on
- * recomputation, and these change the addresses of operands by multiples of 64 bytes. */
+ * alignment that copies of tiles need. The alignment is a part of the key of a plan, so addresses of equal alignment
+ * get the same algorithm and the same bits in the result. Alignments above 16 bytes are not distinguished: ZeRO's stage
+ * and recomputation change the addresses of operands by multiples of 64 bytes, and must not change the bits. */
 static uint32_t alignment(const void *address)
 {
     return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
@@ -230,19 +230,20 @@ void ce_cuda_product(cs_device *device, const ce_product *product)
                  (long long)cs_rows(product->c), (long long)cs_columns(product->c), (int)product->a.dtype);
 }
 
-/* Returns whether cuBLASLt is asked for the sums of a factor's columns. It is not asked if the result has fewer tiles
- * than the GPU has processors: such a product is fast only if its inner dimension is divided between several blocks
- * (split-K), which cuBLASLt may not offer together with sums. It is not asked for fp32 factors either, because cuBLASLt
- * may round them to TF32 before it adds them. */
+/* Returns whether cuBLASLt is asked for the sums of a factor's columns. Sums are not asked for if the result has fewer
+ * tiles than the GPU has multiprocessors. A product with so few tiles is fast only if its inner dimension is divided
+ * between several blocks (split-K), and cuBLASLt may not offer split-K together with sums. Sums of fp32 factors are not
+ * asked for either, because cuBLASLt may round the factors to TF32 before it adds them. */
 static bool is_summed(cs_device *device, const ce_product *product)
 {
     int64_t tiles = cs_rows(product->c) / TILE * (cs_columns(product->c) / TILE);
     return product->a.dtype != CS_F32 && tiles >= ce_cuda_facts_of(device)->processors;
 }
 
-/* Computes a product and the sums of a factor's columns. cuBLASLt can only overwrite sums, so it writes them to the
- * workspace; from there they are stored in `sums` or added to it. This is done in every micro-batch, so that all sums
- * are rounded alike. Returns false if cuBLASLt has no algorithm. */
+/* Computes a product and the sums of a factor's columns. cuBLASLt writes the sums to the workspace, because it can only
+ * overwrite sums. Then the sums are copied from the workspace to `sums` if `sums` is fresh (tensor.h), and otherwise
+ * added to `sums`. The workspace is used in both cases, so that the sums of all micro-batches are rounded alike.
+ * Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
 {
     /* cuBLASLt's factor b is our factor a */

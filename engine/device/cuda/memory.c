@@ -32,13 +32,13 @@ static bool is_given(cudaError_t error, const char *call, int line)
     return true;
 }
 
-/* Returns zeroed device memory, or NULL if no memory is left. For 0 bytes it allocates 1 byte, so that each block has
- * its own address. The memory is zeroed in the compute stream. The function waits for this, because the next user of
- * the memory may be any stream. */
+/* Returns zeroed device memory, or NULL if no memory is left. For 0 bytes the function allocates 1 byte, so that each
+ * block has its own address. The memory is zeroed in the compute stream. The function waits until the memory is zeroed,
+ * because the next user of the memory may be any stream. */
 void *ce_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    /* the current device must be set here, because it is a setting of the thread */
+    /* set in each call, because each thread has its own current device */
     CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
         return NULL;

@@ -15,7 +15,7 @@ struct ce_norm_job {
     /* forward: if `more` is present, sum = x + dropout(more) is stored, and the sum is normalized instead of x */
     ce_view more, sum;
     ce_draw draw;
-    ce_view dx, dy, beside; /* backward: if `beside` is present, it is added to dx */
+    ce_view dx, dy, beside; /* backward: if `beside` is present, `beside` is added to dx */
     /* backward: partial sums of dweight, (parts, width), then those of dbias if `biased` is true */
     float *stats, *partial;
     float epsilon;
@@ -123,7 +123,7 @@ __device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_no
 }
 
 /* Loads the first CS_NORM_HELD of this thread's runs of the item into x. If job.more is present, adds dropout(job.more)
- * to all runs of this thread and stores them in job.sum (ce_norm_add). */
+ * to all runs of this thread, and stores the sums in job.sum (ce_norm_add). */
 __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work)
 {
     ce_view from = ce_run_from(job.x, work.place), from_more = job.more;

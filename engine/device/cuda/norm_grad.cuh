@@ -1,11 +1,10 @@
 /* norm_grad.cuh - LayerNorm and RMSNorm backward.
  *
- * With n = (x - mean) * rstd and g = dy * weight:
- *     dx = rstd * (g - mean(g) - n * mean(g * n)) + beside,   dweight += dy * n,   dbias += dy.
- * For RMSNorm, mean and mean(g) are 0. Each block has partial sums of dweight and dbias over the rows that it
- * processes. If a group is at most a warp, each warp has partial sums of its own. `part` is the index of such a block
- * or warp, and `parts` is their number. columns.cuh adds the partial sums of all parts in order. The kernel is bound by
- * reading x and dy and writing dx. */
+ * With n = (x - mean) * rstd and g = dy * weight: dx = rstd * (g - mean(g) - n * mean(g * n)) + beside, dweight += dy *
+ * n, dbias += dy. For RMSNorm, mean and mean(g) are 0. Each block has partial sums of dweight and dbias over the rows
+ * that this block processes. If a group is at most a warp, each warp has partial sums of its own instead. `part` is the
+ * index of a block or warp that has partial sums, and `parts` is the number of these blocks or warps. columns.cuh adds
+ * the partial sums of all parts in order. The kernel is bound by reading x and dy and writing dx. */
 #ifndef CS_DEVICE_NORM_GRAD_CUH
 #define CS_DEVICE_NORM_GRAD_CUH
 

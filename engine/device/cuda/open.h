@@ -53,8 +53,8 @@ void ce_cuda_graph_begin(cs_device *device, uint64_t key);
 void ce_cuda_graph_end(cs_device *device);
 /* Ends the process with an error if a graph is open; to be called before the host waits for the device. */
 void ce_cuda_graph_forbid(void);
-/* Record an event or wait for an event inside an open graph. If no graph is open, they return false, and the caller
- * must record or wait itself. */
+/* ce_cuda_graph_records records an event inside the open graph; ce_cuda_graph_waits waits for an event inside the open
+ * graph. If this thread has no open graph, both functions return false, and the caller must record or wait itself. */
 bool ce_cuda_graph_records(const cs_stream *stream);
 bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event);
 

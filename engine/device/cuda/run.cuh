@@ -1,11 +1,11 @@
 /* run.cuh - vectorized access to runs: eight consecutive elements of a tensor of any float type.
  *
- * A kernel loads one run of each tensor, converts these runs to fp32, computes, and stores a run. So several loads are
- * in flight at the same time. A run whose address is aligned to 16 bytes is accessed 16 bytes at a time. Types are
- * known only at run time, so a kernel is compiled once and not once for each combination of types. All lanes of a warp
- * take the same branch on the type, which costs a few instructions for eight elements. Elements outside the requested
- * range are loaded as 0 and are not stored. So each element is computed by the same instructions whatever its position
- * is. */
+ * A kernel first loads one run of each tensor, so that several loads are in flight at the same time. Then the kernel
+ * converts the runs to fp32, computes, and stores a run. A run whose address is aligned to 16 bytes is accessed 16
+ * bytes at a time. Kernels get the types of tensors at run time, so a kernel is compiled once and not once for each
+ * combination of types. A branch on the type costs a few instructions for eight elements; all lanes of a warp take the
+ * same branch. Elements outside the requested range are loaded as 0 and are not stored. So each element is computed by
+ * the same instructions whatever its position is. */
 #ifndef CS_DEVICE_RUN_CUH
 #define CS_DEVICE_RUN_CUH
 

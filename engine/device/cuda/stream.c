@@ -73,8 +73,8 @@ uint64_t ce_cuda_record(cs_stream *stream)
     return lane->recorded;
 }
 
-/* If the ring has overwritten the event, this waits for a later event of the same stream, which completes after the
- * wanted event. If `stream` is NULL, the calling thread waits. */
+/* If the ring has overwritten the event, waits for a later event of the same stream; the later event completes after
+ * the event that was asked for. If `stream` is NULL, the calling thread waits. */
 void ce_cuda_wait(cs_stream *stream, ce_event event)
 {
     if (event.sequence == 0 || ce_cuda_graph_waits(stream, event))

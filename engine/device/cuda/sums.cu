@@ -1,10 +1,11 @@
-/* sums.cu - exact sums and sums of squares (gradient norms), with the CPU's bits (exact.h, device/cpu/vector.c).
+/* sums.cu - exact sums and sums of squares (gradient norms). The results have the same bits as on the CPU (exact.h,
+ * device/cpu/vector.c).
  *
  * The squares of a block of 64 elements are added in double: each lane adds eight squares, and a tree adds the sums of
- * eight lanes. The result is split into digits of 32 bits by integer arithmetic. Each group of eight lanes has its own
- * digits in shared memory; a thread block adds up the digits of its groups, and adds them to the result in device
- * memory by integer atomics, whose order does not matter. The kernel is bound by reading: every lane has eight loads in
- * flight, and the additions to digits are done once for 64 elements. */
+ * eight lanes. The sum of the block is split into digits of 32 bits by integer arithmetic. Each group of eight lanes
+ * has its own digits in shared memory. A thread block adds up the digits of its groups, and adds the totals to the
+ * result in device memory by integer atomics; the order of the atomics does not matter. The kernel is bound by reading:
+ * every lane has eight loads in flight, and digits are added only once for 64 elements. */
 #include "device/cuda/kernel.cuh"
 #include "base/exact.h"
 #include "base/range.h"

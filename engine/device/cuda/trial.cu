@@ -18,7 +18,8 @@ __device__ static inline unsigned long long hashed(unsigned long long place, uns
     return bits ^ bits >> 33;
 }
 
-/* Adds the hashes of all words to the digest. These are additions of integers, whose order does not matter. */
+/* Adds the hashes of all words to the digest. The order of the additions does not matter, because hashes are
+ * integers. */
 static __global__ void __launch_bounds__(THREADS)
     digest_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {

@@ -1,14 +1,12 @@
 /* tune.c - choosing cuBLASLt's algorithm for a matrix product by measurement, at the product's first use.
  *
  * The candidates are the first few algorithms of cuBLASLt's heuristic. Only candidates whose result is bitwise equal to
- * the result of the first candidate take part, so that the measurement changes the speed but never the result: every
- * rank and every run on this kind of GPU computes the same bits. Candidates run on random numbers in temporary memory:
- * real operands may be zero, and a product that adds to its result must run only once. Split-K algorithms are allowed
- * if a separate step adds the parts in fp32, in a fixed order; they are not allowed if they add to the result by
- * atomics.
- *
- * Ranks may choose different algorithms, because a product belongs to one rank, and ranks share only the results of
- * reductions. */
+ * the result of the first candidate may be chosen, so that the measurement changes the speed but never the result:
+ * every rank and every run on this kind of GPU computes the same bits. So two ranks may choose different algorithms.
+ * Candidates run on random numbers, because real operands may be zero. They run in temporary memory, because a product
+ * that adds to its result must run only once on the real operands. A split-K algorithm is allowed if it adds its
+ * partial results in fp32, in a fixed order, in a separate step. Algorithms that add partial results by atomics are not
+ * allowed. */
 #include "base/log.h"
 #include "base/range.h"
 #include "device/cuda/product.h"
@@ -206,8 +204,9 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
 }
 
 /* Returns the least number of elements that a result must have, so that equal bits show that two algorithms add in the
- * same order. If the order differs, at least a fifth of fp32 results differ, but only one in 5,000 to 50,000 of the
- * results that are rounded to bf16 (measured at inner dimensions of 768 and 32). */
+ * same order. Two algorithms that add in different orders differ in at least a fifth of the elements if the result is
+ * fp32, but only in one of 5,000 to 50,000 elements if the result is rounded to bf16 (measured at inner dimensions of
+ * 768 and 32). */
 static int64_t enough(cs_dtype to)
 {
     return to == CS_F32 ? 4096 : 1 << 20;

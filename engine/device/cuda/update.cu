@@ -22,7 +22,7 @@
 #define DIRECTION(rule, ...) NAME(rule, true)
 #include "optim/rules.h"
 
-/* The arguments of an update. `publish` may be absent, and so are slots that the optimizer does not have. */
+/* The arguments of an update. `publish`, and slots that the optimizer does not have, may be absent. */
 struct update_job {
     ce_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
     ce_state_ranges ranges;

@@ -24,8 +24,8 @@ static cs_device *open_cuda(void)
     return device;
 }
 
-/* Runs part() in a child process. Returns its exit code, or minus the signal that ended it; `said` receives what it
- * wrote to stderr. */
+/* Runs part() in a child process, and stores in `said` what the child writes to stderr. Returns the child's exit code,
+ * or -S if signal S ended the child. */
 static int run_in_child(void (*part)(void), char *said, size_t room)
 {
     int ends[2], status;
@@ -211,8 +211,8 @@ END_TEST
 
 /* ---- streams, sums ---- */
 
-/* The compute stream waits for a copy in the comm stream, through an event that was overwritten many times in the ring
- * of events. */
+/* The compute stream waits for an event behind a copy in the comm stream. Later events have already overwritten this
+ * event in the comm stream's ring of events. */
 START_TEST(an_overwritten_event_is_still_waited_for)
 {
     enum { COUNT = 1000, LATER = 5000 };
@@ -305,8 +305,8 @@ static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
     ce_device_free(device, there.data);
 }
 
-/* The first use of a shape tries several algorithms; the result must be added to only once. The third of the emulator's
- * algorithms gives different bits and must never be chosen. */
+/* The device tries several algorithms when a shape is used for the first time. Nevertheless the product must be added
+ * to the gradient only once. The emulator's third algorithm gives different bits and must never be chosen. */
 START_TEST(tuning_adds_gradients_once_with_the_same_bits)
 {
     enum { N = 24, K = 80, M = 64 }; /* a result large enough that algorithms are tried */
@@ -332,7 +332,8 @@ START_TEST(tuning_adds_gradients_once_with_the_same_bits)
 }
 END_TEST
 
-/* Few elements rounded to 16 bits would hardly show a different order of additions, so no algorithms are tried. */
+/* No algorithms are tried for a small result of 16-bit elements. A small number of rounded elements may be equal
+ * although two algorithms add in different orders. */
 START_TEST(small_narrow_results_run_by_the_first_algorithm)
 {
     enum { N = 64, K = 32, M = 128 };
@@ -356,7 +357,7 @@ END_TEST
 
 typedef struct {
     cs_dtype dtype;
-    int64_t columns; /* GELU can only be fused if this is a multiple of 8 */
+    int64_t columns; /* GELU can be fused only if `columns` is a multiple of 8 */
     bool bias;
 } gelu_case;
 static const gelu_case gelu_cases[] = {
@@ -389,9 +390,8 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
         for (int t = 0; t < 4; t++)
             ce_device_free(devices[i], there[t].data);
     }
-    double tolerance = c->dtype == CS_F32   ? 2e-6
-                       : c->dtype == CS_F16 ? 2e-3
-                                            : 1e-2; /* the input of GELU may be rounded before or after it */
+    /* one device may apply GELU to the rounded product, the other to the product before rounding */
+    double tolerance = c->dtype == CS_F32 ? 2e-6 : c->dtype == CS_F16 ? 2e-3 : 1e-2;
     ck_assert(near_tensors("gelu", out[1][0], out[0][0], tolerance));
     ck_assert(near_tensors("pre", out[1][1], out[0][1], tolerance));
     ck_assert(near_tensors("dpre", out[1][2], out[0][2], tolerance));
@@ -440,7 +440,7 @@ START_TEST(workspace_settles_after_the_first_use)
 }
 END_TEST
 
-/* TF32 keeps 10 bits of the factors' mantissas; without it all bits are used. */
+/* TF32 keeps 10 bits of the factors' mantissas. Without TF32 the product uses all bits. */
 START_TEST(tf32_is_used_if_requested)
 {
     enum { N = 32 };

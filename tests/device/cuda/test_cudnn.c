@@ -72,7 +72,7 @@ static attention make(cs_dtype dtype, attention_case given)
     memset(made.y.data, 0xff, (size_t)cs_count(made.y) * cs_dtype_bytes(dtype));
     memset(made.dqkv.data, 0xff, (size_t)cs_count(made.dqkv) * cs_dtype_bytes(dtype));
     if (given.documents)
-        made.starts = near_new(CS_I32, given.B, given.T); /* one document: rows see all positions before them */
+        made.starts = near_new(CS_I32, given.B, given.T); /* one document: the document starts mask no row */
     return made;
 }
 
@@ -189,8 +189,9 @@ START_TEST(graphs_compute_attention)
 }
 END_TEST
 
-/* Each sample is one document. So its document starts mask nothing, but the engine's own kernels run if they are given,
- * and cuDNN if not. One implementation runs forward, the other one backward; the results must be right. */
+/* Each sample is one document, so the document starts mask nothing. With document starts the engine's own kernels run;
+ * without document starts cuDNN runs. The test runs forward with one implementation and backward with the other; the
+ * results must be right. */
 START_TEST(both_implementations_are_interchangeable)
 {
     attention_case given = { .B = 2, .T = 70, .queries = 4, .keys = 2, .D = 64, .documents = 1 };
@@ -355,8 +356,8 @@ START_TEST(pieces_have_the_bits_of_the_whole)
 }
 END_TEST
 
-/* One key head of one sample with 512 rows: the gradients of the scores of its two query heads are 1 MiB, their dk
- * and dv 256 KiB, and the tensors 0.8 MB. */
+/* There are one sample, 512 rows, one key head and two query heads. For both query heads together, the gradients of the
+ * scores are 1 MiB, and dk and dv are 256 KiB. The tensors are 0.8 MB. */
 START_TEST(too_large_a_workspace_runs_by_own_kernels)
 {
     setenv("CSPEED_EMULATOR_MEMORY", "1600000", 1);

@@ -1,6 +1,6 @@
-/* test_cudnn_plans.c - checks that NVIDIA's cuDNN supports the graphs of attention on several GPUs, without a GPU.
- * cuDNN gets descriptions of the GPUs, returns engines, and compiles their kernels, which a driver library without a
- * GPU accepts. Nothing is executed. */
+/* test_cudnn_plans.c - checks, without a GPU, that NVIDIA's cuDNN supports the graphs of attention on several GPUs.
+ * cuDNN gets descriptions of the GPUs, returns engines, and compiles the engines' kernels. A driver library that needs
+ * no GPU accepts the compiled kernels. No kernel is executed. */
 #include "suite.h"
 
 #include "base/range.h"
@@ -111,7 +111,7 @@ START_TEST(attention_has_plans)
 }
 END_TEST
 
-/* The engine of a plan, and its configuration. */
+/* The engine of a plan, and the configuration of this engine. */
 typedef struct {
     int64_t engine, count, choice;
 } kernel;
@@ -142,8 +142,8 @@ static kernel kernel_of(const ce_cudnn_plan *plan)
     return made;
 }
 
-/* Checks the size of pieces with at most 2 GiB of workspace, and that a piece uses the same kernel as the whole
- * attention, so that it computes the same bits. */
+/* Checks the size of pieces whose workspace is at most 2 GiB. Also checks that a piece uses the same kernel as the
+ * whole attention; therefore a piece computes the same bits. */
 START_TEST(large_attentions_are_planned_in_pieces)
 {
     static const struct {
@@ -180,7 +180,7 @@ START_TEST(large_attentions_are_planned_in_pieces)
 }
 END_TEST
 
-/* The workspace of deterministic backward grows with the square of the length. */
+/* The workspace of deterministic backward grows with the square of the sequence length. */
 START_TEST(workspace_is_limited)
 {
     ce_cudnn_shape shape = { 1, 4096, 8, 8, 64, CS_BF16, 1, 8, 8 };

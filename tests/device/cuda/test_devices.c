@@ -78,7 +78,8 @@ START_TEST(stages_and_runs_alike_in_bf16)
 }
 END_TEST
 
-/* One GPU for each rank: the ranks add in a different order. */
+/* Each rank has a GPU of its own, so NCCL adds the gradients. NCCL adds in another order than ranks that communicate
+ * through shared memory of the host. */
 START_TEST(nccl_gives_the_same_but_for_rounding)
 {
     if (!near_emulated("nccl"))
@@ -193,7 +194,7 @@ enum { BOUNDARIES = 24 };
 
 /* What is counted in one micro-batch. */
 typedef struct {
-    uint64_t forward, backward, step; /* number of times that the host waits in each call */
+    uint64_t forward, backward, step; /* number of times that the host waits in cs_forward, cs_backward and cs_step */
     uint64_t pageable;                /* copies from or to pageable memory; a real GPU makes the host wait for them */
     bool ahead; /* true: when cs_step returns, operations of forward and backward are unfinished */
 } watched;
@@ -228,7 +229,7 @@ static void find_counts(void)
     waiting = module ? (count_call *)(intptr_t)dlsym(module, "emulator_waiting") : NULL;
 }
 
-/* Runs a step and counts the host's waits in forward and backward and in step. */
+/* Runs one micro-batch, and counts how often the host waits in cs_forward, cs_backward and cs_step. */
 static watched watch_step(cs_engine *engine, const cs_batch *batch)
 {
     uint64_t before = *host_waits, copies = *pageable_copies, left = waiting ? waiting() : 0;
@@ -320,9 +321,10 @@ static void check_waits(const char *what, int number, const watched *seen, int m
                   (int)seen->backward, (int)seen->step);
 }
 
-/* In each step the host waits once, for the verdict of the previous step: not in forward or backward, and not between
- * micro-batches of a step. With several micro-batches, forward also waits until the buffer of the micro-batch before
- * the previous one is free. LAMB also waits in its update, which reads norms of tensors. */
+/* In each optimizer step the host waits once, in cs_step, for the verdict of the previous step. The host waits neither
+ * in backward nor between the micro-batches of a step. With one micro-batch in each step, the host does not wait in
+ * forward. With several micro-batches, forward waits until the buffer of the micro-batch before the previous one is
+ * free. LAMB also waits in its update, because the update reads norms of tensors. */
 START_TEST(a_step_waits_only_for_the_previous_one)
 {
     enum { WARM = 4 };

@@ -39,7 +39,8 @@ static bool find_race_trials(void)
     return find(CS_BIN "/libcspeed_cuda_emulated_instrumented.so", "emulator_race_trials");
 }
 
-/* Runs trial() in a child and returns its message before it aborts; "" if it does not abort. */
+/* Runs trial() in a child process. Returns "" if the child ended with exit code 0, otherwise what the child wrote to
+ * stderr, or "signal S" if it wrote nothing. */
 static const char *fatal_message(void (*trial)(void))
 {
     static char said[4096];

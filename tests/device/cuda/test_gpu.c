@@ -1,5 +1,5 @@
-/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module: the run itself, and the tables
- * of its results, which also show failed steps. */
+/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module. They test the run, and the
+ * tables that show the results. A table also shows failed steps. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
-/* test_graph.c - CUDA graphs of the device, on the emulator: capture and replay, the order relative to events
- * outside, and fatal errors. */
+/* test_graph.c - CUDA graphs of the device, on the emulator: capture and replay, the order of a graph and the work
+ * outside of the graph, and fatal errors. */
 #include "near.h"
 #include "suite.h"
 
@@ -61,7 +61,8 @@ static float fetch(cs_tensor row)
     return values[0];
 }
 
-/* Queues additions in both streams, which wait for each other. Returns an event at the end of the comm stream. */
+/* Adds `one` to `sum` in the compute stream, and then `sum` to `all` in the comm stream. The compute stream waits for
+ * the second addition. Returns an event after the second addition. */
 static ce_event count_up(void)
 {
     cs_op_add(compute, sum, sum, one);
@@ -96,7 +97,7 @@ START_TEST(the_third_time_is_one_launch)
 }
 END_TEST
 
-/* Fetches the value to the host through the stream. */
+/* Copies `all` to `pinned` through the stream, waits for the stream, and returns the last element. */
 static float see(cs_stream *stream, float *pinned)
 {
     ce_stream_copy(stream, pinned, all.data, COUNT * sizeof *pinned);
@@ -104,7 +105,8 @@ static float see(cs_stream *stream, float *pinned)
     return pinned[COUNT - 1];
 }
 
-/* Work outside of the graph runs before or after it, in both streams. */
+/* In both streams, operations that are queued before the graph run before the graph, and operations that are queued
+ * after the graph run after the graph. */
 START_TEST(a_graph_is_ordered_in_both_streams)
 {
     if (!open_emulated("a graph's place"))
@@ -123,7 +125,8 @@ START_TEST(a_graph_is_ordered_in_both_streams)
 }
 END_TEST
 
-/* The host waits for an event recorded inside the graph; the work before it must be complete. */
+/* The host waits for an event that was recorded inside a graph. After this wait all work of the graph must be complete,
+ * also the work after the event. */
 START_TEST(an_event_inside_waits_for_the_end_of_the_graph)
 {
     if (!open_emulated("events of a graph"))
@@ -164,7 +167,7 @@ START_TEST(too_many_keys_run_without_graphs)
 }
 END_TEST
 
-/* A workspace that grows moves; a graph must not keep its old address. */
+/* If the workspace grows, its address changes. A graph must not use the old address. */
 START_TEST(a_graph_is_captured_again_when_workspace_grows)
 {
     enum { ROWS = 512, WIDE = 64 };
@@ -200,8 +203,8 @@ END_TEST
 
 /* ---- fatal errors ---- */
 
-/* The following functions are the work inside a graph. `faults` says which function runs in the first rounds and which
- * one in the last round, where it causes the fatal error. */
+/* Each case of `faults` runs two of the following functions inside a graph: `usual` in the first rounds, and `last` in
+ * the last round. The last round must end with the fatal error. */
 static void add_another(void)
 {
     cs_op_add(compute, all, all, one);
@@ -249,7 +252,8 @@ static void commit(size_t fault)
     }
 }
 
-/* Runs a fault in a child and returns its message; "" if it does not abort. */
+/* Runs a case of `faults` in a child process. Returns what the child wrote to stderr, or "" if the child ended with
+ * exit code 0. */
 static const char *fatal_message(size_t fault)
 {
     static char said[4096];

@@ -220,8 +220,8 @@ static uint64_t graphs_of(const char *more, int world, int step)
     return with.of_step[step].graphs;
 }
 
-/* No graphs are used where the host waits: the profiler waits for each unit, comms_logger for each collective, and
- * ranks that share a GPU for data that goes through the host. */
+/* No graphs are used where the host must wait. The profiler waits for each unit. comms_logger waits for each
+ * collective. Ranks that share a GPU wait for data that goes through the host's memory. */
 START_TEST(features_that_wait_run_without_graphs)
 {
     if (!near_emulated("graphs left out") || !near_counts())
@@ -238,7 +238,7 @@ typedef struct {
     uint64_t launches, units;
 } updating;
 
-/* Counts the launches of all units' updates, by repeating the update of the previous step. */
+/* Repeats the update of the previous step for all units, and counts the launches. */
 static int update_again(void *argument)
 {
     updating *job = argument;
@@ -258,8 +258,8 @@ START_TEST(an_update_is_one_launch_per_unit_and_group)
 {
     static const struct {
         const char *optimizer, *groups;
-        /* `each`: launches of a unit; `fewer`: launches that are saved in the unit of the embedding, which has no
-         * biases and so one parameter group less */
+        /* `each`: launches of a unit. `fewer`: launches that the embedding's unit does not need; it has no biases, and
+         * so one parameter group less. */
         uint64_t each, fewer;
     } rows[] = {
         { "AdamW", NULL, 1, 0 },
@@ -284,7 +284,8 @@ START_TEST(an_update_is_one_launch_per_unit_and_group)
 }
 END_TEST
 
-/* Rank 1 is a child of a process that stays alive, so that the other rank ends first and the test sees how. */
+/* The launched process of rank 1 forks a child. The child takes part as rank 1 and is killed. The launched process
+ * stays alive. So rank 0 ends first, and the test sees the exit code of rank 0. */
 static int lose_rank_1(void *argument)
 {
     const run_spec *spec = argument;
@@ -301,7 +302,8 @@ static int lose_rank_1(void *argument)
     return 0;
 }
 
-/* The graphs are never destroyed and have captured calls of NCCL; freeing the communicator would wait for them. */
+/* Rank 0 must end although freeing its communicator would wait forever: the graphs contain captured calls of NCCL and
+ * are never destroyed. */
 START_TEST(a_lost_rank_ends_the_other)
 {
     run_spec spec = { .world = 2,

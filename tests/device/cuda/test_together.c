@@ -22,9 +22,11 @@ enum { STEPS = 12, MICROS = 2, OPENED = 4 };
 
 typedef struct {
     run_spec spec;
-    bool resumed; /* with graphs: saved and resumed after each of the first steps, which overflow */
-    bool saved;   /* with graphs: saved in the background at every third step */
-    bool asked;   /* metrics are read at every third step */
+    /* with graphs: the engine is saved, closed and opened again after each of the first OPENED steps, and each of these
+     * steps overflows */
+    bool resumed;
+    bool saved; /* with graphs: saved in the background at every third step */
+    bool asked; /* metrics are read at every third step */
 } course;
 
 typedef struct {

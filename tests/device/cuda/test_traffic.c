@@ -1,11 +1,11 @@
 /* test_traffic.c - device memory traffic of each operation, on the instrumented emulated module, compared with the
  * minimum: every input read once, every output written once.
  *
- * A sector of 32 bytes counts when a warp accesses it for the first time since the warp's last synchronization (a
- * barrier or a warp-wide call). So data that a cache of the GPU may serve again counts again, and the figure does
- * not depend on the size of a cache. Every row reads weights and biases, hence a ratio above 1 is not always a
- * fault. After changing a kernel, run this program, which prints the table, and set `max` to the printed figure,
- * rounded up a little. */
+ * Traffic is counted in sectors of 32 bytes. A sector counts when a warp accesses it for the first time since the
+ * warp's last synchronization (a barrier or a warp-wide call). So a sector that a GPU may read from a cache counts
+ * again, and the traffic does not depend on the size of a cache. Every row reads weights and biases, therefore a ratio
+ * above 1 is not always a fault. After a change of a kernel, run this program, which prints a table. Then set `max` of
+ * the kernel's operation to the ratio in the column "moved", rounded up a little. */
 #include "near.h"
 #include "suite.h"
 
@@ -106,7 +106,8 @@ static void rope(cs_stream *stream, const cs_tensor *t)
     cs_op_rope(stream, t[0], &turn, (cs_rope_rows){ C / D, N, 0 });
 }
 
-/* Cross entropy of V classes; if t[3], the gradient of each row's loss, is given, the logits become their gradient. */
+/* Cross entropy of V classes. If t[3] is given (the gradient of each row's loss), the operation overwrites the logits
+ * with the gradient of the logits. */
 static void cross_entropy(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_cross_entropy(stream, t[0], t[1], t[2], V, t[3]);

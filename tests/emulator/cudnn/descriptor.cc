@@ -1,5 +1,5 @@
-/* descriptor.cc - the fake cuDNN's descriptors: the attributes that they accept, their types, and which are
- * required. */
+/* descriptor.cc - the fake cuDNN's descriptors: which attributes a descriptor accepts, which types the attributes have,
+ * and which attributes are required. */
 #include "descriptor.h"
 
 struct rule {

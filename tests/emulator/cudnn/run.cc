@@ -132,7 +132,8 @@ struct runner {
         });
     }
 
-    /* Copies x to y, which may have other sizes and strides; each element keeps its offset in memory. */
+    /* Copies x to y. x and y may have different sizes and strides: an element of y is the element of x at the same
+     * offset in memory. */
     void reshape(const operation &op)
     {
         const auto &y = of.tensors[(size_t)op.y];

@@ -39,7 +39,7 @@ enum emulator_access { EMULATOR_READ, EMULATOR_WRITE, EMULATOR_ATOMIC };
 /* Notes that the running thread accesses this memory. */
 void emulator_saw(const void *memory, size_t bytes, emulator_access access);
 
-/* Attribute of functions whose memory accesses are not instrumented, because they belong to the emulator. */
+/* Attribute of the emulator's own functions. Their memory accesses are not instrumented. */
 #define CS_EMULATOR_UNSEEN __attribute__((no_sanitize("thread")))
 
 /* ---- synchronization ---- */

@@ -1,7 +1,8 @@
-/* tensor.cuh - emulated tensor-core instructions: the functions of engine/device/cuda/tensor.cuh, which documents
- * them, as loops over the data of a warp's lanes.
+/* tensor.cuh - emulated tensor-core instructions: the functions of engine/device/cuda/tensor.cuh, as loops over the
+ * data of a warp's lanes. The comments of the functions are in engine/device/cuda/tensor.cuh.
  *
- * An asynchronous copy happens as late as possible: until its group is waited for, its target is NaN. */
+ * An asynchronous copy happens as late as possible: the target of a copy is NaN until the kernel waits for the copy's
+ * group. */
 #ifndef CS_DEVICE_TENSOR_CUH
 #define CS_DEVICE_TENSOR_CUH
 
