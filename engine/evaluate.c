@@ -262,7 +262,7 @@ static cs_status open_predictor(cs_engine *engine, size_t bytes)
     const ce_settings *settings = engine->settings;
     if (!engine->predictor)
         engine->predictor = engine->pass;
-    if (ce_pass_room(engine->predictor) >= bytes)
+    if (ce_pass_block_bytes(engine->predictor) >= bytes)
         return CS_OK;
     ce_evaluate_close(engine);
     engine->predictor_block = ce_device_alloc(engine->device, bytes);

@@ -68,13 +68,13 @@ void ce_experts_sum(cs_engine *engine)
  * experts without tokens to *unused. */
 static double imbalance_of(const int64_t *tokens, int64_t experts, int64_t *unused)
 {
-    int64_t most = 0, all = 0;
+    int64_t max = 0, all = 0;
     for (int64_t e = 0; e < experts; e++) {
-        most = tokens[e] > most ? tokens[e] : most;
+        max = tokens[e] > max ? tokens[e] : max;
         all += tokens[e];
         *unused += tokens[e] == 0;
     }
-    return (double)most * (double)experts / (double)all;
+    return (double)max * (double)experts / (double)all;
 }
 
 cs_expert_load cs_expert_load_of(cs_engine *engine)

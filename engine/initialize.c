@@ -38,21 +38,21 @@ static cs_status open_named_model(cs_engine *engine)
 static cs_status fit_windows(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    long long asked = (long long)settings->seq_len, most = (long long)engine->facts.positions;
-    if (most == 0 || asked <= most)
+    long long asked = (long long)settings->seq_len, max = (long long)engine->facts.positions;
+    if (max == 0 || asked <= max)
         return CS_OK;
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
                        "is the most",
-                       asked, most);
-    if (settings->curriculum.kind != CS_DIFFICULTY_NONE && settings->curriculum.max > most)
+                       asked, max);
+    if (settings->curriculum.kind != CS_DIFFICULTY_NONE && settings->curriculum.max > max)
         return ce_fail(CS_BAD_CONFIG,
                        "the curriculum ends at samples of %lld tokens, and the model of %s has %lld positions",
-                       (long long)settings->curriculum.max, settings->model_path, most);
-    ce_log(CS_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, most,
+                       (long long)settings->curriculum.max, settings->model_path, max);
+    ce_log(CS_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, max,
            settings->model_path);
-    ce_config_cut_windows(engine->config, most);
+    ce_config_cut_windows(engine->config, max);
     return CS_OK;
 }
 

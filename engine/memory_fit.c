@@ -6,21 +6,21 @@
 
 #define MB 1e-6
 
-static size_t add_line(char *text, size_t room, size_t used, const char *what, size_t bytes)
+static size_t add_line(char *text, size_t available, size_t used, const char *what, size_t bytes)
 {
-    if (bytes == 0 || used >= room)
+    if (bytes == 0 || used >= available)
         return used;
-    return used + (size_t)snprintf(text + used, room - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
+    return used + (size_t)snprintf(text + used, available - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
 }
 
 /* Lists settings that would reduce memory and that this run does not use. */
-static void advise(const cs_engine *engine, char *text, size_t room)
+static void advise(const cs_engine *engine, char *text, size_t available)
 {
     const ce_settings *settings = engine->settings;
     const char *stage = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
                         : settings->stage < 3   ? "a higher zero_optimization.stage, "
                                                 : "more ranks, ";
-    snprintf(text, room, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
+    snprintf(text, available, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
              settings->recompute == CS_RECOMPUTE_UNIT ? "" : "cspeed.recompute \"unit\", ",
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
@@ -28,14 +28,14 @@ static void advise(const cs_engine *engine, char *text, size_t room)
 
 /* Returns the bytes of device memory that this rank may allocate, or 0 if the number is not known. The CPU ranks of one
  * host share the host's memory; a barrier ensures that all these ranks read the free size before any rank allocates. */
-static size_t find_room(const cs_engine *engine, int *sharers)
+static size_t find_free_memory(const cs_engine *engine, int *sharers)
 {
     bool cpu = strcmp(ce_device_kind(engine->device), "cpu") == 0;
-    size_t room = ce_device_room(engine->device);
+    size_t available = ce_device_free_bytes(engine->device);
     *sharers = cpu && engine->world.local_size > 1 ? engine->world.local_size : 1;
     if (cpu)
         cs_comm_barrier(engine->comm);
-    return room / (size_t)*sharers;
+    return available / (size_t)*sharers;
 }
 
 cs_status ce_memory_fit_check(const cs_engine *engine)
@@ -54,18 +54,18 @@ cs_status ce_memory_fit_check(const cs_engine *engine)
         { "activations of a micro-batch", m->activations },
     };
     int sharers;
-    size_t total = 0, used = 0, room = find_room(engine, &sharers);
+    size_t total = 0, used = 0, available = find_free_memory(engine, &sharers);
     char table[1024] = "", advice[512], share[64] = "";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += parts[i].bytes;
         used = add_line(table, sizeof table, used, parts[i].what, parts[i].bytes);
     }
-    if (room == 0 || total <= room)
+    if (available == 0 || total <= available)
         return CS_OK;
     advise(engine, advice, sizeof advice);
     if (sharers > 1)
         snprintf(share, sizeof share, " for each of the %d ranks of its host", sharers);
     return ce_fail(CS_NO_MEMORY, "rank %d needs %.1f MB on its device, %s, where %.1f MB are free%s:%s\nwhat helps: %s",
-                   engine->world.rank, (double)total * MB, ce_device_describe(engine->device), (double)room * MB, share,
-                   table, advice);
+                   engine->world.rank, (double)total * MB, ce_device_describe(engine->device), (double)available * MB,
+                   share, table, advice);
 }

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 /* If a micro-batch has fewer than min_flops floating-point operations, a measurement is not worth its time, and the
- * method FIXED is used. A measurement takes at most most_seconds. */
-static const double min_flops = 1e9, most_seconds = 0.045;
+ * method FIXED is used. A measurement takes at most max_seconds. */
+static const double min_flops = 1e9, max_seconds = 0.045;
 
 /* The smallest acceptable result of a measurement, as a share of the roof (the highest measured speed). An undisturbed
  * measurement of large products exceeds this share. A lower share may mean that other ranks or programs used the memory
@@ -69,7 +69,7 @@ static void print_key(char key[CS_PRODUCTS_KEY], cs_device *device, const ce_pro
 static void measure(cs_device *device, const ce_product_list *list, unsigned methods, ce_products_measured *measured)
 {
     char key[CS_PRODUCTS_KEY];
-    ce_product_trial trial = { .list = list, .methods = methods, .seconds = most_seconds };
+    ce_product_trial trial = { .list = list, .methods = methods, .seconds = max_seconds };
     print_key(key, device, list, methods);
     if (ce_products_cache_get(key, measured) && measured->share >= min_share)
         return;

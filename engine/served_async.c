@@ -131,10 +131,10 @@ void ce_served_async_exchange(cs_engine *engine, const ce_update_terms *terms)
 static int64_t slowest(const cs_engine *engine)
 {
     const int64_t *steps = engine->async->steps;
-    int64_t least = steps[0];
+    int64_t min = steps[0];
     for (int worker = 1; worker < engine->lanes.count; worker++)
-        least = steps[worker] < least ? steps[worker] : least;
-    return least;
+        min = steps[worker] < min ? steps[worker] : min;
+    return min;
 }
 
 /* Waits for the announcement of any worker. Each search begins with the worker after `last`. */
@@ -172,9 +172,9 @@ static void apply(cs_engine *engine, int worker)
 static void give(cs_engine *engine)
 {
     ce_served_async *async = engine->async;
-    int64_t least = slowest(engine);
+    int64_t min = slowest(engine);
     for (int worker = 0; worker < engine->lanes.count; worker++) {
-        int64_t ahead = async->steps[worker] - least;
+        int64_t ahead = async->steps[worker] - min;
         if (!async->held[worker] || ahead > engine->settings->ps.staleness)
             continue;
         async->held[worker] = false;

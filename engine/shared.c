@@ -80,11 +80,11 @@ cs_status cs_queue_put(cs_queue *queue, const void *message, size_t bytes)
 }
 
 /* Another process may take the message that poll has reported; then this process waits again. */
-int64_t cs_queue_get(cs_queue *queue, void *message, size_t room, double seconds)
+int64_t cs_queue_get(cs_queue *queue, void *message, size_t capacity, double seconds)
 {
     double until = deadline_of(seconds);
     for (;;) {
-        ssize_t length = recv(queue->ends[1], message, room, MSG_DONTWAIT | MSG_TRUNC);
+        ssize_t length = recv(queue->ends[1], message, capacity, MSG_DONTWAIT | MSG_TRUNC);
         if (length >= 0)
             return length;
         double left = until - ce_clock_seconds();

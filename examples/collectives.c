@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_RANKS = 16, COUNT = 2 * MOST_RANKS };
+enum { MAX_RANKS = 16, COUNT = 2 * MAX_RANKS };
 
 static cs_comm *comm;
 static int rank, size;
@@ -16,7 +16,7 @@ static int rank, size;
 /* Prints a line with data[count] of each rank. */
 static void print(const char *when, const int *data, int count)
 {
-    int all[MOST_RANKS * COUNT];
+    int all[MAX_RANKS * COUNT];
     cs_comm_gather(comm, all, data, count, CS_I32, 0);
     if (rank != 0)
         return;
@@ -102,11 +102,11 @@ int main(void)
     CS_MUST(cs_comm_open(&comm, &world, &(cs_comm_settings){ .kind = "auto", .nonblocking = true }));
     rank = cs_comm_rank(comm);
     size = cs_comm_size(comm);
-    if (size <= MOST_RANKS) {
+    if (size <= MAX_RANKS) {
         reduce_and_copy(in, out);
         gather_and_exchange(in, out);
         use_groups(in);
     }
     cs_comm_close(comm);
-    return size > MOST_RANKS;
+    return size > MAX_RANKS;
 }

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FLAGS = 160, ORIGIN_BYTES = 80 };
+enum { MAX_FLAGS = 160, ORIGIN_BYTES = 80 };
 
 /* for each row of cl_flags, the source of the flag's value; "": the value is the default */
-static char origins[MOST_FLAGS][ORIGIN_BYTES];
-static const char *values[MOST_FLAGS]; /* the value of each flag as the user wrote it */
+static char origins[MAX_FLAGS][ORIGIN_BYTES];
+static const char *values[MAX_FLAGS]; /* the value of each flag as the user wrote it */
 
 /* The flags of torchrun. A flag in this list can also be set by the environment variable PET_NAME, as with torchrun. */
 static const char torchrun[] =

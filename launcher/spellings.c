@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 65536, WORD_BYTES = 256 };
+enum { MAX_RANKS = 65536, WORD_BYTES = 256 };
 
 /* Stores a value that the calling function has already checked. */
 static int keep(void *field, const char *value)
@@ -85,9 +85,9 @@ int cl_spellings_nodes(void *field, const char *flag, const char *value)
     if (strcmp(value, "-1") == 0)
         return 0;
     snprintf(min_text, sizeof min_text, "%.*s", (int)strcspn(value, ":"), value);
-    int code = keep_int(&min, flag, min_text, 1, MOST_RANKS);
+    int code = keep_int(&min, flag, min_text, 1, MAX_RANKS);
     if (code == 0 && colon)
-        code = keep_int(&max, flag, colon + 1, 1, MOST_RANKS);
+        code = keep_int(&max, flag, colon + 1, 1, MAX_RANKS);
     if (code == 0 && colon && max < min)
         return cl_codes_fail(CL_CODE_USAGE, "%s %s: MIN:MAX needs MIN not above MAX", flag, value);
     return code ? code : keep(field, value);
@@ -99,7 +99,7 @@ int cl_spellings_ranks(void *field, const char *flag, const char *value)
     if (strcmp(value, "-1") == 0)
         return 0;
     if (isdigit((unsigned char)*value))
-        code = keep_int(&number, flag, value, 1, MOST_RANKS);
+        code = keep_int(&number, flag, value, 1, MAX_RANKS);
     else if (cs_options_choice("gpu|cpu|auto", value) < 0)
         code = cl_codes_fail(CL_CODE_USAGE, "%s takes a number, gpu, cpu or auto, not \"%s\"", flag, value);
     return code ? code : keep(field, value);
@@ -123,7 +123,7 @@ int cl_spellings_node(void *field, const char *flag, const char *value)
     int number;
     if (strcmp(value, "-1") == 0)
         return 0;
-    int code = strcmp(value, "auto") == 0 ? 0 : keep_int(&number, flag, value, 0, MOST_RANKS - 1);
+    int code = strcmp(value, "auto") == 0 ? 0 : keep_int(&number, flag, value, 0, MAX_RANKS - 1);
     return code ? code : keep(field, value);
 }
 
@@ -158,7 +158,7 @@ static bool is_code(const char *word)
 static bool is_span(const char *word)
 {
     long from, to;
-    return cl_ranges_read(&word, &from, &to) && !*word && to >= from && to <= MOST_RANKS;
+    return cl_ranges_read(&word, &from, &to) && !*word && to >= from && to <= MAX_RANKS;
 }
 
 int cl_spellings_signals(void *field, const char *flag, const char *value)

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MOST_TUNED: the longest vector that --tune measures, in bytes. All switches between algorithms are at shorter
+/* MAX_TUNED: the longest vector that --tune measures, in bytes. All switches between algorithms are at shorter
  * vectors. */
-enum { SHORTEST = 1024, SIZES = 48, MOST_TUNED = 4 << 20 };
+enum { SHORTEST = 1024, SIZES = 48, MAX_TUNED = 4 << 20 };
 
 typedef struct {
     const char *comm, *algorithms, *collectives, *plot;
@@ -172,7 +172,7 @@ static void tune(const options *given)
                                                                               : given->plot       ? "--plot"
                                                                               : given->ordinary   ? "--ordinary"
                                                                                                   : "--min_bytes");
-    cs_status status = bench_tune(given->comm, (size_t)(given->max_bytes < MOST_TUNED ? given->max_bytes : MOST_TUNED));
+    cs_status status = bench_tune(given->comm, (size_t)(given->max_bytes < MAX_TUNED ? given->max_bytes : MAX_TUNED));
     if (status != CS_OK)
         fail(cs_launched_rank(), cs_exit_code(status));
 }

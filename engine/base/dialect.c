@@ -275,9 +275,9 @@ static void scan_word(scanner *s)
 static int add_node(scanner *s, ce_dialect_node node)
 {
     ce_dialect *out = s->out;
-    if (out->count == out->room) {
-        out->room = out->room ? 2 * out->room : 64;
-        out->nodes = realloc(out->nodes, (size_t)out->room * sizeof *out->nodes);
+    if (out->count == out->capacity) {
+        out->capacity = out->capacity ? 2 * out->capacity : 64;
+        out->nodes = realloc(out->nodes, (size_t)out->capacity * sizeof *out->nodes);
         CS_ASSERT(out->nodes);
     }
     out->nodes[out->count] = node;

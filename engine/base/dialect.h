@@ -30,7 +30,7 @@ typedef struct {
     char *text; /* the strict JSON text; valid only if no error was reported */
     size_t length;
     ce_dialect_node *nodes;
-    int count, room;
+    int count, capacity;
 } ce_dialect;
 
 typedef void ce_dialect_report(void *to, size_t offset, const char *sentence);

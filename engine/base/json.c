@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_BYTES = 1 << 20, SENTENCE = 400 };
+enum { MAX_BYTES = 1 << 20, SENTENCE = 400 };
 
 struct ce_json {
     char *name, *original;
@@ -134,20 +134,20 @@ void ce_json_mark(ce_json *doc, const char *path, const char *origin)
     CS_ASSERT(json_object_set_new(doc->marks, path, json_string(origin)) == 0);
 }
 
-const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room)
+const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t capacity)
 {
     const char *mark = json_string_value(json_object_get(doc->marks, path));
     int exact, line = 0, column = 0, node = ce_dialect_find(&doc->dialect, doc->original, path, &exact);
     if (node >= 0 && exact)
         ce_dialect_place(doc->original, doc->length, doc->dialect.nodes[node].place, &line, &column);
     if (mark)
-        snprintf(text, room, "%s", mark);
+        snprintf(text, capacity, "%s", mark);
     else if (is_override(doc, path))
-        snprintf(text, room, "command line");
+        snprintf(text, capacity, "command line");
     else if (line > 0)
-        snprintf(text, room, "line %d", line);
+        snprintf(text, capacity, "line %d", line);
     else
-        snprintf(text, room, "default");
+        snprintf(text, capacity, "default");
     return text;
 }
 
@@ -186,15 +186,15 @@ const char *ce_json_note_text(const ce_json *doc, int index)
     return doc->notes[index];
 }
 
-const char *ce_json_show(const json_t *value, char *text, size_t room)
+const char *ce_json_show(const json_t *value, char *text, size_t capacity)
 {
     char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
     if (json_is_object(value) && json_object_size(value) > 0)
-        snprintf(text, room, "an object");
+        snprintf(text, capacity, "an object");
     else
-        snprintf(text, room, "%s", whole ? whole : "nothing");
-    if (whole && strlen(whole) >= room && room > 4)
-        memcpy(text + room - 4, "...", 4);
+        snprintf(text, capacity, "%s", whole ? whole : "nothing");
+    if (whole && strlen(whole) >= capacity && capacity > 4)
+        memcpy(text + capacity - 4, "...", 4);
     free(whole);
     return text;
 }
@@ -238,12 +238,12 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
     struct stat about;
     if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
         return ce_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
-    *text = must_have(malloc(MOST_BYTES + 1));
-    *length = fread(*text, 1, MOST_BYTES + 1, file);
+    *text = must_have(malloc(MAX_BYTES + 1));
+    *length = fread(*text, 1, MAX_BYTES + 1, file);
     if (ferror(file))
         return ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
-    if (*length > MOST_BYTES)
-        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MOST_BYTES >> 20);
+    if (*length > MAX_BYTES)
+        return ce_fail(CS_BAD_CONFIG, "%s is larger than %d MiB: this is no configuration", path, MAX_BYTES >> 20);
     return CS_OK;
 }
 

@@ -53,11 +53,11 @@ char *ce_json_advice(const ce_json *doc, const char *path);
 
 const char *ce_json_name(const ce_json *doc); /* returns the name of the document's file */
 
-/* ce_json_mark sets the origin of the value at `path`. ce_json_origin writes the origin to `text`, which has `room`
+/* ce_json_mark sets the origin of the value at `path`. ce_json_origin writes the origin to `text`, which has `capacity`
  * bytes, and returns `text`. If ce_json_mark has not set an origin, the origin is "command line", "line 7" (of the
  * file) or "default". */
 void ce_json_mark(ce_json *doc, const char *path, const char *origin);
-const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t room);
+const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t capacity);
 
 /* ce_json_note adds a note for the user about something that is not an error: a deprecated spelling, or a key without
  * effect. ce_json_note_count returns the number of notes, and ce_json_note_text the text of one note. */
@@ -76,8 +76,8 @@ json_t *ce_json_words(const char *text, size_t length);
  * stored as doubles. */
 json_t *ce_json_document(const char *text, size_t length);
 
-/* Writes a value as JSON into `text`, which has `room` bytes, for use in a message, and returns `text`. A long value is
- * cut. If `value` is NULL, writes the word "nothing". */
-const char *ce_json_show(const json_t *value, char *text, size_t room);
+/* Writes a value as JSON into `text`, which has `capacity` bytes, for use in a message, and returns `text`. A long
+ * value is cut. If `value` is NULL, writes the word "nothing". */
+const char *ce_json_show(const json_t *value, char *text, size_t capacity);
 
 #endif

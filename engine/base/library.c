@@ -37,11 +37,11 @@ static void find_library_folder(char folder[FOLDER_BYTES])
 }
 
 /* Writes the n-th path, counted from 0, at which the library may be. Returns false if there is no such path. */
-static bool place(int n, const char *name, const char *given, char *path, size_t room)
+static bool place(int n, const char *name, const char *given, char *path, size_t capacity)
 {
     char folder[FOLDER_BYTES];
     if (given)
-        return snprintf(path, room, "%s", given) > 0 && n == 0;
+        return snprintf(path, capacity, "%s", given) > 0 && n == 0;
     if (n == 1)
         find_library_folder(folder);
     else
@@ -49,13 +49,13 @@ static bool place(int n, const char *name, const char *given, char *path, size_t
     switch (n) {
     case 0:
     case 1:
-        return snprintf(path, room, "%s/%s", folder, name) > 0;
+        return snprintf(path, capacity, "%s/%s", folder, name) > 0;
     case 2:
-        return snprintf(path, room, "%s/" CS_LIBRARIES_FROM_BIN "/%s", folder, name) > 0;
+        return snprintf(path, capacity, "%s/" CS_LIBRARIES_FROM_BIN "/%s", folder, name) > 0;
     case 3:
-        return snprintf(path, room, "%s/" CS_LIBRARIES_FROM_PROGRAMS "/%s", folder, name) > 0;
+        return snprintf(path, capacity, "%s/" CS_LIBRARIES_FROM_PROGRAMS "/%s", folder, name) > 0;
     case 4:
-        return snprintf(path, room, "%s", name) > 0;
+        return snprintf(path, capacity, "%s", name) > 0;
     default:
         return false;
     }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* HELP_COLUMNS is the maximum width of a help text. The text is indented by 8 columns, so a line has at most 80. */
-enum { MOST_NAMES = 320, HELP_COLUMNS = 72 };
+enum { MAX_NAMES = 320, HELP_COLUMNS = 72 };
 
 /* Sets the message of cs_error() and gives the value CS_OPTIONS_WRONG. */
 #define WRONG(...) (ce_fail(CS_BAD_CONFIG, __VA_ARGS__), (int)CS_OPTIONS_WRONG)
@@ -223,11 +223,11 @@ const char *cs_options_last(const char *names, char **arguments)
 
 static int refuse_unknown(const cs_options_form *form, const char *word, const char *wanted)
 {
-    static char names[MOST_NAMES][CS_OPTION_BYTES];
-    const char *list[MOST_NAMES + 1];
+    static char names[MAX_NAMES][CS_OPTION_BYTES];
+    const char *list[MAX_NAMES + 1];
     int count = 0;
     for (int i = 0; i < form->count; i++)
-        for (const char *place = form->options[i].names; count < MOST_NAMES && cs_options_name(&place, names[count]);)
+        for (const char *place = form->options[i].names; count < MAX_NAMES && cs_options_name(&place, names[count]);)
             if (names[count][1]) {
                 list[count] = names[count];
                 count++;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static ce_trace_span *list;
-static int64_t room;
+static int64_t capacity;
 static _Atomic int64_t taken;
 static _Atomic bool recording;
 
@@ -15,7 +15,7 @@ bool ce_trace_open(int64_t spans)
 {
     ce_trace_close();
     list = calloc((size_t)spans, sizeof *list);
-    room = list ? spans : 0;
+    capacity = list ? spans : 0;
     return list != NULL;
 }
 
@@ -25,7 +25,7 @@ void ce_trace_close(void)
     atomic_store(&taken, 0);
     free(list);
     list = NULL;
-    room = 0;
+    capacity = 0;
 }
 
 void ce_trace_switch(bool on)
@@ -43,14 +43,14 @@ void ce_trace_end(ce_trace_lane lane, const char *what, const char *unit, double
     if (began < 0 || !atomic_load_explicit(&recording, memory_order_relaxed))
         return;
     int64_t place = atomic_fetch_add(&taken, 1);
-    if (place < room)
+    if (place < capacity)
         list[place] = (ce_trace_span){ lane, what, unit, began, ce_clock_seconds() };
 }
 
 const ce_trace_span *ce_trace_spans(int64_t *count, int64_t *dropped)
 {
     int64_t all = atomic_load(&taken);
-    *count = all < room ? all : room;
+    *count = all < capacity ? all : capacity;
     *dropped = all - *count;
     return list;
 }

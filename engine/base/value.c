@@ -84,12 +84,12 @@ static void read_string(const ce_value *e)
 /* Refuses a word that is none of the choices, and names the most similar choice. */
 static void refuse_choice(const ce_value *e, const char *wanted)
 {
-    enum { MOST = 32 };
-    const char *names[MOST + 1] = { NULL };
+    enum { MAX_NAMES = 32 };
+    const char *names[MAX_NAMES + 1] = { NULL };
     char text[SHOWN], *copy = strdup(e->key->choices), *rest;
     CS_ASSERT(e->doc && copy);
     names[0] = strtok_r(copy, "|", &rest);
-    for (int count = 1; names[count - 1] && count < MOST; count++)
+    for (int count = 1; names[count - 1] && count < MAX_NAMES; count++)
         names[count] = strtok_r(NULL, "|", &rest);
     const char *nearest = wanted ? cs_nearest(wanted, names) : NULL;
     ce_json_fault(e->doc, e->path, "one of %s is needed, not %s%s%s%s", e->key->choices,

@@ -24,16 +24,16 @@ static const struct {
 };
 enum { BUILT_INS = sizeof built_in / sizeof *built_in };
 
-enum { MOST_BYTES = 16 << 20 }; /* maximum size of a template's file */
+enum { MAX_BYTES = 16 << 20 }; /* maximum size of a template's file */
 
 /* ---- opening ---- */
 
 /* Lists the names of the built-in templates: "chatml", "chatml-bos", ... and "plain", which is last. */
-static const char *list_names(char *text, size_t room)
+static const char *list_names(char *text, size_t capacity)
 {
     size_t at = 0;
-    for (int i = 0; i < BUILT_INS && at < room; i++)
-        at += (size_t)snprintf(text + at, room - at, "%s\"%s\"",
+    for (int i = 0; i < BUILT_INS && at < capacity; i++)
+        at += (size_t)snprintf(text + at, capacity - at, "%s\"%s\"",
                                i == 0              ? ""
                                : i + 1 < BUILT_INS ? ", "
                                                    : " and ",
@@ -81,7 +81,7 @@ static cs_status compile_file(ce_chat *chat, const char *path)
 {
     char *source, *reason;
     size_t length;
-    cs_status status = ce_files_read(&source, &length, path, MOST_BYTES);
+    cs_status status = ce_files_read(&source, &length, path, MAX_BYTES);
     if (status == CS_NOT_FOUND)
         return ce_fail(status, "%s: no such file; cspeed.data.template names it", path);
     CS_TRY(status);
@@ -254,9 +254,9 @@ static cs_status render(const ce_chat *chat, const json_t *document, const json_
 
 static void add_answer(ce_chat_lines *lines, size_t from, size_t to)
 {
-    if (lines->count == lines->room) {
-        lines->room = 2 * lines->room + 8;
-        lines->answers = realloc(lines->answers, (size_t)lines->room * sizeof *lines->answers);
+    if (lines->count == lines->capacity) {
+        lines->capacity = 2 * lines->capacity + 8;
+        lines->answers = realloc(lines->answers, (size_t)lines->capacity * sizeof *lines->answers);
         CS_ASSERT(lines->answers);
     }
     lines->answers[lines->count++] = (ce_chat_span){ (int64_t)from, (int64_t)to };
@@ -264,9 +264,9 @@ static void add_answer(ce_chat_lines *lines, size_t from, size_t to)
 
 /* Moves the beginning of an answer back over the spaces before it. They belong to the answer, because the last of these
  * spaces and the answer's first word are one token. */
-static size_t before_space(const ce_text *text, size_t from, size_t least)
+static size_t before_space(const ce_text *text, size_t from, size_t min)
 {
-    while (from > least && text->bytes[from - 1] == ' ')
+    while (from > min && text->bytes[from - 1] == ' ')
         from--;
     return from;
 }
@@ -286,7 +286,7 @@ static cs_status find_answer(const ce_chat *chat, const json_t *document, const 
 {
     ce_jinja_output asked = { 0 }, answered = { 0 };
     size_t from = 0, to = 0;
-    int64_t least = lines->count > 0 ? lines->answers[lines->count - 1].to : 0;
+    int64_t min = lines->count > 0 ? lines->answers[lines->count - 1].to : 0;
     cs_status status = render(chat, document, messages, index, true, &asked);
     if (status == CS_OK)
         status = render(chat, document, messages, index + 1, false, &answered);
@@ -296,14 +296,14 @@ static cs_status find_answer(const ce_chat *chat, const json_t *document, const 
         bool whole = to == answered.text.size;
         while (to > from && strchr(" \t\n", lines->text.bytes[to - 1]))
             to--;
-        if (!whole || to <= from || (int64_t)from < least)
+        if (!whole || to <= from || (int64_t)from < min)
             status = ce_fail(CS_UNSUPPORTED,
                              "not supported: learning from this conversation by its template, because the template "
                              "writes message %zu differently when others follow, so where the answer stands is not "
                              "known; a template with {%% generation %%} says it",
                              index + 1);
         else
-            add_answer(lines, before_space(&lines->text, from, (size_t)least), to);
+            add_answer(lines, before_space(&lines->text, from, (size_t)min), to);
     }
     ce_jinja_output_free(&asked);
     ce_jinja_output_free(&answered);

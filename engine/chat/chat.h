@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     ce_text text;
     ce_chat_span *answers; /* `count` answers, as byte ranges of `text`; the model learns only these ranges */
-    int64_t count, room;
+    int64_t count, capacity;
 } ce_chat_lines;
 
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"

@@ -41,19 +41,19 @@ struct ce_background {
 
 /* ---- the copy ---- */
 
-size_t ce_background_room(size_t elements_bytes)
+size_t ce_background_piece_bytes(size_t elements_bytes)
 {
     return (size_t)ce_round_up((int64_t)elements_bytes, ALIGNMENT);
 }
 
-size_t ce_background_bytes(size_t rooms)
+size_t ce_background_bytes(size_t sum)
 {
-    return (size_t)ce_round_up((int64_t)rooms + ALIGNMENT, HUGE_PAGE);
+    return (size_t)ce_round_up((int64_t)sum + ALIGNMENT, HUGE_PAGE);
 }
 
-static size_t piece_room(const ce_piece *piece)
+static size_t piece_bytes(const ce_piece *piece)
 {
-    return ce_background_room(ce_piece_bytes(piece));
+    return ce_background_piece_bytes(ce_piece_bytes(piece));
 }
 
 static char *copy_of(const char *text)
@@ -93,7 +93,7 @@ static void copy_pieces(ce_background *b, const ce_checkpoint_content *content)
         b->pieces[i].name = copy_of(content->pieces[i].name);
         b->sources[i] = content->pieces[i].data;
         b->pieces[i].data = b->memory + at;
-        at += piece_room(&content->pieces[i]);
+        at += piece_bytes(&content->pieces[i]);
     }
 }
 
@@ -102,7 +102,7 @@ static cs_status copy_content(ce_background *b, const char *dir, const ce_checkp
     size_t bytes = 0;
     CS_TRY(ce_write_plan_check(content->pieces, content->piece_count));
     for (int64_t i = 0; i < content->piece_count; i++)
-        bytes += piece_room(&content->pieces[i]);
+        bytes += piece_bytes(&content->pieces[i]);
     CS_TRY(take_memory(b, ce_background_bytes(bytes)));
     copy_pieces(b, content);
     b->dir = copy_of(dir);

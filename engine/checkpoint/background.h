@@ -12,11 +12,11 @@
 
 typedef struct ce_background ce_background;
 
-/* The memory that the copy needs. ce_background_room returns the bytes for one piece whose elements have
- * `elements_bytes` bytes. `rooms` is the sum of the results of ce_background_room for all pieces; ce_background_bytes
- * returns the bytes of the whole copy. */
-size_t ce_background_room(size_t elements_bytes);
-size_t ce_background_bytes(size_t rooms);
+/* The memory that the copy needs. ce_background_piece_bytes returns the bytes for one piece whose elements have
+ * `elements_bytes` bytes. `sum` is the sum of the results of ce_background_piece_bytes for all pieces;
+ * ce_background_bytes returns the bytes of the whole copy. */
+size_t ce_background_piece_bytes(size_t elements_bytes);
+size_t ce_background_bytes(size_t sum);
 
 /* Starts a save. The first call allocates *background; later saves reuse it and its memory, and ce_background_close
  * frees it. All of `content` is copied except `line`, which the save changes and which must stay valid until the save

@@ -41,8 +41,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
         }
         if (dims == 0)
             return 1;
-        int64_t room = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
-        box->size[level] = room < wanted ? room : wanted;
+        int64_t capacity = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
+        box->size[level] = capacity < wanted ? capacity : wanted;
         at += box->size[level] * strides[level];
     }
     return count;

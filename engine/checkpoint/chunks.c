@@ -25,12 +25,12 @@ static json_t *note(const ce_safetensors *header, const char *key)
     return NULL;
 }
 
-static void *grown(void *list, int64_t count, int64_t *room, size_t size)
+static void *grown(void *list, int64_t count, int64_t *capacity, size_t size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return list;
-    *room = *room ? 2 * *room : 64;
-    void *wider = ce_collective_memory((size_t)*room * size);
+    *capacity = *capacity ? 2 * *capacity : 64;
+    void *wider = ce_collective_memory((size_t)*capacity * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
     free(list);
@@ -68,7 +68,7 @@ static cs_status read_crcs(ce_chunks *chunks, const ce_safetensors_entry *entry,
         return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);
     for (size_t i = 0; i < (size_t)blocks; i++) {
-        chunks->crcs = grown(chunks->crcs, chunks->crc_count, &chunks->crc_room, sizeof *chunks->crcs);
+        chunks->crcs = grown(chunks->crcs, chunks->crc_count, &chunks->crc_capacity, sizeof *chunks->crcs);
         if (!ce_manifest_digits(&chunks->crcs[chunks->crc_count++], json_string_value(json_array_get(list, i))))
             return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path,
                            entry->key, i);
@@ -91,7 +91,7 @@ static cs_status add_entry(ce_chunks *chunks, const ce_manifest *manifest, ce_ch
     chunk->from = chunk->count ? ce_boxes_place(&chunk->box, tensor->shape, 0) : 0;
     chunk->crc = chunks->crc_count;
     CS_TRY(read_crcs(chunks, entry, n));
-    chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->room, sizeof *chunks->chunks);
+    chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->capacity, sizeof *chunks->chunks);
     chunks->chunks[chunks->count++] = *chunk;
     return CS_OK;
 }

@@ -18,9 +18,9 @@ typedef struct {
 
 typedef struct {
     ce_chunk *chunks; /* the chunks; after ce_chunks_check they are sorted by tensor and position */
-    int64_t count, room;
+    int64_t count, capacity;
     uint32_t *crcs;
-    int64_t crc_count, crc_room;
+    int64_t crc_count, crc_capacity;
 } ce_chunks;
 
 /* Adds to the table the chunks that the header block of manifest->files[file] lists. Returns CS_BAD_FILE if the header

@@ -224,7 +224,8 @@ static cs_status read_note(ce_manifest_note *note, const ce_manifest *manifest, 
     return CS_OK;
 }
 
-#define MOST (INT64_C(1) << 53) /* above this number, JSON readers that use double do not represent integers exactly */
+#define MAX_EXACT                                                                                                      \
+    (INT64_C(1) << 53) /* above this number, JSON readers that use double do not represent integers exactly */
 
 /* The type and bounds of a member of the manifest's "engine". A member that is absent is not checked. */
 typedef struct {
@@ -234,22 +235,22 @@ typedef struct {
 } engine_row;
 
 static const engine_row engine_rows[] = {
-    { NULL, "global_step", JSON_INTEGER, 0, MOST },
-    { NULL, "samples", JSON_INTEGER, 0, MOST },
-    { NULL, "tokens", JSON_INTEGER, 0, MOST },
-    { NULL, "skipped_steps", JSON_INTEGER, 0, MOST },
+    { NULL, "global_step", JSON_INTEGER, 0, MAX_EXACT },
+    { NULL, "samples", JSON_INTEGER, 0, MAX_EXACT },
+    { NULL, "tokens", JSON_INTEGER, 0, MAX_EXACT },
+    { NULL, "skipped_steps", JSON_INTEGER, 0, MAX_EXACT },
     { "loss_scale", "kind", JSON_STRING, 0, 0 },
     { "loss_scale", "scale", JSON_REAL, 0, 0 },
-    { "loss_scale", "hysteresis", JSON_INTEGER, -MOST, MOST },
-    { "loss_scale", "iteration", JSON_INTEGER, 0, MOST },
-    { "loss_scale", "last_overflow", JSON_INTEGER, -1, MOST },
+    { "loss_scale", "hysteresis", JSON_INTEGER, -MAX_EXACT, MAX_EXACT },
+    { "loss_scale", "iteration", JSON_INTEGER, 0, MAX_EXACT },
+    { "loss_scale", "last_overflow", JSON_INTEGER, -1, MAX_EXACT },
     { "optimizer", "type", JSON_STRING, 0, 0 },
-    { "optimizer", "step", JSON_INTEGER, 0, MOST },
-    { "lr_scheduler", "last_step", JSON_INTEGER, 0, MOST },
+    { "optimizer", "step", JSON_INTEGER, 0, MAX_EXACT },
+    { "lr_scheduler", "last_step", JSON_INTEGER, 0, MAX_EXACT },
     { "rng", "seed", JSON_INTEGER, INT64_MIN, INT64_MAX },
-    { "data", "windows", JSON_INTEGER, 0, MOST },
+    { "data", "windows", JSON_INTEGER, 0, MAX_EXACT },
     { "data", "mark", JSON_STRING, 0, 0 },
-    { "data", "position", JSON_INTEGER, 0, MOST },
+    { "data", "position", JSON_INTEGER, 0, MAX_EXACT },
 };
 
 static cs_status check_engine_row(const json_t *engine, const engine_row *row, const char *path)
@@ -312,7 +313,7 @@ static cs_status read_head(ce_manifest *manifest, const char *path)
         return ce_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
                        path, (long long)json_integer_value(version), CS_MANIFEST_VERSION);
     if (!manifest->tag || !manifest->tag[0] || !manifest->save_id || !json_is_integer(step) || manifest->step < 0 ||
-        manifest->step > MOST)
+        manifest->step > MAX_EXACT)
         return ce_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
     return check_line(json_object_get(manifest->root, CS_LINE_KEY), path);
 }

@@ -163,23 +163,23 @@ typedef struct {
 enum { WORDS = 5 };
 
 /* Appends `value` in single quotes for a shell. */
-static size_t append_quoted(char *text, size_t at, size_t room, const char *value)
+static size_t append_quoted(char *text, size_t at, size_t capacity, const char *value)
 {
-    at += (size_t)snprintf(text + at, room - at, "'");
-    for (; *value && at + 8 < room; value++)
-        at += (size_t)snprintf(text + at, room - at, *value == '\'' ? "'\\''" : "%c", *value);
-    return at + (size_t)snprintf(text + at, room - at, "'");
+    at += (size_t)snprintf(text + at, capacity - at, "'");
+    for (; *value && at + 8 < capacity; value++)
+        at += (size_t)snprintf(text + at, capacity - at, *value == '\'' ? "'\\''" : "%c", *value);
+    return at + (size_t)snprintf(text + at, capacity - at, "'");
 }
 
-static void expand(char *text, size_t room, const char *template, const word_value values[WORDS])
+static void expand(char *text, size_t capacity, const char *template, const word_value values[WORDS])
 {
     size_t at = strlen(text);
-    while (*template && at + 8 < room) {
+    while (*template && at + 8 < capacity) {
         int found = 0;
         while (found < WORDS && strncmp(template, values[found].word, strlen(values[found].word)) != 0)
             found++;
         if (found < WORDS) {
-            at = append_quoted(text, at, room, values[found].value);
+            at = append_quoted(text, at, capacity, values[found].value);
             template += strlen(values[found].word);
         } else {
             text[at++] = *template ++;
@@ -190,11 +190,11 @@ static void expand(char *text, size_t room, const char *template, const word_val
 
 static char *joined(const char *one, const char *two, const char *three)
 {
-    size_t room = strlen(one) + strlen(two) + strlen(three) + 1;
-    char *text = malloc(room);
+    size_t capacity = strlen(one) + strlen(two) + strlen(three) + 1;
+    char *text = malloc(capacity);
     if (!text)
         ce_fatal(CS_NO_MEMORY, "out of memory for a path");
-    snprintf(text, room, "%s%s%s", one, two, three);
+    snprintf(text, capacity, "%s%s%s", one, two, three);
     return text;
 }
 

@@ -157,11 +157,11 @@ static int by_file(const void *one, const void *other)
     return (a->cut.from > b->cut.from) - (a->cut.from < b->cut.from);
 }
 
-static void add_transfer(piece_reader *r, int64_t *room, transfer next)
+static void add_transfer(piece_reader *r, int64_t *capacity, transfer next)
 {
-    if (r->count == *room) {
-        *room = *room ? 2 * *room : 256;
-        transfer *wider = ce_collective_memory((size_t)*room * sizeof *wider);
+    if (r->count == *capacity) {
+        *capacity = *capacity ? 2 * *capacity : 256;
+        transfer *wider = ce_collective_memory((size_t)*capacity * sizeof *wider);
         if (r->count > 0)
             memcpy(wider, r->transfers, (size_t)r->count * sizeof *wider);
         free(r->transfers);
@@ -173,7 +173,7 @@ static void add_transfer(piece_reader *r, int64_t *room, transfer next)
 static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t count)
 {
     const ce_manifest *manifest = &r->reader->manifest;
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (int64_t i = 0; i < count; i++) {
         const ce_piece *piece = &pieces[i];
         if (ce_range_length(piece->range) == 0 || !ce_manifest_find(manifest, piece->name))
@@ -184,7 +184,7 @@ static void list_transfers(piece_reader *r, const ce_piece *pieces, int64_t coun
             const ce_chunk *chunk = &r->reader->chunks.chunks[c];
             ce_range cut = ce_boxes_cut(&chunk->box, piece->shape, piece->range);
             if (ce_range_length(cut) > 0)
-                add_transfer(r, &room, (transfer){ chunk, piece, cut });
+                add_transfer(r, &capacity, (transfer){ chunk, piece, cut });
         }
     }
     if (r->count > 1)

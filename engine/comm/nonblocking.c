@@ -41,7 +41,7 @@ struct ce_nonblocking {
     /* The members below are used by the thread only: the messages in progress; works[i] is the call of messages[i]. */
     ce_message *messages;
     cs_work **works;
-    int count, room;
+    int count, capacity;
 };
 
 /* ---- the thread ---- */
@@ -92,13 +92,13 @@ static void run_collective(cs_comm *comm, const cs_work *work)
 
 static void add_message(ce_nonblocking *background, cs_work *work)
 {
-    if (background->count == background->room) {
-        background->room = background->room ? 2 * background->room : 16;
-        size_t room = (size_t)background->room;
-        background->messages = realloc(background->messages, room * sizeof *background->messages);
-        background->works = realloc(background->works, room * sizeof *background->works);
+    if (background->count == background->capacity) {
+        background->capacity = background->capacity ? 2 * background->capacity : 16;
+        size_t capacity = (size_t)background->capacity;
+        background->messages = realloc(background->messages, capacity * sizeof *background->messages);
+        background->works = realloc(background->works, capacity * sizeof *background->works);
         if (!background->messages || !background->works)
-            ce_fatal(CS_NO_MEMORY, "no memory for %d messages under way", background->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %d messages under way", background->capacity);
     }
     begin(background->comm, work);
     bool incoming = work->call.what == CS_BEAT_RECEIVE;

@@ -173,7 +173,7 @@ struct cs_comm {
     cs_comm *host; /* the comm that contains this device side */
     cs_device *device;
     void **blocks; /* blocks of GPU memory from cs_comm_alloc, which are freed when the comm closes */
-    size_t block_count, block_room;
+    size_t block_count, block_capacity;
 };
 
 /* A number that changes if the size of a struct that a module shares with the program changes. */

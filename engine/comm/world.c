@@ -33,7 +33,7 @@ static const dialect dialects[] = {
     { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "CSPEED_JOB_ID", MPIRUN },
 };
 
-enum { DIALECT_COUNT = sizeof dialects / sizeof *dialects, MOST_RANKS = 1 << 20, DEFAULT_PORT = 29500 };
+enum { DIALECT_COUNT = sizeof dialects / sizeof *dialects, MAX_RANKS = 1 << 20, DEFAULT_PORT = 29500 };
 
 static const char *shown(const char *name)
 {
@@ -89,8 +89,8 @@ static cs_status read_local_by_srun(cs_world *world, const dialect *names)
         return ce_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
                        names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
                        shown(names->local_size));
-    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
-    CS_TRY(read_number(&node, "SLURM_NODEID", 0, MOST_RANKS));
+    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
+    CS_TRY(read_number(&node, "SLURM_NODEID", 0, MAX_RANKS));
     world->local_size = tasks_of_node(list, node);
     if (world->local_rank >= world->local_size || world->local_size > world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%s SLURM_NODEID=%d %s=%d",
@@ -116,8 +116,8 @@ static cs_status read_local(cs_world *world, const dialect *names)
                        names->rank, world->rank, names->local_rank);
     if (!has_rank)
         return CS_OK;
-    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MOST_RANKS));
-    CS_TRY(read_number(&world->local_size, names->local_size, 1, MOST_RANKS));
+    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
+    CS_TRY(read_number(&world->local_size, names->local_size, 1, MAX_RANKS));
     if (world->local_rank >= world->local_size || world->local_size > world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%d %s=%d", names->local_rank,
                        world->local_rank, names->local_size, world->local_size, names->size, world->size);
@@ -162,8 +162,8 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
         int rank, size;
         if (!is_spoken(other) || !getenv(other->size) || !(by_hand || other->level == names->level))
             continue;
-        CS_TRY(read_number(&rank, other->rank, 0, MOST_RANKS));
-        CS_TRY(read_number(&size, other->size, 1, MOST_RANKS));
+        CS_TRY(read_number(&rank, other->rank, 0, MAX_RANKS));
+        CS_TRY(read_number(&size, other->size, 1, MAX_RANKS));
         if (rank != world->rank || size != world->size)
             return ce_fail(CS_BAD_CONFIG,
                            "environment: two starters disagree: %s=%d %s=%d, but %s=%d %s=%d; unset those that do not "
@@ -178,8 +178,8 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
     if (!getenv(names->rank) || !getenv(names->size))
         return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->rank,
                        names->size, names->rank, shown(names->rank), names->size, shown(names->size));
-    CS_TRY(read_number(&world->size, names->size, 1, MOST_RANKS));
-    CS_TRY(read_number(&world->rank, names->rank, 0, MOST_RANKS));
+    CS_TRY(read_number(&world->size, names->size, 1, MAX_RANKS));
+    CS_TRY(read_number(&world->rank, names->rank, 0, MAX_RANKS));
     if (world->rank >= world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: %s=%d is not below %s=%d", names->rank, world->rank, names->size,
                        world->size);

@@ -9,18 +9,18 @@
 
 /* The rows that the two sections curriculum_learning and data_efficiency share. */
 #define COURSE(course)                                                                                                 \
-    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MOST, NULL, "tokens of a sample at first"),        \
-        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MOST, NULL,                                    \
+    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MAX_EXACT, NULL, "tokens of a sample at first"),   \
+        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MAX_EXACT, NULL,                               \
                   "tokens of a sample in the end; at most cspeed.data.seq_len"),                                       \
         SUPPORTED("schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                          \
                   "fixed_linear|fixed_root|fixed_discrete|custom", "how it grows; custom is not supported"),           \
         SECTION("schedule_config", "of the growth")
 #define SCHEDULE(course)                                                                                               \
-    SUPPORTED("total_curriculum_step", INT, written.course.total, "null", 1, MOST, NULL,                               \
+    SUPPORTED("total_curriculum_step", INT, written.course.total, "null", 1, MAX_EXACT, NULL,                          \
               "updates until max_difficulty"),                                                                         \
-        SUPPORTED("difficulty_step", INT, written.course.stride, "null", 1, MOST, NULL,                                \
+        SUPPORTED("difficulty_step", INT, written.course.stride, "null", 1, MAX_EXACT, NULL,                           \
                   "lengths are multiples of this"),                                                                    \
-        SUPPORTED("root_degree", NUMBER, written.course.degree, "null", 0, MOST, NULL, "of fixed_root"),               \
+        SUPPORTED("root_degree", NUMBER, written.course.degree, "null", 0, MAX_EXACT, NULL, "of fixed_root"),          \
         SUPPORTED("difficulty", JSON, written.course.stairs, "null", 0, 0, NULL, "of fixed_discrete: lengths"),        \
         SUPPORTED("max_step", JSON, written.course.until, "null", 0, 0, NULL,                                          \
                   "of fixed_discrete: the last update of each length but the last")

@@ -5,7 +5,7 @@
 #include "config/rows.h"
 
 static const ce_key ps[] = {
-    SUPPORTED("servers", INT, ps.servers, "1", 1, MOST, NULL,
+    SUPPORTED("servers", INT, ps.servers, "1", 1, MAX_EXACT, NULL,
               "how many ranks, the last ones, are servers, each with a part of every unit's parameters; the others are "
               "workers"),
     SUPPORTED("async", BOOL, ps.async, "false", 0, 0, NULL,

@@ -11,12 +11,12 @@ static const ce_key cspeed[] = {
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
     SECTION("fsdp", "sharding by the names of PyTorch's FSDP"),
     SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
-    SUPPORTED("steps", INT, steps, "2000", 0, MOST, NULL, "number of optimizer steps of the whole training"),
+    SUPPORTED("steps", INT, steps, "2000", 0, MAX_EXACT, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
-        "fit_seconds", NUMBER, fit_seconds, "0", 0, MOST, NULL,
+        "fit_seconds", NUMBER, fit_seconds, "0", 0, MAX_EXACT, NULL,
         "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer, and "
         "fits their number again at each save; 0: no limit"),
-    SUPPORTED("epochs", INT, epochs, "0", 0, MOST, NULL, "instead of steps: number of passes over the data"),
+    SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL, "instead of steps: number of passes over the data"),
     SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
               "random seed of first values, window order and dropout; if ranks have different ones, rank 0's is used"),
     SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
@@ -25,20 +25,20 @@ static const ce_key cspeed[] = {
               "folder of checkpoints to start from; null: continue from output if it holds one"),
     SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
               "checkpoint of load to start from, or of output to go back to; null: the latest"),
-    SUPPORTED("save_interval", INT, save_interval, "200", 0, MOST, NULL,
+    SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
               "updates between checkpoints; 0: only at the end"),
-    SUPPORTED("keep_last", INT, keep_last, "3", 0, MOST, NULL,
+    SUPPORTED("keep_last", INT, keep_last, "3", 0, MAX_EXACT, NULL,
               "how many checkpoints to keep, of those that the latest one continues; 0: all"),
-    SUPPORTED("keep_every", INT, keep_every, "0", 0, MOST, NULL,
+    SUPPORTED("keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
               "never remove checkpoints of steps that are multiples of this; 0: no such steps"),
     SUPPORTED(
-        "nan_patience", INT, nan_patience, "10", 0, MOST, NULL,
+        "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
         "after this many steps in a row whose loss or gradients are not finite, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
     SUPPORTED("async_save", BOOL, async_save, "false", 0, 0, NULL,
               "training continues while a checkpoint is written from a copy of the state, which needs memory"),
-    SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MOST, NULL,
+    SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
               "updates between evaluations; 0: only at the end"),
-    SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MOST, NULL,
+    SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
     SUPPORTED(
         "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
@@ -108,7 +108,7 @@ static const ce_key cspeed_data[] = {
         "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
         "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
     SUPPORTED(
-        "skip_bad", INT, skip_bad, "0", 0, MOST, NULL,
+        "skip_bad", INT, skip_bad, "0", 0, MAX_EXACT, NULL,
         "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
               "folder where the tokens of texts are cached for later runs; null: the name of output and .tokens"),
@@ -165,7 +165,7 @@ static const ce_key cspeed_fsdp[] = {
 
 static const ce_key cspeed_dpo[] = {
     SUPPORTED(
-        "beta", NUMBER, preference.beta, "0", 0, MOST, NULL,
+        "beta", NUMBER, preference.beta, "0", 0, MAX_EXACT, NULL,
         "how strongly the model is held to the reference model; samples are then pairs, from files of prompt, chosen and rejected; 0: no preference training"),
     SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
               "the loss of a pair, by TRL's names: sigmoid is DPO's"),
@@ -193,7 +193,7 @@ static const ce_key cspeed_trace[] = {
     SUPPORTED(
         "file", STRING, trace.file, "null", 0, 0, NULL,
         "file in Chrome's trace format (chrome://tracing, Perfetto) with the computation, communication and copies of all ranks by unit, relative to output; null: none"),
-    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MOST, NULL, "the first step to record, from 1"),
+    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MAX_EXACT, NULL, "the first step to record, from 1"),
     SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "how many steps to record"),
 };
 

@@ -8,7 +8,7 @@
 #include <math.h>
 
 #define AT(field) offsetof(ce_settings, field)
-#define MOST 9e15 /* Integers up to 9e15 are exact in a double. */
+#define MAX_EXACT 9e15 /* Integers up to 9e15 are exact in a double. */
 #define OFF "{\"enabled\": false}"
 
 #define SUPPORTED(key, type, field, fallback, min, max, choices, sentence)                                             \

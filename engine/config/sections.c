@@ -8,12 +8,12 @@
 #define PIPELINE "it is for DeepSpeed's PipelineModule; here every rank runs every layer"
 
 static const ce_key top[] = {
-    SUPPORTED("train_batch_size", INT, train_batch_size, "null", 1, MOST, "auto",
+    SUPPORTED("train_batch_size", INT, train_batch_size, "null", 1, MAX_EXACT, "auto",
               "number of samples in one update over all ranks; derived from the other batch sizes if absent"),
     SUPPORTED(
-        "train_micro_batch_size_per_gpu", INT, micro_batch, "null", 1, MOST, "auto",
+        "train_micro_batch_size_per_gpu", INT, micro_batch, "null", 1, MAX_EXACT, "auto",
         "number of samples of one rank in one forward and backward; derived from the other batch sizes if absent"),
-    SUPPORTED("gradient_accumulation_steps", INT, accumulation, "null", 1, MOST, "auto",
+    SUPPORTED("gradient_accumulation_steps", INT, accumulation, "null", 1, MAX_EXACT, "auto",
               "number of micro-batches in one update; if absent, derived from the other batch sizes, or 1"),
     REFUSED_UNLESS("managed_gradient_accumulation", "true", "1",
                    "the engine itself determines the boundary of accumulation"),

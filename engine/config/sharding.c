@@ -19,7 +19,7 @@ static const ce_key zero[] = {
     INERT("contiguous_gradients", "true", ALWAYS),
     INERT("reduce_scatter", "true", ALWAYS),
     SUPPORTED(
-        "reduce_bucket_size", INT, reduce_bucket_size, "0", 0, MOST, "auto",
+        "reduce_bucket_size", INT, reduce_bucket_size, "0", 0, MAX_EXACT, "auto",
         "stage 0, and the sum over the groups of mics_shard_size at stages 2 and 3: the gradients of consecutive units are reduced together, up to so many elements; 0: each unit by itself, as elsewhere"),
     INERT("use_multi_rank_bucket_allreduce", "true", BY_UNITS),
     INERT("allgather_partitions", "true", "DeepSpeed does not read this key either"),

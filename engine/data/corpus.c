@@ -35,13 +35,13 @@ static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t leng
 {
     if (length == 0)
         return CS_OK;
-    if (corpus->document_count == corpus->document_room) {
-        int64_t room = corpus->document_room ? 2 * corpus->document_room : 1024;
-        ce_document *more = realloc(corpus->documents, (size_t)room * sizeof *more);
+    if (corpus->document_count == corpus->document_capacity) {
+        int64_t capacity = corpus->document_capacity ? 2 * corpus->document_capacity : 1024;
+        ce_document *more = realloc(corpus->documents, (size_t)capacity * sizeof *more);
         if (!more)
-            return ce_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", room);
+            return ce_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", capacity);
         corpus->documents = more;
-        corpus->document_room = room;
+        corpus->document_capacity = capacity;
     }
     corpus->documents[corpus->document_count++] =
         (ce_document){ bytes, length, length, corpus->text_count - 1, is_json };

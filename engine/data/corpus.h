@@ -23,7 +23,7 @@ typedef struct {
     } * texts;
     int32_t text_count;
     ce_document *documents;
-    int64_t document_count, document_room, bytes;
+    int64_t document_count, document_capacity, bytes;
 } ce_corpus;
 
 /* The files to map. A line equal to `separator` ends a document; NULL means that there are no separators. If `json` is

@@ -9,10 +9,10 @@
 
 enum { NAME_BYTES = 8192 };
 
-void ce_folder_quote(char *pattern, size_t room, const char *name)
+void ce_folder_quote(char *pattern, size_t capacity, const char *name)
 {
     size_t at = 0;
-    for (; *name && at + 2 < room; name++) {
+    for (; *name && at + 2 < capacity; name++) {
         if (strchr("*?[]\\", *name))
             pattern[at++] = '\\';
         pattern[at++] = *name;

@@ -10,7 +10,7 @@
 char *ce_folder_train(const char *folder);
 char *ce_folder_valid(const char *folder);
 
-/* Writes `name` into `pattern`, which has `room` bytes, quoted so that the pattern matches only this name. */
-void ce_folder_quote(char *pattern, size_t room, const char *name);
+/* Writes `name` into `pattern`, which has `capacity` bytes, quoted so that the pattern matches only this name. */
+void ce_folder_quote(char *pattern, size_t capacity, const char *name);
 
 #endif

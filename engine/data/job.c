@@ -20,20 +20,20 @@ ce_document ce_job_part(const ce_job_plan *plan, int64_t document)
 
 static void make_room(ce_job_work *work, int64_t more)
 {
-    if (work->room - work->token_count >= more)
+    if (work->capacity - work->token_count >= more)
         return;
-    work->room = 2 * work->room + more;
-    work->ids = realloc(work->ids, (size_t)work->room * sizeof *work->ids);
-    work->learnt = realloc(work->learnt, (size_t)work->room * sizeof *work->learnt);
+    work->capacity = 2 * work->capacity + more;
+    work->ids = realloc(work->ids, (size_t)work->capacity * sizeof *work->ids);
+    work->learnt = realloc(work->learnt, (size_t)work->capacity * sizeof *work->learnt);
     CS_ASSERT(work->ids);
     CS_ASSERT(work->learnt);
 }
 
 static void begin(ce_job_work *work)
 {
-    if (work->start_count == work->start_room) {
-        work->start_room = 2 * work->start_room + 64;
-        work->starts = realloc(work->starts, (size_t)work->start_room * sizeof *work->starts);
+    if (work->start_count == work->start_capacity) {
+        work->start_capacity = 2 * work->start_capacity + 64;
+        work->starts = realloc(work->starts, (size_t)work->start_capacity * sizeof *work->starts);
         CS_ASSERT(work->starts);
     }
     work->starts[work->start_count++] = work->token_count;

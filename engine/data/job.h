@@ -40,9 +40,9 @@ typedef struct {
     int64_t from, to;     /* byte range of the part within the document */
     int32_t *ids;         /* ids of the tokens, token_count elements */
     bool *learnt;
-    int64_t token_count, room;
+    int64_t token_count, capacity;
     int64_t *starts; /* positions in `ids` at which documents begin, start_count elements */
-    int64_t start_count, start_room;
+    int64_t start_count, start_capacity;
     char **skipped; /* a message for each line that was skipped, skip_count elements */
     int64_t skip_count;
     cs_status status;

@@ -29,10 +29,10 @@ static void write_text(ce_text *to, const char *prompt, size_t prompt_size, cons
  * prompt is the shorter text without its last character; then a space at the end stays. */
 static size_t common_prompt(const char *a, size_t a_size, const char *b, size_t b_size)
 {
-    size_t least = a_size < b_size ? a_size : b_size, length = 0;
-    while (length < least && a[length] == b[length])
+    size_t min = a_size < b_size ? a_size : b_size, length = 0;
+    while (length < min && a[length] == b[length])
         length++;
-    bool differ = length < least;
+    bool differ = length < min;
     if (!differ && length > 0)
         length--;
     while (length > 0 && ((unsigned char)a[length] & 0xc0) == 0x80)
@@ -63,10 +63,10 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
 static size_t common_messages(const json_t *a, const json_t *b)
 {
     size_t count = 0, a_count = json_array_size(a), b_count = json_array_size(b);
-    size_t least = a_count < b_count ? a_count : b_count;
-    while (count < least && json_equal(json_array_get(a, count), json_array_get(b, count)))
+    size_t min = a_count < b_count ? a_count : b_count;
+    while (count < min && json_equal(json_array_get(a, count), json_array_get(b, count)))
         count++;
-    return count == least && count > 0 ? count - 1 : count;
+    return count == min && count > 0 ? count - 1 : count;
 }
 
 /* Returns a new list of the messages of `prompt`, then those of `answer`. If `prompt` is NULL, `answer` includes the

@@ -57,7 +57,7 @@ static cs_status end_shard(ce_shards *shards)
 }
 
 /* Ends a full shard and begins the next one, so that the open shard has space for another token. */
-static cs_status find_room(ce_shards *shards)
+static cs_status make_room(ce_shards *shards)
 {
     char path[4096];
     if (shards->writer && shards->in_shard < shards->limit)
@@ -70,14 +70,14 @@ static cs_status find_room(ce_shards *shards)
 
 cs_status ce_shards_document(ce_shards *shards)
 {
-    CS_TRY(find_room(shards));
+    CS_TRY(make_room(shards));
     return ce_tokens_document(shards->writer);
 }
 
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t done = 0; done < count;) {
-        CS_TRY(find_room(shards));
+        CS_TRY(make_room(shards));
         int64_t left = shards->limit - shards->in_shard, part = count - done < left ? count - done : left;
         CS_TRY(ce_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
         shards->in_shard += part;

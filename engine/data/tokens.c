@@ -257,10 +257,10 @@ struct ce_tokens_writer {
     char *path, *temporary;
     own_header header;
     uint64_t *starts;
-    size_t start_room;
-    bool masked;           /* True if some token is not a target. */
-    unsigned char *learnt; /* The mask has one bit for each token. */
-    uint64_t mask_room;    /* capacity of the mask, in tokens */
+    size_t start_capacity;
+    bool masked;            /* True if some token is not a target. */
+    unsigned char *learnt;  /* The mask has one bit for each token. */
+    uint64_t mask_capacity; /* capacity of the mask, in tokens */
 };
 
 static cs_status put(ce_tokens_writer *writer, const void *bytes, size_t size)
@@ -332,14 +332,14 @@ static cs_status put_chunk(ce_tokens_writer *writer, const int32_t *tokens, int6
 static cs_status put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t count)
 {
     uint64_t first = writer->header.count, end = first + (uint64_t)count;
-    if (end > writer->mask_room) {
-        uint64_t room = 2 * end / 64 * 64 + 64;
-        unsigned char *more = realloc(writer->learnt, room / 8);
+    if (end > writer->mask_capacity) {
+        uint64_t capacity = 2 * end / 64 * 64 + 64;
+        unsigned char *more = realloc(writer->learnt, capacity / 8);
         if (!more)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, room);
-        memset(more + writer->mask_room / 8, 0, (room - writer->mask_room) / 8);
+            return ce_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, capacity);
+        memset(more + writer->mask_capacity / 8, 0, (capacity - writer->mask_capacity) / 8);
         writer->learnt = more;
-        writer->mask_room = room;
+        writer->mask_capacity = capacity;
     }
     for (uint64_t i = first; i < end; i++) {
         bool is_learnt = !learnt || learnt[i - first];
@@ -364,13 +364,13 @@ cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *token
 
 cs_status ce_tokens_document(ce_tokens_writer *writer)
 {
-    if (writer->header.documents == writer->start_room) {
-        size_t room = writer->start_room ? 2 * writer->start_room : 1024;
-        uint64_t *starts = realloc(writer->starts, room * sizeof *starts);
+    if (writer->header.documents == writer->start_capacity) {
+        size_t capacity = writer->start_capacity ? 2 * writer->start_capacity : 1024;
+        uint64_t *starts = realloc(writer->starts, capacity * sizeof *starts);
         if (!starts)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, room);
+            return ce_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, capacity);
         writer->starts = starts;
-        writer->start_room = room;
+        writer->start_capacity = capacity;
     }
     writer->starts[writer->header.documents++] = writer->header.count;
     return CS_OK;

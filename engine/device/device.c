@@ -126,11 +126,11 @@ bool ce_device_has_own_memory(const cs_device *device)
 
 static void note_block(cs_device *device, ce_device_block block)
 {
-    if (device->block_count == device->block_room) {
-        device->block_room = device->block_room ? 2 * device->block_room : 64;
-        device->blocks = realloc(device->blocks, device->block_room * sizeof *device->blocks);
+    if (device->block_count == device->block_capacity) {
+        device->block_capacity = device->block_capacity ? 2 * device->block_capacity : 64;
+        device->blocks = realloc(device->blocks, device->block_capacity * sizeof *device->blocks);
         if (!device->blocks)
-            ce_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_room);
+            ce_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", device->block_capacity);
     }
     device->blocks[device->block_count++] = block;
     *(block.pinned ? &device->pinned : &device->allocated) += block.bytes;
@@ -196,9 +196,9 @@ size_t ce_device_allocated(const cs_device *device)
     return device->allocated;
 }
 
-size_t ce_device_room(cs_device *device)
+size_t ce_device_free_bytes(cs_device *device)
 {
-    return device->table->room ? device->table->room(device) : 0;
+    return device->table->free_bytes ? device->table->free_bytes(device) : 0;
 }
 
 size_t ce_device_workspace(const cs_device *device)

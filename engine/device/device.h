@@ -66,7 +66,7 @@ void *ce_device_alloc_pinned(cs_device *device, size_t bytes);
 bool ce_device_holds(cs_device *device, const void *memory);
 /* Returns the bytes that are allocated now, including the workspace of kernels. */
 size_t ce_device_allocated(const cs_device *device);
-size_t ce_device_room(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
+size_t ce_device_free_bytes(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
 /* Returns the bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel
  * needs more than before. After the first step the workspace does not grow while the shapes of the steps stay the
  * same. */

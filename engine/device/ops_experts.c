@@ -27,7 +27,7 @@ void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors
     check_routing(routing, cs_rows(logits));
     CS_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
     CS_ASSERT(is_i32(routing->bounds, experts + 1) && is_i32(routing->tokens, experts));
-    CS_ASSERT(experts <= CS_MOST_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
+    CS_ASSERT(experts <= CS_MAX_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
     CHECK_EXPERTS(stream, route);
     RUN(stream, route, routing, factors, logits, normalized);
 }

@@ -48,13 +48,13 @@ void ce_product_list_add(ce_product_list *list, const ce_product *product)
     if (use == list->use + CS_PRODUCTS)
         return;
     double before = use < list->use + list->count ? use->flops : 0;
-    int64_t most = before > 0 ? use->tokens : 0;
+    int64_t max = before > 0 ? use->tokens : 0;
     *use = (ce_product_use){ of,
                              product->a.dtype,
                              product->c.dtype,
                              product->add,
                              product->bias.data != NULL,
-                             tokens > most ? tokens : most,
+                             tokens > max ? tokens : max,
                              before + 2.0 * (double)of.rows * (double)of.columns * (double)tokens };
     list->count += before == 0;
 }

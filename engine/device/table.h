@@ -91,8 +91,8 @@ typedef struct {
     void *(*alloc_pinned)(cs_device *device, size_t bytes);
     void (*free_pinned)(cs_device *device, void *memory, size_t bytes);
     void (*copy)(cs_stream *stream, void *to, const void *from, size_t bytes);
-    /* returns the number of free bytes; `room` is NULL if this number is not known */
-    size_t (*room)(cs_device *device);
+    /* returns the number of free bytes; `free_bytes` is NULL if this number is not known */
+    size_t (*free_bytes)(cs_device *device);
     double (*roof)(cs_device *device, cs_dtype dtype);
     /* Limits the libraries to the instructions of the set `isa`, which is lower than device->isa, and sets device->isa
      * to `isa`. `lower` is NULL if the device is not a CPU. */
@@ -153,7 +153,7 @@ struct cs_device {
 
     pthread_mutex_t lock; /* the lock protects the members below, because threads of comm allocate too */
     ce_device_block *blocks;
-    size_t block_count, block_room;
+    size_t block_count, block_capacity;
     size_t allocated, workspace, pinned;
 };
 

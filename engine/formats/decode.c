@@ -3,12 +3,12 @@
 
 #include <errno.h>
 
-cs_status ce_decode_get(ce_decode *self, void *bytes, size_t room, size_t *size)
+cs_status ce_decode_get(ce_decode *self, void *bytes, size_t capacity, size_t *size)
 {
-    *size = fread(bytes, 1, room, self->from);
+    *size = fread(bytes, 1, capacity, self->from);
     self->place += (int64_t)*size;
     ce_progress_add(&self->progress, (int64_t)*size);
-    if (*size < room && ferror(self->from))
+    if (*size < capacity && ferror(self->from))
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read it", self->path);
     return CS_OK;
 }

@@ -19,8 +19,8 @@ cs_status ce_decode_gzip(ce_decode *self);
 cs_status ce_decode_zstd(ce_decode *self);
 cs_status ce_decode_rows(ce_decode *self);
 
-/* Reads up to `room` bytes of the file. *size is the number of bytes that were read, 0 at the end of the file. */
-cs_status ce_decode_get(ce_decode *self, void *bytes, size_t room, size_t *size);
+/* Reads up to `capacity` bytes of the file. *size is the number of bytes that were read, 0 at the end of the file. */
+cs_status ce_decode_get(ce_decode *self, void *bytes, size_t capacity, size_t *size);
 cs_status ce_decode_put(ce_decode *self, const void *bytes, size_t size);
 
 #endif

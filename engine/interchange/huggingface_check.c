@@ -30,13 +30,13 @@ static void add_fault(fault_list *list, const char *format, ...)
     va_end(arguments);
 }
 
-static void show_shape(char *text, size_t room, const int64_t *shape, int dims)
+static void show_shape(char *text, size_t capacity, const int64_t *shape, int dims)
 {
-    size_t used = (size_t)snprintf(text, room, "[");
-    for (int i = 0; i < dims && used < room; i++)
-        used += (size_t)snprintf(text + used, room - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (used < room)
-        snprintf(text + used, room - used, "]");
+    size_t used = (size_t)snprintf(text, capacity, "[");
+    for (int i = 0; i < dims && used < capacity; i++)
+        used += (size_t)snprintf(text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    if (used < capacity)
+        snprintf(text + used, capacity - used, "]");
 }
 
 static void check_one(const ce_source *source, const cs_param *wanted, fault_list *missing, fault_list *shapes)

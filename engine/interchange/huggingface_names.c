@@ -102,7 +102,7 @@ static void rename_expert(ce_source *source, int64_t tensor, int kind, const cs_
             return;
         }
         free(name);
-        if (known && given->dims == 3 && given->shape[0] <= CS_MOST_EXPERTS &&
+        if (known && given->dims == 3 && given->shape[0] <= CS_MAX_EXPERTS &&
             given->shape[1] % expert_tensors[kind].count == 0) {
             divide_experts(source, tensor, length, names, kind);
             return;

@@ -58,14 +58,14 @@ static cs_status deal(writing *w)
     return CS_OK;
 }
 
-static void name_of(char *name, size_t room, const writing *w, int64_t file)
+static void name_of(char *name, size_t capacity, const writing *w, int64_t file)
 {
     if (w->given->adapter)
-        snprintf(name, room, "adapter_model.safetensors");
+        snprintf(name, capacity, "adapter_model.safetensors");
     else if (w->count == 1)
-        snprintf(name, room, "model.safetensors");
+        snprintf(name, capacity, "model.safetensors");
     else
-        snprintf(name, room, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
+        snprintf(name, capacity, "model-%05lld-of-%05lld.safetensors", (long long)file + 1, (long long)w->count);
 }
 
 /* Builds the header of a file: 8 bytes of length, then JSON, padded so that the data are aligned. The caller frees

@@ -33,9 +33,9 @@ static cs_status add_squares(ce_source *source, int64_t weight, bool turned, ce_
 {
     const int64_t *shape = source->tensors[weight].shape;
     ce_range all = { turned ? 0 : range.from * shape[1], (turned ? shape[0] : range.to) * shape[1] };
-    int64_t most = CS_SOURCE_BUFFER / (int64_t)sizeof *buffer;
+    int64_t max = CS_SOURCE_BUFFER / (int64_t)sizeof *buffer;
     for (int64_t at = all.from, next; at < all.to; at = next) {
-        next = all.to - at < most ? all.to : at + most;
+        next = all.to - at < max ? all.to : at + max;
         CS_TRY(source->read(source, weight, (ce_range){ at, next }, buffer, CS_F32));
         for (int64_t i = at; i < next; i++) {
             int64_t output = turned ? i % shape[1] : i / shape[1];

@@ -197,10 +197,10 @@ static void close_layered(ce_source *source)
 static cs_status list(ce_source *source, bool adapters)
 {
     layered *over = source->private_data;
-    size_t room = (size_t)over->inner.count + 1;
-    source->tensors = calloc(room, sizeof *source->tensors);
-    over->from = calloc(room, sizeof *over->from);
-    over->names = calloc(room, sizeof *over->names);
+    size_t capacity = (size_t)over->inner.count + 1;
+    source->tensors = calloc(capacity, sizeof *source->tensors);
+    over->from = calloc(capacity, sizeof *over->from);
+    over->names = calloc(capacity, sizeof *over->names);
     if (!source->tensors || !over->from || !over->names)
         return ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
     for (int64_t i = 0; i < over->inner.count; i++) {
@@ -282,9 +282,9 @@ static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, voi
     layered *over = source->private_data;
     const ce_source_tensor *weight = &source->tensors[tensor];
     int64_t a = find_beside(over, weight->name, "weight", "lora_A.weight");
-    int64_t most = CS_SOURCE_BUFFER / (int64_t)sizeof(float);
+    int64_t max = CS_SOURCE_BUFFER / (int64_t)sizeof(float);
     for (int64_t at = range.from, next; at < range.to; at = next) {
-        next = range.to - at < most ? range.to : at + most;
+        next = range.to - at < max ? range.to : at + max;
         CS_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
         add_product(over, weight, (ce_range){ at, next }, a);
         ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, over->buffer, CS_F32,

@@ -175,11 +175,11 @@ ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path)
 /* ---- slices ---- */
 
 /* Converts a bound of a slice as Python does: a negative bound counts from the end, and the result is clamped to
- * [least, most]. */
-static int64_t bound(int64_t at, int64_t count, int64_t least, int64_t most)
+ * [min, max]. */
+static int64_t bound(int64_t at, int64_t count, int64_t min, int64_t max)
 {
     at = at < 0 ? at + count : at;
-    return at < least ? least : at > most ? most : at;
+    return at < min ? min : at > max ? max : at;
 }
 
 ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3])
@@ -199,9 +199,9 @@ ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3])
     if (step == 0)
         ce_jrun_fail(run, "slice step cannot be zero");
     ce_jlist items = ce_jvalue_items(run, of);
-    int64_t count = (int64_t)items.count, least = step > 0 ? 0 : -1, most = step > 0 ? count : count - 1;
-    int64_t from = has[0] ? bound(given[0], count, least, most) : step > 0 ? least : most;
-    int64_t to = has[1] ? bound(given[1], count, least, most) : step > 0 ? most : least;
+    int64_t count = (int64_t)items.count, min = step > 0 ? 0 : -1, max = step > 0 ? count : count - 1;
+    int64_t from = has[0] ? bound(given[0], count, min, max) : step > 0 ? min : max;
+    int64_t to = has[1] ? bound(given[1], count, min, max) : step > 0 ? max : min;
     ce_jvalue list = ce_jvalue_list(run, of.form == CS_F_MARKUP ? CS_F_PLAIN : of.form, 0);
     for (int64_t at = from; step > 0 ? at < to : at > to;) {
         ce_jrun_step(run, 1);

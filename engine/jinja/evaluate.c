@@ -32,18 +32,18 @@ static ce_jvalue look_up(ce_jrun *run, const ce_jscope *scope, const char *name)
 typedef struct {
     ce_jvalue *values, *named_values;
     const char **names;
-    size_t count, named, room;
+    size_t count, named, capacity;
 } arguments;
 
 static void add_argument(ce_jrun *run, arguments *all, const char *name, ce_jvalue value)
 {
-    if (all->count == all->room || all->named == all->room) {
-        size_t room = 2 * all->room + 8;
+    if (all->count == all->capacity || all->named == all->capacity) {
+        size_t capacity = 2 * all->capacity + 8;
         arguments old = *all;
-        all->values = ce_jrun_alloc(run, room * sizeof *all->values);
-        all->named_values = ce_jrun_alloc(run, room * sizeof *all->named_values);
-        all->names = ce_jrun_alloc(run, room * sizeof *all->names);
-        all->room = room;
+        all->values = ce_jrun_alloc(run, capacity * sizeof *all->values);
+        all->named_values = ce_jrun_alloc(run, capacity * sizeof *all->named_values);
+        all->names = ce_jrun_alloc(run, capacity * sizeof *all->names);
+        all->capacity = capacity;
         for (size_t i = 0; i < old.count; i++)
             all->values[i] = old.values[i];
         for (size_t i = 0; i < old.named; i++) {

@@ -143,7 +143,7 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
 
 static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 {
-    enum { MOST = 100000 }; /* Jinja's sandbox has the same limit. */
+    enum { MAX_ITEMS = 100000 }; /* Jinja's sandbox has the same limit. */
     (void)self, (void)all;
     bool one = given[1].kind == CS_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);
@@ -153,8 +153,8 @@ static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, con
     ce_jvalue list = ce_jvalue_list(run, CS_F_RANGE, 0);
     for (int64_t at = from; step > 0 ? at < to : at > to;) {
         ce_jrun_step(run, 1);
-        if (list.list->count == MOST)
-            ce_jrun_fail(run, "range() has more than %d items", MOST);
+        if (list.list->count == MAX_ITEMS)
+            ce_jrun_fail(run, "range() has more than %d items", MAX_ITEMS);
         ce_jvalue_push(run, list, ce_jvalue_int(at));
         if (__builtin_add_overflow(at, step, &at))
             break;

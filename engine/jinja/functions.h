@@ -68,7 +68,7 @@ ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path);
 ce_jvalue ce_jcase(ce_jrun *run, ce_jvalue text, ce_unicode_case which);
 ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text);
 ce_jvalue ce_jstrip(ce_jrun *run, ce_jvalue text, ce_jvalue characters, bool left, bool right);
-ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new, int64_t most);
+ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new, int64_t max);
 ce_jvalue ce_jescape(ce_jrun *run, ce_jvalue value);
 /* Returns the result of the operator + - * / // % ** or ~ (operators.c). */
 ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, ce_jvalue b);

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     ce_text text;             /* text, which is valid UTF-8 */
     ce_jinja_span *generated; /* (count) byte ranges of the text that {% generation %} blocks have written */
-    size_t count, room;
+    size_t count, capacity;
 } ce_jinja_output;
 
 /* Compiles UTF-8 source. Returns CS_BAD_FILE for a syntax error, and CS_UNSUPPORTED for a part of the language that

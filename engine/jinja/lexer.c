@@ -9,7 +9,7 @@ typedef struct {
     const char *source;
     size_t size, at;
     ce_jtoken *tokens;
-    size_t count, room;
+    size_t count, capacity;
     char open[CS_JINJA_DEPTH]; /* the opening brackets of an expression that are not closed yet */
     int depth;
 } lexer;
@@ -27,12 +27,12 @@ static char byte(const lexer *l, size_t at)
 
 static void push(lexer *l, ce_jtoken_kind kind, ce_jvalue value)
 {
-    if (l->count == l->room) {
-        ce_jtoken *tokens = ce_jrun_alloc(l->run, (2 * l->room + 64) * sizeof *tokens);
+    if (l->count == l->capacity) {
+        ce_jtoken *tokens = ce_jrun_alloc(l->run, (2 * l->capacity + 64) * sizeof *tokens);
         if (l->count > 0)
             memcpy(tokens, l->tokens, l->count * sizeof *tokens);
         l->tokens = tokens;
-        l->room = 2 * l->room + 64;
+        l->capacity = 2 * l->capacity + 64;
     }
     l->tokens[l->count++] = (ce_jtoken){ kind, l->run->line, value };
 }
@@ -234,16 +234,16 @@ static void read_number(lexer *l)
     push(l, CS_T_NUMBER, ce_jvalue_float(strtod(text, NULL)));
 }
 
-/* Reads up to `most` digits of an escape sequence. Returns false if there are fewer than `least`. */
-static bool read_digits(lexer *l, size_t end, int base, int least, int most, int32_t *point)
+/* Reads up to `max` digits of an escape sequence. Returns false if there are fewer than `min`. */
+static bool read_digits(lexer *l, size_t end, int base, int min, int max, int32_t *point)
 {
     int count = 0;
     size_t at = l->at;
-    for (*point = 0; count < most && at < end && digit_of(l->source[at]) < base; count++, at++)
+    for (*point = 0; count < max && at < end && digit_of(l->source[at]) < base; count++, at++)
         *point = *point * base + digit_of(l->source[at]);
-    if (count >= least)
+    if (count >= min)
         l->at = at;
-    return count >= least;
+    return count >= min;
 }
 
 /* Appends the character that an escape sequence means in Python. An unknown sequence is appended with its backslash. */

@@ -175,9 +175,9 @@ static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jno
     size_t from = run->out[0].size;
     ce_jvalue text = capture(run, scope, node->body);
     print(run, text);
-    if (output->count == output->room) {
-        output->room = 2 * output->room + 8;
-        output->generated = realloc(output->generated, output->room * sizeof *output->generated);
+    if (output->count == output->capacity) {
+        output->capacity = 2 * output->capacity + 8;
+        output->generated = realloc(output->generated, output->capacity * sizeof *output->generated);
         CS_ASSERT(output->generated);
     }
     output->generated[output->count++] = (ce_jinja_span){ from, from + text.size };

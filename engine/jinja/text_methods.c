@@ -218,11 +218,11 @@ METHOD(removesuffix)
     return has_end(self, what, false) ? part(self, 0, self.size - what.size) : self;
 }
 
-ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new, int64_t most)
+ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new, int64_t max)
 {
     ce_text *to = ce_jrun_capture(run);
     size_t from = 0;
-    while (most != 0 && from <= text.size) {
+    while (max != 0 && from <= text.size) {
         size_t width = 1;
         int64_t at = find_in(run, text, old, from, text.size);
         if (at < 0)
@@ -237,7 +237,7 @@ ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new
             ce_unicode_append(to, text.bytes + from, from < text.size ? width : 0);
             from += width;
         }
-        most -= most > 0;
+        max -= max > 0;
     }
     if (from < text.size)
         ce_unicode_append(to, text.bytes + from, text.size - from);
@@ -260,14 +260,14 @@ static bool is_given(ce_jvalue value)
     return value.kind != CS_V_ABSENT && value.kind != CS_V_NONE;
 }
 
-static ce_jvalue split_words(ce_jrun *run, ce_jvalue text, int64_t most)
+static ce_jvalue split_words(ce_jrun *run, ce_jvalue text, int64_t max)
 {
     ce_jvalue list = ce_jvalue_list(run, CS_F_PLAIN, 4);
-    for (ce_jvalue rest = ce_jstrip(run, text, (ce_jvalue){ 0 }, true, false); rest.size > 0; most -= most > 0) {
+    for (ce_jvalue rest = ce_jstrip(run, text, (ce_jvalue){ 0 }, true, false); rest.size > 0; max -= max > 0) {
         size_t end = 0, width = 0;
         while (end < rest.size && !ce_unicode_is_space(ce_unicode_point(rest.bytes, rest.size, end, &width)))
             end += width;
-        if (most == 0)
+        if (max == 0)
             end = ce_jstrip(run, rest, (ce_jvalue){ 0 }, false, true).size;
         ce_jvalue_push(run, list, part(rest, 0, end));
         rest = ce_jstrip(run, part(rest, end, rest.size), (ce_jvalue){ 0 }, true, false);
@@ -277,15 +277,15 @@ static ce_jvalue split_words(ce_jrun *run, ce_jvalue text, int64_t most)
 
 METHOD(split)
 {
-    int64_t most = ce_jgiven_int(run, given[1], -1);
+    int64_t max = ce_jgiven_int(run, given[1], -1);
     (void)all;
     if (!is_given(given[0]))
-        return split_words(run, self, most);
+        return split_words(run, self, max);
     ce_jvalue by = ce_jgiven_text(run, given[0], ""), list = ce_jvalue_list(run, CS_F_PLAIN, 4);
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     size_t from = 0;
-    for (int64_t at; most != 0 && (at = find_in(run, self, by, from, self.size)) >= 0; most -= most > 0) {
+    for (int64_t at; max != 0 && (at = find_in(run, self, by, from, self.size)) >= 0; max -= max > 0) {
         ce_jvalue_push(run, list, part(self, from, (size_t)at));
         from = (size_t)at + by.size;
     }
@@ -295,16 +295,16 @@ METHOD(split)
 
 METHOD(rsplit)
 {
-    int64_t most = ce_jgiven_int(run, given[1], -1);
-    if (!is_given(given[0]) && most >= 0)
+    int64_t max = ce_jgiven_int(run, given[1], -1);
+    if (!is_given(given[0]) && max >= 0)
         ce_jrun_unsupported(run, "not supported: rsplit at white space with a limit");
-    if (most < 0)
+    if (max < 0)
         return split(run, self, given, all);
     ce_jvalue by = ce_jgiven_text(run, given[0], ""), last = ce_jvalue_list(run, CS_F_PLAIN, 4);
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     size_t to = self.size;
-    for (int64_t at; most > 0 && (at = find_last(run, self, by, to)) >= 0; most--) {
+    for (int64_t at; max > 0 && (at = find_last(run, self, by, to)) >= 0; max--) {
         ce_jvalue_push(run, last, part(self, (size_t)at + by.size, to));
         to = (size_t)at;
     }

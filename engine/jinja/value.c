@@ -8,12 +8,12 @@
 #include <string.h>
 
 enum { CHUNK = 1 << 14 };
-static const size_t most_bytes = (size_t)256 << 20;
-static const int64_t most_steps = 50000000;
+static const size_t max_bytes = (size_t)256 << 20;
+static const int64_t max_steps = 50000000;
 
 struct ce_jchunk {
     ce_jchunk *next;
-    size_t used, room;
+    size_t used, capacity;
     _Alignas(16) char bytes[];
 };
 
@@ -52,15 +52,15 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes)
 {
     bytes = (bytes + 15) / 16 * 16;
     ce_jchunk *chunk = run->chunks;
-    if (!chunk || chunk->room - chunk->used < bytes) {
-        size_t room = bytes > CHUNK ? bytes : CHUNK;
-        if (run->bytes + room > most_bytes || bytes > most_bytes)
-            ce_jrun_fail(run, "the template needs more than %zu MiB of memory", most_bytes >> 20);
-        chunk = calloc(1, sizeof *chunk + room);
+    if (!chunk || chunk->capacity - chunk->used < bytes) {
+        size_t capacity = bytes > CHUNK ? bytes : CHUNK;
+        if (run->bytes + capacity > max_bytes || bytes > max_bytes)
+            ce_jrun_fail(run, "the template needs more than %zu MiB of memory", max_bytes >> 20);
+        chunk = calloc(1, sizeof *chunk + capacity);
         CS_ASSERT(chunk);
-        *chunk = (ce_jchunk){ run->chunks, 0, room };
+        *chunk = (ce_jchunk){ run->chunks, 0, capacity };
         run->chunks = chunk;
-        run->bytes += room;
+        run->bytes += capacity;
     }
     chunk->used += bytes;
     return chunk->bytes + chunk->used - bytes;
@@ -68,9 +68,9 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes)
 
 void ce_jrun_step(ce_jrun *run, size_t count)
 {
-    run->steps += (int64_t)(count < (size_t)most_steps ? count : (size_t)most_steps);
-    if (run->steps > most_steps)
-        ce_jrun_fail(run, "the template takes more than %lld steps", (long long)most_steps);
+    run->steps += (int64_t)(count < (size_t)max_steps ? count : (size_t)max_steps);
+    if (run->steps > max_steps)
+        ce_jrun_fail(run, "the template takes more than %lld steps", (long long)max_steps);
 }
 
 void ce_jrun_enter(ce_jrun *run)
@@ -158,11 +158,11 @@ ce_jvalue ce_jvalue_literal(const char *bytes)
     return ce_jvalue_text(bytes, strlen(bytes));
 }
 
-ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t room)
+ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t capacity)
 {
     ce_jlist *list = ce_jrun_alloc(run, sizeof *list);
-    ce_jrun_step(run, room);
-    *list = (ce_jlist){ ce_jrun_alloc(run, room * sizeof *list->items), 0, room };
+    ce_jrun_step(run, capacity);
+    *list = (ce_jlist){ ce_jrun_alloc(run, capacity * sizeof *list->items), 0, capacity };
     return (ce_jvalue){ .kind = CS_V_LIST, .form = form, .list = list };
 }
 
@@ -174,12 +174,12 @@ ce_jvalue ce_jvalue_dict(ce_jrun *run)
 void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item)
 {
     ce_jlist *to = list.list;
-    if (to->count == to->room) {
-        ce_jvalue *items = ce_jrun_alloc(run, (2 * to->room + 4) * sizeof *items);
+    if (to->count == to->capacity) {
+        ce_jvalue *items = ce_jrun_alloc(run, (2 * to->capacity + 4) * sizeof *items);
         if (to->count > 0)
             memcpy(items, to->items, to->count * sizeof *items);
         to->items = items;
-        to->room = 2 * to->room + 4;
+        to->capacity = 2 * to->capacity + 4;
     }
     to->items[to->count++] = item;
 }
@@ -345,16 +345,17 @@ ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key)
 void ce_jvalue_put(ce_jrun *run, ce_jdict *dict, ce_jvalue key, ce_jvalue value)
 {
     ce_jvalue *found = ce_jvalue_get(run, dict, key);
-    if (!found && dict->count == dict->room) {
-        size_t room = 2 * dict->room + 4;
-        ce_jvalue *keys = ce_jrun_alloc(run, room * sizeof *keys), *values = ce_jrun_alloc(run, room * sizeof *values);
+    if (!found && dict->count == dict->capacity) {
+        size_t capacity = 2 * dict->capacity + 4;
+        ce_jvalue *keys = ce_jrun_alloc(run, capacity * sizeof *keys),
+                  *values = ce_jrun_alloc(run, capacity * sizeof *values);
         if (dict->count > 0) {
             memcpy(keys, dict->keys, dict->count * sizeof *keys);
             memcpy(values, dict->values, dict->count * sizeof *values);
         }
         dict->keys = keys;
         dict->values = values;
-        dict->room = room;
+        dict->capacity = capacity;
     }
     if (!found) {
         dict->keys[dict->count] = key;

@@ -59,13 +59,13 @@ typedef struct {
 
 struct ce_jlist {
     ce_jvalue *items;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* A dictionary. Its members are in the order in which their keys were first added. */
 struct ce_jdict {
     ce_jvalue *keys, *values;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 typedef struct ce_jchunk ce_jchunk;
@@ -115,7 +115,7 @@ ce_jvalue ce_jvalue_text(const char *bytes, size_t size); /* The value refers to
 ce_jvalue ce_jvalue_copy(ce_jrun *run, const char *bytes, size_t size);
 /* The value refers to the NUL-terminated text, which must stay valid. */
 ce_jvalue ce_jvalue_literal(const char *bytes);
-ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t room);
+ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t capacity);
 ce_jvalue ce_jvalue_dict(ce_jrun *run);
 void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item);
 extern const ce_jvalue ce_jvalue_none;

@@ -21,22 +21,22 @@ static const ce_llama_traits qwen3_moe = {
 
 #define EXPERTS(name, field, count)                                                                                    \
     {                                                                                                                  \
-        name, CS_KEY_INT, AT(field), count, 0, CS_MOST_EXPERTS, NULL, "experts of a layer that has experts"            \
+        name, CS_KEY_INT, AT(field), count, 0, CS_MAX_EXPERTS, NULL, "experts of a layer that has experts"             \
     }
-#define ROUTING(chosen_)                                                                                                 \
-    {                                                                                                                    \
-        "num_experts_per_tok", CS_KEY_INT, AT(chosen), chosen_, 1, CS_MOST_EXPERTS, NULL, "experts that compute a token" \
-    },                                                                                                                   \
-        { "output_router_logits",                                                                                        \
-          CS_KEY_BOOL,                                                                                                   \
-          AT(balanced),                                                                                                  \
-          "false",                                                                                                       \
-          0,                                                                                                             \
-          0,                                                                                                             \
-          NULL,                                                                                                          \
-          "the load-balancing loss is added to the loss of training" },                                                  \
-    {                                                                                                                    \
-        "router_aux_loss_coef", CS_KEY_NUMBER, AT(balance), "0.001", 0, 1e6, NULL, "factor of the load-balancing loss"   \
+#define ROUTING(chosen_)                                                                                                \
+    {                                                                                                                   \
+        "num_experts_per_tok", CS_KEY_INT, AT(chosen), chosen_, 1, CS_MAX_EXPERTS, NULL, "experts that compute a token" \
+    },                                                                                                                  \
+        { "output_router_logits",                                                                                       \
+          CS_KEY_BOOL,                                                                                                  \
+          AT(balanced),                                                                                                 \
+          "false",                                                                                                      \
+          0,                                                                                                            \
+          0,                                                                                                            \
+          NULL,                                                                                                         \
+          "the load-balancing loss is added to the loss of training" },                                                 \
+    {                                                                                                                   \
+        "router_aux_loss_coef", CS_KEY_NUMBER, AT(balance), "0.001", 0, 1e6, NULL, "factor of the load-balancing loss"  \
     }
 /* The rows of key tables that Qwen2-MoE and Qwen3-MoE have in common. */
 #define QWEN(inner)                                                                                                    \

@@ -48,10 +48,10 @@ static char *path_of(const csv *files, const char *tag)
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t kept = 0, step;
     bool good = true;
-    while (good && getline(&line, &room, from) > 0) {
+    while (good && getline(&line, &capacity, from) > 0) {
         bool row = sscanf(line, "%" SCNd64 ",", &step) == 1;
         if ((row && step >= at) || !strchr(line, '\n'))
             continue;

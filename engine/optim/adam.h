@@ -7,9 +7,9 @@
 CS_RULE float adam(float p, float g, float *m, float *v, ce_hyper h)
 {
     g += h.decay * p;
-    *m = h.beta1 * *m + h.rest1 * g;
-    *v = h.beta2 * *v + h.rest2 * g * g;
-    return p - h.rate * ((*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon));
+    *m = h.beta1 * *m + h.one_minus_beta1 * g;
+    *v = h.beta2 * *v + h.one_minus_beta2 * g * g;
+    return p - h.rate * ((*m * h.correction1) / (sqrtf(*v * h.correction2) + h.epsilon));
 }
 
 /* "Adam" and "AdamW" have the same keys; adam_w_mode decides which of the two is used. */

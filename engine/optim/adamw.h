@@ -6,9 +6,9 @@
 
 CS_RULE float adamw(float p, float g, float *m, float *v, ce_hyper h)
 {
-    *m = h.beta1 * *m + h.rest1 * g;
-    *v = h.beta2 * *v + h.rest2 * g * g;
-    float direction = (*m * h.fix1) / (sqrtf(*v * h.fix2) + h.epsilon);
+    *m = h.beta1 * *m + h.one_minus_beta1 * g;
+    *v = h.beta2 * *v + h.one_minus_beta2 * g * g;
+    float direction = (*m * h.correction1) / (sqrtf(*v * h.correction2) + h.epsilon);
     return p - h.rate * (direction + h.decay * p);
 }
 

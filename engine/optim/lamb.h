@@ -1,6 +1,6 @@
 /* lamb.h - the direction of LAMB (You et al. 2020): Adam's direction without bias correction, with weight decay.
  *
- * zero/update.c takes the step along this direction. It multiplies the direction by rate * fix1 * (norm of the
+ * zero/update.c takes the step along this direction. It multiplies the direction by rate * correction1 * (norm of the
  * parameter / norm of the direction). */
 #ifndef CS_OPTIM_LAMB_H
 #define CS_OPTIM_LAMB_H
@@ -9,8 +9,8 @@
 
 CS_RULE float lamb(float p, float g, float *m, float *v, ce_hyper h)
 {
-    *m = h.beta1 * *m + h.rest1 * g;
-    *v = h.beta2 * *v + h.rest2 * g * g;
+    *m = h.beta1 * *m + h.one_minus_beta1 * g;
+    *v = h.beta2 * *v + h.one_minus_beta2 * g * g;
     float root = h.inside_root ? sqrtf(*v + h.epsilon) : sqrtf(*v) + h.epsilon;
     return *m / root + h.decay * p;
 }

@@ -8,9 +8,9 @@
 CS_RULE float lion(float p, float g, float *m, float *unused, ce_hyper h)
 {
     (void)unused;
-    float mix = h.beta1 * *m + h.rest1 * g;
+    float mix = h.beta1 * *m + h.one_minus_beta1 * g;
     float sign = (mix > 0 ? 1.0f : 0.0f) - (mix < 0 ? 1.0f : 0.0f);
-    *m = h.beta2 * *m + h.rest2 * g;
+    *m = h.beta2 * *m + h.one_minus_beta2 * g;
     sign = mix == mix ? sign : mix; /* NaN stays NaN, because a gradient that is not a number must not count as 0. */
     return p - h.rate * (sign + h.decay * p);
 }

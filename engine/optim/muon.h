@@ -8,7 +8,7 @@
 CS_RULE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)p, (void)unused;
-    *buffer += h.rest1 * (g - *buffer);
+    *buffer += h.one_minus_beta1 * (g - *buffer);
     return g + h.beta1 * (*buffer - g);
 }
 

@@ -41,8 +41,8 @@ ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
     return other;
 }
 
-/* For LAMB, fix1 combines both bias corrections into one factor of the step. For Adagrad, lr_decay is applied to the
- * rate. */
+/* For LAMB, correction1 combines both bias corrections into one factor of the step. For Adagrad, lr_decay is applied to
+ * the rate. */
 ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t t, double grad_scale)
 {
     int kind = settings->kind;
@@ -57,12 +57,12 @@ ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t 
         .rate = (float)rate,
         .beta1 = (float)one,
         .beta2 = (float)two,
-        .rest1 = (float)(1 - one),
-        .rest2 = (float)(1 - two),
+        .one_minus_beta1 = (float)(1 - one),
+        .one_minus_beta2 = (float)(1 - two),
         .epsilon = (float)settings->epsilon,
         .decay = (float)settings->weight_decay,
-        .fix1 = (float)(kind == CS_OPTIM_LAMB ? fix_one / sqrt(fix_two) : fix_one),
-        .fix2 = (float)fix_two,
+        .correction1 = (float)(kind == CS_OPTIM_LAMB ? fix_one / sqrt(fix_two) : fix_one),
+        .correction2 = (float)fix_two,
         .grad_scale = (float)grad_scale,
         .nesterov = settings->nesterov,
         .first = t == 1,

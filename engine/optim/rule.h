@@ -15,11 +15,12 @@
 typedef struct {
     float rate;         /* learning rate */
     float beta1, beta2; /* Adam's betas; beta1 is also the momentum of SGD and Muon, and beta2 the dampening of SGD */
-    float rest1, rest2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
+    float one_minus_beta1,
+        one_minus_beta2; /* 1 - beta1 and 1 - beta2, computed in double and rounded once, as PyTorch does */
     float epsilon, decay;
-    /* Bias corrections 1 / (1 - beta1^t) and 1 / (1 - beta2^t). For LAMB, fix1 is sqrt(1 - beta2^t) / (1 - beta1^t),
-     * and fix2 is not used. Without bias correction fix1 and fix2 are 1. */
-    float fix1, fix2;
+    /* Bias corrections 1 / (1 - beta1^t) and 1 / (1 - beta2^t). For LAMB, correction1 is sqrt(1 - beta2^t) / (1 -
+     * beta1^t), and correction2 is not used. Without bias correction correction1 and correction2 are 1. */
+    float correction1, correction2;
     float grad_scale; /* factor by which the gradient is multiplied: unscaling, mean and clipping */
     int nesterov;
     int first;       /* 1 in the optimizer's first step, otherwise 0 */

@@ -17,10 +17,10 @@ void ce_scaler_open(ce_scaler *scaler, const ce_scaler_settings *settings, bool 
 }
 
 /* Writes the log line that says how ce_scaler_next changes a dynamic scale after an overflow of the gradients. */
-static cs_status describe(const ce_scaler *before, const ce_scaler_settings *settings, char *text, size_t room)
+static cs_status describe(const ce_scaler *before, const ce_scaler_settings *settings, char *text, size_t capacity)
 {
     if (before->hysteresis > 1)
-        snprintf(text, room,
+        snprintf(text, capacity,
                  SKIPPED " Attempted loss scale: %.15g, but hysteresis is %lld. Reducing hysteresis to %lld",
                  before->scale, (long long)before->hysteresis, (long long)before->hysteresis - 1);
     else if (before->scale <= settings->min_loss_scale)
@@ -30,7 +30,7 @@ static cs_status describe(const ce_scaler *before, const ce_scaler_settings *set
             "{\"enabled\": true}), or a lower learning rate or fp16.min_loss_scale",
             before->scale);
     else
-        snprintf(text, room, SKIPPED " Attempted loss scale: %.15g, reducing to %.15g", before->scale,
+        snprintf(text, capacity, SKIPPED " Attempted loss scale: %.15g, reducing to %.15g", before->scale,
                  ce_scaler_next(*before, settings, true).scale);
     return CS_OK;
 }

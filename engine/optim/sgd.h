@@ -12,7 +12,7 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
     (void)unused;
     g += h.decay * p;
     if (h.beta1 != 0) {
-        *buffer = h.first ? g : h.beta1 * *buffer + h.rest2 * g;
+        *buffer = h.first ? g : h.beta1 * *buffer + h.one_minus_beta2 * g;
         g = h.nesterov ? g + h.beta1 * *buffer : *buffer;
     }
     return p - h.rate * g;
@@ -21,7 +21,7 @@ CS_RULE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define SGD_KEYS                                                                                                       \
     RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
-        NUMBER("dampening", dampening, "0", -MOST, "of the gradient entering the buffer"),                             \
+        NUMBER("dampening", dampening, "0", -MAX_VALUE, "of the gradient entering the buffer"),                        \
         DECAY("added to the gradient of parameters that ask for it"),                                                  \
         FLAG("nesterov", nesterov, "false", "Nesterov momentum; needs momentum, and no dampening"), NO_FOREACH,        \
         NO_FUSED, NO_MAXIMUM, NO_CLIPPING

@@ -7,12 +7,12 @@
 #include <strings.h>
 
 #define AT(field) offsetof(ce_optim_settings, field)
-#define MOST 1e30
+#define MAX_VALUE 1e30
 
 /* The macros with which the header of each optimizer defines its <CONSTANT>_KEYS. */
 #define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
-        key, CS_KEY_NUMBER, AT(field), fallback, min, MOST, "auto", sentence                                           \
+        key, CS_KEY_NUMBER, AT(field), fallback, min, MAX_VALUE, "auto", sentence                                      \
     }
 #define FLAG(key, field, fallback, sentence)                                                                           \
     {                                                                                                                  \

@@ -151,8 +151,8 @@ static size_t copy_bytes(const ce_zero *zero, const ce_unit_entry *entry, ce_ran
     size_t count = (size_t)ce_range_length(range);
     size_t slots = entry->param.frozen ? 0 : (size_t)zero->groups->group[entry->group].optimizer.slots;
     cs_dtype dtype = entry->param.frozen ? zero->precision.values : zero->precision.masters;
-    return ce_background_room(count * cs_dtype_bytes(dtype)) +
-           slots * ce_background_room(count * cs_dtype_bytes(zero->precision.slots));
+    return ce_background_piece_bytes(count * cs_dtype_bytes(dtype)) +
+           slots * ce_background_piece_bytes(count * cs_dtype_bytes(zero->precision.slots));
 }
 
 size_t ce_async_save_copy(const cs_engine *engine)

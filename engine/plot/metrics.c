@@ -13,8 +13,8 @@ static cs_status add_point(cs_plot_curve *curve, double x, double y)
     /* The array `points` has no room at first. Later it has room for 1, 2, 4, ... points. So the array is full if the
      * count is 0 or a power of two. */
     if ((curve->count & (curve->count - 1)) == 0) {
-        size_t room = curve->count > 0 ? 2 * (size_t)curve->count : 1;
-        cs_plot_point *larger = realloc(curve->points, room * sizeof *larger);
+        size_t capacity = curve->count > 0 ? 2 * (size_t)curve->count : 1;
+        cs_plot_point *larger = realloc(curve->points, capacity * sizeof *larger);
         if (!larger)
             return ce_fail(CS_NO_MEMORY, "no memory for a curve of %lld points", (long long)curve->count + 1);
         curve->points = larger;
@@ -63,10 +63,10 @@ static cs_status read_lines(FILE *file, const char *path, const char *const *key
 {
     place at = { .path = path, .step = -INFINITY };
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t length;
     cs_status status = CS_OK;
-    while (status == CS_OK && (length = getline(&line, &room, file)) > 0 && line[length - 1] == '\n') {
+    while (status == CS_OK && (length = getline(&line, &capacity, file)) > 0 && line[length - 1] == '\n') {
         at.line++;
         status = read_line(&at, line, (size_t)length - 1, keys, count, curves);
     }

@@ -155,9 +155,9 @@ static void put_axis(FILE *file, const canvas *on, const ce_plot_range *range)
         fprintf(file, " %s\n", last);
 }
 
-static int within(int value, int least, int most)
+static int within(int value, int min, int max)
 {
-    return value < least ? least : value > most ? most : value;
+    return value < min ? min : value > max ? max : value;
 }
 
 void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows)

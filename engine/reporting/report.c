@@ -36,15 +36,15 @@ void cs_log_summary(cs_engine *engine)
 
 /* Writes the momentum of one parameter group. If the group has neither betas nor SGD's momentum, writes 0.0, as
  * DeepSpeed does. */
-static int put_momentum(char *text, size_t room, const cs_engine *engine, const ce_optim_settings *group)
+static int put_momentum(char *text, size_t capacity, const cs_engine *engine, const ce_optim_settings *group)
 {
     double betas[2] = { group->betas[0], group->betas[1] };
     int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* number of the last completed update */
     if (!ce_optim_has_betas(group))
-        return snprintf(text, room, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
+        return snprintf(text, capacity, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
         ce_schedule_momentum(&engine->settings->schedule, update, &betas[0], &betas[1]);
-    return snprintf(text, room, "[%s, %s]", ce_say_number(betas[0]).text, ce_say_number(betas[1]).text);
+    return snprintf(text, capacity, "[%s, %s]", ce_say_number(betas[0]).text, ce_say_number(betas[1]).text);
 }
 
 static void print_progress(const cs_engine *engine, double rate)

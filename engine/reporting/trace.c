@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PER_UNIT = 12, PER_MICRO = 16, MOST_SPANS = 4 << 20 };
+enum { PER_UNIT = 12, PER_MICRO = 16, MAX_SPANS = 4 << 20 };
 
 struct ce_trace_file {
     int64_t first, last; /* first and the last step to record, counted from 1 */
@@ -30,12 +30,12 @@ struct ce_trace_file {
 static const char *const lanes[] = { "step", "compute", "communication", "copy" };
 
 /* Returns the number of spans for which to reserve memory. For each micro-batch this is PER_MICRO spans, and PER_UNIT
- * spans for each unit of the model. The sum over all recorded micro-batches is limited to MOST_SPANS. */
+ * spans for each unit of the model. The sum over all recorded micro-batches is limited to MAX_SPANS. */
 static int64_t spans_needed(const cs_engine *engine)
 {
     int64_t micros = engine->settings->trace.steps * engine->settings->accumulation;
     int64_t spans = micros * (PER_MICRO + PER_UNIT * (int64_t)engine->model->count);
-    return spans < MOST_SPANS ? spans : MOST_SPANS;
+    return spans < MAX_SPANS ? spans : MAX_SPANS;
 }
 
 /* Returns the moment, on this host's clock, that has the time 0 in the file. All ranks use the same moment of rank 0.

@@ -8,9 +8,9 @@ static const ce_key keys[] = {
       "the factor of the first update; above 0" },
     { "end_factor", CS_KEY_NUMBER, CS_WARMUP_AT(end_factor), "1.0", 0, 1, NULL,
       "the factor after total_iters updates" },
-    { "total_iters", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "5", 1, CS_WARMUP_MOST, "auto",
+    { "total_iters", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "5", 1, CS_WARMUP_MAX, "auto",
       "updates until the factor is end_factor; \"auto\": cspeed.steps" },
-    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
+    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,
       "where the schedule starts; -1: at its beginning" },
 };
 

@@ -6,7 +6,7 @@
 
 /* The upper bound of the momentum. DeepSpeed has no bound: after the cycle its momentum grows beyond 1, where Adam's
  * bias correction is undefined. */
-#define MOST_MOMENTUM 0.999
+#define MAX_MOMENTUM 0.999
 
 static const ce_key keys[] = {
     { "cycle_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_lr), "null", 0, 1e30, NULL,
@@ -14,20 +14,20 @@ static const ce_key keys[] = {
     { "cycle_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_lr), "null", 0, 1e30, NULL, "needed: its peak" },
     { "decay_lr_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_lr_rate), "0", 0, 1e30, NULL,
       "after the cycle the rate is divided by 1 + this much a decay_step_size" },
-    { "cycle_first_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_first_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
+    { "cycle_first_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_first_step_size), "2000", 1, CS_WARMUP_MAX, NULL,
       "updates on the way up" },
-    { "cycle_second_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_second_step_size), "null", 0, CS_WARMUP_MOST, NULL,
+    { "cycle_second_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_second_step_size), "null", 0, CS_WARMUP_MAX, NULL,
       "updates on the way down; null: as many" },
-    { "cycle_first_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_first_stair_count), "0", 0, CS_WARMUP_MOST, NULL,
+    { "cycle_first_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_first_stair_count), "0", 0, CS_WARMUP_MAX, NULL,
       "stairs on the way up; 0: a line" },
-    { "cycle_second_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_second_stair_count), "null", 0, CS_WARMUP_MOST, NULL,
+    { "cycle_second_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_second_stair_count), "null", 0, CS_WARMUP_MAX, NULL,
       "stairs on the way down; null: as many" },
-    { "decay_step_size", CS_KEY_INT, CS_WARMUP_AT(decay_step_size), "0", 0, CS_WARMUP_MOST, NULL,
+    { "decay_step_size", CS_KEY_INT, CS_WARMUP_AT(decay_step_size), "0", 0, CS_WARMUP_MAX, NULL,
       "updates of one decay after the cycle; 0: no decay" },
     { "cycle_momentum", CS_KEY_BOOL, CS_WARMUP_AT(cycle_momentum), "true", 0, 0, NULL,
       "beta1 moves against the rate, and beta2 is 0.99; only for an optimizer with betas" },
-    { "cycle_min_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_mom), "0.8", 0, MOST_MOMENTUM, NULL, "beta1 at the peak" },
-    { "cycle_max_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_mom), "0.9", 0, MOST_MOMENTUM, NULL, "beta1 at the ends" },
+    { "cycle_min_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_mom), "0.8", 0, MAX_MOMENTUM, NULL, "beta1 at the peak" },
+    { "cycle_max_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_mom), "0.9", 0, MAX_MOMENTUM, NULL, "beta1 at the ends" },
     { "decay_mom_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_mom_rate), "0", 0, 1e30, NULL,
       "after the cycle beta1 is multiplied by 1 + this much a decay_step_size, up to 0.999" },
     CS_WARMUP_START,
@@ -79,7 +79,7 @@ static double momentum(const ce_schedule_settings *settings, int64_t iteration)
         return low;
     if (is_cycling(settings, iteration))
         return high - (high - low) * share(settings, iteration + 1);
-    return fmin(MOST_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
+    return fmin(MAX_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
 }
 
 const ce_schedule ce_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };

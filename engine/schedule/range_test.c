@@ -7,7 +7,7 @@
 static const ce_key keys[] = {
     { "lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
       "where the test begins" },
-    { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MOST, NULL,
+    { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MAX, NULL,
       "updates in which the rate grows by lr_range_test_step_rate times where it began" },
     { "lr_range_test_step_rate", CS_KEY_NUMBER, CS_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
       "growth in one step size" },

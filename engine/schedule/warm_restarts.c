@@ -5,11 +5,11 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MOST, NULL,
+    { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MAX, NULL,
       "needed: updates until the first restart" },
     { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is" },
     { "eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL, "the lowest rate" },
-    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,
+    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,
       "where the schedule starts; -1: at its beginning" },
 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #define CS_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
-#define CS_WARMUP_MOST 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
+#define CS_WARMUP_MAX 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
 
 /* The rows that several key tables have. */
 #define CS_WARMUP_COMMON                                                                                                    \
@@ -16,19 +16,19 @@
       CS_WARMUP_AT(warmup_num_steps),                                                                                       \
       "1000",                                                                                                               \
       0,                                                                                                                    \
-      CS_WARMUP_MOST,                                                                                                       \
+      CS_WARMUP_MAX,                                                                                                        \
       "auto",                                                                                                               \
       "updates of the warm-up; below 2 counts as 2; \"auto\": 0, Hugging Face's default" },                                 \
         { "warmup_type", CS_KEY_CHOICE, CS_WARMUP_AT(warmup_type), "\"log\"", 0, 0, "log|linear", "shape of the warm-up" }, \
         CS_WARMUP_START
 #define CS_WARMUP_START                                                                                                \
     {                                                                                                                  \
-        "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MOST, NULL,        \
+        "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,         \
             "where the schedule starts; -1: at its beginning"                                                          \
     }
 #define CS_WARMUP_TOTAL                                                                                                \
     {                                                                                                                  \
-        "total_num_steps", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "null", 1, CS_WARMUP_MOST, "auto",               \
+        "total_num_steps", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "null", 1, CS_WARMUP_MAX, "auto",                \
             "needed: updates until the end of the decay; \"auto\": cspeed.steps"                                       \
     }
 

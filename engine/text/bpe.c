@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MOST_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
+enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MAX_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
 
 typedef struct {
     int32_t id, size, previous, next; /* A size of 0 means that the symbol was merged into the previous one. */
@@ -29,7 +29,7 @@ struct ce_bpe {
     uint64_t *heap; /* Each entry is rank << 32 | index of the pair's first token. */
     ce_bpe_token *found;
     ce_text written; /* scratch memory of find_character: the lexicon's prefix, a character, the lexicon's suffix */
-    size_t room;
+    size_t capacity;
     int64_t heap_count;
     slot *slots;
     char *words;
@@ -43,8 +43,8 @@ ce_bpe *ce_bpe_open(const ce_lexicon *lexicon)
     CS_ASSERT(bpe);
     bpe->lexicon = lexicon;
     bpe->slots = calloc(SLOTS, sizeof *bpe->slots);
-    bpe->words = malloc(MOST_REMEMBERED);
-    bpe->tokens = malloc(MOST_REMEMBERED * sizeof *bpe->tokens);
+    bpe->words = malloc(MAX_REMEMBERED);
+    bpe->tokens = malloc(MAX_REMEMBERED * sizeof *bpe->tokens);
     CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
     return bpe;
 }
@@ -65,13 +65,13 @@ void ce_bpe_close(ce_bpe *bpe)
 
 static void make_room(ce_bpe *bpe, size_t size)
 {
-    if (size <= bpe->room)
+    if (size <= bpe->capacity)
         return;
-    bpe->room = 2 * size;
-    bpe->symbols = realloc(bpe->symbols, bpe->room * sizeof *bpe->symbols);
+    bpe->capacity = 2 * size;
+    bpe->symbols = realloc(bpe->symbols, bpe->capacity * sizeof *bpe->symbols);
     /* The heap gets one pair for each token, and at most two more after each merge. */
-    bpe->heap = realloc(bpe->heap, 3 * bpe->room * sizeof *bpe->heap);
-    bpe->found = realloc(bpe->found, bpe->room * sizeof *bpe->found);
+    bpe->heap = realloc(bpe->heap, 3 * bpe->capacity * sizeof *bpe->heap);
+    bpe->found = realloc(bpe->found, bpe->capacity * sizeof *bpe->found);
     CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
 }
 
@@ -270,7 +270,7 @@ static void remember(ce_bpe *bpe, slot *free_slot, uint64_t hash, const char *wo
 static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size)
 {
     enum { TRIES = 8 };
-    if (bpe->word_count + LONGEST_REMEMBERED > MOST_REMEMBERED) {
+    if (bpe->word_count + LONGEST_REMEMBERED > MAX_REMEMBERED) {
         memset(bpe->slots, 0, SLOTS * sizeof *bpe->slots);
         bpe->word_count = bpe->token_count = 0;
     }

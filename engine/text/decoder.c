@@ -26,9 +26,9 @@ typedef struct {
 
 static void end_piece(ce_pieces *pieces)
 {
-    if (pieces->count == pieces->room) {
-        pieces->room = 2 * pieces->room + 16;
-        pieces->ends = realloc(pieces->ends, pieces->room * sizeof *pieces->ends);
+    if (pieces->count == pieces->capacity) {
+        pieces->capacity = 2 * pieces->capacity + 16;
+        pieces->ends = realloc(pieces->ends, pieces->capacity * sizeof *pieces->ends);
         CS_ASSERT(pieces->ends);
     }
     pieces->ends[pieces->count++] = pieces->text.size;
@@ -121,11 +121,11 @@ static void read_alphabet(const work *w)
     ce_text bytes = { 0 };
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
-        char *room = malloc(token.size + 1);
-        CS_ASSERT(room);
-        int64_t count = ce_alphabet_read(token.bytes, token.size, room);
-        ce_unicode_append(&bytes, count >= 0 ? room : token.bytes, count >= 0 ? (size_t)count : token.size);
-        free(room);
+        char *raw = malloc(token.size + 1);
+        CS_ASSERT(raw);
+        int64_t count = ce_alphabet_read(token.bytes, token.size, raw);
+        ce_unicode_append(&bytes, count >= 0 ? raw : token.bytes, count >= 0 ? (size_t)count : token.size);
+        free(raw);
     }
     if (w->middle)
         ce_unicode_append(&w->to->text, bytes.bytes, bytes.size);

@@ -10,7 +10,7 @@
 typedef struct {
     ce_text text;
     size_t *ends; /* [count]: where each text ends in `text` */
-    size_t count, room;
+    size_t count, capacity;
 } ce_pieces;
 
 void ce_pieces_add(ce_pieces *pieces, const char *text, size_t size);
@@ -40,10 +40,10 @@ typedef struct {
     bool all;            /* sentence: true if all spaces at the beginning of the text are removed */
 } ce_decode_step;
 
-enum { CS_DECODE_MOST = 16 };
+enum { CS_DECODE_MAX = 16 };
 
 typedef struct {
-    ce_decode_step steps[CS_DECODE_MOST];
+    ce_decode_step steps[CS_DECODE_MAX];
     int count;
     bool spaced; /* True if the file has no decoder; tokens are then separated by spaces. */
 } ce_decoder;

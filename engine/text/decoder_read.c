@@ -6,8 +6,8 @@
 
 cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_step **step)
 {
-    if (decoder->count == CS_DECODE_MOST)
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a decoder", CS_DECODE_MOST);
+    if (decoder->count == CS_DECODE_MAX)
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a decoder", CS_DECODE_MAX);
     *step = &decoder->steps[decoder->count++];
     **step = (ce_decode_step){ .kind = kind };
     return CS_OK;

@@ -43,11 +43,11 @@ void ce_encoder_close(ce_encoder *encoder)
 
 static void make_room(ce_encoded *encoded, int64_t more)
 {
-    if (encoded->room - encoded->count >= more)
+    if (encoded->capacity - encoded->count >= more)
         return;
-    encoded->room = 2 * encoded->room + more + 256;
-    encoded->ids = realloc(encoded->ids, (size_t)encoded->room * sizeof *encoded->ids);
-    encoded->starts = realloc(encoded->starts, (size_t)encoded->room * sizeof *encoded->starts);
+    encoded->capacity = 2 * encoded->capacity + more + 256;
+    encoded->ids = realloc(encoded->ids, (size_t)encoded->capacity * sizeof *encoded->ids);
+    encoded->starts = realloc(encoded->starts, (size_t)encoded->capacity * sizeof *encoded->starts);
     CS_ASSERT(encoded->ids && encoded->starts);
 }
 

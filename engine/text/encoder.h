@@ -12,7 +12,7 @@ typedef struct {
     int32_t *ids; /* [count]: ids of the tokens */
     /* [count]: offset in bytes at which each token begins in the text after the repair of invalid UTF-8 */
     int64_t *starts;
-    int64_t count, room;
+    int64_t count, capacity;
     int64_t repaired; /* number of invalid characters that all calls so far have replaced */
 } ce_encoded;
 

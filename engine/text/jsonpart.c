@@ -17,10 +17,10 @@ bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise)
     return json_is_boolean(flag) ? json_is_true(flag) : otherwise;
 }
 
-const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index)
+const char *ce_jsonpart_member(char text[CS_JSONPART_PATH], const char *path, const char *list, size_t index)
 {
-    snprintf(room, CS_JSONPART_PATH, "%s.%s[%zu]", path, list, index);
-    return room;
+    snprintf(text, CS_JSONPART_PATH, "%s.%s[%zu]", path, list, index);
+    return text;
 }
 
 cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path)

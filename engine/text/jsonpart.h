@@ -11,8 +11,8 @@ enum { CS_JSONPART_PATH = 256 };
 /* Returns the value of the key "type". If there is none, returns "of no type", for messages. */
 const char *ce_jsonpart_type(const json_t *part);
 bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
-/* Writes the path of a member of a list into `room`, for messages, and returns `room`. */
-const char *ce_jsonpart_member(char room[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
+/* Writes the path of a member of a list into `text`, for messages, and returns `text`. */
+const char *ce_jsonpart_member(char text[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
 
 /* Copies the text of a key that must be present. The caller frees the copy. */
 cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path);

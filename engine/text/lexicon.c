@@ -29,12 +29,12 @@ uint64_t ce_lexicon_hash(const char *bytes, size_t size)
     return hash ^ hash >> 29;
 }
 
-static size_t room_for(size_t count)
+static size_t capacity_for(size_t count)
 {
-    size_t room = 64;
-    while (room < 2 * count)
-        room *= 2;
-    return room;
+    size_t capacity = 64;
+    while (capacity < 2 * count)
+        capacity *= 2;
+    return capacity;
 }
 
 /* ---- tokens ---- */
@@ -82,8 +82,8 @@ const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size)
 /* Returns the slot of a token in the index, or the free slot for it if the index does not contain it. */
 static size_t place_of(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {
-    size_t place = ce_lexicon_hash(bytes, size) & (lexicon->index_room - 1);
-    for (; lexicon->index[place] >= 0; place = (place + 1) & (lexicon->index_room - 1)) {
+    size_t place = ce_lexicon_hash(bytes, size) & (lexicon->index_capacity - 1);
+    for (; lexicon->index[place] >= 0; place = (place + 1) & (lexicon->index_capacity - 1)) {
         const ce_lexicon_piece *piece = &lexicon->pieces[lexicon->index[place]];
         if (piece->size == size && memcmp(lexicon->text.bytes + piece->from, bytes, size) == 0)
             break;
@@ -141,9 +141,9 @@ void ce_lexicon_find_bytes(ce_lexicon *lexicon)
 static size_t merge_place(const ce_lexicon *lexicon, uint64_t pair)
 {
     uint64_t hash = pair * 0x9e3779b97f4a7c15u;
-    size_t place = (hash ^ hash >> 32) & (lexicon->merge_room - 1);
+    size_t place = (hash ^ hash >> 32) & (lexicon->merge_capacity - 1);
     while (lexicon->merges[place].pair && lexicon->merges[place].pair != pair)
-        place = (place + 1) & (lexicon->merge_room - 1);
+        place = (place + 1) & (lexicon->merge_capacity - 1);
     return place;
 }
 
@@ -221,16 +221,16 @@ static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t ran
 
 void ce_lexicon_reserve_tokens(ce_lexicon *lexicon, size_t tokens)
 {
-    lexicon->index_room = room_for(tokens);
-    lexicon->index = malloc(lexicon->index_room * sizeof *lexicon->index);
+    lexicon->index_capacity = capacity_for(tokens);
+    lexicon->index = malloc(lexicon->index_capacity * sizeof *lexicon->index);
     CS_ASSERT(lexicon->index);
-    memset(lexicon->index, -1, lexicon->index_room * sizeof *lexicon->index);
+    memset(lexicon->index, -1, lexicon->index_capacity * sizeof *lexicon->index);
 }
 
 void ce_lexicon_reserve_merges(ce_lexicon *lexicon, size_t merges, size_t ranks)
 {
-    lexicon->merge_room = room_for(merges);
-    lexicon->merges = calloc(lexicon->merge_room, sizeof *lexicon->merges);
+    lexicon->merge_capacity = capacity_for(merges);
+    lexicon->merges = calloc(lexicon->merge_capacity, sizeof *lexicon->merges);
     lexicon->results = calloc(ranks + 1, sizeof *lexicon->results);
     CS_ASSERT(lexicon->merges && lexicon->results);
 }

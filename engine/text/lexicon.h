@@ -24,9 +24,9 @@ typedef struct {
     int64_t size;
     /* Hash table of the tokens that can occur in words: ids, found by the hash of `pieces`. A free slot has -1. */
     int32_t *index;
-    size_t index_room;
-    ce_merge *merges; /* [merge_room]: hash table of the merges by pair */
-    size_t merge_room;
+    size_t index_capacity;
+    ce_merge *merges; /* [merge_capacity]: hash table of the merges by pair */
+    size_t merge_capacity;
     int32_t *results;   /* id of the token that each merge makes, by the merge's rank */
     bool is_bytes;      /* true if a word is a sequence of bytes, false if it is a sequence of characters */
     int32_t bytes[256]; /* token of each byte (<0xNN> if words are characters), or -1 */

@@ -45,10 +45,10 @@ typedef struct {
     ce_sentence_rules sentence;
 } ce_normal_step;
 
-enum { CS_NORMAL_MOST = 16 };
+enum { CS_NORMAL_MAX = 16 };
 
 typedef struct {
-    ce_normal_step steps[CS_NORMAL_MOST];
+    ce_normal_step steps[CS_NORMAL_MAX];
     int count;
 } ce_normalizer;
 

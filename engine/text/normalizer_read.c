@@ -8,8 +8,8 @@
 
 cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step)
 {
-    if (normalizer->count == CS_NORMAL_MOST)
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a normalizer", CS_NORMAL_MOST);
+    if (normalizer->count == CS_NORMAL_MAX)
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a normalizer", CS_NORMAL_MAX);
     *step = &normalizer->steps[normalizer->count++];
     **step = (ce_normal_step){ .kind = kind };
     return CS_OK;

@@ -48,7 +48,7 @@ ce_seams ce_seams_find(const ce_lexicon *lexicon)
     ce_seams seams = { .marks = plain && !lexicon->is_bytes && !lexicon->whole_words &&
                                 ce_lexicon_find(lexicon, MARK, MARK_SIZE) >= 0,
                        .lines = plain && (is_known(lexicon, "\n") || has_all_bytes(lexicon)) };
-    for (size_t i = 0; i < lexicon->merge_room && (seams.marks || seams.lines); i++) {
+    for (size_t i = 0; i < lexicon->merge_capacity && (seams.marks || seams.lines); i++) {
         if (!lexicon->merges[i].pair)
             continue;
         uint64_t pair = lexicon->merges[i].pair - 1;

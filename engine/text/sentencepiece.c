@@ -27,9 +27,9 @@ typedef struct {
 
 typedef struct {
     piece *pieces;
-    size_t count, room;
+    size_t count, capacity;
     pair *pairs;
-    size_t pair_count, pair_room;
+    size_t pair_count, pair_capacity;
     int model, begin, end;
     bool byte_fallback, at_end, changes_output;
     const char *unknown_text;
@@ -66,9 +66,9 @@ static cs_status read_piece(model *m, ce_protobuf message)
     if (read.kind < NORMAL || read.kind > BYTE || read.kind == UNUSED)
         return ce_fail(CS_UNSUPPORTED, "not supported: piece %zu is of type %d; types 1 to 4 and 6 are (5 is unused)",
                        m->count, read.kind);
-    if (m->count == m->room) {
-        m->room = 2 * m->room + 1024;
-        m->pieces = realloc(m->pieces, m->room * sizeof *m->pieces);
+    if (m->count == m->capacity) {
+        m->capacity = 2 * m->capacity + 1024;
+        m->pieces = realloc(m->pieces, m->capacity * sizeof *m->pieces);
         CS_ASSERT(m->pieces);
     }
     m->pieces[m->count++] = read;
@@ -274,9 +274,9 @@ static cs_status divide(const ce_lexicon *lexicon, model *m, int32_t id)
         CS_TRY(find_half(lexicon, m, p->text + place, p->size - place, &found.right));
         if (found.left < 0 || found.right < 0)
             continue;
-        if (m->pair_count == m->pair_room) {
-            m->pair_room = 2 * m->pair_room + 1024;
-            m->pairs = realloc(m->pairs, m->pair_room * sizeof *m->pairs);
+        if (m->pair_count == m->pair_capacity) {
+            m->pair_capacity = 2 * m->pair_capacity + 1024;
+            m->pairs = realloc(m->pairs, m->pair_capacity * sizeof *m->pairs);
             CS_ASSERT(m->pairs);
         }
         m->pairs[m->pair_count++] = found;

@@ -45,9 +45,9 @@ static void mark(ce_made *made, size_t at, size_t from)
         return;
     if (last && last->at == at)
         made->count--;
-    if (made->count == made->room) {
-        made->room = 2 * made->room + 16;
-        made->entries = realloc(made->entries, made->room * sizeof *made->entries);
+    if (made->count == made->capacity) {
+        made->capacity = 2 * made->capacity + 16;
+        made->entries = realloc(made->entries, made->capacity * sizeof *made->entries);
         CS_ASSERT(made->entries);
     }
     made->entries[made->count++] = (ce_origin){ at, from };

@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
     ce_text text;
     ce_origin *entries;
-    size_t count, room, cursor;
+    size_t count, capacity, cursor;
 } ce_made;
 
 typedef struct {

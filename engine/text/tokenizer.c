@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_BYTES = 1 << 28 };
+enum { MAX_BYTES = 1 << 28 };
 
 /* ---- files ---- */
 
@@ -26,14 +26,14 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
                                                    : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
     char part[1 << 16];
     size_t got;
-    while ((got = fread(part, 1, sizeof part, file)) > 0 && content->size < MOST_BYTES)
+    while ((got = fread(part, 1, sizeof part, file)) > 0 && content->size < MAX_BYTES)
         ce_unicode_append(content, part, got);
     bool failed = ferror(file);
     fclose(file);
     if (failed)
         return ce_fail(CS_IO_ERROR, "%s: cannot be read; is it a folder?", path);
-    if (content->size >= MOST_BYTES)
-        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, which no tokenizer is", path, MOST_BYTES);
+    if (content->size >= MAX_BYTES)
+        return ce_fail(CS_BAD_FILE, "%s: larger than %d bytes, which no tokenizer is", path, MAX_BYTES);
     return CS_OK;
 }
 

@@ -8,9 +8,9 @@
 
 void ce_unicode_append(ce_text *text, const char *bytes, size_t size)
 {
-    if (text->room - text->size < size) {
-        text->room = 2 * text->room + size + 64;
-        text->bytes = realloc(text->bytes, text->room);
+    if (text->capacity - text->size < size) {
+        text->capacity = 2 * text->capacity + size + 64;
+        text->bytes = realloc(text->bytes, text->capacity);
         CS_ASSERT(text->bytes);
     }
     if (size > 0)

@@ -9,7 +9,7 @@
 /* A growing byte buffer. If memory cannot be allocated, the process ends. */
 typedef struct {
     char *bytes;
-    size_t size, room;
+    size_t size, capacity;
 } ce_text;
 
 void ce_unicode_append(ce_text *text, const char *bytes, size_t size);

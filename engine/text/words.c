@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 16, MARK_BYTES = 8 };
+enum { MAX_ROUNDS = 16, MARK_BYTES = 8 };
 
 typedef enum { SPLIT, FIXED, REPLACED } round_kind;
 
@@ -20,7 +20,7 @@ typedef struct {
 } cut_round;
 
 struct ce_words {
-    cut_round rounds[MOST_ROUNDS];
+    cut_round rounds[MAX_ROUNDS];
     int count;
     /* True if a text that is cut between two lines may get other words than the whole text, because of one of the
      * rounds. */
@@ -32,7 +32,7 @@ struct ce_words {
 struct ce_cutters {
     const ce_words *words;
     ce_matcher *matcher;
-    ce_made made[MOST_ROUNDS]; /* The text of the current piece, for each round that changes text. */
+    ce_made made[MAX_ROUNDS]; /* The text of the current piece, for each round that changes text. */
     ce_words_visit visit;
     void *visit_argument;
     bool continued;
@@ -81,9 +81,9 @@ void ce_words_close(ce_words *words)
 
 static cs_status add(ce_words *words, cut_round round)
 {
-    if (words->count == MOST_ROUNDS) {
+    if (words->count == MAX_ROUNDS) {
         ce_pattern_close(round.pattern);
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a pre_tokenizer", MOST_ROUNDS);
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a pre_tokenizer", MAX_ROUNDS);
     }
     words->rounds[words->count++] = round;
     return CS_OK;
@@ -157,7 +157,7 @@ void ce_words_release(ce_cutters *cutters)
 {
     if (!cutters)
         return;
-    for (int i = 0; i < MOST_ROUNDS; i++)
+    for (int i = 0; i < MAX_ROUNDS; i++)
         ce_made_free(&cutters->made[i]);
     ce_matcher_close(cutters->matcher);
     free(cutters);

@@ -8,7 +8,7 @@ struct ce_cache {
     cs_device *device;
     int64_t positions;
     cs_tensor *tensors;
-    int count, room, next;
+    int count, capacity, next;
 };
 
 cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions)
@@ -38,9 +38,9 @@ void ce_cache_rewind(ce_cache *cache)
 
 static void grow(ce_cache *cache, cs_dtype dtype, int64_t columns)
 {
-    if (cache->count == cache->room) {
-        cache->room = cache->room ? 2 * cache->room : 32;
-        cs_tensor *longer = realloc(cache->tensors, (size_t)cache->room * sizeof *longer);
+    if (cache->count == cache->capacity) {
+        cache->capacity = cache->capacity ? 2 * cache->capacity : 32;
+        cs_tensor *longer = realloc(cache->tensors, (size_t)cache->capacity * sizeof *longer);
         if (!longer)
             ce_fatal(CS_NO_MEMORY, "out of memory for the list of a cache's tensors");
         cache->tensors = longer;

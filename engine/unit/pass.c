@@ -29,9 +29,9 @@ struct cs_pass {
     ce_pass_weigher *weigher; /* weigher is NULL if the weights of the losses are known before forward */
     void *weigher_argument;
     live_tensor *live; /* the tensors that exist at this time, in the order of their offsets */
-    int live_count, live_room;
+    int live_count, live_capacity;
     cs_tensor *kept;
-    int kept_count, kept_room;
+    int kept_count, kept_capacity;
 };
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape)
@@ -53,7 +53,7 @@ void ce_pass_close(cs_pass *pass)
     free(pass);
 }
 
-size_t ce_pass_room(const cs_pass *pass)
+size_t ce_pass_block_bytes(const cs_pass *pass)
 {
     return pass->shape.block_bytes;
 }
@@ -106,12 +106,12 @@ void ce_pass_end(cs_pass *pass)
 
 /* Returns the list with room for one more item. This function is called for the lists `live` and `kept`, which reach
  * their full length in the first step and do not grow afterwards. */
-static void *grown(void *list, int count, int *room, size_t item)
+static void *grown(void *list, int count, int *capacity, size_t item)
 {
-    if (count < *room)
+    if (count < *capacity)
         return list;
-    *room = *room ? *room * 2 : 64;
-    void *longer = realloc(list, (size_t)*room * item);
+    *capacity = *capacity ? *capacity * 2 : 64;
+    void *longer = realloc(list, (size_t)*capacity * item);
     if (!longer)
         ce_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
     return longer;
@@ -121,7 +121,7 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 {
     CS_ASSERT(pass->in_unit);
     size_t bytes = (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
-    pass->live = grown(pass->live, pass->live_count, &pass->live_room, sizeof *pass->live);
+    pass->live = grown(pass->live, pass->live_count, &pass->live_capacity, sizeof *pass->live);
     size_t offset = 0;
     int at = 0;
     while (at < pass->live_count && pass->live[at].offset < offset + bytes) {
@@ -196,7 +196,7 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 {
     if (pass->info.mode == CS_PASS_EVALUATION)
         return;
-    pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_room, sizeof *pass->kept);
+    pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_capacity, sizeof *pass->kept);
     pass->kept[pass->kept_count++] = tensor;
     ce_pass_hold(pass, tensor);
 }
@@ -278,8 +278,8 @@ int64_t cs_pass_start(cs_pass *pass, int64_t sample)
 int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
 {
     int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
-    int64_t most = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
-    int64_t chunks = (rows + most - 1) / most, even = (rows + chunks - 1) / chunks;
+    int64_t max = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
+    int64_t chunks = (rows + max - 1) / max, even = (rows + chunks - 1) / chunks;
     return chunks == 1 ? rows : ce_round_up(even, CS_PASS_CHUNK_ROWS);
 }
 

@@ -43,7 +43,7 @@ typedef struct {
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
 void ce_pass_close(cs_pass *pass);
-size_t ce_pass_room(const cs_pass *pass); /* Returns the size of the pass's block of memory in bytes. */
+size_t ce_pass_block_bytes(const cs_pass *pass); /* Returns the size of the pass's block of memory in bytes. */
 /* Returns the greatest number of bytes of the block that were in use at the same time so far. */
 size_t ce_pass_peak(const cs_pass *pass);
 

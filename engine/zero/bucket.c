@@ -22,10 +22,10 @@ static int64_t held(const ce_zero *zero, const cs_unit *unit)
 
 int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements)
 {
-    int64_t most = ce_bucket_joins(zero) ? zero->bucket_elements : 0;
+    int64_t max = ce_bucket_joins(zero) ? zero->bucket_elements : 0;
     int first = last;
     *elements = held(zero, model->units[last]);
-    while (first > 0 && *elements + held(zero, model->units[first - 1]) <= most)
+    while (first > 0 && *elements + held(zero, model->units[first - 1]) <= max)
         *elements += held(zero, model->units[--first]);
     return first;
 }

@@ -131,7 +131,7 @@ static void step_along(ce_update *update, int number, int range)
     ce_hyper hyper = update->hyper[moved->group];
     bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
     double ratio = update->ratios[update->first[number] + entry];
-    ce_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.fix1 * ratio) : hyper.rate,
+    ce_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.correction1 * ratio) : hyper.rate,
                       .decay = lamb ? 0 : hyper.decay,
                       .grad_scale = 1 };
     ce_apply_rule(shard, ce_ranges_some(&update->ranges, (ce_range){ range, range + 1 }), &along, step, NULL);

@@ -203,7 +203,7 @@ typedef struct {
 } cs_experts;
 typedef struct {
     int64_t width, hidden; /* `hidden`: the width inside an expert */
-    /* count: the number of experts, at most CS_MOST_EXPERTS; chosen: how many of them compute a row */
+    /* count: the number of experts, at most CS_MAX_EXPERTS; chosen: how many of them compute a row */
     int64_t count, chosen;
     int64_t shared; /* width inside the shared expert; 0 if there is none */
     cs_init init;

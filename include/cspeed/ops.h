@@ -234,7 +234,7 @@ typedef struct {
     cs_tensor tokens;        /* (E) i32: number of slots of each expert */
     cs_tensor probabilities; /* (E) f32, or absent: the probabilities of each expert, added up over the rows */
 } cs_routing;
-enum { CS_MOST_EXPERTS = 1024 }; /* the greatest number of experts E */
+enum { CS_MAX_EXPERTS = 1024 }; /* the greatest number of experts E */
 /* The probabilities of the experts of a row are the softmax of the row's logits (N, E), computed in fp32. The k experts
  * with the greatest probabilities are chosen; of experts with equal probabilities, those with the lowest numbers. The
  * operation writes all tensors of the routing, and factors (N k, 1), which may be f32: the probability of each slot's

@@ -67,9 +67,9 @@ cs_status cs_queue_open(cs_queue **queue);
 /* Puts a message into the queue, and waits while the queue is full (some hundred kilobytes). CS_MISUSE: the message is
  * longer than CS_QUEUE_BYTES. */
 cs_status cs_queue_put(cs_queue *queue, const void *message, size_t bytes);
-/* Waits at most `seconds` for a message, and copies its first `room` bytes. Returns the message's length, or -1 if no
- * message came. */
-int64_t cs_queue_get(cs_queue *queue, void *message, size_t room, double seconds);
+/* Waits at most `seconds` for a message, and copies its first `capacity` bytes. Returns the message's length, or -1 if
+ * no message came. */
+int64_t cs_queue_get(cs_queue *queue, void *message, size_t capacity, double seconds);
 /* frees the queue, which may be NULL; the other close functions accept NULL too */
 void cs_queue_close(cs_queue *queue);
 

@@ -24,8 +24,8 @@
 extern char **environ;
 
 enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, ROOM = 256 };
-/* The diagram's axis shows the number of samples, from 10^LEAST to 10^MOST. */
-enum { LEAST = 2, MOST = 7, POINTS = MOST - LEAST + 1 };
+/* The diagram's axis shows the number of samples, from 10^MIN_EXPONENT to 10^MAX_EXPONENT. */
+enum { MIN_EXPONENT = 2, MAX_EXPONENT = 7, POINTS = MAX_EXPONENT - MIN_EXPONENT + 1 };
 
 static const struct {
     const char *name, *text;
@@ -196,7 +196,7 @@ static int draw(const request *r, cl_bench_mode results[MODELS][MODES])
             const cl_bench_mode *one = &results[model][mode];
             for (int i = 0; i < POINTS; i++)
                 points[model][mode][i] =
-                    (cs_plot_point){ LEAST + i, log10(one->start + pow(10, LEAST + i) / one->rate) };
+                    (cs_plot_point){ MIN_EXPONENT + i, log10(one->start + pow(10, MIN_EXPONENT + i) / one->rate) };
             curves[model][mode] = (cs_plot_curve){ modes[mode].name, points[model][mode], POINTS };
         }
         snprintf(titles[model], ROOM, "%s model: log10 of the seconds of one pass, by log10 of its samples",

@@ -172,13 +172,14 @@ static int print_all(const inquiry *all)
 /* ---- asking the hosts ---- */
 
 /* Writes the command that runs the script. `path` is where cspeed is expected on the host. */
-static bool write_command(const inquiry *all, const char *path, char *command, size_t room)
+static bool write_command(const inquiry *all, const char *path, char *command, size_t capacity)
 {
     char words[4][PATH_MAX + 64];
     return cl_words_quote(words[0], sizeof *words, script) && cl_words_quote(words[1], sizeof *words, path) &&
            cl_words_quote(words[2], sizeof *words, all->plan->workdir) &&
            cl_words_quote(words[3], sizeof *words, all->config ? all->config : "") &&
-           snprintf(command, room, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) < (int)room;
+           snprintf(command, capacity, "exec sh -c %s sh %s %s %s", words[0], words[1], words[2], words[3]) <
+               (int)capacity;
 }
 
 /* Asks this machine first, because the replies of the other hosts are compared with its reply. */

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRACED = 16, SUM_BYTES = 64, MOST_WORLDS = 32, FP32_BYTES = 4 };
+enum { MAX_TRACED = 16, SUM_BYTES = 64, MAX_WORLDS = 32, FP32_BYTES = 4 };
 
 /* ---- trace ---- */
 
 /* sums[rank][chunk] names the ranks whose values have been added to that chunk, in the order of addition: "3+4+0". */
-typedef char sums[MOST_TRACED][MOST_TRACED][SUM_BYTES];
+typedef char sums[MAX_TRACED][MAX_TRACED][SUM_BYTES];
 
 typedef struct {
     int ranks, column; /* column: the width of one chunk's column in the table */
@@ -118,15 +118,15 @@ typedef struct {
 } request;
 
 /* Parses a list of world sizes such as "2,10". */
-static int read_worlds(const char *list, int64_t worlds[MOST_WORLDS], int *count)
+static int read_worlds(const char *list, int64_t worlds[MAX_WORLDS], int *count)
 {
     char word[32];
     *count = 0;
     for (const char *place = list;; place++) {
         size_t length = strcspn(place, ",");
         snprintf(word, sizeof word, "%.*s", (int)length, place);
-        if (*count == MOST_WORLDS)
-            return cl_codes_fail(CL_CODE_USAGE, "--ranks %s: at most %d numbers", list, MOST_WORLDS);
+        if (*count == MAX_WORLDS)
+            return cl_codes_fail(CL_CODE_USAGE, "--ranks %s: at most %d numbers", list, MAX_WORLDS);
         int code = cs_options_whole(&worlds[(*count)++], "--ranks", word, 2, 1e6);
         if (code)
             return code;
@@ -138,7 +138,7 @@ static int read_worlds(const char *list, int64_t worlds[MOST_WORLDS], int *count
 
 static int cost(const request *r)
 {
-    int64_t worlds[MOST_WORLDS];
+    int64_t worlds[MAX_WORLDS];
     int count, code = read_worlds(r->worlds, worlds, &count);
     double bytes = (double)r->params * FP32_BYTES, once = bytes / r->bandwidth;
     if (code)
@@ -168,7 +168,7 @@ static int check_trace(const request *r, char *const *words)
                              words[1] ? words[1] : "");
     if (r->params || r->bandwidth > 0)
         return cl_codes_fail(CL_CODE_USAGE, "comm trace: --params and --bw are for comm cost");
-    int code = r->worlds ? cs_options_whole(&ranks, "--ranks", r->worlds, 2, MOST_TRACED)
+    int code = r->worlds ? cs_options_whole(&ranks, "--ranks", r->worlds, 2, MAX_TRACED)
                          : cl_codes_fail(CL_CODE_USAGE, "comm trace ring needs --ranks N");
     return code ? code : trace_ring(ranks);
 }

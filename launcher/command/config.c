@@ -16,7 +16,7 @@
  * not printed. */
 #define AS_GOOD_AS_OPEN 1e15
 
-enum { MOST_WORLD = 1 << 20, SHOWN = 96, MOST_VALUE = 24 };
+enum { MAX_WORLD = 1 << 20, SHOWN = 96, MAX_VALUE = 24 };
 
 typedef struct {
     const char *file, *explain;
@@ -33,7 +33,7 @@ static int read_arguments(request *r, char **at)
         { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "lenient", lenient, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "all", all, NULL) },
-        { CL_COMMAND_OPTION(WHOLE, "world_size", world, "N"), .min = 1, .max = MOST_WORLD },
+        { CL_COMMAND_OPTION(WHOLE, "world_size", world, "N"), .min = 1, .max = MAX_WORLD },
         { CL_COMMAND_OPTION(RAW, "explain", explain, "KEY.PATH") },
         { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
     };
@@ -154,7 +154,7 @@ static void measure_value(void *to, const ce_listing *item)
         return;
     p->count++;
     p->path = path > p->path ? path : p->path;
-    p->value = value > p->value && value <= MOST_VALUE ? value : p->value;
+    p->value = value > p->value && value <= MAX_VALUE ? value : p->value;
 }
 
 static void print_value(void *to, const ce_listing *item)

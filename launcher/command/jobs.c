@@ -69,15 +69,15 @@ static void shorten_hosts(const char *hosts, char text[HOSTS_WIDTH + 1])
         first = (int)strlen(hosts);
     else if (count)
         snprintf(more, sizeof more, " +%d", count);
-    int room = HOSTS_WIDTH - (int)strlen(more);
-    memcpy(text, hosts, (size_t)(first < room ? first : room));
-    strcpy(text + (first < room ? first : room), more);
+    int capacity = HOSTS_WIDTH - (int)strlen(more);
+    memcpy(text, hosts, (size_t)(first < capacity ? first : capacity));
+    strcpy(text + (first < capacity ? first : capacity), more);
 }
 
 static int widest_id(const cl_registry_job *jobs, int count)
 {
-    enum { LEAST = 12 };
-    int width = LEAST;
+    enum { MIN_WIDTH = 12 };
+    int width = MIN_WIDTH;
     for (int i = 0; i < count; i++)
         width = (int)strlen(jobs[i].job) > width ? (int)strlen(jobs[i].job) : width;
     return width;

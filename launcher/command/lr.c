@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEPS = 1000000000, MOST_POINTS = 1200 };
+enum { MAX_STEPS = 1000000000, MAX_POINTS = 1200 };
 
 typedef struct {
     const char *file, *plot;
@@ -28,8 +28,8 @@ static int check(const request *r)
 static int read_arguments(request *r, char **at)
 {
     static const cs_option table[] = {
-        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MOST_STEPS },
-        { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MOST_STEPS },
+        { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MAX_STEPS },
+        { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MAX_STEPS },
         { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE.svg") },
         { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
     };
@@ -75,9 +75,9 @@ static void print_table(const request *r, const ce_schedule_settings *schedule)
 
 static int draw(const request *r, const ce_schedule_settings *schedule)
 {
-    cs_plot_point points[MOST_POINTS];
+    cs_plot_point points[MAX_POINTS];
     cs_plot_curve curve = { .name = "lr", .points = points };
-    int64_t stride = (r->steps - 1) / MOST_POINTS + 1;
+    int64_t stride = (r->steps - 1) / MAX_POINTS + 1;
     for (int64_t step = 1; step <= r->steps; step += stride)
         points[curve.count++] = (cs_plot_point){ (double)step, ce_schedule_rate(schedule, step - 1) };
     FILE *file = fopen(r->plot, "w");

@@ -13,16 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_RUNS = 16, MOST_KEYS = 16, ROWS = 12, PATIENCE = 60 };
+enum { MAX_RUNS = 16, MAX_KEYS = 16, ROWS = 12, PATIENCE = 60 };
 
 static const char usual[] = "loss,lr,grad_norm,tokens_per_s", with_loss[] = "valid_loss";
 
 typedef struct {
-    const char *runs[MOST_RUNS], *svg, *html, *what;
+    const char *runs[MAX_RUNS], *svg, *html, *what;
     int run_count;
     bool follow;
     char *words; /* a copy of `what`, split into the names of keys */
-    const char *keys[MOST_KEYS + 1];
+    const char *keys[MAX_KEYS + 1];
     /* key_count: the number of keys to read; shown: the number of diagrams. If a diagram shows "loss", the key
      * "valid_loss" is also read. */
     int key_count, shown;
@@ -30,10 +30,10 @@ typedef struct {
 
 /* The curves of all runs: read[run][key]. The diagrams point to these curves and do not own them. */
 typedef struct {
-    cs_plot_curve read[MOST_RUNS][MOST_KEYS + 1], curves[MOST_KEYS][2 * MOST_RUNS];
-    cs_plot plots[MOST_KEYS];
+    cs_plot_curve read[MAX_RUNS][MAX_KEYS + 1], curves[MAX_KEYS][2 * MAX_RUNS];
+    cs_plot plots[MAX_KEYS];
     int count;
-    char names[MOST_RUNS][PATH_MAX + 16];
+    char names[MAX_RUNS][PATH_MAX + 16];
 } picture;
 
 /* ---- the command line ---- */
@@ -44,8 +44,8 @@ static int divide_keys(request *r)
     if (!r->words)
         return cl_codes_fail(CL_CODE_SYSTEM, "plot: out of memory");
     for (char *next, *key = strtok_r(r->words, ",", &next); key; key = strtok_r(NULL, ",", &next)) {
-        if (r->shown == MOST_KEYS)
-            return cl_codes_fail(CL_CODE_USAGE, "plot: --what names more than %d keys", MOST_KEYS);
+        if (r->shown == MAX_KEYS)
+            return cl_codes_fail(CL_CODE_USAGE, "plot: --what names more than %d keys", MAX_KEYS);
         r->keys[r->shown++] = key;
     }
     if (r->shown == 0)
@@ -77,7 +77,7 @@ static int read_arguments(request *r, char **at)
         { CL_COMMAND_OPTION(SWITCH, "follow", follow, NULL) },
     };
     static const char needs[] = "name the output folder of a training, or its file of metrics";
-    static const cs_options_form form = { CL_COMMAND_FORM("plot", 1, MOST_RUNS, needs), CS_OPTIONS_TABLE(table) };
+    static const cs_options_form form = { CL_COMMAND_FORM("plot", 1, MAX_RUNS, needs), CS_OPTIONS_TABLE(table) };
     int code = cs_options_read(&form, r, &at);
     for (; code == 0 && *at; at++)
         r->runs[r->run_count++] = *at;
@@ -193,7 +193,7 @@ static void redraw(const picture *all)
 
 static int follow(picture *all, const request *r)
 {
-    time_t changed[MOST_RUNS] = { 0 }, seen[MOST_RUNS] = { 0 };
+    time_t changed[MAX_RUNS] = { 0 }, seen[MAX_RUNS] = { 0 };
     for (;;) {
         /* The file .cspeed-owner is read before the metrics, so that the last steps of a training that ends now are
          * also drawn. */

@@ -180,17 +180,17 @@ void cl_join_agents_dismiss(cl_link *link, int code, const char *why)
 }
 
 static void say_difference(const cl_front *front, const cl_node *node, const cl_joined_node *joined, char *why,
-                           size_t room)
+                           size_t capacity)
 {
     int ranks = front->plan->hosts.list[node->place].slot_count;
     if (joined->ranks && joined->ranks != ranks)
         snprintf(
-            why, room,
+            why, capacity,
             "node %d (%s) was started with %d rank%s, and the first node expects %d of it; --nproc_per_node and the "
             "hostfile must be the same on every node (a hostfile may give each host its own slots)",
             node->place, joined->host, joined->ranks, ce_plural(joined->ranks), ranks);
     else
-        snprintf(why, room,
+        snprintf(why, capacity,
                  "node %d (%s) was started with another hostfile, program or version than this one; the "
                  "same command is needed on every node (`cspeed plan` prints what each makes of it)",
                  node->place, joined->host);

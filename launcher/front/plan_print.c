@@ -200,12 +200,12 @@ static void print_environment(const cl_plan *plan)
 
 static void print_flag(const char *name, const char *value, const char *origin, void *argument)
 {
-    char room[512];
+    char masked[512];
     bool hide = false;
     (void)argument;
     printf("  %s%s", name, value ? " " : "");
     if (value)
-        print_word(cl_env_masked(value, &hide, room, sizeof room));
+        print_word(cl_env_masked(value, &hide, masked, sizeof masked));
     printf("    # %s\n", origin);
 }
 
@@ -229,9 +229,9 @@ void cl_plan_print(const cl_plan *plan)
     printf("command  ");
     bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {
-        char room[512];
+        char masked[512];
         putchar(' ');
-        print_word(cl_env_masked(*argument, &hide, room, sizeof room));
+        print_word(cl_env_masked(*argument, &hide, masked, sizeof masked));
     }
     if (plan->options->local_rank_flag)
         printf(" %s=$LOCAL_RANK", plan->options->local_rank_flag);
@@ -271,9 +271,9 @@ void cl_plan_print_json(const cl_plan *plan, const char *memory)
     printf(",\n  \"master_port\": %d,\n  \"command\": [", plan->master_port);
     bool hide = false;
     for (char **argument = plan->arguments; *argument; argument++) {
-        char room[512];
+        char masked[512];
         fputs(argument > plan->arguments ? ", " : "", stdout);
-        cl_quote(stdout, cl_env_masked(*argument, &hide, room, sizeof room));
+        cl_quote(stdout, cl_env_masked(*argument, &hide, masked, sizeof masked));
     }
     if (plan->options->local_rank_flag && *plan->arguments)
         printf(", \"%s=$LOCAL_RANK\"", plan->options->local_rank_flag);

@@ -53,13 +53,13 @@ static char *command_of(const cl_plan *plan)
 {
     char *text = NULL;
     size_t length;
-    char room[512];
+    char masked[512];
     bool hide = false;
     FILE *out = open_memstream(&text, &length);
     for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
-        fputs(cl_env_masked(plan->arguments[i], &hide, room, sizeof room), out);
+        fputs(cl_env_masked(plan->arguments[i], &hide, masked, sizeof masked), out);
     }
     if (out)
         fclose(out);

@@ -53,10 +53,10 @@ bool cl_registry_read_is_running(const cl_registry_job *job)
     return job->pid > 0 && job->start && cl_proc_start(job->pid) == job->start;
 }
 
-static void copy_text(const json_t *root, const char *key, char *text, size_t room)
+static void copy_text(const json_t *root, const char *key, char *text, size_t capacity)
 {
     const char *value = json_string_value(json_object_get(root, key));
-    snprintf(text, room, "%s", value ? value : "");
+    snprintf(text, capacity, "%s", value ? value : "");
 }
 
 bool cl_registry_read_entry(const char *path, cl_registry_job *job)

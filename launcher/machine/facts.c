@@ -53,10 +53,10 @@ bool cl_facts_line(const char *path, char line[CL_FACTS_VALUE])
 bool cl_facts_key(const char *path, const char *key, char value[CL_FACTS_VALUE])
 {
     char *line = NULL;
-    size_t room = 0, length = strlen(key);
+    size_t capacity = 0, length = strlen(key);
     FILE *file = fopen(path, "re");
     bool found = false;
-    while (file && !found && getline(&line, &room, file) > 0) {
+    while (file && !found && getline(&line, &capacity, file) > 0) {
         const char *rest = line + length + strspn(line + (strlen(line) < length ? 0 : length), " \t");
         found = strncmp(line, key, length) == 0 && *rest == ':';
         if (found)

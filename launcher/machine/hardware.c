@@ -64,10 +64,10 @@ static void add_flags(cl_facts *facts)
                                           "avx_vnni", "amx_tile",    "amx_int8",    "amx_bf16",
                                           "asimd",    "sve",         "bf16",        NULL };
     char chosen[CL_FACTS_VALUE], *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *file = fopen("/proc/cpuinfo", "re");
     bool found = false;
-    while (file && !found && getline(&line, &room, file) > 0) {
+    while (file && !found && getline(&line, &capacity, file) > 0) {
         found = strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0;
         line[strcspn(line, "\n")] = '\0';
     }

@@ -30,7 +30,7 @@
  * useless. */
 #define ORPHAN_LIMIT (5 * SECOND)
 
-enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MOST_POLLED = 4 };
+enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MAX_POLLED = 4 };
 
 /* Sends a signal to the process group of each rank. The process id of a rank is valid until the rank is reaped. */
 static void signal_ranks(const cl_agent *agent, int number)
@@ -360,7 +360,7 @@ static int list_polled(const cl_agent *agent, struct pollfd *polled)
 /* Sleeps until an event occurs or a deadline is reached. Returns true if the guard process has ended. */
 static bool sleep_on(cl_agent *agent, bool unreported, int64_t now)
 {
-    struct pollfd *polled = calloc((size_t)(MOST_POLLED + 2 * agent->order.rank_count), sizeof *polled);
+    struct pollfd *polled = calloc((size_t)(MAX_POLLED + 2 * agent->order.rank_count), sizeof *polled);
     if (!polled)
         return true;
     int64_t due = next_due(agent, unreported, now);

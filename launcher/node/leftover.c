@@ -54,14 +54,14 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
 }
 
 /* Reads a whole file of /proc/PID and returns its length in bytes. */
-static size_t read_file(pid_t pid, const char *file, char *text, size_t room)
+static size_t read_file(pid_t pid, const char *file, char *text, size_t capacity)
 {
     char path[64];
     size_t length = 0;
     snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    for (ssize_t part = 1; fd >= 0 && part > 0 && length<room - 1; length += part> 0 ? (size_t)part : 0)
-        part = read(fd, text + length, room - 1 - length);
+    for (ssize_t part = 1; fd >= 0 && part > 0 && length<capacity - 1; length += part> 0 ? (size_t)part : 0)
+        part = read(fd, text + length, capacity - 1 - length);
     if (fd >= 0)
         close(fd);
     text[length] = '\0';

@@ -66,9 +66,9 @@ static bool is_own(const char *name, char path[PATH_MAX])
 /* Returns the name of the command that is most similar to this name; NULL: none is similar. */
 static const char *find_nearest(const char *name)
 {
-    enum { MOST = 64 };
-    const char *names[MOST + 1] = { NULL };
-    for (int i = 0; cl_commands[i] && i < MOST; i++)
+    enum { MAX_COUNT = 64 };
+    const char *names[MAX_COUNT + 1] = { NULL };
+    for (int i = 0; cl_commands[i] && i < MAX_COUNT; i++)
         names[i] = cl_commands[i]->name;
     return cs_nearest(name, names);
 }
@@ -77,9 +77,9 @@ static const char *find_nearest(const char *name)
  * printed. Returns CL_CODE_NOT_FOUND. */
 static int refuse(const char *name)
 {
-    char room[512];
+    char masked[512];
     bool hide = false;
-    const char *word = cl_env_masked(name, &hide, room, sizeof room);
+    const char *word = cl_env_masked(name, &hide, masked, sizeof masked);
     if (is_script(name))
         return refuse_script(CL_CODE_NOT_FOUND, name);
     if (strchr(name, '='))

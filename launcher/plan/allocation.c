@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 256, MOST_NODES = 65536, MOST_NUMBER = 1000000000 };
+enum { NAME_BYTES = 256, MAX_NODES = 65536, MAX_NUMBER = 1000000000 };
 
 typedef struct {
     void (*each)(const char *name, void *argument);
@@ -32,7 +32,7 @@ static bool expand_span(expansion *names, const char *head, const char *span, si
     int width = (int)strspn(span, "0123456789");
     if (!cl_ranges_read(&after, &from, &to))
         return false;
-    if (after != span + length || to < from || to - from >= MOST_NODES || to > MOST_NUMBER)
+    if (after != span + length || to < from || to - from >= MAX_NODES || to > MAX_NUMBER)
         return false;
     for (long number = from; number <= to; number++) {
         int size = snprintf(name, sizeof name, "%s%0*ld", head, width, number);
@@ -48,7 +48,7 @@ static bool expand_name(expansion *names, const char *head, const char *rest, co
     char name[NAME_BYTES];
     const char *bracket = memchr(rest, '[', (size_t)(end - rest));
     int size = snprintf(name, sizeof name, "%s%.*s", head, (int)((bracket ? bracket : end) - rest), rest);
-    if (size >= NAME_BYTES || names->count >= MOST_NODES)
+    if (size >= NAME_BYTES || names->count >= MAX_NODES)
         return false;
     if (!bracket) {
         if (strchr(name, ']'))
@@ -94,7 +94,7 @@ static int count_of(const char *counts, int index)
         if (strncmp(after, "(x", 2) == 0)
             times = strtol(after + 2, &after, 10), after += *after == ')';
         if (index < times)
-            return count > 0 && count <= MOST_NODES ? (int)count : 0;
+            return count > 0 && count <= MAX_NODES ? (int)count : 0;
         index -= (int)(times > 0 ? times : 1);
         place = after + (*after == ',');
     }
@@ -109,7 +109,7 @@ static int gpus_of_node(void)
         text = getenv("SLURM_GPUS_PER_NODE");
     const char *colon = text ? strrchr(text, ':') : NULL;
     int count = text ? atoi(colon ? colon + 1 : text) : 0;
-    return count > 0 && count < MOST_NODES ? count : 0;
+    return count > 0 && count < MAX_NODES ? count : 0;
 }
 
 static int slots_of(int index, const char *ranks)

@@ -102,7 +102,7 @@ static const char *find_secret(const char *word)
     return NULL;
 }
 
-const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_bytes)
+const char *cl_env_masked(const char *word, bool *hide, char *buffer, size_t buffer_bytes)
 {
     const char *sign = find_secret(word);
     bool hidden = *hide;
@@ -111,8 +111,8 @@ const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_
         return CL_ENV_MASKED;
     if (!sign)
         return word;
-    snprintf(room, room_bytes, "%.*s=%s", (int)(sign - word), word, CL_ENV_MASKED);
-    return room;
+    snprintf(buffer, buffer_bytes, "%.*s=%s", (int)(sign - word), word, CL_ENV_MASKED);
+    return buffer;
 }
 
 /* ---- variables forwarded by prefix ---- */

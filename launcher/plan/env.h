@@ -41,8 +41,8 @@ bool cl_env_is_secret(const char *name);
 
 /* Hides secrets in one word of a command line. HF_TOKEN=x and the rest of that word become HF_TOKEN=(secret). The word
  * after --api_key becomes (secret). The caller sets *hide to false before the first word of a command line, and passes
- * the same `hide` for all words of this command line. Returns `word` itself, or the changed text, which is in `room`.
+ * the same `hide` for all words of this command line. Returns `word` itself, or the changed text, which is in `buffer`.
  */
-const char *cl_env_masked(const char *word, bool *hide, char *room, size_t room_bytes);
+const char *cl_env_masked(const char *word, bool *hide, char *buffer, size_t buffer_bytes);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct {
     /* the buffer of a value, allocated with the length of the file; it is enlarged if an expanded variable needs more
      */
     char *value;
-    size_t used, room;
+    size_t used, capacity;
 } scanner;
 
 #define FAULT(scan, place, ...)                                                                                        \
@@ -26,9 +26,9 @@ typedef struct {
 
 static void put(scanner *scan, const char *bytes, size_t count)
 {
-    if (scan->used + count + 1 > scan->room) {
-        scan->room = 2 * (scan->used + count) + 64;
-        scan->value = realloc(scan->value, scan->room);
+    if (scan->used + count + 1 > scan->capacity) {
+        scan->capacity = 2 * (scan->used + count) + 64;
+        scan->value = realloc(scan->value, scan->capacity);
         if (!scan->value)
             ce_fatal(CS_NO_MEMORY, "no memory for the environment");
     }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { MOST_SLOTS = 65536, WORD_BYTES = 1024 };
+enum { MAX_SLOTS = 65536, WORD_BYTES = 1024 };
 
 typedef struct {
     const cl_hostline_place *place;
@@ -115,7 +115,7 @@ static bool read_ids(line_reader *reader, const char *value)
         long from, to;
         if (!cl_ranges_read(&place, &from, &to))
             return false;
-        if (to < from || to >= MOST_SLOTS || host->slot_count + (to - from) >= MOST_SLOTS)
+        if (to < from || to >= MAX_SLOTS || host->slot_count + (to - from) >= MAX_SLOTS)
             return false;
         for (long id = from; id <= to; id++)
             add_slot(host, (int)id);
@@ -183,10 +183,10 @@ static void read_key(line_reader *reader, const char *key, const char *value)
         read_variable(reader, key + 4, value);
     } else if (strcmp(key, "slots") == 0) {
         if (is_new(reader, key, reader->slots))
-            reader->slots = read_number(reader, key, value, 1, MOST_SLOTS);
+            reader->slots = read_number(reader, key, value, 1, MAX_SLOTS);
     } else if (strcmp(key, "max_slots") == 0 || strcmp(key, "max-slots") == 0) {
         if (is_new(reader, key, reader->max_slots))
-            reader->max_slots = read_number(reader, key, value, 1, MOST_SLOTS);
+            reader->max_slots = read_number(reader, key, value, 1, MAX_SLOTS);
     } else if (strcmp(key, "port") == 0) {
         if (is_new(reader, key, host->port))
             host->port = read_number(reader, key, value, 1, 65535);
@@ -282,7 +282,7 @@ bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const 
     char *bracket = strrchr(word, ']'), *colon = strchr(bracket ? bracket : word, ':');
     if (colon && !(strchr(colon + 1, ':') && is_address6(word))) {
         *colon = '\0';
-        reader.slots = read_number(&reader, word, colon + 1, 1, MOST_SLOTS);
+        reader.slots = read_number(&reader, word, colon + 1, 1, MAX_SLOTS);
     }
     read_name(&reader, word);
     if (!reader.faulty)

@@ -16,7 +16,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { MOST_HOSTS = 65536, NAME_BYTES = 256 };
+enum { MAX_HOSTS = 65536, NAME_BYTES = 256 };
 
 static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *host)
 {

@@ -57,7 +57,7 @@ static const struct {
     ORDER_TEXT(terminal),
     ORDER_TEXT(venv_script),
 };
-enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MOST_RANKS = 1 << 16 };
+enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MAX_RANKS = 1 << 16 };
 
 static void put(FILE *out, const char *key, const char *value)
 {
@@ -163,8 +163,8 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
 {
     for (int i = 0; i < FIELD_COUNT; i++)
         if (strcmp(fields[i].name, key) == 0)
-            return read_field(order, i, value) && order->rank_count >= 0 && order->rank_count <= MOST_RANKS &&
-                   order->node_count >= 0 && order->node_count <= MOST_RANKS;
+            return read_field(order, i, value) && order->rank_count >= 0 && order->rank_count <= MAX_RANKS &&
+                   order->node_count >= 0 && order->node_count <= MAX_RANKS;
     return read_item(order, key, value, seen);
 }
 
@@ -173,8 +173,8 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
 static bool make_lists(cl_order *order, size_t length)
 {
     size_t strings = 1;
-    order->slots = calloc(MOST_RANKS, sizeof *order->slots);
-    order->places = calloc(MOST_RANKS, sizeof *order->places);
+    order->slots = calloc(MAX_RANKS, sizeof *order->slots);
+    order->places = calloc(MAX_RANKS, sizeof *order->places);
     order->arguments = calloc(length / 2 + strings, sizeof *order->arguments);
     order->environment = calloc(length / 2 + strings, sizeof *order->environment);
     return order->slots && order->places && order->arguments && order->environment;

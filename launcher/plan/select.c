@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_BYTES = 4096, MOST_SLOTS = 65536 };
+enum { NODE_BYTES = 4096, MAX_SLOTS = 65536 };
 
 typedef struct {
     const char *flag, *text; /* flag: "--include" or "--exclude"; text: the value of the flag */
@@ -63,7 +63,7 @@ static void mark_slots(slot_filter *filter, int index, const char *name, const c
         const char *end = place;
         if (!cl_ranges_read(&end, &from, &to))
             break;
-        if (to < from || to > MOST_SLOTS)
+        if (to < from || to > MAX_SLOTS)
             break;
         for (long slot = from; slot <= to && filter->faults.count < 16; slot++)
             mark_slot(filter, index, slot);

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_BYTES = 64 << 10, MOST_BYTES = 64 << 20 };
+enum { PART_BYTES = 64 << 10, MAX_BYTES = 64 << 20 };
 
 static char *read_all(FILE *file, size_t *length)
 {
     char *text = NULL;
-    size_t room = 0, used = 0, part = 1;
-    while (part && used <= MOST_BYTES) {
-        if (used + PART_BYTES + 1 > room) {
-            char *larger = realloc(text, room = 2 * room + PART_BYTES + 1);
+    size_t capacity = 0, used = 0, part = 1;
+    while (part && used <= MAX_BYTES) {
+        if (used + PART_BYTES + 1 > capacity) {
+            char *larger = realloc(text, capacity = 2 * capacity + PART_BYTES + 1);
             if (!larger)
                 break;
             text = larger;

@@ -13,9 +13,9 @@
 void cl_argv_add(cl_argv *words, const char *format, ...)
 {
     va_list arguments;
-    if (words->count + 2 > words->room) {
-        words->room = words->room ? 2 * words->room : 64;
-        words->list = realloc(words->list, (size_t)words->room * sizeof *words->list);
+    if (words->count + 2 > words->capacity) {
+        words->capacity = words->capacity ? 2 * words->capacity : 64;
+        words->list = realloc(words->list, (size_t)words->capacity * sizeof *words->list);
     }
     va_start(arguments, format);
     if (!words->list || vasprintf(&words->list[words->count], format, arguments) < 0)
@@ -32,10 +32,10 @@ void cl_argv_add_all(cl_argv *words, const char *const *list)
 
 void cl_argv_print(const cl_argv *words)
 {
-    char room[4096];
+    char masked[4096];
     bool hide = false;
     for (int i = 0; i < words->count; i++) {
-        fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, room, sizeof room),
+        fprintf(stderr, "%s%s", cl_env_masked(words->list[i], &hide, masked, sizeof masked),
                 i + 1 < words->count ? " " : "\n");
         if (i > 0 && strcmp(words->list[i - 1], "-env") == 0) /* MPICH's -env NAME VALUE: the next word is the value */
             hide = cl_env_is_secret(words->list[i]);

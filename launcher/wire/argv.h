@@ -4,7 +4,7 @@
 
 typedef struct {
     char **list; /* malloc'ed words; NULL-terminated once a word was added */
-    int count, room;
+    int count, capacity;
 } cl_argv;
 
 /* The next two functions end the process if there is no memory. */

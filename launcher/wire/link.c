@@ -12,21 +12,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 9, MOST_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
+enum { HEAD_BYTES = 9, MAX_BYTES = 64 << 20, READ_BYTES = 64 << 10 };
 
 /* Makes room for `count` bytes behind the bytes in the queue. Returns the position where the new bytes begin. */
 static char *make_room(cl_link_queue *queue, size_t count)
 {
-    if (queue->from && queue->to + count > queue->room) {
+    if (queue->from && queue->to + count > queue->capacity) {
         memmove(queue->data, queue->data + queue->from, queue->to - queue->from);
         queue->to -= queue->from;
         queue->from = 0;
     }
-    if (queue->to + count > queue->room) {
-        queue->room = 2 * (queue->to + count);
-        queue->data = realloc(queue->data, queue->room);
+    if (queue->to + count > queue->capacity) {
+        queue->capacity = 2 * (queue->to + count);
+        queue->data = realloc(queue->data, queue->capacity);
         if (!queue->data)
-            ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->capacity);
     }
     return queue->data + queue->to;
 }
@@ -79,7 +79,7 @@ void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *b
     uint32_t numbers[] = { htonl((uint32_t)length), htonl(rank) };
     if (link->broken || !cl_link_is_open(link))
         return;
-    CS_ASSERT(length <= MOST_BYTES);
+    CS_ASSERT(length <= MAX_BYTES);
     memcpy(head, &numbers[0], 4);
     head[4] = (char)kind;
     memcpy(head + 5, &numbers[1], 4);
@@ -134,8 +134,8 @@ void cl_link_flush(cl_link *link)
 
 void cl_link_fill(cl_link *link, int64_t now)
 {
-    enum { MOST_AT_ONCE = 16 };
-    for (int i = 0; i < MOST_AT_ONCE && !link->broken && cl_link_is_open(link); i++) {
+    enum { MAX_AT_ONCE = 16 };
+    for (int i = 0; i < MAX_AT_ONCE && !link->broken && cl_link_is_open(link); i++) {
         ssize_t count = read(link->in_fd, make_room(&link->in, READ_BYTES), READ_BYTES);
         if (count < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -173,7 +173,7 @@ bool cl_link_next(cl_link *link, cl_message *message)
                              .rank = ntohl(numbers[1]),
                              .bytes = head + HEAD_BYTES,
                              .length = ntohl(numbers[0]) };
-    if (message->length > MOST_BYTES) {
+    if (message->length > MAX_BYTES) {
         link->in.from = link->in.to;
         break_link(link, "the received bytes are not a message of cspeed");
         return false;

@@ -81,7 +81,7 @@ typedef struct {
 /* A queue of bytes; the bytes [from, to) of `data` are pending. */
 typedef struct {
     char *data;
-    size_t from, to, room;
+    size_t from, to, capacity;
 } cl_link_queue;
 
 typedef struct {

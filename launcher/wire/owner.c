@@ -46,7 +46,7 @@ static bool has_socket(const char *pid, const char *wanted)
     return found;
 }
 
-static void describe(const char *pid, char *text, size_t room)
+static void describe(const char *pid, char *text, size_t capacity)
 {
     char path[64], name[64] = "?";
     snprintf(path, sizeof path, "/proc/%.20s/comm", pid);
@@ -55,21 +55,21 @@ static void describe(const char *pid, char *text, size_t room)
         name[strcspn(name, "\n")] = '\0';
     if (file)
         fclose(file);
-    snprintf(text, room, "%s (pid %.20s)", name, pid);
+    snprintf(text, capacity, "%s (pid %.20s)", name, pid);
 }
 
-void cl_owner_of_port(int port, char *text, size_t room)
+void cl_owner_of_port(int port, char *text, size_t capacity)
 {
     char wanted[64];
     unsigned long inode = find_socket("/proc/net/tcp", port);
     if (!inode)
         inode = find_socket("/proc/net/tcp6", port);
-    snprintf(text, room, "%s", inode ? "another user's process" : "");
+    snprintf(text, capacity, "%s", inode ? "another user's process" : "");
     snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
     DIR *proc = inode ? opendir("/proc") : NULL;
     for (struct dirent *entry; proc && (entry = readdir(proc));)
         if (atoi(entry->d_name) > 0 && has_socket(entry->d_name, wanted)) {
-            describe(entry->d_name, text, room);
+            describe(entry->d_name, text, capacity);
             break;
         }
     if (proc)

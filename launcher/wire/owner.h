@@ -6,6 +6,6 @@
 
 /* Writes the name of the process that listens on the port, such as "python3 (pid 4711)". Writes "another user's
  * process" if /proc shows no process that has the socket open, and "" if no process listens on the port. */
-void cl_owner_of_port(int port, char *text, size_t room);
+void cl_owner_of_port(int port, char *text, size_t capacity);
 
 #endif

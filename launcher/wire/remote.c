@@ -249,16 +249,16 @@ static const char *quote(const carrier *c, char text[QUOTED + 32])
 
 /* Runs a command on the host over a new connection, and copies the first line of the command's output to `text`. `text`
  * becomes "" if the connection fails or the command prints nothing. */
-static void ask(carrier *c, const char *command, char *text, size_t room)
+static void ask(carrier *c, const char *command, char *text, size_t capacity)
 {
     cl_route route = c->route;
     double until = ce_clock_seconds() + 10;
     size_t count = 0;
     route.command = command;
     ssize_t got = c->way->open(&route) ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
-    while (got != CL_ROUTE_ENDED && count < room - 1 && ce_clock_seconds() < until) {
+    while (got != CL_ROUTE_ENDED && count < capacity - 1 && ce_clock_seconds() < until) {
         struct pollfd polled[CL_WAY_POLLED];
-        got = c->way->read(&route, 0, text + count, room - 1 - count);
+        got = c->way->read(&route, 0, text + count, capacity - 1 - count);
         count += got > 0 ? (size_t)got : 0;
         if (got == CL_ROUTE_LATER)
             poll(polled, (nfds_t)c->way->poll(&route, true, false, polled), 100);
@@ -374,17 +374,17 @@ static int start(cl_channel *channel, const cl_host *host, const cl_options *opt
 
 /* Writes the remote command line that starts an agent. The command line depends only on this program, and contains
  * nothing about the job. */
-static bool write_agent_command(char *command, size_t room, const char *agent_path)
+static bool write_agent_command(char *command, size_t capacity, const char *agent_path)
 {
     static const char search[] = "exec sh -c 'test -x \"$0\" && exec \"$0\" __agent; exec cspeed __agent' ";
     char self[4096] = "cspeed", word[4 * 4096];
     if (agent_path)
         return cl_words_quote(word, sizeof word, agent_path) &&
-               snprintf(command, room, "exec %s __agent", word) < (int)room;
+               snprintf(command, capacity, "exec %s __agent", word) < (int)capacity;
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length > 0)
         self[length] = '\0';
-    return cl_words_quote(word, sizeof word, self) && snprintf(command, room, "%s%s", search, word) < (int)room;
+    return cl_words_quote(word, sizeof word, self) && snprintf(command, capacity, "%s%s", search, word) < (int)capacity;
 }
 
 static void warn(const cl_options *options)

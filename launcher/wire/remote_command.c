@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 24 };
+enum { MAX_WORDS = 24 };
 
 typedef struct {
     pid_t pid;
@@ -100,7 +100,7 @@ static int open_command(cl_route *route)
     int code = cl_words_split(&words, "--ssh_cmd", options->ssh_cmd);
     if (code || words.count == 0)
         return code ? code : cl_codes_fail(CL_CODE_USAGE, "--ssh_cmd: is empty");
-    char **argv = calloc((size_t)words.count + MOST_WORDS, sizeof *argv);
+    char **argv = calloc((size_t)words.count + MAX_WORDS, sizeof *argv);
     int count = words.count;
     if (!argv)
         return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
@@ -133,10 +133,10 @@ static int poll_command(cl_route *route, bool reading, bool writing, struct poll
     return 3;
 }
 
-static ssize_t read_command(cl_route *route, int which, char *bytes, size_t room)
+static ssize_t read_command(cl_route *route, int which, char *bytes, size_t capacity)
 {
     command *c = route->state;
-    ssize_t count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, room);
+    ssize_t count = c->outputs[which] < 0 ? 0 : read(c->outputs[which], bytes, capacity);
     if (count > 0)
         return count;
     if (count < 0 && (errno == EAGAIN || errno == EINTR))

@@ -153,10 +153,10 @@ static int call(ssh_session session, int *fd)
 
 /* ---- authentication ---- */
 
-static void add(char *text, size_t room, const char *word)
+static void add(char *text, size_t capacity, const char *word)
 {
     size_t length = strlen(text);
-    snprintf(text + length, room - length, "%s%s", length ? ", " : "", word);
+    snprintf(text + length, capacity - length, "%s%s", length ? ", " : "", word);
 }
 
 /* Reports which authentication methods the server accepts, and which methods were tried. */

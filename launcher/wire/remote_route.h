@@ -31,7 +31,7 @@ typedef struct {
     int (*poll)(cl_route *route, bool reading, bool writing, struct pollfd *polled);
     /* Reads stdout (`which` is 0) or stderr (1). Returns the number of bytes; CL_ROUTE_LATER if none have arrived;
      * CL_ROUTE_ENDED at the end of the output. */
-    ssize_t (*read)(cl_route *route, int which, char *bytes, size_t room);
+    ssize_t (*read)(cl_route *route, int which, char *bytes, size_t capacity);
     /* Returns the number of bytes written to the command's stdin; CL_ROUTE_LATER if none can be written now;
      * CL_ROUTE_ENDED if the command no longer reads. */
     ssize_t (*write)(cl_route *route, const char *bytes, size_t count);

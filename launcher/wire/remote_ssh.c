@@ -62,10 +62,10 @@ static int poll_ssh(cl_route *route, bool reading, bool writing, struct pollfd *
     return 1;
 }
 
-static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
+static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t capacity)
 {
     line *l = route->state;
-    int count = ssh_channel_read_nonblocking(l->channel, bytes, (uint32_t)room, which);
+    int count = ssh_channel_read_nonblocking(l->channel, bytes, (uint32_t)capacity, which);
     if (count > 0)
         return count;
     if (count == 0 || count == SSH_AGAIN)
@@ -77,12 +77,12 @@ static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t room)
 static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
 {
     line *l = route->state;
-    uint32_t room = ssh_channel_window_size(l->channel);
+    uint32_t capacity = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
         return CL_ROUTE_ENDED;
-    if (room == 0 || has_unsent(l))
+    if (capacity == 0 || has_unsent(l))
         return CL_ROUTE_LATER;
-    int taken = ssh_channel_write(l->channel, bytes, count < room ? (uint32_t)count : room);
+    int taken = ssh_channel_write(l->channel, bytes, count < capacity ? (uint32_t)count : capacity);
     return taken > 0 ? taken : taken == SSH_ERROR ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
 }
 

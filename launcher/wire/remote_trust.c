@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Writes the fingerprint "SHA256:..." and the type of the host's key. */
-static void describe(ssh_session session, char *text, size_t room)
+static void describe(ssh_session session, char *text, size_t capacity)
 {
     ssh_key key = NULL;
     unsigned char *hash = NULL;
@@ -21,7 +21,7 @@ static void describe(ssh_session session, char *text, size_t room)
     if (ssh_get_server_publickey(session, &key) == SSH_OK &&
         ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &bytes) == SSH_OK)
         print = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, bytes);
-    snprintf(text, room, "%s %s", key ? ssh_key_type_to_char(ssh_key_type(key)) : "?", print ? print : "?");
+    snprintf(text, capacity, "%s %s", key ? ssh_key_type_to_char(ssh_key_type(key)) : "?", print ? print : "?");
     ssh_string_free_char(print);
     ssh_clean_pubkey_hash(&hash);
     ssh_key_free(key);

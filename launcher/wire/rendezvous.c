@@ -115,7 +115,7 @@ static int find_interface(const char *name, address *a)
     return 0;
 }
 
-int cl_rendezvous_interface(const char *name, char *text, size_t room)
+int cl_rendezvous_interface(const char *name, char *text, size_t capacity)
 {
     address a = { 0 };
     char found[INET6_ADDRSTRLEN];
@@ -123,7 +123,7 @@ int cl_rendezvous_interface(const char *name, char *text, size_t room)
     if (code)
         return code;
     name_address(&a, found);
-    snprintf(text, room, "%s", found);
+    snprintf(text, capacity, "%s", found);
     return 0;
 }
 

@@ -83,6 +83,6 @@ const char *cl_rendezvous_job(const cl_plan *plan);
 
 /* Writes the address of an interface of this machine as text; an IPv4 address is preferred. Returns CL_CODE_USAGE if
  * there is no such interface. */
-int cl_rendezvous_interface(const char *name, char *text, size_t room);
+int cl_rendezvous_interface(const char *name, char *text, size_t capacity);
 
 #endif

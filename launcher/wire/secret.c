@@ -13,21 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 4096, LEAST_BYTES = 16 };
+enum { MAX_BYTES = 4096, MIN_BYTES = 16 };
 
 static int take(const char *where, const char *secret, size_t length, unsigned char *key)
 {
-    if (length < LEAST_BYTES)
+    if (length < MIN_BYTES)
         return cl_codes_fail(CL_CODE_FILE,
                              "%s holds a secret of %zu bytes; at least %d are needed: openssl rand -hex 32", where,
-                             length, LEAST_BYTES);
+                             length, MIN_BYTES);
     ce_mac_key(secret, length, key);
     return 0;
 }
 
 static int read_file(const char *path, unsigned char *key)
 {
-    char text[MOST_BYTES];
+    char text[MAX_BYTES];
     struct stat facts;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &facts) < 0)

@@ -70,10 +70,10 @@ void cl_words_free(cl_words *words)
     *words = (cl_words){ 0 };
 }
 
-bool cl_words_quote(char *to, size_t room, const char *from)
+bool cl_words_quote(char *to, size_t capacity, const char *from)
 {
     size_t count = 0;
-    for (to[count++] = '\''; *from && count + 6 < room; from++) {
+    for (to[count++] = '\''; *from && count + 6 < capacity; from++) {
         const char *piece = *from == '\'' ? "'\\''" : (char[]){ *from, 0 };
         memcpy(to + count, piece, strlen(piece));
         count += strlen(piece);

@@ -17,7 +17,7 @@ typedef struct {
 int cl_words_split(cl_words *words, const char *flag, const char *text);
 void cl_words_free(cl_words *words);
 
-/* Writes `from` in single quotes. Returns false if `room` is too small for the text. */
-bool cl_words_quote(char *to, size_t room, const char *from);
+/* Writes `from` in single quotes. Returns false if `capacity` is too small for the text. */
+bool cl_words_quote(char *to, size_t capacity, const char *from);
 
 #endif

@@ -20,18 +20,18 @@ enum {
 
 extern const char *const bench_names[BENCH_COLLECTIVES + 1];
 
-/* The ranks that are measured, and two buffers of `room` bytes. */
+/* The ranks that are measured, and two buffers of `capacity` bytes. */
 typedef struct {
     cs_world world;
     cs_comm *comm;
-    size_t room;
+    size_t capacity;
     char *a, *b;
     bool own_memory;       /* true: the buffers are ordinary memory; false: they are from cs_comm_alloc */
     const char *algorithm; /* the algorithm of the collective that was measured most recently */
 } bench_ranks;
 
 /* Opens the communicator and allocates the buffers. bench_close closes the communicator and frees the buffers. */
-cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t room, bool own_memory);
+cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t capacity, bool own_memory);
 void bench_close(bench_ranks *ranks);
 
 /* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. The time

@@ -10,21 +10,21 @@ enum { MIN_REPETITIONS = 5, MAX_REPETITIONS = 200, WARM_UP = 2 };
 const char *const bench_names[] = { "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
                                     "scatter",    "gather",         "all_to_all", "copy" };
 
-cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t room, bool own_memory)
+cs_status bench_open(bench_ranks *ranks, const char *kind, const char *algorithms, size_t capacity, bool own_memory)
 {
     cs_comm_settings settings = { .kind = kind, .algorithms = algorithms };
-    *ranks = (bench_ranks){ .room = room, .own_memory = own_memory };
+    *ranks = (bench_ranks){ .capacity = capacity, .own_memory = own_memory };
     cs_status status = cs_world_read(&ranks->world);
     if (status == CS_OK)
         status = cs_comm_open(&ranks->comm, &ranks->world, &settings);
     if (status != CS_OK)
         return status;
-    ranks->a = own_memory ? malloc(room) : cs_comm_alloc(ranks->comm, room);
-    ranks->b = own_memory ? malloc(room) : cs_comm_alloc(ranks->comm, room);
+    ranks->a = own_memory ? malloc(capacity) : cs_comm_alloc(ranks->comm, capacity);
+    ranks->b = own_memory ? malloc(capacity) : cs_comm_alloc(ranks->comm, capacity);
     if (!ranks->a || !ranks->b)
         return CS_NO_MEMORY;
-    memset(ranks->a, 0, room);
-    memset(ranks->b, 0, room);
+    memset(ranks->a, 0, capacity);
+    memset(ranks->b, 0, capacity);
     return CS_OK;
 }
 

@@ -83,14 +83,14 @@ static cs_status measure_switch(tuning *t, const tune_switch *s)
 /* Returns for how many of the lengths, from the shortest on, the first algorithm should be used. */
 static int place_switch(const tuning *t)
 {
-    double cost = 0, least = 0;
+    double cost = 0, min = 0;
     int best = 0;
     for (int i = 0; i < t->lengths; i++) {
         /* cost of using the first algorithm for the i + 1 shortest lengths: the sum of log(t1 / t2), with
          * the times t1 and t2 of the first and the second algorithm */
         cost += log(t->first[i] / t->second[i]);
-        if (cost < least) {
-            least = cost;
+        if (cost < min) {
+            min = cost;
             best = i + 1;
         }
     }

@@ -31,10 +31,10 @@ static cs_status open_lines(FILE **file, const char *path)
 static cs_status read_lines(json_t *list, FILE *file, const char *path)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     int64_t number = 0;
     cs_status status = CS_OK;
-    for (ssize_t length; status == CS_OK && (length = getline(&line, &room, file)) > 0;) {
+    for (ssize_t length; status == CS_OK && (length = getline(&line, &capacity, file)) > 0;) {
         number++;
         if ((size_t)length > strspn(line, " \t\r\n"))
             status = append(list, line, (size_t)length, path, number);

@@ -29,10 +29,10 @@ static bool is_found_as_cspeed(const char *file)
 /* Returns the text to print before "cspeed" in a command: the folder of this program with a slash at its end, as a user
  * would type it. The text is empty if the folder contains no cspeed, as in an installed tree, or if PATH leads to the
  * cspeed in that folder. */
-static const char *find_folder(char *program, size_t room)
+static const char *find_folder(char *program, size_t capacity)
 {
     char here[ROOM], cspeed[ROOM + 8];
-    ssize_t length = readlink("/proc/self/exe", program, room - 1);
+    ssize_t length = readlink("/proc/self/exe", program, capacity - 1);
     program[length > 0 ? length : 0] = 0;
     char *slash = strrchr(program, '/');
     if (slash)

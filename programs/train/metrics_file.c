@@ -16,10 +16,10 @@ static void keep_lines(const char *path, int64_t step)
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device contains no old lines */
         return;
     char *part = text("%s.part", path), *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     FILE *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
     bool good = out != NULL;
-    while (good && getline(&line, &room, in) > 0) {
+    while (good && getline(&line, &capacity, in) > 0) {
         long long at = 0;
         if (sscanf(line, "{\"step\": %lld", &at) == 1 && at <= step && line[strlen(line) - 1] == '\n')
             good = fputs(line, out) >= 0;

@@ -59,12 +59,12 @@ static struct {
 
 /* Sets `name` to the target of the symbolic link `path`, or to the first line of the system file `path`. If there is
  * neither, `name` becomes "-". */
-static void read_name(char *name, size_t room, const char *path)
+static void read_name(char *name, size_t capacity, const char *path)
 {
-    ssize_t length = readlink(path, name, room - 1);
+    ssize_t length = readlink(path, name, capacity - 1);
     int file = length < 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file >= 0) {
-        length = read(file, name, room - 1);
+        length = read(file, name, capacity - 1);
         close(file);
     }
     name[length > 0 ? length : 0] = 0;

@@ -21,10 +21,10 @@ void progress_open(progress *bar, const cs_config *config)
 
 enum { PARTS = 7, PART_BYTES = 48, LINE_BYTES = PARTS * (PART_BYTES + 2) };
 
-/* Joins the parts that fit into `room` columns, separated by two spaces. If the line is too narrow, the least important
- * parts are omitted first. The step, the loss and the remaining time are never omitted; if the line is too narrow for
- * these three parts, it is truncated. */
-static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_BYTES])
+/* Joins the parts that fit into `capacity` columns, separated by two spaces. If the line is too narrow, the least
+ * important parts are omitted first. The step, the loss and the remaining time are never omitted; if the line is too
+ * narrow for these three parts, it is truncated. */
+static void join_parts(char parts[PARTS][PART_BYTES], int capacity, char line[LINE_BYTES])
 {
     /* the order in which parts are omitted: share of peak, norm, lr, tok/s */
     static const int dispensable[] = { 5, 3, 2, 4 };
@@ -34,11 +34,11 @@ static void join_parts(char parts[PARTS][PART_BYTES], int room, char line[LINE_B
         for (int i = 0; i < PARTS; i++)
             if (*parts[i])
                 used += snprintf(line + used, (size_t)(LINE_BYTES - used), "%s%s", used ? "  " : "", parts[i]);
-        if (used <= room || dropped == (int)(sizeof dispensable / sizeof *dispensable))
+        if (used <= capacity || dropped == (int)(sizeof dispensable / sizeof *dispensable))
             break;
         *parts[dispensable[dropped++]] = '\0';
     }
-    line[used < room ? used : room] = '\0';
+    line[used < capacity ? used : capacity] = '\0';
 }
 
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step)

@@ -50,8 +50,8 @@ static const cs_option table[] = {
     { .names = "refused", .kind = CS_OPTION_REFUSED, .value = "0|off", .text = "of a reason" },
 };
 
-enum { MOST = 90 };
-static char line[2048], *words[MOST];
+enum { MAX_COUNT = 90 };
+static char line[2048], *words[MAX_COUNT];
 
 /* Splits the text at spaces and reads the words as a command line. Returns the exit code; *places is the list of
  * positional arguments. */

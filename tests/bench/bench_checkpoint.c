@@ -31,7 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TENSOR = 4 << 20, TENSOR_BYTES = 4 * TENSOR, MOST = 1024, STEPS = 9, ROUNDS = 5, ROUNDS_MOST = 99 };
+enum { TENSOR = 4 << 20, TENSOR_BYTES = 4 * TENSOR, MAX_COUNT = 1024, STEPS = 9, ROUNDS = 5, ROUNDS_MAX = 99 };
 #define SHARD(folder) "out/t/" folder "/shard-00001-of-00001.safetensors"
 
 /* What a round measures, in GB/s. */
@@ -135,7 +135,7 @@ static void measure_round(speeds *s, const bench *p)
 /* Returns the median over the rounds of one speed, or of its ratio to another speed. */
 static double median(const speeds *rounds, int count, kind of, kind to)
 {
-    double value[ROUNDS_MOST];
+    double value[ROUNDS_MAX];
     for (int i = 0; i < count; i++)
         value[i] = rounds[i].speed[of] / (to == KINDS ? 1 : rounds[i].speed[to]);
     bench_sort(value, count);
@@ -170,11 +170,11 @@ static void keep_in_memory(bench *p)
 
 static void measure_io(int megabytes, int count)
 {
-    static ce_piece pieces[MOST];
-    static char names[MOST][16];
-    speeds rounds[ROUNDS_MOST];
+    static ce_piece pieces[MAX_COUNT];
+    static char names[MAX_COUNT][16];
+    speeds rounds[ROUNDS_MAX];
     cs_world world = { .size = 1, .local_size = 1 };
-    int tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MOST ? MOST : megabytes / 16;
+    int tensors = megabytes / 16 < 1 ? 1 : megabytes / 16 > MAX_COUNT ? MAX_COUNT : megabytes / 16;
     ce_checkpoint_content content = {
         .tag = "t", .config_text = "{}", .pieces = pieces, .piece_count = tensors, .writing.threads = 2
     };
@@ -245,8 +245,8 @@ int main(int argc, char **argv)
     const char *place = getenv("TMPDIR"), *python = getenv("CSPEED_PEER_PYTHON");
     int megabytes = 256, rounds = ROUNDS;
     bench_arguments(argc, argv,
-                    (const bench_option[]){ { "MEGABYTES", .number = &megabytes, .min = 1, .max = MOST * 16 },
-                                            { "ROUNDS", .number = &rounds, .min = 1, .max = ROUNDS_MOST },
+                    (const bench_option[]){ { "MEGABYTES", .number = &megabytes, .min = 1, .max = MAX_COUNT * 16 },
+                                            { "ROUNDS", .number = &rounds, .min = 1, .max = ROUNDS_MAX },
                                             { .name = NULL } });
     snprintf(folder, sizeof folder, "%s/cspeed-bench-XXXXXX", place ? place : "/tmp");
     if (!mkdtemp(folder) || chdir(folder) != 0)

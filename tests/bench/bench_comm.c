@@ -47,7 +47,7 @@ enum {
     ROW_COUNT
 };
 enum { IN_PLACE, STAGED, HOST, MPI, GLOO, WAY_COUNT }; /* HOST: time until a call of IN_PLACE returns */
-enum { SIZE_COUNT = 10, MOST_ROUNDS = 15, MOST_REPETITIONS = 400, MOST_RANKS = 16 };
+enum { SIZE_COUNT = 10, MAX_ROUNDS = 15, MAX_REPETITIONS = 400, MAX_RANKS = 16 };
 
 static const char *const row_names[] = { "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
                                          "scatter",    "gather",         "all_to_all", "copy" };
@@ -78,7 +78,7 @@ static double median(double *values, int count)
 static int repetitions(size_t bytes)
 {
     size_t wanted = ((size_t)256 << 20) / bytes;
-    return wanted < 5 ? 5 : wanted > MOST_REPETITIONS ? MOST_REPETITIONS : (int)wanted;
+    return wanted < 5 ? 5 : wanted > MAX_REPETITIONS ? MAX_REPETITIONS : (int)wanted;
 }
 
 /* Writes zeros to the whole vector, because in a training each rank has just written its own vector. */
@@ -142,7 +142,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
 
 static double slowest(cs_comm *comm, double seconds)
 {
-    double all[MOST_RANKS];
+    double all[MAX_RANKS];
     cs_comm_all_gather(comm, all, &seconds, 1, CS_I64); /* the eight bytes of a double are gathered as one CS_I64 */
     for (int r = 0; r < cs_comm_size(comm); r++)
         seconds = all[r] > seconds ? all[r] : seconds;
@@ -152,7 +152,7 @@ static double slowest(cs_comm *comm, double seconds)
 /* Returns the seconds of a collective or copy; *host becomes the seconds until the call returned. */
 static double measure(cs_comm *comm, cs_device *gpu, int row, float *a, float *b, size_t bytes, double *host)
 {
-    double times[MOST_REPETITIONS], calls[MOST_REPETITIONS];
+    double times[MAX_REPETITIONS], calls[MAX_REPETITIONS];
     int count = repetitions(bytes);
     for (int i = -2; i < count; i++) {
         write_vector(gpu, a, bytes);
@@ -316,7 +316,7 @@ static double peer_seconds(const results *round, int way, int row, int i)
 /* Prints the ratio of a peer's time to cspeed's time: the median and the range over the rounds. */
 static void print_ratio(const results *kept, int rounds, int own_way, int way, int row, int i)
 {
-    double ratios[MOST_ROUNDS];
+    double ratios[MAX_ROUNDS];
     int count = 0;
     for (int round = 0; round < rounds; round++) {
         double peer = peer_seconds(&kept[round], way, row, i), own = kept[round].seconds[own_way][row][i];
@@ -368,7 +368,7 @@ static void bench(results *page, int ranks, int rounds, bool peers, const char *
         kept[round] = *page;
     }
     for (size_t i = 0; kept && i < count; i++) {
-        double values[MOST_ROUNDS];
+        double values[MAX_ROUNDS];
         for (int round = 0; round < rounds; round++)
             values[round] = ((double *)kept[round].seconds)[i];
         cells[i] = median(values, rounds);
@@ -398,8 +398,8 @@ int main(int count, char **words)
     bench_arguments(count, words,
                     (const bench_option[]){ { "--kind", .word = &page->kind, .choices = "shm|tcp|nccl" },
                                             { "--device", .word = &page->device, .choices = "cuda" },
-                                            { "--ranks", .number = &ranks, .min = 1, .max = MOST_RANKS },
-                                            { "--rounds", .number = &rounds, .min = 1, .max = MOST_ROUNDS },
+                                            { "--ranks", .number = &ranks, .min = 1, .max = MAX_RANKS },
+                                            { "--rounds", .number = &rounds, .min = 1, .max = MAX_ROUNDS },
                                             { "--smallest", .number = &smallest, .min = 1, .max = INT_MAX },
                                             { "--largest", .number = &largest, .min = 1, .max = INT_MAX },
                                             { "--peers", .given = &peers },

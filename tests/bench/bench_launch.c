@@ -21,13 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_ROUNDS = 50, WAYS = 4, HOSTS = 8, NODES = 64, PATIENCE = 120 };
+enum { MAX_ROUNDS = 50, WAYS = 4, HOSTS = 8, NODES = 64, PATIENCE = 120 };
 
 typedef struct {
     const char *name, *goal;
     int ranks;
     char command[4096]; /* a command for sh; "": it cannot run on this machine */
-    double seconds[MOST_ROUNDS];
+    double seconds[MAX_ROUNDS];
     int count;
 } way;
 
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 {
     const TTest *const tests[] = { bench };
     bench_arguments(argc, argv,
-                    (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MOST_ROUNDS },
+                    (const bench_option[]){ { "ROUNDS", .number = &rounds, .min = 1, .max = MAX_ROUNDS },
                                             { .name = NULL } });
     return suite_run("bench_launch", tests, 1);
 }

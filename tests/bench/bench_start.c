@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 100 };
+enum { MAX_COUNT = 100 };
 
 static int shell(const char *folder, const char *command)
 {
@@ -45,10 +45,11 @@ static double start(const char *folder)
 int main(int argc, char **argv)
 {
     char folder[] = "/tmp/cspeed-start-XXXXXX";
-    double seconds[MOST];
+    double seconds[MAX_COUNT];
     int runs = 10;
     bench_arguments(argc, argv,
-                    (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MOST }, { .name = NULL } });
+                    (const bench_option[]){ { "RUNS", .number = &runs, .min = 1, .max = MAX_COUNT },
+                                            { .name = NULL } });
     if (!mkdtemp(folder))
         return 1;
     int failed = shell(folder, "for i in $(seq 400); do echo line $i of a small text; done > text.txt") ||

@@ -37,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_STEPS = 64, MOST_ROUNDS = 16, MOST_RANKS = 2, MOST_STAGES = 4 };
+enum { MAX_STEPS = 64, MAX_ROUNDS = 16, MAX_RANKS = 2, MAX_STAGES = 4 };
 
 /* The sizes are those of the models' config.json; dropout is off. */
 typedef struct {
@@ -80,11 +80,11 @@ typedef struct {
 } workload;
 
 typedef struct {
-    double seconds[MOST_STEPS];
-    cs_phase_seconds phases[MOST_STEPS];
+    double seconds[MAX_STEPS];
+    cs_phase_seconds phases[MAX_STEPS];
     double peak_share;
-    double cpu[MOST_RANKS];  /* CPU seconds of each rank in the steps after the first */
-    double peak[MOST_RANKS]; /* peak resident set of each rank, in MB */
+    double cpu[MAX_RANKS];  /* CPU seconds of each rank in the steps after the first */
+    double peak[MAX_RANKS]; /* peak resident set of each rank, in MB */
     cs_memory memory;
 } measurement;
 
@@ -214,7 +214,7 @@ static figures train(const workload *work, measurement *shared)
     cs_status status = cs_spawn(work->ranks, run, &given);
     unlink(config);
     CS_MUST(status);
-    double seconds[MOST_STEPS];
+    double seconds[MAX_STEPS];
     memcpy(seconds, shared->seconds, sizeof seconds);
     return (figures){ tokens_of(work) / median(seconds + 1, work->steps - 1),
                       1e3 * (shared->cpu[0] + shared->cpu[1]) / (tokens_of(work) * (work->steps - 1)),
@@ -288,14 +288,14 @@ static figures train_peer(const workload *work)
 typedef struct {
     workload work;
     measurement outcome; /* measured in the last round */
-    figures ours[MOST_ROUNDS], theirs[MOST_ROUNDS];
+    figures ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
 } series;
 
 /* Prints the speed of `a` divided by the speed of `b`: the median and the range over the rounds. The speed is in tokens
  * per second, or, if `by_cpu` is true, in tokens per second of CPU time. */
 static void print_ratio(const figures *a, const figures *b, bool by_cpu, int rounds)
 {
-    double ratio[MOST_ROUNDS];
+    double ratio[MAX_ROUNDS];
     for (int i = 0; i < rounds; i++)
         ratio[i] = by_cpu ? b[i].cpu / a[i].cpu : a[i].rate / b[i].rate;
     double middle = median(ratio, rounds);
@@ -304,7 +304,7 @@ static void print_ratio(const figures *a, const figures *b, bool by_cpu, int rou
 
 static figures middle_of(const figures *all, int rounds)
 {
-    double rate[MOST_ROUNDS], cpu[MOST_ROUNDS], peak = 0;
+    double rate[MAX_ROUNDS], cpu[MAX_ROUNDS], peak = 0;
     for (int i = 0; i < rounds; i++) {
         rate[i] = all[i].rate;
         cpu[i] = all[i].cpu;
@@ -417,8 +417,8 @@ static selection read_choice(int argc, char **argv)
                         { "--seq", .number = &choice.length, .min = 1, .max = 1 << 20 },
                         { "--batch", .number = &choice.batch, .min = 1, .max = 1 << 16 },
                         { "--accumulation", .number = &choice.accumulation, .min = 1, .max = 1 << 10 },
-                        { "--steps", .number = &choice.steps, .min = 2, .max = MOST_STEPS },
-                        { "--rounds", .number = &choice.rounds, .min = 1, .max = MOST_ROUNDS },
+                        { "--steps", .number = &choice.steps, .min = 2, .max = MAX_STEPS },
+                        { "--rounds", .number = &choice.rounds, .min = 1, .max = MAX_ROUNDS },
                         { .name = NULL } });
     for (size_t i = 0; vocabulary && i < sizeof models / sizeof *models; i++)
         models[i].vocabulary = vocabulary;
@@ -427,7 +427,7 @@ static selection read_choice(int argc, char **argv)
 
 static void bench_stages(const selection *choice, workload work, measurement *shared)
 {
-    static series all[MOST_STAGES];
+    static series all[MAX_STAGES];
     int stages = 0;
     for (const char *at = choice->stages; *at; at++)
         if (*at != ',') {

@@ -3,7 +3,7 @@
 
 #include "checkpoint/boxes.h"
 
-enum { MOST = 4 * 4 * 4 * 4 };
+enum { MAX_COUNT = 4 * 4 * 4 * 4 };
 
 /* Marks the elements of the box. Returns false if an element is outside the range, was marked before, or is not where
  * ce_boxes_run says. */
@@ -26,7 +26,7 @@ static bool mark(uint8_t *marks, const ce_box *box, const int64_t *shape, ce_ran
 static bool try_range(const int64_t *shape, int dims, ce_range range)
 {
     ce_box boxes[CS_MAX_BOXES];
-    uint8_t marks[MOST] = { 0 };
+    uint8_t marks[MAX_COUNT] = { 0 };
     int count = ce_boxes_split(boxes, shape, dims, range);
     int64_t next = range.from;
     bool fine = count <= (dims ? 2 * dims - 1 : 1);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ROWS = 4, COLUMNS = 6, ELEMENTS = ROWS * COLUMNS, MOST = 6 };
+enum { ROWS = 4, COLUMNS = 6, ELEMENTS = ROWS * COLUMNS, MAX_COUNT = 6 };
 
 typedef struct {
     int row, column, rows, columns;
@@ -37,7 +37,7 @@ static int fill(float *data, box b)
 static json_t *write_shard(const box *boxes, int count, const char *save_id)
 {
     json_t *header = json_object(), *sharding = json_object(), *crcs = json_object();
-    float data[MOST * ELEMENTS];
+    float data[MAX_COUNT * ELEMENTS];
     int used = 0;
     for (int i = 0; i < count; i++) {
         char key[32], digits[9];

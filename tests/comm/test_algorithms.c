@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MOST: elements; ROOM: bytes. A piece, the part of a vector that the staging buffer holds, is at most 1 MB for each
- * rank. */
-enum { MOST = 600011, ROOM = MOST * 4 };
+/* MAX_COUNT: elements; ROOM: bytes. A piece, the part of a vector that the staging buffer holds, is at most 1 MB for
+ * each rank. */
+enum { MAX_COUNT = 600011, ROOM = MAX_COUNT * 4 };
 
 typedef struct {
     layout on;
@@ -107,10 +107,10 @@ static int run(void *argument)
     if (with->loose)
         sums_loosely();
     int size = cs_comm_size(comm);
-    int64_t most =
-        size == 2 || size == 9 ? MOST : MOST / 9; /* in worlds of 2 and 9 ranks a vector has several pieces */
-    int failed = try_one(comm, with, a, b, most, CS_F32, CS_AVG) || try_uneven(comm, with, a, b, 0) ||
-                 try_uneven(comm, with, a, b, size == 2 ? most / 5 * 4 : most / size);
+    int64_t max =
+        size == 2 || size == 9 ? MAX_COUNT : MAX_COUNT / 9; /* in worlds of 2 and 9 ranks a vector has several pieces */
+    int failed = try_one(comm, with, a, b, max, CS_F32, CS_AVG) || try_uneven(comm, with, a, b, 0) ||
+                 try_uneven(comm, with, a, b, size == 2 ? max / 5 * 4 : max / size);
     for (int dtype = CS_F32; dtype <= CS_U8; dtype++)
         for (int op = CS_SUM; op <= CS_PROD; op++)
             for (size_t i = 0; i < sizeof counts / sizeof *counts && !failed; i++) {

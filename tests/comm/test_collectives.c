@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 280001, ROOM = 9 * MOST * 8, GROUPS = 5 };
+enum { MAX_COUNT = 280001, ROOM = 9 * MAX_COUNT * 8, GROUPS = 5 };
 
 enum {
     ALL_REDUCE,
@@ -286,7 +286,7 @@ END_TEST
 /* Sizes on both sides of the switches: 16 KB and 64 KB of a vector, and 1 MB of a piece. */
 static int around_switches(void *argument)
 {
-    static const int64_t counts[] = { 4095, 4097, 16384, 16385, 262145, MOST };
+    static const int64_t counts[] = { 4095, 4097, 16384, 16385, 262145, MAX_COUNT };
     cs_comm *comm = NULL;
     SHOULD(layout_open(&comm, argument, false, 3 * (size_t)ROOM));
     char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);

@@ -47,10 +47,10 @@ static int large_collectives(void *argument)
     cs_comm *comm = NULL;
     SHOULD(open_world(&comm, "shm"));
     int size = cs_comm_size(comm), failed = 0;
-    size_t room = (size_t)size * LARGE * 4;
-    char *lone = malloc(2 * room);
-    sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
-                         { "staged", lone, lone + room } };
+    size_t capacity = (size_t)size * LARGE * 4;
+    char *lone = malloc(2 * capacity);
+    sums_place all[] = { { "in place", cs_comm_alloc(comm, capacity), cs_comm_alloc(comm, capacity) },
+                         { "staged", lone, lone + capacity } };
     EXPECT(lone, "no memory");
     for (int p = 0; p < 2 && !failed; p++)
         failed = sums_try(comm, all[p], LARGE, 11, CS_F32, CS_SUM) ||
@@ -75,13 +75,13 @@ static int disagreeing_places(void *argument)
     SHOULD(open_world(&comm, "shm"));
     enum { COUNT = 70001 };
     int rank = cs_comm_rank(comm), size = cs_comm_size(comm);
-    size_t room = (size_t)size * COUNT * sizeof(float);
-    char *lone = malloc(2 * room);
-    char *big = cs_comm_alloc(comm, room), *small = cs_comm_alloc(comm, room);
+    size_t capacity = (size_t)size * COUNT * sizeof(float);
+    char *lone = malloc(2 * capacity);
+    char *big = cs_comm_alloc(comm, capacity), *small = cs_comm_alloc(comm, capacity);
     EXPECT(lone, "no memory");
     int failed = 0;
     for (int odd = 0; odd <= size && !failed; odd++) {
-        sums_place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + room : small };
+        sums_place where = { "disagreeing", rank == odd ? lone : big, rank == odd ? lone + capacity : small };
         failed = sums_try(comm, where, COUNT, odd, CS_F32, CS_SUM) || sums_try_copies(comm, where, COUNT, odd, CS_F32);
         sums_place cross = { "crosswise", rank == odd ? small : big, rank == odd ? big : small };
         failed = failed || sums_try(comm, cross, COUNT, odd + 50, CS_F32, CS_SUM) ||

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 8 };
+enum { MAX_COUNT = 8 };
 
 typedef int (*part)(const cs_world *world);
 
@@ -107,7 +107,7 @@ static int tell_all(const cs_world *world)
 
 static void all_tell_all(int size, int port)
 {
-    actor actors[MOST];
+    actor actors[MAX_COUNT];
     for (int i = 0; i < size; i++)
         actors[i] = begin(world_of(i, size, port), tell_all);
     for (int i = 0; i < size; i++) {

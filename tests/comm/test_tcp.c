@@ -78,10 +78,10 @@ static int large_collectives(void *hosts)
     SHOULD(open_world(&comm, hosts));
     int size = cs_comm_size(comm), failed = 0;
     int64_t count = LARGE / size;
-    size_t room = (size_t)size * (size_t)count * 4;
-    char *lone = malloc(2 * room);
-    sums_place all[] = { { "in place", cs_comm_alloc(comm, room), cs_comm_alloc(comm, room) },
-                         { "private", lone, lone + room } };
+    size_t capacity = (size_t)size * (size_t)count * 4;
+    char *lone = malloc(2 * capacity);
+    sums_place all[] = { { "in place", cs_comm_alloc(comm, capacity), cs_comm_alloc(comm, capacity) },
+                         { "private", lone, lone + capacity } };
     EXPECT(lone, "no memory");
     for (int p = 0; p < 2 && !failed; p++)
         failed = sums_try(comm, all[p], count, 11, CS_F32, CS_SUM) ||

@@ -11,9 +11,9 @@
 enum { NUMBERS = 25 };
 
 typedef struct {
-    /* `filled`: number of finished calls of fill(); `inside`: number of calls that run now; `most`: the greatest value
+    /* `filled`: number of finished calls of fill(); `inside`: number of calls that run now; `max`: the greatest value
      * of `inside` so far */
-    atomic_int filled, inside, most;
+    atomic_int filled, inside, max;
     atomic_int overwritten; /* number of calls of fill() for the batch that is in use */
     _Atomic(void *) used;
 } record;
@@ -23,8 +23,8 @@ static void fill(void *argument, int64_t index, void *batch)
     record *r = argument;
     int64_t *numbers = batch;
     int inside = atomic_fetch_add(&r->inside, 1) + 1;
-    if (inside > atomic_load(&r->most))
-        atomic_store(&r->most, inside);
+    if (inside > atomic_load(&r->max))
+        atomic_store(&r->max, inside);
     if (batch == atomic_load(&r->used))
         atomic_fetch_add(&r->overwritten, 1);
     nanosleep(&(struct timespec){ .tv_nsec = 100000 * (index % 3) }, NULL); /* later batches may be ready first */
@@ -66,7 +66,7 @@ START_TEST(the_order_is_that_of_the_numbers)
             cs_loader_close(loader);
             ck_assert_int_eq(r.filled, 40);
             ck_assert_int_eq(r.overwritten, 0);
-            ck_assert_int_le(r.most, workers ? workers : 1);
+            ck_assert_int_le(r.max, workers ? workers : 1);
         }
 }
 END_TEST

@@ -174,14 +174,14 @@ END_TEST
 static void write_zstd(const char *path, const char *bytes, size_t size, size_t frames)
 {
     FILE *file = fopen(path, "wb");
-    size_t room = ZSTD_compressBound(size);
-    char *frame = malloc(room);
+    size_t capacity = ZSTD_compressBound(size);
+    char *frame = malloc(capacity);
     ZSTD_CCtx *context = ZSTD_createCCtx();
     ck_assert(file && frame && context);
     ck_assert(!ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1)));
     for (size_t i = 0; i < frames; i++) {
         size_t from = size * i / frames, to = size * (i + 1) / frames;
-        size_t made = ZSTD_compress2(context, frame, room, bytes + from, to - from);
+        size_t made = ZSTD_compress2(context, frame, capacity, bytes + from, to - from);
         ck_assert(!ZSTD_isError(made));
         ck_assert_uint_eq(fwrite(frame, 1, made, file), made);
     }

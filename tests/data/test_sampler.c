@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 130 };
+enum { MAX_COUNT = 130 };
 
 /* Counts how often each sample is read by all ranks of a world; returns the number of reads. */
 static int64_t count_reads(cs_sampler sampler, int *reads)
 {
     int64_t all = 0;
-    memset(reads, 0, MOST * sizeof *reads);
+    memset(reads, 0, MAX_COUNT * sizeof *reads);
     for (sampler.rank = 0; sampler.rank < sampler.size; sampler.rank++)
         for (int64_t i = 0; i < cs_sampler_count(&sampler); i++, all++) {
             int64_t sample = cs_sampler_at(&sampler, i);
@@ -26,8 +26,8 @@ static int64_t count_reads(cs_sampler sampler, int *reads)
 
 START_TEST(ranks_share_the_data)
 {
-    int reads[MOST];
-    for (int64_t count = 1; count < MOST; count += 1 + count / 7)
+    int reads[MAX_COUNT];
+    for (int64_t count = 1; count < MAX_COUNT; count += 1 + count / 7)
         for (int size = 1; size <= 9; size++)
             for (int shuffle = 0; shuffle < 2; shuffle++) {
                 cs_sampler s = { .count = count, .size = size, .shuffle = shuffle, .seed = 5, .epoch = 3 };

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 16 };
+enum { MAX_COUNT = 16 };
 
 static cs_device *judging;
 static cs_stream *judge, *subject;
@@ -47,7 +47,7 @@ typedef void work(cs_stream *stream, cs_tensor (*at)(cs_tensor x), const cs_tens
 /* Runs the function on both devices, compares all tensors afterwards (tolerance 0: bit for bit), and frees them. */
 static void compare(const char *what, work *run, const cs_tensor *tensors, int count, double tolerance)
 {
-    cs_tensor want[MOST];
+    cs_tensor want[MAX_COUNT];
     for (int i = 0; i < count; i++)
         want[i] = tensors[i].data ? near_copy(tensors[i]) : tensors[i];
     run(judge, here, want);

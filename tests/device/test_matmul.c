@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 4, MARGIN = 5, GUARD = 256, POISON = 0xff, MARK = 0xa5 };
+enum { MAX_THREADS = 4, MARGIN = 5, GUARD = 256, POISON = 0xff, MARK = 0xa5 };
 
 static cs_device *device;
 
@@ -103,10 +103,10 @@ static ce_panel rows_of(const product *p, int from, int to)
  * NaN. */
 typedef struct {
     const product *p;
-    int from[MOST_THREADS + 1];
-    ce_matmul_shape shape[MOST_THREADS];
-    size_t bytes[MOST_THREADS];
-    unsigned char *scratch[MOST_THREADS]; /* address of the first guard */
+    int from[MAX_THREADS + 1];
+    ce_matmul_shape shape[MAX_THREADS];
+    size_t bytes[MAX_THREADS];
+    unsigned char *scratch[MAX_THREADS]; /* address of the first guard */
 } cutting;
 
 static void prepare_task(cutting *cut, int task)
@@ -186,7 +186,7 @@ static void check_all_primitives(bool half)
 
 START_TEST(primitives_multiply_within_their_scratch)
 {
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
         open_device(threads);
         bool half = multiplies(CS_BF16, "primitives");
         for (int round = 0; round < 2; round++) /* the first round creates primitives, the second finds them */
@@ -240,7 +240,7 @@ static void check_operation(reference_shape s)
 /* Rows and columns that no number of threads divides into equal panels. */
 START_TEST(operations_in_bf16_share_their_scratch_out)
 {
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
         open_device(threads);
         if (multiplies(CS_BF16, "operations")) {
             ce_device_use_products(device, &(ce_product_choice){ .dtype = CS_BF16, .others = CS_METHOD_NATIVE });

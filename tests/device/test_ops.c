@@ -13,7 +13,7 @@
 
 static const cs_tensor absent;
 static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
-enum { TYPES = 3, MOST_THREADS = 3 };
+enum { TYPES = 3, MAX_THREADS = 3 };
 
 static cs_stream *stream;
 
@@ -25,7 +25,7 @@ static void open_device(int threads)
 /* Runs a check for each type and each number of threads. */
 static void for_all(void (*check)(cs_dtype dtype))
 {
-    for (int threads = 1; threads <= near_threads(MOST_THREADS); threads++) {
+    for (int threads = 1; threads <= near_threads(MAX_THREADS); threads++) {
         open_device(threads);
         for (int i = 0; i < TYPES; i++)
             check(types[i]);

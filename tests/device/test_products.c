@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_THREADS = 4 };
+enum { MAX_THREADS = 4 };
 
 static cs_device *device;
 
@@ -100,7 +100,7 @@ static void check_method(cs_dtype dtype, ce_method method)
 
 START_TEST(every_method_multiplies)
 {
-    for (int threads = 1; threads <= MOST_THREADS; threads++) {
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
         open_device("cpu", threads);
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             for (int method = CS_METHOD_FIXED; method < CS_METHODS; method++)

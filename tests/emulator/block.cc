@@ -69,7 +69,7 @@ static bool reversed, from_outside;
 static const void *outside_stack;
 static size_t outside_bytes;
 
-alignas(128) static unsigned char shared_memory[EMULATOR_SHARED_MOST + MARGIN];
+alignas(128) static unsigned char shared_memory[EMULATOR_SHARED_MAX + MARGIN];
 
 unsigned char *ce_shared_memory()
 {

@@ -23,8 +23,8 @@
 /* Limits of the emulated GPU: those of an A100, the smallest of the GPUs that kernels must run on. */
 enum {
     EMULATOR_BLOCK_THREADS = 1024,
-    EMULATOR_SHARED = 48 * 1024,       /* bytes of shared memory of a block if the kernel has requested none */
-    EMULATOR_SHARED_MOST = 163 * 1024, /* the maximum of bytes that a kernel may request */
+    EMULATOR_SHARED = 48 * 1024,      /* bytes of shared memory of a block if the kernel has requested none */
+    EMULATOR_SHARED_MAX = 163 * 1024, /* the maximum of bytes that a kernel may request */
     EMULATOR_PROCESSOR_SHARED = 164 * 1024
 };
 constexpr size_t EMULATOR_RESERVED = (size_t)1 << 40; /* bytes of address space reserved for device memory */

@@ -27,7 +27,7 @@ static size_t capacity()
     return given ? strtoull(given, nullptr, 10) : (size_t)8 << 30;
 }
 
-static size_t room_of(size_t bytes)
+static size_t padded_bytes(size_t bytes)
 {
     return (bytes + GUARD + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -129,15 +129,15 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     *memory = nullptr;
     if (bytes == 0)
         return cudaSuccess;
-    if (bytes > capacity() - held || used + room_of(bytes) > reserved)
+    if (bytes > capacity() - held || used + padded_bytes(bytes) > reserved)
         return emulator_fail(cudaErrorMemoryAllocation);
     char *start = range + used;
-    used += room_of(bytes);
+    used += padded_bytes(bytes);
     protect(openings ? PROT_READ | PROT_WRITE : PROT_NONE);
     emulator_open open;
     memset(start, EMPTY, bytes);
-    memset(start + bytes, MARK, room_of(bytes) - bytes);
-    ASAN_POISON_MEMORY_REGION(start + bytes, room_of(bytes) - bytes);
+    memset(start + bytes, MARK, padded_bytes(bytes) - bytes);
+    ASAN_POISON_MEMORY_REGION(start + bytes, padded_bytes(bytes) - bytes);
     blocks[start] = bytes;
     held += bytes;
     *memory = start;
@@ -147,8 +147,8 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 static void check_guard(char *start, size_t bytes)
 {
     emulator_open open;
-    ASAN_UNPOISON_MEMORY_REGION(start + bytes, room_of(bytes) - bytes);
-    for (size_t i = bytes; i < room_of(bytes); i++)
+    ASAN_UNPOISON_MEMORY_REGION(start + bytes, padded_bytes(bytes) - bytes);
+    for (size_t i = bytes; i < padded_bytes(bytes); i++)
         if ((unsigned char)start[i] != MARK)
             emulator_fatal("byte %zu behind the block of %zu bytes at %p was written", i - bytes, bytes, (void *)start);
 }
@@ -178,7 +178,7 @@ cudaError_t cudaFree(void *memory)
                 (unsigned long long)emulator_waiting());
     emulator_run_all();
     check_guard(found->first, found->second);
-    ASAN_POISON_MEMORY_REGION(memory, room_of(found->second));
+    ASAN_POISON_MEMORY_REGION(memory, padded_bytes(found->second));
     give_back((char *)memory, found->second);
     shadow_forget(memory, found->second);
     held -= found->second;

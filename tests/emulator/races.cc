@@ -112,7 +112,7 @@ static const char *place_of(const void *at)
     if (start)
         snprintf(text, sizeof text, "byte %zu of the %zu bytes of device memory at %p",
                  (size_t)((const char *)at - start), bytes, (const void *)start);
-    else if ((const char *)at >= dynamic && (const char *)at < dynamic + EMULATOR_SHARED_MOST)
+    else if ((const char *)at >= dynamic && (const char *)at < dynamic + EMULATOR_SHARED_MAX)
         snprintf(text, sizeof text, "byte %zu of dynamic shared memory", (size_t)((const char *)at - dynamic));
     else
         snprintf(text, sizeof text, "static shared memory at %p", at);
@@ -244,7 +244,7 @@ static void visit_device(size_t offset, size_t bytes, moment me, emulator_access
 
 void emulator_saw(const void *memory, size_t bytes, emulator_access access)
 {
-    static cell *const dynamic_cells = reserved<cell>(EMULATOR_SHARED_MOST);
+    static cell *const dynamic_cells = reserved<cell>(EMULATOR_SHARED_MAX);
     static cell *const static_cells = reserved<cell>((size_t)(_end - __bss_start));
     const char *at = (const char *)memory, *dynamic = (const char *)ce_shared_memory();
     if (!shadow_on || !emulator_self)
@@ -252,7 +252,7 @@ void emulator_saw(const void *memory, size_t bytes, emulator_access access)
     moment me = span_of[emulator_self->number / 32] << SPAN_SHIFT | (moment)emulator_self->number << FLAG_BITS;
     if (size_t offset = (size_t)(at - emulator_device_base()); offset < EMULATOR_RESERVED)
         visit_device(offset, bytes, me, access);
-    else if (offset = (size_t)(at - dynamic); offset < EMULATOR_SHARED_MOST)
+    else if (offset = (size_t)(at - dynamic); offset < EMULATOR_SHARED_MAX)
         visit<true>(dynamic_cells, offset, bytes, dynamic, me, access);
     else if (offset = (size_t)(at - __bss_start); offset < (size_t)(_end - __bss_start))
         visit<true>(static_cells, offset, bytes, __bss_start, me, access);

@@ -180,7 +180,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     properties->minor = 0;
     properties->multiProcessorCount = processors();
     properties->sharedMemPerBlock = EMULATOR_SHARED;
-    properties->sharedMemPerBlockOptin = EMULATOR_SHARED_MOST;
+    properties->sharedMemPerBlockOptin = EMULATOR_SHARED_MAX;
     properties->sharedMemPerMultiprocessor = EMULATOR_PROCESSOR_SHARED;
     properties->reservedSharedMemPerBlock = 1024;
     properties->regsPerBlock = 65536;
@@ -216,7 +216,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
         *value = EMULATOR_SHARED;
         break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *value = EMULATOR_SHARED_MOST;
+        *value = EMULATOR_SHARED_MAX;
         break;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
         *value = EMULATOR_PROCESSOR_SHARED;
@@ -262,11 +262,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
     return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *name, int room, int device)
+cudaError_t cudaDeviceGetPCIBusId(char *name, int capacity, int device)
 {
     if (!exists(device))
         return emulator_fail(cudaErrorInvalidDevice);
-    snprintf(name, (size_t)room, "0000:%02x:00.0", (unsigned)device);
+    snprintf(name, (size_t)capacity, "0000:%02x:00.0", (unsigned)device);
     return cudaSuccess;
 }
 

@@ -395,7 +395,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute
     emulator_guard guard(emulator_lock);
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return cudaSuccess;
-    if (value < 0 || (size_t)value + emulator_kernel_of(kernel).static_bytes > EMULATOR_SHARED_MOST)
+    if (value < 0 || (size_t)value + emulator_kernel_of(kernel).static_bytes > EMULATOR_SHARED_MAX)
         return emulator_fail(cudaErrorInvalidValue);
     granted[kernel] = value;
     return cudaSuccess;
@@ -416,7 +416,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *ke
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *, int threads, size_t shared)
 {
-    if (threads < 1 || threads > EMULATOR_BLOCK_THREADS || shared > EMULATOR_SHARED_MOST)
+    if (threads < 1 || threads > EMULATOR_BLOCK_THREADS || shared > EMULATOR_SHARED_MAX)
         return emulator_fail(cudaErrorInvalidValue);
     int by_threads = 2048 / threads, by_shared = (int)(EMULATOR_PROCESSOR_SHARED / (shared + 1024));
     *blocks = std::min(std::min(by_threads, by_shared), 32);

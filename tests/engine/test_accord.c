@@ -142,12 +142,12 @@ START_TEST(the_seed_is_rank_0s)
 }
 END_TEST
 
-static void compare(cs_engine *engine, json_t *told, cs_status *status, char *sentence, size_t room)
+static void compare(cs_engine *engine, json_t *told, cs_status *status, char *sentence, size_t capacity)
 {
     cs_status found = ce_agreement_compare(engine->comm, told);
     if (cs_rank(engine) == 1) { /* the rank that differs gets the error too */
         *status = found;
-        snprintf(sentence, room, "%s", cs_error());
+        snprintf(sentence, capacity, "%s", cs_error());
     }
     json_decref(told);
 }

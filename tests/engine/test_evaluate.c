@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOWS = 11, STEPS = 6, MOST_WORLD = 3, RANKS = 4 };
+enum { WINDOWS = 11, STEPS = 6, MAX_WORLD = 3, RANKS = 4 };
 
 static const char *const valid = "cspeed.data.valid=[\"valid.bin\"]";
 
@@ -90,7 +90,7 @@ START_TEST(every_world_evaluates_to_the_same_bits)
         for (int half = 0; half < 2; half++) {
             const char *precision = half ? "bf16" : "fp32";
             double alone = evaluated(1, 0, 2, precision, batches);
-            for (int world = 2; world <= MOST_WORLD; world++)
+            for (int world = 2; world <= MAX_WORLD; world++)
                 for (int stage = 0; stage <= 3; stage += 3) {
                     double loss = evaluated(world, stage, 2, precision, batches);
                     ck_assert_msg(loss == alone, "%s, world %d, stage %d, %d batches: %.17g, not %.17g", precision,
@@ -107,7 +107,7 @@ START_TEST(rank_0_may_evaluate_alone)
     enter_with_tokens();
     double alone = evaluated(1, 0, 2, "fp32", 5);
     where = "cspeed.eval_on=rank0";
-    for (int world = 2; world <= MOST_WORLD; world++)
+    for (int world = 2; world <= MAX_WORLD; world++)
         for (int row = 0; row < 3; row++) {
             transport = row == 2 ? "cspeed.comm=tcp" : "cspeed.comm=shm";
             ck_assert(evaluated(world, row == 0 ? 1 : 3, 2, "fp32", 5) == alone);
@@ -145,7 +145,7 @@ typedef struct {
     run_spec spec;
     bool looks;
     double loss[STEPS], norm[STEPS];
-    uint32_t masters[MOST_WORLD];
+    uint32_t masters[MAX_WORLD];
 } training;
 
 /* Evaluates also between the micro-batches of a step. */
@@ -216,7 +216,7 @@ enum { LOGITS = 2 * RUN_LENGTH * RUN_VOCABULARY };
 typedef struct {
     run_spec spec;
     int64_t rows, columns;
-    float logits[MOST_WORLD][LOGITS];
+    float logits[MAX_WORLD][LOGITS];
 } prediction;
 
 static int predict(void *argument)
@@ -245,7 +245,7 @@ START_TEST(every_world_predicts_the_same_bits)
     ck_assert_int_eq(alone->rows, 2 * RUN_LENGTH);
     ck_assert_int_eq(alone->columns, RUN_VOCABULARY);
     ck_assert(alone->logits[0][0] != alone->logits[0][LOGITS - 1]);
-    for (int world = 2; world <= MOST_WORLD; world++)
+    for (int world = 2; world <= MAX_WORLD; world++)
         for (int stage = 0; stage <= 3; stage++) {
             memset(job, 0, sizeof *job);
             job->spec = alone->spec;

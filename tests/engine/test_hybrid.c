@@ -30,7 +30,7 @@ static void groups_alike(int world, int group, const char *precision, int host)
 {
     char size[64], what[128];
     run_spec spec = {
-        .world = world, .stage = 0, .steps = near_most(6, 3), .precision = precision, .prefetch = 1, .host = host
+        .world = world, .stage = 0, .steps = near_limit(6, 3), .precision = precision, .prefetch = 1, .host = host
     };
     run_result plain, grouped;
     run_train(&spec, &plain);
@@ -77,7 +77,7 @@ static void accumulates(const char *precision, double bound, const char *more)
     run_result plain, grouped;
     run_spec spec = { .world = 4,
                       .stage = 0,
-                      .steps = near_most(8, 3),
+                      .steps = near_limit(8, 3),
                       .micro = 1,
                       .accumulation = 3,
                       .precision = precision,
@@ -173,11 +173,11 @@ START_TEST(memory_is_that_of_a_group)
         for (int rank = 0; rank < 4; rank++) {
             const cs_memory *of = &grouped.memory[rank];
             /* rows are padded to a multiple of 4 * 64 elements, not of 2 * 64 */
-            size_t most = 64 * 10 * (size_t)(stage == 3 ? 2 : 4);
-            ck_assert_uint_le(of->values - small.memory[0].values, most);
-            ck_assert_uint_le(of->gradients - small.memory[0].gradients, 2 * most);
-            ck_assert_uint_le(of->masters - small.memory[0].masters, 2 * most);
-            ck_assert_uint_le(of->slots - small.memory[0].slots, 4 * most);
+            size_t max = 64 * 10 * (size_t)(stage == 3 ? 2 : 4);
+            ck_assert_uint_le(of->values - small.memory[0].values, max);
+            ck_assert_uint_le(of->gradients - small.memory[0].gradients, 2 * max);
+            ck_assert_uint_le(of->masters - small.memory[0].masters, 2 * max);
+            ck_assert_uint_le(of->slots - small.memory[0].slots, 4 * max);
             /* On a GPU the memory counts as `device`, on a host as `heap`. */
             const run_held *open = &grouped.at_open[rank];
             ck_assert_uint_ge(open->heap + open->device, of->gradients + of->gradient_rows);
@@ -189,11 +189,11 @@ END_TEST
 
 /* ---- traffic ---- */
 
-enum { MOST = 8 };
+enum { MAX_COUNT = 8 };
 
 typedef struct {
     const run_spec *spec;
-    /* Arrays of MOST elements, shared between the processes. */
+    /* Arrays of MAX_COUNT elements, shared between the processes. */
     uint64_t *planned, *sent, *planned_across, *across, *shards;
 } order;
 
@@ -237,8 +237,10 @@ static int measure(void *argument)
  * the number of micro-batches. `narrow`: in 16 bits. */
 static void check_traffic(const run_spec *spec, bool narrow)
 {
-    uint64_t *numbers = run_share(5 * MOST * sizeof *numbers);
-    order job = { spec, numbers, numbers + MOST, numbers + 2 * MOST, numbers + 3 * MOST, numbers + 4 * MOST };
+    uint64_t *numbers = run_share(5 * MAX_COUNT * sizeof *numbers);
+    order job = {
+        spec, numbers, numbers + MAX_COUNT, numbers + 2 * MAX_COUNT, numbers + 3 * MAX_COUNT, numbers + 4 * MAX_COUNT
+    };
     run_ranks(spec->world, measure, &job);
     for (int rank = 0; rank < spec->world; rank++) {
         ck_assert_msg(job.planned[rank] == job.sent[rank], "stage %d, %s, rank %d: %llu planned, %llu sent",
@@ -247,7 +249,7 @@ static void check_traffic(const run_spec *spec, bool narrow)
         ck_assert_uint_eq(job.across[rank], job.planned_across[rank]);
         ck_assert_uint_eq(job.across[rank], job.shards[rank] / (narrow ? 2 : 1));
     }
-    run_unshare(numbers, 5 * MOST * sizeof *numbers);
+    run_unshare(numbers, 5 * MAX_COUNT * sizeof *numbers);
 }
 
 START_TEST(a_shard_is_sent_between_hosts)

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { STEPS = 5, EMPTY = 3, MOST_WORLD = 3 };
+enum { STEPS = 5, EMPTY = 3, MAX_WORLD = 3 };
 
 typedef struct {
     cs_metrics metrics;
@@ -19,7 +19,7 @@ typedef struct {
 
 typedef struct {
     run_spec spec;
-    seen of[MOST_WORLD][STEPS];
+    seen of[MAX_WORLD][STEPS];
 } run;
 
 static void hide(cs_batch *batch)
@@ -74,7 +74,7 @@ START_TEST(a_step_without_a_target_moves_nothing)
     static const char *const schedule =
         "\"scheduler\": { \"type\": \"WarmupLR\", \"params\": { \"warmup_max_lr\": 2e-3, \"warmup_num_steps\": 10,"
         " \"warmup_type\": \"linear\" } },";
-    for (int world = 1; world <= MOST_WORLD; world++)
+    for (int world = 1; world <= MAX_WORLD; world++)
         for (int stage = world % 2; stage <= 3; stage += 2) {
             run *job = run_share(sizeof *job);
             job->spec = (run_spec){ .world = world,

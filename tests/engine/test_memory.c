@@ -165,7 +165,7 @@ START_TEST(the_room_of_a_host)
 {
     static const struct {
         const char *root, *group, *max, *held, *stat, *above;
-        size_t room;
+        size_t capacity;
     } rows[] = {
         { "a", "0::/\n", "max\n", "5\n", "", "max\n", 3000 << 10 },
         { "b", "3:cpu:/x\n0::/job/rank\n", "1000000\n", "600000\n", "anon 1\nactive_file 0\ninactive_file 0\n", "max\n",
@@ -186,9 +186,9 @@ START_TEST(the_room_of_a_host)
         write_at(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
         write_at(root, "sys/fs/cgroup/memory.max", rows[i].above);
         write_at(root, "sys/fs/cgroup/memory.current", "600000\n");
-        ck_assert_msg(ce_cpu_room(root) == rows[i].room, "%s: %zu", root, ce_cpu_room(root));
+        ck_assert_msg(ce_cpu_free_bytes(root) == rows[i].capacity, "%s: %zu", root, ce_cpu_free_bytes(root));
     }
-    ck_assert_uint_eq(ce_cpu_room("nowhere"), 0);
+    ck_assert_uint_eq(ce_cpu_free_bytes("nowhere"), 0);
     shell_leave();
 }
 END_TEST

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { STEPS = 4, MOST_RANKS = 5 };
+enum { STEPS = 4, MAX_RANKS = 5 };
 
 static bool on_cpu(void)
 {
@@ -53,8 +53,8 @@ END_TEST
 /* ---- traffic ---- */
 
 typedef struct {
-    uint64_t sent[MOST_RANKS * MOST_RANKS], planned[MOST_RANKS];
-    uint64_t counted[MOST_RANKS]; /* bytes that the comm has counted during the steps */
+    uint64_t sent[MAX_RANKS * MAX_RANKS], planned[MAX_RANKS];
+    uint64_t counted[MAX_RANKS]; /* bytes that the comm has counted during the steps */
     uint64_t handed_out, gathered;
     double master_seconds, seconds;
     int64_t ahead[8], parameters;

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-enum { WORLD = 3, MOST = 64, VALUES = 64 * 1024 };
+enum { WORLD = 3, MAX_COUNT = 64, VALUES = 64 * 1024 };
 
 typedef struct {
-    int64_t count, from[WORLD][MOST], to[WORLD][MOST], size[MOST];
+    int64_t count, from[WORLD][MAX_COUNT], to[WORLD][MAX_COUNT], size[MAX_COUNT];
     /* Values of all parameters, one after another: [0] at stage 0; [1] at stage 3, from all ranks. */
     float values[2][VALUES];
     int wrong;
@@ -74,7 +74,7 @@ static void check(const char *precision)
         int uneven = 0;
         run_ranks(WORLD, look_at_stage, &stage);
         ck_assert_int_eq(all->wrong, 0);
-        ck_assert(all->count > 10 && all->count <= MOST);
+        ck_assert(all->count > 10 && all->count <= MAX_COUNT);
         for (int64_t i = 0; i < all->count; i++) {
             int64_t held = 0;
             for (int rank = 0; rank < WORLD; rank++) {

@@ -115,7 +115,7 @@ END_TEST
 
 START_TEST(two_ranks)
 {
-    for (int stage = 0; stage <= 3; stage += near_most(1, 3))
+    for (int stage = 0; stage <= 3; stage += near_limit(1, 3))
         check(2, stage, 2);
     check(2, 2, 1);
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEPS = 10, MICROS = 4, SEQUENCES = 4, LENGTH = 40, KINDS = 4, MOST_WORLD = 4 };
+enum { STEPS = 10, MICROS = 4, SEQUENCES = 4, LENGTH = 40, KINDS = 4, MAX_WORLD = 4 };
 
 static const char *const kinds[KINDS] = { "sigmoid", "hinge", "ipo", "robust" };
 
@@ -107,10 +107,10 @@ static void check_number(const char *name, int step, double got, double want, do
 
 static double largest(cs_tensor of)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < cs_count(of); i++)
-        most = fmax(most, fabs(near_element(of, i)));
-    return most;
+        max = fmax(max, fabs(near_element(of, i)));
+    return max;
 }
 
 static cs_tensor entry(int kind, const char *what)
@@ -126,13 +126,12 @@ static void check_trl(const run *of, double bound)
               logps = entry(of->kind, "logps");
     for (int step = 0; step < STEPS; step++) {
         const cs_metrics *m = &of->step[step];
-        double want = near_element(losses, step), less = bound * largest(logps), least = 0.1 * less;
+        double want = near_element(losses, step), less = bound * largest(logps), min = 0.1 * less;
         check_number("the loss", step, m->loss, want, bound * fmax(1, fabs(want)));
-        check_number("rewards/chosen", step, m->preference.chosen_reward, near_element(rewards, 2 * step), least);
-        check_number("rewards/rejected", step, m->preference.rejected_reward, near_element(rewards, 2 * step + 1),
-                     least);
+        check_number("rewards/chosen", step, m->preference.chosen_reward, near_element(rewards, 2 * step), min);
+        check_number("rewards/rejected", step, m->preference.rejected_reward, near_element(rewards, 2 * step + 1), min);
         check_number("rewards/margins", step, m->preference.margin,
-                     near_element(rewards, 2 * step) - near_element(rewards, 2 * step + 1), 2 * least);
+                     near_element(rewards, 2 * step) - near_element(rewards, 2 * step + 1), 2 * min);
         check_number("logps/chosen", step, m->preference.chosen_logp, near_element(logps, 2 * step), less);
         check_number("logps/rejected", step, m->preference.rejected_logp, near_element(logps, 2 * step + 1), less);
         ck_assert(m->preference.accuracy >= 0 && m->preference.accuracy <= 1);
@@ -163,7 +162,7 @@ START_TEST(stages_and_worlds_agree)
     run *one = train_all((run){ 1, 0, CS_PREFERENCE_SIGMOID, MICROS, "fp32", "none", { { 0 } } });
     for (int stage = 0; stage <= 3; stage++) {
         run *more = train_all(
-            (run){ MOST_WORLD, stage, CS_PREFERENCE_SIGMOID, MICROS, "fp32", stage % 2 ? "unit" : "none", { { 0 } } });
+            (run){ MAX_WORLD, stage, CS_PREFERENCE_SIGMOID, MICROS, "fp32", stage % 2 ? "unit" : "none", { { 0 } } });
         for (int step = 0; step < STEPS; step++) {
             check_number("the loss", step, more->step[step].loss, one->step[step].loss, 1e-6);
             ck_assert_int_eq(more->step[step].tokens, one->step[step].tokens);

@@ -216,7 +216,7 @@ typedef struct {
     cs_lock *lock;
     cs_semaphore *semaphore;
     int64_t *count; /* a counter in memory that the processes share */
-    _Atomic int *inside, *most;
+    _Atomic int *inside, *max;
 } table;
 
 static int greet_in_turn(void *argument)
@@ -287,8 +287,8 @@ static int go_inside(void *argument)
     for (int i = 0; i < 50; i++) {
         if (!cs_semaphore_take(t->semaphore, -1))
             return 1;
-        int now = atomic_fetch_add(t->inside, 1) + 1, most = atomic_load(t->most);
-        while (now > most && !atomic_compare_exchange_weak(t->most, &most, now))
+        int now = atomic_fetch_add(t->inside, 1) + 1, max = atomic_load(t->max);
+        while (now > max && !atomic_compare_exchange_weak(t->max, &max, now))
             ;
         usleep(200);
         atomic_fetch_sub(t->inside, 1);
@@ -301,11 +301,11 @@ START_TEST(a_semaphore_lets_as_many_in_as_it_counts)
 {
     cs_process *list[MANY];
     _Atomic int *numbers = run_share(2 * sizeof *numbers);
-    table t = { .inside = numbers, .most = numbers + 1 };
+    table t = { .inside = numbers, .max = numbers + 1 };
     ck_assert_int_eq(cs_semaphore_open(&t.semaphore, 2), CS_OK);
     start_all(list, 5, go_inside, &t);
     join_all(list, 5);
-    ck_assert_int_eq(atomic_load(t.most), 2);
+    ck_assert_int_eq(atomic_load(t.max), 2);
     ck_assert(cs_semaphore_take(t.semaphore, 0) && cs_semaphore_take(t.semaphore, 0));
     ck_assert(!cs_semaphore_take(t.semaphore, 0.01));
     cs_semaphore_give(t.semaphore);

@@ -73,7 +73,7 @@ static void check(const run_spec *spec, int apart)
 
 START_TEST(replicas_stay_equal)
 {
-    run_spec spec = { .world = 3, .steps = near_most(STEPS, 10), .micro = 1, .precision = "fp32", .prefetch = 1 };
+    run_spec spec = { .world = 3, .steps = near_limit(STEPS, 10), .micro = 1, .precision = "fp32", .prefetch = 1 };
     check(&spec, 1);
     spec.precision = "bf16";
     spec.steps = 10;
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(groups_stay_equal)
 {
     run_spec spec = { .world = RANKS,
-                      .steps = near_most(STEPS, 10),
+                      .steps = near_limit(STEPS, 10),
                       .micro = 1,
                       .accumulation = 2,
                       .precision = "bf16",

@@ -4,11 +4,11 @@
 
 #include "engine.h"
 
-enum { MOST = 8 };
+enum { MAX_COUNT = 8 };
 
 typedef struct {
     const run_spec *spec;
-    uint64_t *planned, *sent; /* arrays of MOST elements, shared between the processes */
+    uint64_t *planned, *sent; /* arrays of MAX_COUNT elements, shared between the processes */
 } order;
 
 static int measure(void *argument)
@@ -29,8 +29,8 @@ static int measure(void *argument)
 
 static void check(const run_spec *spec)
 {
-    uint64_t *numbers = run_share(2 * MOST * sizeof *numbers);
-    order job = { spec, numbers, numbers + MOST };
+    uint64_t *numbers = run_share(2 * MAX_COUNT * sizeof *numbers);
+    order job = { spec, numbers, numbers + MAX_COUNT };
     run_ranks(spec->world, measure, &job);
     for (int rank = 0; rank < spec->world; rank++)
         ck_assert_msg(job.planned[rank] == job.sent[rank],
@@ -38,7 +38,7 @@ static void check(const run_spec *spec)
                       spec->precision, spec->set[0], rank, (unsigned long long)job.planned[rank],
                       (unsigned long long)job.sent[rank]);
     ck_assert_int_eq(job.sent[0] > 0, spec->world > 1);
-    run_unshare(numbers, 2 * MOST * sizeof *numbers);
+    run_unshare(numbers, 2 * MAX_COUNT * sizeof *numbers);
 }
 
 START_TEST(a_step_sends_what_was_planned)

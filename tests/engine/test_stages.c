@@ -29,7 +29,7 @@ static void all_stages_alike(int world, const char *precision, double dropout)
 {
     run_spec spec = { .world = world, .stage = 0, .precision = precision, .dropout = dropout, .prefetch = 1 };
     run_result first, other;
-    spec.steps = near_most(12, 3);
+    spec.steps = near_limit(12, 3);
     run_train(&spec, &first);
     learns(&first, spec.steps);
     for (int stage = 0; stage <= 3; stage++)
@@ -47,14 +47,14 @@ static void all_stages_alike(int world, const char *precision, double dropout)
 
 START_TEST(fp32_alike)
 {
-    for (int world = 1; world <= near_most(4, 2); world *= 2)
+    for (int world = 1; world <= near_limit(4, 2); world *= 2)
         all_stages_alike(world, "fp32", 0);
 }
 END_TEST
 
 START_TEST(bf16_alike)
 {
-    for (int world = near_most(1, 2); world <= near_most(4, 2); world *= 2)
+    for (int world = near_limit(1, 2); world <= near_limit(4, 2); world *= 2)
         all_stages_alike(world, "bf16", 0);
 }
 END_TEST
@@ -73,7 +73,7 @@ END_TEST
 
 START_TEST(odd_worlds_train)
 {
-    for (int world = 3; world <= near_most(7, 3); world += 2) {
+    for (int world = 3; world <= near_limit(7, 3); world += 2) {
         run_spec spec = { .world = world, .stage = 0, .steps = 4, .micro = 1, .precision = "fp32", .prefetch = 1 };
         run_result first, other;
         run_train(&spec, &first);
@@ -102,8 +102,8 @@ static void accumulation(const char *precision, double bound)
 {
     run_spec spec = { .world = 2, .micro = 1, .precision = precision, .prefetch = 1 };
     run_result stage[4];
-    spec.steps = near_most(20, 4);
-    spec.accumulation = near_most(4, 2);
+    spec.steps = near_limit(20, 4);
+    spec.accumulation = near_limit(4, 2);
     for (spec.stage = 0; spec.stage <= 3; spec.stage++)
         run_train(&spec, &stage[spec.stage]);
     same_bits(&stage[0], &stage[1], spec.steps, "accumulation, stages 0 and 1");
@@ -131,7 +131,7 @@ START_TEST(worlds_agree)
 {
     run_spec spec = { .world = 1, .stage = 2, .micro = 4, .precision = "fp32", .dropout = 0.1, .prefetch = 1 };
     run_result one, two, four;
-    spec.steps = near_most(10, 3);
+    spec.steps = near_limit(10, 3);
     run_train(&spec, &one);
     spec.world = 2;
     spec.micro = 2;

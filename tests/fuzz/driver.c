@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 1024, MOST_BYTES = 1 << 16 };
+enum { MAX_FILES = 1024, MAX_BYTES = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +24,7 @@ typedef struct {
     size_t size;
 } sample;
 
-static sample samples[MOST_FILES];
+static sample samples[MAX_FILES];
 static int sample_count;
 static uint64_t state = 0x9e3779b97f4a7c15u;
 
@@ -41,11 +41,11 @@ static void add_file(const char *folder, const char *name)
     char path[4096];
     FILE *file;
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (name[0] == '.' || sample_count == MOST_FILES || !(file = fopen(path, "rb")))
+    if (name[0] == '.' || sample_count == MAX_FILES || !(file = fopen(path, "rb")))
         return;
     sample *added = &samples[sample_count];
-    added->bytes = malloc(MOST_BYTES);
-    added->size = added->bytes ? fread(added->bytes, 1, MOST_BYTES, file) : 0;
+    added->bytes = malloc(MAX_BYTES);
+    added->size = added->bytes ? fread(added->bytes, 1, MAX_BYTES, file) : 0;
     fclose(file);
     sample_count++;
 }
@@ -58,7 +58,7 @@ static void read_folder(const char *folder)
     if (open)
         closedir(open);
     if (sample_count == 0)
-        samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 1 };
+        samples[sample_count++] = (sample){ calloc(1, MAX_BYTES), 1 };
 }
 
 /* Makes one change: flips a bit, replaces a byte, removes bytes, inserts bytes of another sample, or inserts a keyword
@@ -87,7 +87,7 @@ static size_t mutate(uint8_t *bytes, size_t size)
         const sample *other = &samples[draw((uint64_t)sample_count)];
         size_t from = other->size ? draw(other->size) : 0;
         size_t run = other->size ? draw(other->size - from < 128 ? other->size - from : 128) : 0;
-        if (size + run > MOST_BYTES)
+        if (size + run > MAX_BYTES)
             return size;
         memmove(bytes + at + run, bytes + at, size - at);
         memcpy(bytes + at, other->bytes + from, run);
@@ -96,7 +96,7 @@ static size_t mutate(uint8_t *bytes, size_t size)
     default: {
         const char *word = words[draw(sizeof words / sizeof *words)];
         size_t run = strlen(word);
-        if (size + run > MOST_BYTES)
+        if (size + run > MAX_BYTES)
             return size;
         memmove(bytes + at + run, bytes + at, size - at);
         memcpy(bytes + at, word, run);
@@ -106,14 +106,14 @@ static size_t mutate(uint8_t *bytes, size_t size)
 }
 
 /* The current input is in a mapped file, which remains after a crash. */
-static uint8_t *map_input(char *path, size_t room)
+static uint8_t *map_input(char *path, size_t capacity)
 {
     const char *folder = getenv("TMPDIR");
-    snprintf(path, room, "%s/fuzz-input.XXXXXX", folder ? folder : "/tmp");
+    snprintf(path, capacity, "%s/fuzz-input.XXXXXX", folder ? folder : "/tmp");
     int file = mkstemp(path);
-    if (file < 0 || ftruncate(file, MOST_BYTES) != 0)
+    if (file < 0 || ftruncate(file, MAX_BYTES) != 0)
         return NULL;
-    void *bytes = mmap(NULL, MOST_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *bytes = mmap(NULL, MAX_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     return bytes == MAP_FAILED ? NULL : bytes;
 }
@@ -135,14 +135,14 @@ int main(int count, char **argument)
     if (count == 3)
         read_folder(argument[2]);
     if (sample_count == 0)
-        samples[sample_count++] = (sample){ calloc(1, MOST_BYTES), 0 };
+        samples[sample_count++] = (sample){ calloc(1, MAX_BYTES), 0 };
     printf("%s: %d samples; the input under test is in %s (behind its last byte are zeros)\n", argument[0],
            sample_count, path);
     fflush(stdout);
     long runs = 0;
     for (int i = 0; counts ? (double)runs < max : ce_clock_seconds() < end; i = (i + 1) % sample_count, runs++) {
         size_t size = samples[i].size;
-        memset(input, 0, MOST_BYTES);
+        memset(input, 0, MAX_BYTES);
         memcpy(input, samples[i].bytes, size);
         for (uint64_t changes = runs < sample_count ? 0 : 1 + draw(8); changes > 0; changes--)
             size = mutate(input, size);

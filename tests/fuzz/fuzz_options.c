@@ -30,14 +30,13 @@ static const cs_option table[] = {
     { .names = "refused", .kind = CS_OPTION_REFUSED, .value = "0|off", .text = "" },
 };
 
-enum { MOST_WORDS = 512 };
+enum { MAX_WORDS = 512 };
 
 static void read_once(char *text, bool stops)
 {
-    char *words[MOST_WORDS + 1], **at = words;
+    char *words[MAX_WORDS + 1], **at = words;
     int count = 0;
-    for (char *rest, *word = strtok_r(text, "\n", &rest); word && count < MOST_WORDS;
-         word = strtok_r(NULL, "\n", &rest))
+    for (char *rest, *word = strtok_r(text, "\n", &rest); word && count < MAX_WORDS; word = strtok_r(NULL, "\n", &rest))
         words[count++] = word;
     words[count] = NULL;
     const cs_options_form form = { .what = "flag", .hint = "", CS_OPTIONS_TABLE(table), .max = -1, .stops = stops };

@@ -240,8 +240,8 @@ START_TEST(names_of_headless_models_are_completed)
 }
 END_TEST
 
-/* Adds a prefix to the names of the first `most` tensors. */
-static void wrap_in(const char *path, const char *prefix, int most)
+/* Adds a prefix to the names of the first `max` tensors. */
+static void wrap_in(const char *path, const char *prefix, int max)
 {
     size_t bytes, length = 0;
     uint64_t header;
@@ -250,7 +250,7 @@ static void wrap_in(const char *path, const char *prefix, int most)
     memcpy(&header, text, 8);
     for (uint64_t i = 0; i < header; i++) {
         fputc(text[8 + i], out);
-        if (strncmp(text + 8 + i, "\"transformer.", 13) == 0 && most-- > 0)
+        if (strncmp(text + 8 + i, "\"transformer.", 13) == 0 && max-- > 0)
             fputs(prefix, out);
     }
     fflush(out);

@@ -89,12 +89,12 @@ static float *reopened(const char *source, const char *adapter, int64_t *count)
 
 static double distance(const float *one, const float *other, int64_t count)
 {
-    double most = 0, size = 0;
+    double max = 0, size = 0;
     for (int64_t i = 0; i < count; i++) {
-        most = fmax(most, fabs((double)one[i] - (double)other[i]));
+        max = fmax(max, fabs((double)one[i] - (double)other[i]));
         size = fmax(size, fabs((double)other[i]));
     }
-    return most / size;
+    return max / size;
 }
 
 static void check_folders(const char *lora)

@@ -40,8 +40,8 @@ static json_t *answer(const json_t *request)
 int main(void)
 {
     char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, stdin) > 0) {
+    size_t capacity = 0;
+    while (getline(&line, &capacity, stdin) > 0) {
         json_t *request = json_loads(line, 0, NULL), *made = answer(request);
         json_dumpf(made, stdout, JSON_COMPACT);
         putchar('\n');

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORDS = 64 };
+enum { MAX_WORDS = 64 };
 
 static char line[4096];
-static char *words[MOST_WORDS];
+static char *words[MAX_WORDS];
 
 /* Reads the flags of a command line that is split at spaces. */
 static int read_flags(cl_options *options, const char *text)

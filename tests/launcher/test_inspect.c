@@ -189,10 +189,10 @@ END_TEST
 static void alter_manifest(const char *from, const char *to)
 {
     char *text = shell_read("out/t/manifest.json", NULL), *at = strstr(text, from), digits[9];
-    size_t room = strlen(text) + strlen(to) + 1;
+    size_t capacity = strlen(text) + strlen(to) + 1;
     ck_assert_msg(at != NULL, "%s is not in %s", from, text);
-    char *changed = malloc(room);
-    snprintf(changed, room, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    char *changed = malloc(capacity);
+    snprintf(changed, capacity, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
     char *place = strstr(changed, "\"crc32c\": \"") + strlen("\"crc32c\": \"");
     memcpy(place, "00000000", 8);
     snprintf(digits, sizeof digits, "%08x", (unsigned)ce_crc32c(0, changed, strlen(changed)));
@@ -233,12 +233,12 @@ END_TEST
  * delays until the command is stopped at the right moment on this machine. */
 START_TEST(removed_while_it_is_read)
 {
-    enum { COUNT = 16 << 20, MOST = 400 };
+    enum { COUNT = 16 << 20, MAX_COUNT = 400 };
     float *data = calloc(COUNT, sizeof *data);
     bool met = false;
     shell_enter();
     save_floats("out", data, COUNT);
-    for (int delay = 1; delay < MOST && !met; delay++) {
+    for (int delay = 1; delay < MAX_COUNT && !met; delay++) {
         pid_t child = shell_start("%s/cspeed verify out/t", CS_BIN);
         usleep((useconds_t)delay * 500);
         kill(-child, SIGSTOP);

@@ -40,7 +40,7 @@ static const char *const event_names[] = { "worker exits",  "worker SEGV",   "wo
                                            "agent KILL",    "launcher TERM", "launcher INT",
                                            "launcher KILL", "link cut",      "node frozen" };
 
-enum { RANKS_A_NODE = 2, MOST_NODES = 5, DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
+enum { RANKS_A_NODE = 2, MAX_NODES = 5, DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
 
 static const char script[] = "(setsid sh -c 'trap \"\" TERM INT HUP; touch child.'$RANK'; sleep 1000; sleep 1000' &)\n"
                              "while ! test -e child.$RANK; do sleep 0.01; done\n"
@@ -194,8 +194,8 @@ static void check_words(const cell *here, int victim, const job *front)
 static void check_cell(const cell *here)
 {
     int ranks = RANKS_A_NODE * here->nodes, victim = ranks - 1, frozen;
-    job jobs[MOST_NODES] = { 0 };
-    pid_t agents[MOST_NODES * RANKS_A_NODE];
+    job jobs[MAX_NODES] = { 0 };
+    pid_t agents[MAX_NODES * RANKS_A_NODE];
     char file[32];
     int processes = here->by == NO_SSH || here->by == ELASTIC ? here->nodes : 1;
     for (int i = 0; i < processes; i++)
@@ -233,7 +233,7 @@ static void check_cell(const cell *here)
 static void check_way(way by)
 {
     const char *rounds = getenv("CSPEED_MATRIX_ROUNDS");
-    int nodes = rounds ? MOST_NODES : 2, count = rounds ? (atoi(rounds) + WAYS - 1) / WAYS : nodes * EVENTS;
+    int nodes = rounds ? MAX_NODES : 2, count = rounds ? (atoi(rounds) + WAYS - 1) / WAYS : nodes * EVENTS;
     for (int i = 0; i < count; i++) {
         int draw = rounds ? rand() : i;
         cell here = { by, 1 + draw % nodes, (event)(draw / nodes % EVENTS) };
@@ -273,7 +273,7 @@ END_TEST
 START_TEST(ssh)
 {
     shell_enter();
-    if (cluster_start(MOST_NODES, NULL)) {
+    if (cluster_start(MAX_NODES, NULL)) {
         jobs_begin();
         check_way(SSH);
         jobs_leave();

@@ -199,16 +199,16 @@ START_TEST(the_load_is_that_of_all_ranks)
     run_ranks(2, report_load, report);
     double imbalance = 0, worst = 0;
     for (int layer = 0; layer < 2; layer++) {
-        int64_t all = 0, most = 0;
+        int64_t all = 0, max = 0;
         for (int e = 0; e < 4; e++) {
             int64_t tokens = report->tokens[4 * layer + e];
             ck_assert_int_le(tokens, TOKENS);
             all += tokens;
-            most = tokens > most ? tokens : most;
+            max = tokens > max ? tokens : max;
         }
         ck_assert_int_eq(all, TOKENS * CHOSEN);
-        imbalance += (double)most * 4 / (double)all / 2;
-        worst = fmax(worst, (double)most * 4 / (double)all);
+        imbalance += (double)max * 4 / (double)all / 2;
+        worst = fmax(worst, (double)max * 4 / (double)all);
     }
     ck_assert_double_eq_tol(report->imbalance, imbalance, 1e-12);
     ck_assert_double_eq_tol(report->worst, worst, 1e-12);

@@ -89,11 +89,11 @@ START_TEST(test_hyper)
     ce_optim_settings s = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
     ce_hyper h = ce_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
-    ck_assert(h.fix1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
-    ck_assert(h.rest2 == 0.001f); /* 1 - 0.999 is computed in double and rounded once; 1 - 0.999f differs */
+    ck_assert(h.correction1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
+    ck_assert(h.one_minus_beta2 == 0.001f); /* 1 - 0.999 is computed in double and rounded once; 1 - 0.999f differs */
     s.bias_correction = false;
     h = ce_optim_hyper(&s, 0.5, 1, 1);
-    ck_assert(h.fix1 == 1 && h.fix2 == 1 && h.first == 1);
+    ck_assert(h.correction1 == 1 && h.correction2 == 1 && h.first == 1);
 }
 END_TEST
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_REPETITIONS = 400 };
+enum { MAX_REPETITIONS = 400 };
 
 static int compare(const void *a, const void *b)
 {
@@ -36,7 +36,7 @@ static void run_once(int operation, float *a, float *b, int count, int part)
 
 static double measure(int operation, float *a, float *b, size_t bytes, int size)
 {
-    double times[MOST_REPETITIONS];
+    double times[MAX_REPETITIONS];
     size_t wanted = ((size_t)256 << 20) / bytes;
     int count = (int)(bytes / sizeof(float)), repetitions = wanted < 5 ? 5 : wanted > 400 ? 400 : (int)wanted;
     for (int i = -2; i < repetitions; i++) {

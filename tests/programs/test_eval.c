@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WINDOWS = 7, MOST_WORLD = 3 };
+enum { WINDOWS = 7, MAX_WORLD = 3 };
 
 static void write_tokens(void)
 {
@@ -28,7 +28,7 @@ static void write_tokens(void)
 
 typedef struct {
     run_spec spec;
-    cs_scores scores[MOST_WORLD];
+    cs_scores scores[MAX_WORLD];
     int64_t correct; /* correct predictions, counted from the logits */
     double loss;
 } job;
@@ -118,7 +118,7 @@ START_TEST(every_world_scores_the_same)
     write_tokens();
     for (int half = 0; half < 2; half++) {
         cs_scores alone = scored(1, 0, half ? "bf16" : "fp32", 1);
-        for (int world = 2; world <= MOST_WORLD; world++)
+        for (int world = 2; world <= MAX_WORLD; world++)
             for (int stage = 0; stage <= 3; stage += 3) {
                 cs_scores scores = scored(world, stage, half ? "bf16" : "fp32", 1);
                 ck_assert_mem_eq(&scores, &alone, sizeof scores);
@@ -174,7 +174,7 @@ START_TEST(the_program_says_the_same_in_every_world)
                      0);
     ck_assert_int_eq(shell_run("sed -n 's/.*valid_loss\\(.*\\)}/{\"valid_loss\\1}/p' out/metrics.jsonl"), 0);
     double trained = member("valid_loss");
-    for (int ranks = 1; ranks <= MOST_WORLD; ranks++) {
+    for (int ranks = 1; ranks <= MAX_WORLD; ranks++) {
         ck_assert_int_eq(shell_run("%s/cspeed --num_gpus %d --oversubscribe --quiet eval out --json", CS_BIN, ranks),
                          0);
         char *said = shell_read("out.txt", NULL);

@@ -40,7 +40,7 @@ static void prepare(void)
 
 /* Copies the lines of a metrics file to `into`, without the values that depend on time: cuts each line before
  * "tokens_per_s". */
-static void losses_of(const char *path, char *into, size_t room)
+static void losses_of(const char *path, char *into, size_t capacity)
 {
     char *text = shell_read(path, NULL), *next = NULL;
     into[0] = 0;
@@ -48,8 +48,8 @@ static void losses_of(const char *path, char *into, size_t room)
         char *clock = strstr(line, ", \"tokens_per_s\"");
         ck_assert_ptr_nonnull(clock);
         *clock = 0;
-        strncat(into, line, room - strlen(into) - 1);
-        strncat(into, "\n", room - strlen(into) - 1);
+        strncat(into, line, capacity - strlen(into) - 1);
+        strncat(into, "\n", capacity - strlen(into) - 1);
     }
     free(text);
 }

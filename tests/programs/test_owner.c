@@ -215,7 +215,7 @@ static const struct {
     { "d", "", 0, NULL },
 };
 
-static void fill_in(char *to, size_t room, const char *from)
+static void fill_in(char *to, size_t capacity, const char *from)
 {
     char stat[1024] = "";
     FILE *file = fopen("/proc/self/stat", "r");
@@ -231,11 +231,11 @@ static void fill_in(char *to, size_t room, const char *from)
     for (size_t used = 0; *from; used = strlen(to)) {
         bool pid = strncmp(from, "PID", 3) == 0, start_of = strncmp(from, "BEGAN", 5) == 0;
         if (pid)
-            snprintf(to + used, room - used, "%d", (int)getpid());
+            snprintf(to + used, capacity - used, "%d", (int)getpid());
         else if (start_of)
-            snprintf(to + used, room - used, "%llu", began);
+            snprintf(to + used, capacity - used, "%llu", began);
         else
-            snprintf(to + used, room - used, "%c", *from);
+            snprintf(to + used, capacity - used, "%c", *from);
         from += pid ? 3 : start_of ? 5 : 1;
     }
 }

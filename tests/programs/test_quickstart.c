@@ -10,9 +10,9 @@
 
 #define FORTUNES "/usr/share/games/fortunes"
 
-enum { STEPS = 1650, SHORTEST = 3, LEAST_WORDS = 20 };
+enum { STEPS = 1650, SHORTEST = 3, MIN_WORDS = 20 };
 
-static const double most_loss = 1.9, least_share = 0.6;
+static const double max_loss = 1.9, min_share = 0.6;
 
 /* Returns the next word of at least SHORTEST letters, or NULL; *length receives its length. */
 static const char *next_word(const char *text, int *length)
@@ -65,9 +65,9 @@ START_TEST(the_sample_is_made_of_words)
         known += has_word(text, word, length);
     }
     printf("%s\nafter %d steps: %.17s; %d of %d words are in the text\n", sample, STEPS, loss, known, words);
-    ck_assert_double_lt(strtod(loss + strlen("valid loss "), NULL), most_loss);
-    ck_assert_int_ge(words, LEAST_WORDS);
-    ck_assert_double_ge((double)known / words, least_share);
+    ck_assert_double_lt(strtod(loss + strlen("valid loss "), NULL), max_loss);
+    ck_assert_int_ge(words, MIN_WORDS);
+    ck_assert_double_ge((double)known / words, min_share);
     free(out);
     free(text);
     shell_leave();

@@ -79,14 +79,14 @@ static int train(int ranks, const char *arguments)
 }
 
 /* Checks that the cache has `count` folders, and writes the path of the first folder to `path`. */
-static void find_folder(char *path, size_t room, const char *cache, int count)
+static void find_folder(char *path, size_t capacity, const char *cache, int count)
 {
     char pattern[256];
     glob_t found;
     snprintf(pattern, sizeof pattern, "%s/*/made_from.txt", cache);
     ck_assert_int_eq(glob(pattern, 0, NULL, &found), 0);
     ck_assert_int_eq((int)found.gl_pathc, count);
-    snprintf(path, room, "%.*s", (int)(strrchr(found.gl_pathv[0], '/') - found.gl_pathv[0]), found.gl_pathv[0]);
+    snprintf(path, capacity, "%.*s", (int)(strrchr(found.gl_pathv[0], '/') - found.gl_pathv[0]), found.gl_pathv[0]);
     globfree(&found);
 }
 

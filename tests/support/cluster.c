@@ -17,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_HOSTS = 64 };
+enum { MAX_HOSTS = 64 };
 
 static struct {
     int hosts, port, net; /* net: third byte of the namespaces' addresses, or 0 with loopback addresses */
-    pid_t servers[MOST_HOSTS];
+    pid_t servers[MAX_HOSTS];
     int server_count;
-    char folder[512], names[MOST_HOSTS][32];
+    char folder[512], names[MAX_HOSTS][32];
     char *home, *agent;
 } cluster;
 
@@ -146,7 +146,7 @@ static bool begin(int hosts)
         printf("skipped: no sshd on this machine (openssh-server)\n");
         return false;
     }
-    ck_assert_int_le(hosts, MOST_HOSTS);
+    ck_assert_int_le(hosts, MAX_HOSTS);
     memset(&cluster, 0, sizeof cluster);
     cluster.hosts = hosts;
     ck_assert_ptr_nonnull(getcwd(cluster.folder, sizeof cluster.folder - 8));

@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 8 };
+enum { MAX_COUNT = 8 };
 
 void endings_perform(ending *endings, int count, endings_play *play, const void *scene)
 {
-    pid_t children[MOST];
-    int outputs[MOST][2];
-    ck_assert_int_le(count, MOST);
+    pid_t children[MAX_COUNT];
+    int outputs[MAX_COUNT][2];
+    ck_assert_int_le(count, MAX_COUNT);
     for (int i = 0; i < count; i++) {
         ck_assert_int_eq(pipe2(outputs[i], O_CLOEXEC), 0);
         children[i] = fork();

@@ -73,10 +73,10 @@ pid_t joining_start(const joining_site *caller, int *output)
     return pid;
 }
 
-int joining_finish(pid_t pid, int output, char *text, size_t room)
+int joining_finish(pid_t pid, int output, char *text, size_t capacity)
 {
     int status;
-    ssize_t length = read(output, text, room - 1);
+    ssize_t length = read(output, text, capacity - 1);
     text[length > 0 ? length : 0] = '\0';
     close(output);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);

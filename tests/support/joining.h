@@ -28,7 +28,7 @@ bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, double secon
  * stderr. */
 pid_t joining_start(const joining_site *caller, int *output);
 /* Waits for the end of a process of joining_start. Returns its exit code and writes its stderr to `text`. */
-int joining_finish(pid_t pid, int output, char *text, size_t room);
+int joining_finish(pid_t pid, int output, char *text, size_t capacity);
 /* Exchanges messages with a process of joining_start, as the front. */
 void joining_exchange(const cl_joined_node *node);
 

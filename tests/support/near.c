@@ -106,7 +106,7 @@ bool near_same_bits(const char *what, cs_tensor got, cs_tensor want)
     return true;
 }
 
-static size_t room_of(size_t bytes)
+static size_t padded_bytes(size_t bytes)
 {
     return (bytes + 2 * GUARD - 1) / GUARD * GUARD;
 }
@@ -114,12 +114,12 @@ static size_t room_of(size_t bytes)
 cs_tensor near_new(cs_dtype dtype, int64_t rows, int64_t columns)
 {
     size_t bytes = (size_t)(rows * columns) * cs_dtype_bytes(dtype);
-    char *memory = aligned_alloc(64, room_of(bytes));
+    char *memory = aligned_alloc(64, padded_bytes(bytes));
     if (!memory || block_count == BLOCKS)
         abort();
     memset(memory, 0, bytes);
-    memset(memory + bytes, MARK, room_of(bytes) - bytes);
-    blocks[block_count++] = (block){ memory, room_of(bytes) };
+    memset(memory + bytes, MARK, padded_bytes(bytes) - bytes);
+    blocks[block_count++] = (block){ memory, padded_bytes(bytes) };
     return cs_matrix(memory, dtype, rows, columns);
 }
 
@@ -158,7 +158,7 @@ void near_free(cs_tensor x)
 {
     size_t bytes = (size_t)cs_count(x) * cs_dtype_bytes(x.dtype);
     const char *memory = x.data;
-    for (size_t i = bytes; memory && i < room_of(bytes); i++)
+    for (size_t i = bytes; memory && i < padded_bytes(bytes); i++)
         if (memory[i] != MARK)
             abort();
     for (int i = 0; i < block_count; i++)
@@ -256,7 +256,7 @@ near_launches near_since(near_launches before)
     return (near_launches){ now.kernels - before.kernels, now.graphs - before.graphs };
 }
 
-int near_most(int anywhere, int slowly)
+int near_limit(int anywhere, int slowly)
 {
     const char *module = near_is_cpu() ? NULL : getenv("CSPEED_CUDA_MODULE");
     return CS_SANITIZED || (module && strstr(module, "emulated")) ? slowly : anywhere;

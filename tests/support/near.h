@@ -56,7 +56,7 @@ void near_close(void);
 bool near_is_cpu(void);
 /* Returns `slowly` on the emulated GPU, and in every build with a sanitizer: there every step takes long. Otherwise
  * returns `anywhere`. */
-int near_most(int anywhere, int slowly);
+int near_limit(int anywhere, int slowly);
 int near_threads(int max); /* returns `max` on a CPU, and 1 on other devices */
 /* Returns x in memory that the device can use. If x is in a block of near_new, the whole block is copied to the device,
  * but only by the first call for this block after near_fetch. If x is in other memory, only x is copied, and the copy

@@ -8,13 +8,13 @@
 enum { PIECES = 32 };
 
 static char *memory; /* the copies in host memory */
-static size_t used, room;
+static size_t used, capacity;
 
 static void *copy_of(cs_engine *engine, const void *from, size_t bytes)
 {
     if (!from)
         return NULL;
-    ck_assert_uint_le(used + bytes, room);
+    ck_assert_uint_le(used + bytes, capacity);
     void *copy = memory + used;
     ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, from, bytes);
     used += (bytes + 7) / 8 * 8;
@@ -34,10 +34,10 @@ int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
     if (!ce_device_has_own_memory(engine->device))
         return count;
     free(memory);
-    used = room = 0;
+    used = capacity = 0;
     for (int at = 0; at < count; at++)
-        room += (2 + CS_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
-    memory = malloc(room + 1);
+        capacity += (2 + CS_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
+    memory = malloc(capacity + 1);
     ck_assert_ptr_nonnull(memory);
     for (int at = 0; at < count; at++) {
         ce_shard_piece *piece = &pieces[at];

@@ -290,14 +290,14 @@ static int try_count(cs_comm *comm, const sums_place *places, size_t place_count
 int sums_try_each(cs_comm *comm, int64_t max)
 {
     int size = cs_comm_size(comm);
-    size_t room = (size_t)size * 10008 * 8;
-    char *lone = malloc(2 * room + 8);
-    char *big = cs_comm_alloc(comm, room + 8), *small = cs_comm_alloc(comm, room + 8);
+    size_t capacity = (size_t)size * 10008 * 8;
+    char *lone = malloc(2 * capacity + 8);
+    char *big = cs_comm_alloc(comm, capacity + 8), *small = cs_comm_alloc(comm, capacity + 8);
     sums_place all[] = { { "in place", big, small },
-                         { "staged", lone, lone + room },
+                         { "staged", lone, lone + capacity },
                          { "mixed", lone, small },
-                         { "mixed the other way", big, lone + room },
-                         { "staged askew", lone + 8, lone + room + 8 } };
+                         { "mixed the other way", big, lone + capacity },
+                         { "staged askew", lone + 8, lone + capacity + 8 } };
     EXPECT(lone, "no memory");
     if (far) { /* the buffers of one call are either all in device memory or all in host memory */
         all[2] = (sums_place){ "in place askew", big + 8, small + 8 };

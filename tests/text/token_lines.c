@@ -16,13 +16,13 @@
 
 static char *read_all(size_t *size)
 {
-    size_t room = 1 << 20;
-    char *bytes = malloc(room);
+    size_t capacity = 1 << 20;
+    char *bytes = malloc(capacity);
     CS_ASSERT(bytes);
     *size = 0;
-    for (size_t got; (got = fread(bytes + *size, 1, room - *size, stdin)) > 0;)
-        if ((*size += got) == room) {
-            bytes = realloc(bytes, room *= 2);
+    for (size_t got; (got = fread(bytes + *size, 1, capacity - *size, stdin)) > 0;)
+        if ((*size += got) == capacity) {
+            bytes = realloc(bytes, capacity *= 2);
             CS_ASSERT(bytes);
         }
     return bytes;

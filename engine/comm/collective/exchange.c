@@ -57,8 +57,8 @@ void ce_exchange_run(cs_comm *comm)
 
 size_t ce_exchange_slot_bytes(const ce_members *among)
 {
-    size_t room = CS_COMM_STAGING / (size_t)among->count / SLOT_STEP * SLOT_STEP;
-    return room < SLOT ? room : SLOT;
+    size_t capacity = CS_COMM_STAGING / (size_t)among->count / SLOT_STEP * SLOT_STEP;
+    return capacity < SLOT ? capacity : SLOT;
 }
 
 char *ce_exchange_slot(const cs_comm *comm, const ce_members *among, int member)

@@ -250,14 +250,14 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
                                cs_dtype dtype, cs_reduce_op op)
 {
     request r = { .comm = comm, .among = among, .dtype = dtype, .op = op == CS_AVG ? CS_SUM : op };
-    size_t element = cs_dtype_bytes(dtype), room = CS_COMM_STAGING / 2;
+    size_t element = cs_dtype_bytes(dtype), capacity = CS_COMM_STAGING / 2;
     int previous = find_block(&r), own_index = among->own_index, index = 0;
-    int64_t room_for_one = (int64_t)(room / element) / among->count, most = ce_parts_longest(parts, among->count);
+    int64_t capacity_of_one = (int64_t)(capacity / element) / among->count, max = ce_parts_longest(parts, among->count);
     r.paired = among->count - r.leaves;
-    r.unit = most < room_for_one ? most : room_for_one;
+    r.unit = max < capacity_of_one ? max : capacity_of_one;
     r.count = r.unit * among->count;
     r.data = comm->staging;
-    r.incoming = comm->staging + room;
+    r.incoming = comm->staging + capacity;
     do {
         int64_t own_place = pack(&r, in, parts, index), own_count = ce_parts_piece(parts, own_index, r.unit, index);
         char *own_out = (char *)out + (size_t)(index * r.unit) * element;
@@ -273,7 +273,7 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
             memcpy(own_out, r.data + (size_t)own_place * element, (size_t)own_count * element);
         if (op == CS_AVG)
             ce_reduce_divide(own_out, own_count, dtype, among->count);
-    } while (++index * r.unit < most);
+    } while (++index * r.unit < max);
 }
 
 /* Sends or receives the parts of the members in the range `members`. These parts are adjacent in `out`. */

@@ -10,7 +10,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
                              cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
-    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), most = ce_parts_longest(parts, among->count),
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), max = ce_parts_longest(parts, among->count),
             step = 0;
     do { /* in the first step all ranks send messages, even empty ones, so that all ranks compare their calls */
         int64_t own_count = ce_parts_piece(parts, among->own_index, piece, step);
@@ -28,7 +28,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
         if (own_count > 0)
             ce_exchange_reduce_slots(comm, among, (char *)out + at, (const char *)in + own_offset + at, own_count,
                                      dtype, op);
-    } while (++step * piece < most);
+    } while (++step * piece < max);
 }
 
 void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,

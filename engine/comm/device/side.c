@@ -112,11 +112,11 @@ void *ce_device_side_alloc(cs_comm *side, size_t bytes)
     if (bytes > side->heap_bytes - side->heap_used)
         ce_fatal(CS_NO_MEMORY, "the heap of %zu bytes of the device is used up: %zu more were wanted, %zu are left",
                  side->heap_bytes, bytes, side->heap_bytes - side->heap_used);
-    if (side->block_count == side->block_room) {
-        side->block_room = side->block_room ? 2 * side->block_room : 64;
-        side->blocks = realloc(side->blocks, side->block_room * sizeof *side->blocks);
+    if (side->block_count == side->block_capacity) {
+        side->block_capacity = side->block_capacity ? 2 * side->block_capacity : 64;
+        side->blocks = realloc(side->blocks, side->block_capacity * sizeof *side->blocks);
         if (!side->blocks)
-            ce_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", side->block_room);
+            ce_fatal(CS_NO_MEMORY, "no memory for a list of %zu allocations", side->block_capacity);
     }
     void *memory = ce_device_alloc(side->device, bytes + !bytes);
     side->blocks[side->block_count++] = memory;

@@ -93,10 +93,11 @@ static void run(cs_comm *comm, const request *r)
 {
     const staging_buffers *buffers = comm->private_data;
     int parts = r->in.parts > r->out.parts ? r->in.parts : r->out.parts;
-    int64_t room = (int64_t)(PIECE / cs_dtype_bytes(r->dtype)) / parts, count = r->count < room ? r->count : room;
+    int64_t capacity = (int64_t)(PIECE / cs_dtype_bytes(r->dtype)) / parts,
+            count = r->count < capacity ? r->count : capacity;
     fetch(buffers, r, buffers->pieces[0], 0, count);
     for (int64_t at = 0, turn = 0; at < r->count; turn ^= 1) {
-        int64_t next = at + count, more = r->count - next < room ? r->count - next : room;
+        int64_t next = at + count, more = r->count - next < capacity ? r->count - next : capacity;
         ce_stream_sync(buffers->stream);
         if (more > 0)
             fetch(buffers, r, buffers->pieces[turn ^ 1], next, more);

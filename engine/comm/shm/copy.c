@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { STREAM_LEAST = 4 << 20, OTHERS_LEAST = 4 << 10, LINE = 64 };
+enum { STREAM_MIN = 4 << 20, OTHERS_MIN = 4 << 10, LINE = 64 };
 
 __attribute__((target("avx2"))) static void copy_lines(char *to, const char *from, size_t lines)
 {
@@ -46,7 +46,7 @@ static void copy_streaming(void *to, const void *from, size_t bytes)
 
 void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
 {
-    if (bytes < STREAM_LEAST || !__builtin_cpu_supports("avx2"))
+    if (bytes < STREAM_MIN || !__builtin_cpu_supports("avx2"))
         ce_copy_cached(to, from, bytes);
     else
         copy_streaming(to, from, bytes);
@@ -54,7 +54,7 @@ void ce_copy_nontemporal(void *to, const void *from, size_t bytes)
 
 void ce_copy_for_others(void *to, const void *from, size_t bytes)
 {
-    if (bytes < OTHERS_LEAST || !__builtin_cpu_supports("avx2"))
+    if (bytes < OTHERS_MIN || !__builtin_cpu_supports("avx2"))
         ce_copy_cached(to, from, bytes);
     else
         copy_streaming(to, from, bytes);

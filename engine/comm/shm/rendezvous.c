@@ -24,7 +24,7 @@ typedef struct {
     ce_shm_handles *handles;
     uint64_t *bytes;
     int listener, missing;
-    int connection_count, connection_room;
+    int connection_count, connection_capacity;
     connection *connections;
     struct pollfd *polls; /* entries for poll: first the listener, then the connections in their order */
 } rendezvous;
@@ -82,7 +82,7 @@ static void admit(rendezvous *server, int index)
 
 static void accept_peers(rendezvous *server)
 {
-    while (server->connection_count < server->connection_room) {
+    while (server->connection_count < server->connection_capacity) {
         int accepted = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (accepted < 0)
             return;
@@ -114,7 +114,7 @@ static cs_status await_all(rendezvous *server, double seconds)
         if (left <= 0)
             return report_missing(server, seconds);
         int count = server->connection_count;
-        server->polls[0] = (struct pollfd){ count < server->connection_room ? server->listener : -1, POLLIN, 0 };
+        server->polls[0] = (struct pollfd){ count < server->connection_capacity ? server->listener : -1, POLLIN, 0 };
         for (int i = 0; i < count; i++)
             server->polls[i + 1] = (struct pollfd){ server->connections[i].socket, POLLIN, 0 };
         poll(server->polls, (nfds_t)(1 + count), left > 1 ? 1000 : (int)(left * 1000) + 1);
@@ -170,13 +170,13 @@ static cs_status collect_and_send(rendezvous *server, double seconds)
 
 static cs_status serve(const cs_world *world, double seconds, uint64_t *bytes, ce_shm_handles *handles)
 {
-    int room = 2 * world->size + 8;
+    int capacity = 2 * world->size + 8;
     rendezvous server = {
         .world = world, .handles = handles, .bytes = bytes, .listener = -1, .missing = world->size - 1
     };
-    server.connection_room = room;
-    server.connections = calloc((size_t)room, sizeof *server.connections);
-    server.polls = calloc((size_t)room + 1, sizeof *server.polls);
+    server.connection_capacity = capacity;
+    server.connections = calloc((size_t)capacity, sizeof *server.connections);
+    server.polls = calloc((size_t)capacity + 1, sizeof *server.polls);
     cs_status status = server.connections && server.polls
                            ? collect_and_send(&server, seconds)
                            : ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);

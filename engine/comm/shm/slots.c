@@ -64,11 +64,11 @@ static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *da
 void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
-    int64_t room = (int64_t)(CS_SHM_SLOT / element), at = 0;
+    int64_t capacity = (int64_t)(CS_SHM_SLOT / element), at = 0;
     bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->comm->sizes.slots;
     shm->comm->algorithm = "slots";
     do {
-        int64_t count = call->is.count - at < room ? call->is.count - at : room;
+        int64_t count = call->is.count - at < capacity ? call->is.count - at : capacity;
         char *piece = (char *)data + (size_t)at * element;
         if (alone)
             reduce_piece_alone(shm, call, piece, count);
@@ -83,10 +83,10 @@ void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out
 {
     size_t element = cs_dtype_bytes(call->is.dtype),
            stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
-    int64_t room = (int64_t)(stride / element), at = 0;
+    int64_t capacity = (int64_t)(stride / element), at = 0;
     shm->comm->algorithm = "slots";
     do {
-        int64_t count = call->is.count - at < room ? call->is.count - at : room;
+        int64_t count = call->is.count - at < capacity ? call->is.count - at : capacity;
         for (int i = 0; i < shm->size; i++)
             if (i != shm->rank)
                 fill(slot_of(shm, shm->rank) + (size_t)i * stride,

@@ -13,7 +13,7 @@ enum { MAGIC = 0x43535031, BACKLOG = 128, DESCRIPTORS = 2 };
 
 typedef union {
     struct cmsghdr header;
-    char room[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+    char control[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
 } control;
 
 /* Writes the abstract name of the socket, which begins with a zero byte. The returned length determines where it

@@ -245,7 +245,7 @@ cs_status ce_store_set(ce_store *store, const char *name, const void *value, siz
     return ask(store, CS_STORE_SET, body, &whole, store->seconds);
 }
 
-cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds)
+cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t capacity, size_t *bytes, double seconds)
 {
     char body[CS_STORE_BODY + 1];
     uint32_t milliseconds = seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
@@ -254,8 +254,8 @@ cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t ro
     memcpy(body, &milliseconds, sizeof milliseconds);
     memcpy(body + sizeof milliseconds, name, strlen(name));
     CS_TRY(ask(store, CS_STORE_GET, body, &whole, seconds));
-    if (whole > room)
-        return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, room);
+    if (whole > capacity)
+        return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, capacity);
     memcpy(value, body, whole);
     *bytes = whole;
     return CS_OK;

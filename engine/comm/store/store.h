@@ -32,10 +32,10 @@ cs_status ce_store_open_on(ce_store **store, const cs_world *world, int listener
  * *port becomes the port of the socket. */
 cs_status ce_store_listen(const cs_world *world, int *listener, int *port);
 cs_status ce_store_set(ce_store *store, const char *name, const void *value, size_t bytes);
-/* Waits until a rank has set the name, and copies the value to `value`, which has `room` bytes. *bytes becomes the
+/* Waits until a rank has set the name, and copies the value to `value`, which has `capacity` bytes. *bytes becomes the
  * length of the value in bytes. Returns CS_NO_PEER if no rank has set the name within `seconds`, or if the value is too
  * long. */
-cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t room, size_t *bytes, double seconds);
+cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t capacity, size_t *bytes, double seconds);
 void ce_store_close(ce_store *store); /* closes the store; `store` may be NULL */
 
 int ce_store_socket(const ce_store *store);               /* returns the socket that is connected to rank 0 */

@@ -35,14 +35,14 @@ static ce_store_entry *find(const ce_store_server *server, const char *name)
     return at;
 }
 
-void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t room)
+void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t capacity)
 {
     const char *before = server->missing > 1 ? "ranks " : "rank ";
     size_t length = 0;
-    for (int i = 0; i < server->world.size && length < room - 24; i++) {
+    for (int i = 0; i < server->world.size && length < capacity - 24; i++) {
         if (server->connected[i])
             continue;
-        length += (size_t)snprintf(names + length, room - length, "%s%d", before, i);
+        length += (size_t)snprintf(names + length, capacity - length, "%s%d", before, i);
         before = ", ";
     }
 }

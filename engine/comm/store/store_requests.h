@@ -39,7 +39,7 @@ struct ce_store_server {
     ce_store_client *clients;
     ce_store_entry *entries;
     struct pollfd *polls;
-    size_t poll_room;
+    size_t poll_capacity;
     double begun, reported; /* times in seconds: when the server started, and when it last printed the missing ranks */
     /* If no file descriptor was free, no connection is accepted before this time, in seconds. It is 0 if connections
      * are accepted. */
@@ -53,7 +53,7 @@ void ce_store_requests_fail(ce_store_client *to);
 /* Replies to the waiting requests whose value has been set or whose time is over. */
 void ce_store_requests_answer_waiting(ce_store_server *server);
 /* Writes the list of missing ranks, for example "ranks 1, 3". */
-void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t room);
+void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t capacity);
 /* Sends as much of the reply as possible without blocking. Returns false if the connection is lost. */
 bool ce_store_requests_flush(ce_store_client *to);
 /* Reads the bytes of a request that have arrived, and handles the request when it is complete. Returns false if the

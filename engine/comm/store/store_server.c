@@ -180,12 +180,12 @@ static void free_closed(ce_store_server *server)
 
 static bool reserve_polls(ce_store_server *server, size_t wanted)
 {
-    if (wanted <= server->poll_room)
+    if (wanted <= server->poll_capacity)
         return true;
     struct pollfd *more = realloc(server->polls, 2 * wanted * sizeof *more);
     if (more) {
         server->polls = more;
-        server->poll_room = 2 * wanted;
+        server->poll_capacity = 2 * wanted;
     }
     return more != NULL;
 }

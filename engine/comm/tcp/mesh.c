@@ -36,7 +36,7 @@ typedef struct {
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
     int listener, missing;
-    int peer_count, peer_room;
+    int peer_count, peer_capacity;
     peer *peers;
     struct pollfd *polls;
     double seconds, end;
@@ -95,10 +95,10 @@ static cs_status exchange_endpoints(mesh_builder *all)
     snprintf(name, sizeof name, "endpoint/%d", rank);
     CS_TRY(ce_store_set(all->store, name, &all->endpoints[rank], sizeof(ce_mesh_endpoint)));
     for (int from = 0; from < size; from += (int)PER_PAGE) {
-        size_t room = (size_t)(size - from) * sizeof(ce_mesh_endpoint);
+        size_t capacity = (size_t)(size - from) * sizeof(ce_mesh_endpoint);
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(ce_store_get(all->store, name, &all->endpoints[from], room, &bytes, all->seconds));
-        if (bytes != (room < PER_PAGE * sizeof(ce_mesh_endpoint) ? room : PER_PAGE * sizeof(ce_mesh_endpoint)))
+        CS_TRY(ce_store_get(all->store, name, &all->endpoints[from], capacity, &bytes, all->seconds));
+        if (bytes != (capacity < PER_PAGE * sizeof(ce_mesh_endpoint) ? capacity : PER_PAGE * sizeof(ce_mesh_endpoint)))
             return ce_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
     }
     return CS_OK;
@@ -170,7 +170,7 @@ static cs_status accept_peer(mesh_builder *all)
         return errno == EMFILE || errno == ENFILE
                    ? ce_fail_errno(CS_NO_PEER, errno, "rank %d cannot take a connection of another", all->tcp->rank)
                    : CS_OK;
-    if (all->peer_count == all->peer_room)
+    if (all->peer_count == all->peer_capacity)
         drop_unknown(all);
     begin_joining(all, &all->peers[all->peer_count++], accepted, -1);
     return CS_OK;
@@ -257,10 +257,10 @@ static cs_status build(mesh_builder *all, ce_mesh_place *places)
 {
     size_t size = (size_t)all->tcp->size;
     const ce_meeting *meeting = all->tcp->comm->meeting;
-    all->peer_room = all->tcp->size + MAX_UNKNOWN;
+    all->peer_capacity = all->tcp->size + MAX_UNKNOWN;
     all->endpoints = calloc(size, sizeof *all->endpoints);
-    all->peers = calloc((size_t)all->peer_room, sizeof *all->peers);
-    all->polls = calloc((size_t)all->peer_room + 1, sizeof *all->polls);
+    all->peers = calloc((size_t)all->peer_capacity, sizeof *all->peers);
+    all->polls = calloc((size_t)all->peer_capacity + 1, sizeof *all->polls);
     if (!all->endpoints || !all->peers || !all->polls)
         return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
     CS_TRY(ce_join_key(all->key, &all->keyed));

@@ -67,18 +67,18 @@ void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int6
     memset(here, 0, (size_t)(all->lines - all->length) * line);
 }
 
-float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room)
+float *ce_attention_layers(const ce_attention_job *all, float *rows, float **space)
 {
     if (all->each == 1)
         return rows;
-    float *layers = ce_attention_take(room, ce_attention_words(all));
+    float *layers = ce_attention_take(space, ce_attention_words(all));
     ce_tile_layers(layers, rows, all->lines, all->wide);
     return layers;
 }
 
-float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room)
+float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **space)
 {
-    float *panels = ce_attention_take(room, ce_attention_words(all));
+    float *panels = ce_attention_take(space, ce_attention_words(all));
     ce_tile_panels(panels, rows, all->lines, all->depth, all->wide / all->each);
     return panels;
 }
@@ -106,20 +106,20 @@ static head take_head(const ce_attention_job *all, int64_t sample, int64_t which
 {
     cs_tensor qkv = all->given->qkv;
     int64_t row = sample * all->length, key = which / all->group, words = ce_attention_words(all);
-    float *room = all->scratch + thread * all->stride;
-    float *q = ce_attention_take(&room, words), *k = ce_attention_take(&room, words),
-          *v = ce_attention_take(&room, words);
+    float *space = all->scratch + thread * all->stride;
+    float *q = ce_attention_take(&space, words), *k = ce_attention_take(&space, words),
+          *v = ce_attention_take(&space, words);
     ce_attention_rows(all, q, qkv, row, which * all->width);
     ce_attention_rows(all, k, qkv, row, ce_attention_key_column(all, key));
     ce_attention_rows(all, v, qkv, row, ce_attention_value_column(all, key));
     head view = { .mask = ce_attention_mask_of(all, sample, which), .q = q };
-    view.k = ce_attention_panels(all, k, &room);
-    view.v = ce_attention_layers(all, v, &room);
-    view.values = ce_attention_take(&room, CS_BLOCK * all->wide);
-    view.max = ce_attention_take(&room, CS_BLOCK);
-    view.sums = ce_attention_take(&room, CS_BLOCK * CS_LANES);
-    view.strip = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view.pairs = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
+    view.k = ce_attention_panels(all, k, &space);
+    view.v = ce_attention_layers(all, v, &space);
+    view.values = ce_attention_take(&space, CS_BLOCK * all->wide);
+    view.max = ce_attention_take(&space, CS_BLOCK);
+    view.sums = ce_attention_take(&space, CS_BLOCK * CS_LANES);
+    view.strip = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK);
+    view.pairs = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK / 2);
     return view;
 }
 

@@ -45,10 +45,10 @@ ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t samp
 
 /* Allocates `floats` floats from a thread's scratch memory. Returns *room, the start of the free memory, and moves
  * *room to the first address after the allocated floats. */
-static inline float *ce_attention_take(float **room, int64_t floats)
+static inline float *ce_attention_take(float **space, int64_t floats)
 {
-    float *taken = *room;
-    *room += ce_round_up(floats, 16);
+    float *taken = *space;
+    *space += ce_round_up(floats, 16);
     return taken;
 }
 
@@ -71,8 +71,8 @@ enum { CS_AHEAD = 8, CS_LINE = 64 };
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
 /* Returns the matrix `rows` in the layout "layers" (attention_tile.h), in memory taken from *room. If a word is one
  * element, the result is `rows` itself. */
-float *ce_attention_layers(const ce_attention_job *all, float *rows, float **room);
-float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **room);
+float *ce_attention_layers(const ce_attention_job *all, float *rows, float **space);
+float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **space);
 
 /* Returns the column of qkv at which the keys of key head `which` begin. ce_attention_value_column returns the column
  * at which the values of the same head begin. */

@@ -38,27 +38,27 @@ static int64_t scratch_floats(const ce_attention_job *all)
 static float *take_keys(const ce_attention_job *all, head *view, int64_t sample, int64_t key, int thread)
 {
     int64_t words = ce_attention_words(all), size = all->lines * all->wide, row = sample * all->length;
-    float *room = all->scratch + thread * all->stride;
-    float *k = ce_attention_take(&room, words), *v = ce_attention_take(&room, words);
+    float *space = all->scratch + thread * all->stride;
+    float *k = ce_attention_take(&space, words), *v = ce_attention_take(&space, words);
     ce_attention_rows(all, k, all->given->qkv, row, ce_attention_key_column(all, key));
     ce_attention_rows(all, v, all->given->qkv, row, ce_attention_value_column(all, key));
-    view->k_panels = ce_attention_panels(all, k, &room);
-    view->v_panels = ce_attention_panels(all, v, &room);
-    view->k_layers = ce_attention_layers(all, k, &room);
-    view->dq = ce_attention_take(&room, size);
-    view->dk = ce_attention_take(&room, size);
-    view->dv = ce_attention_take(&room, size);
+    view->k_panels = ce_attention_panels(all, k, &space);
+    view->v_panels = ce_attention_panels(all, v, &space);
+    view->k_layers = ce_attention_layers(all, k, &space);
+    view->dq = ce_attention_take(&space, size);
+    view->dk = ce_attention_take(&space, size);
+    view->dv = ce_attention_take(&space, size);
     memset(view->dk, 0, (size_t)size * sizeof(float));
     memset(view->dv, 0, (size_t)size * sizeof(float));
-    view->lse = ce_attention_take(&room, all->lines);
-    view->delta = ce_attention_take(&room, all->lines);
-    view->across[0] = ce_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
-    view->across[1] = ce_attention_take(&room, CS_BLOCK * CS_BLOCK / all->each);
-    view->p = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view->ds = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK);
-    view->along = ce_attention_take(&room, CS_TILE_ROWS * CS_BLOCK / 2);
-    view->line = ce_attention_take(&room, 2 * all->wide);
-    return room;
+    view->lse = ce_attention_take(&space, all->lines);
+    view->delta = ce_attention_take(&space, all->lines);
+    view->across[0] = ce_attention_take(&space, CS_BLOCK * CS_BLOCK / all->each);
+    view->across[1] = ce_attention_take(&space, CS_BLOCK * CS_BLOCK / all->each);
+    view->p = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK);
+    view->ds = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK);
+    view->along = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK / 2);
+    view->line = ce_attention_take(&space, 2 * all->wide);
+    return space;
 }
 
 static void take_deltas(const ce_attention_job *all, const head *view, int64_t row, int64_t column)
@@ -74,18 +74,18 @@ static void take_deltas(const ce_attention_job *all, const head *view, int64_t r
     }
 }
 
-static void take_queries(const ce_attention_job *all, head *view, int64_t sample, int64_t which, float *room)
+static void take_queries(const ce_attention_job *all, head *view, int64_t sample, int64_t which, float *space)
 {
     const ce_attention_args *given = all->given;
     int64_t words = ce_attention_words(all), row = sample * all->length, column = which * all->width;
-    float *q = ce_attention_take(&room, words), *dy = ce_attention_take(&room, words);
+    float *q = ce_attention_take(&space, words), *dy = ce_attention_take(&space, words);
     ce_attention_rows(all, q, given->qkv, row, column);
     ce_attention_rows(all, dy, given->dy, row, column);
     view->mask = ce_attention_mask_of(all, sample, which);
     view->q = q;
     view->dy = dy;
-    view->q_layers = ce_attention_layers(all, q, &room);
-    view->dy_layers = ce_attention_layers(all, dy, &room);
+    view->q_layers = ce_attention_layers(all, q, &space);
+    view->dy_layers = ce_attention_layers(all, dy, &space);
     memcpy(view->lse, (float *)given->lse.data + (sample * given->heads.queries + which) * all->length,
            (size_t)all->length * sizeof(float));
     take_deltas(all, view, row, column);
@@ -247,9 +247,9 @@ static void backward_group(void *argument, int index, int thread)
     int64_t sample = index / all->given->heads.keys, group = index % all->given->heads.keys;
     int64_t begin = sample * all->length;
     head view;
-    float *room = take_keys(all, &view, sample, group, thread);
+    float *space = take_keys(all, &view, sample, group, thread);
     for (int64_t which = group * all->group; which < (group + 1) * all->group; which++) {
-        take_queries(all, &view, sample, which, room);
+        take_queries(all, &view, sample, which, space);
         for (int64_t key = 0; key < all->length; key += CS_BLOCK)
             for (int64_t row = key; row < all->length; row += CS_BLOCK)
                 backward_block(all, &view, row, key);

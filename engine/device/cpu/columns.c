@@ -2,7 +2,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST_ROWS = 8 };
+enum { MIN_ROWS = 8 };
 
 static void add_chunk(float *restrict out, const float *restrict y, const float *restrict x, float scale, int64_t count)
 {
@@ -34,5 +34,5 @@ static void columns_rows(void *argument, ce_range range, int part)
 void ce_cpu_columns(cs_device *device, const ce_columns *job)
 {
     ce_columns all = *job;
-    ce_cpu_walk(device, cs_rows(job->narrow), LEAST_ROWS, columns_rows, &all);
+    ce_cpu_walk(device, cs_rows(job->narrow), MIN_ROWS, columns_rows, &all);
 }

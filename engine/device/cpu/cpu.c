@@ -271,10 +271,10 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
     memcpy(to, from, bytes);
 }
 
-static size_t cpu_room(cs_device *device)
+static size_t cpu_free_bytes(cs_device *device)
 {
     (void)device;
-    return ce_cpu_room("");
+    return ce_cpu_free_bytes("");
 }
 
 const ce_device_table ce_device_cpu = {
@@ -283,7 +283,7 @@ const ce_device_table ce_device_cpu = {
     .close = cpu_close,
     .alloc = cpu_alloc,
     .free = cpu_free,
-    .room = cpu_room,
+    .free_bytes = cpu_free_bytes,
     .roof = ce_cpu_roof,
     .lower = cpu_lower,
     .methods = ce_cpu_methods,

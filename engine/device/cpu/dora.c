@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { LINES = 16, RUN = 256, LEAST_OUTPUTS = 16, LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
+enum { LINES = 16, RUN = 256, MIN_OUTPUTS = 16, MIN_ROWS = 8, MIN_COLUMNS = 64 };
 
 /* ---- norms ---- */
 
@@ -54,7 +54,7 @@ static void fill_tile(const cs_dora *dora, weight_tile *tile)
     }
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -69,10 +69,10 @@ static void norms_of_rows(const norms_job *job, ce_range range)
 {
     int64_t inputs = cs_columns(job->dora->weight);
     for (int64_t row = range.from; row < range.to; row += LINES) {
-        weight_tile tile = { .row = row, .rows = least(LINES, range.to - row) };
+        weight_tile tile = { .row = row, .rows = min(LINES, range.to - row) };
         float sum[LINES] = { 0 };
         for (tile.column = 0; tile.column < inputs; tile.column += RUN) {
-            tile.columns = least(RUN, inputs - tile.column);
+            tile.columns = min(RUN, inputs - tile.column);
             fill_tile(job->dora, &tile);
             for (int64_t i = 0; i < tile.rows; i++)
                 sum[i] += ce_elements_dot(tile.value[i], tile.value[i], tile.columns);
@@ -87,10 +87,10 @@ static void norms_of_columns(const norms_job *job, ce_range range)
 {
     int64_t inputs = cs_rows(job->dora->weight);
     for (int64_t column = range.from; column < range.to; column += RUN) {
-        weight_tile tile = { .column = column, .columns = least(RUN, range.to - column) };
+        weight_tile tile = { .column = column, .columns = min(RUN, range.to - column) };
         float sum[RUN] = { 0 };
         for (tile.row = 0; tile.row < inputs; tile.row += LINES) {
-            tile.rows = least(LINES, inputs - tile.row);
+            tile.rows = min(LINES, inputs - tile.row);
             fill_tile(job->dora, &tile);
             for (int64_t i = 0; i < tile.rows; i++)
                 for (int64_t j = 0; j < tile.columns; j++)
@@ -113,7 +113,7 @@ static void norms_part(void *argument, ce_range range, int part)
 
 void ce_cpu_dora_norms(cs_device *device, cs_tensor norms, const cs_dora *dora)
 {
-    ce_cpu_walk(device, cs_count(norms), LEAST_OUTPUTS, norms_part, &(norms_job){ dora, norms.data });
+    ce_cpu_walk(device, cs_count(norms), MIN_OUTPUTS, norms_part, &(norms_job){ dora, norms.data });
 }
 
 /* ---- the scaled columns ---- */
@@ -149,13 +149,13 @@ static void forward_rows(void *argument, ce_range range, int part)
     int64_t columns = cs_columns(job->z);
     for (int64_t row = range.from; row < range.to; row++)
         for (int64_t at = 0; at < columns; at += CS_CHUNK)
-            forward_chunk(job, row, at, least(CS_CHUNK, columns - at));
+            forward_chunk(job, row, at, min(CS_CHUNK, columns - at));
 }
 
 void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
 {
     columns_job job = { .y = y, .z = z, .norms = norms.data, .dora = dora };
-    ce_cpu_walk(device, cs_rows(z), LEAST_ROWS, forward_rows, &job);
+    ce_cpu_walk(device, cs_rows(z), MIN_ROWS, forward_rows, &job);
 }
 
 /* Computes all rows of the columns [at, at + count). */
@@ -186,12 +186,12 @@ static void backward_columns(void *argument, ce_range range, int part)
 {
     (void)part;
     for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
-        backward_chunk(argument, at, least(CS_CHUNK, range.to - at));
+        backward_chunk(argument, at, min(CS_CHUNK, range.to - at));
 }
 
 void ce_cpu_dora_grad(cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                       const cs_dora *dora)
 {
     columns_job job = { .y = dy, .z = z, .dmagnitude = dmagnitude, .norms = norms.data, .dora = dora };
-    ce_cpu_walk(device, cs_columns(z), LEAST_COLUMNS, backward_columns, &job);
+    ce_cpu_walk(device, cs_columns(z), MIN_COLUMNS, backward_columns, &job);
 }

@@ -15,7 +15,7 @@
 #else
 #define TOGETHER 4
 #endif
-enum { LEAST = 8192, BLOCK = 8 /* BLOCK: number of elements whose random bits come from one counter */ };
+enum { MIN_ELEMENTS = 8192, BLOCK = 8 /* BLOCK: number of elements whose random bits come from one counter */ };
 
 uint64_t ce_dropout_key(cs_dropout dropout, int64_t sample)
 {
@@ -117,5 +117,5 @@ static void dropout_part(void *argument, ce_range range, int part)
 void ce_cpu_add_dropout(cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
     dropout_job all = { y, a, b, dropout, cs_count(y) / dropout.batch };
-    ce_cpu_walk(device, cs_count(y), LEAST, dropout_part, &all);
+    ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, dropout_part, &all);
 }

@@ -11,7 +11,7 @@ typedef struct {
     int64_t padding;
 } embed_job;
 
-enum { LEAST_ROWS = 8, LEAST_COLUMNS = 64 };
+enum { MIN_ROWS = 8, MIN_COLUMNS = 64 };
 
 static int64_t token_at(const embed_job *all, int64_t row)
 {
@@ -52,7 +52,7 @@ void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor ta
                   cs_tensor starts)
 {
     embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens, .starts = starts };
-    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, embed_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, embed_rows, &all);
 }
 
 static void embed_grad_columns(void *argument, ce_range range, int part)
@@ -80,5 +80,5 @@ void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions
     embed_job all = {
         .padding = padding, .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts
     };
-    ce_cpu_walk(device, cs_columns(dy), LEAST_COLUMNS, embed_grad_columns, &all);
+    ce_cpu_walk(device, cs_columns(dy), MIN_COLUMNS, embed_grad_columns, &all);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    LEAST_ROWS = 4,
+    MIN_ROWS = 4,
     FEW_ROWS = 8 /* the greatest number of slots for which gemv.c copies the operand a */
 };
 
@@ -34,7 +34,7 @@ static void take_rows(void *argument, ce_range range, int part)
 void ce_cpu_take_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
     slot_job all = { .y = y, .x = x, .index = routing->rows.data };
-    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, take_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, take_rows, &all);
 }
 
 static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t count)
@@ -61,7 +61,7 @@ static void add_rows(void *argument, ce_range range, int part)
 void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
     slot_job all = { .y = y, .x = x, .index = routing->slots.data, .chosen = cs_columns(routing->slots) };
-    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, add_rows, &all);
+    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, add_rows, &all);
 }
 
 /* ---- products ---- */
@@ -128,7 +128,7 @@ static void scale_part(void *argument, ce_range range, int part)
 void ce_cpu_scale_rows(cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic)
 {
     scale_job all = { .y = y, .x = x, .factors = factors, .logistic = logistic };
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, scale_part, &all);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, scale_part, &all);
 }
 
 static float dot_of(const scale_job *all, int64_t row)
@@ -160,7 +160,7 @@ void ce_cpu_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tensor dfactors,
                             cs_tensor factors, bool logistic)
 {
     scale_job all = { .y = dx, .x = x, .dy = dy, .factors = factors, .dfactors = dfactors, .logistic = logistic };
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, scale_grad_part, &all);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, scale_grad_part, &all);
 }
 
 /* ---- the load-balancing loss ---- */

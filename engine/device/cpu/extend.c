@@ -12,7 +12,7 @@
 
 #include <math.h>
 
-enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, LEAST_ROWS = 64 };
+enum { BLOCK = 64, SETS = 4, AHEAD = 16, CACHE_LINE = 64, MIN_ROWS = 64 };
 
 typedef struct {
     const ce_extension *given;
@@ -69,17 +69,17 @@ static head view_of(const job *all, int64_t column, int thread)
 {
     const ce_extension *given = all->given;
     int64_t seen = all->start + all->rows;
-    float *room = all->scratch + thread * all->stride;
-    head view = { .score = room, .deep = cs_columns(given->keys) };
+    float *space = all->scratch + thread * all->stride;
+    head view = { .score = space, .deep = cs_columns(given->keys) };
     if (!all->narrow) {
         view.k = (const float *)given->keys.data + column;
         view.v = (const float *)given->values.data + column;
         return view;
     }
-    room += BLOCK * seen;
-    view.k = copy_in(all, room, given->keys, column, seen);
-    view.v = copy_in(all, room + seen * all->width, given->values, column, seen);
-    view.y = room + 2 * seen * all->width;
+    space += BLOCK * seen;
+    view.k = copy_in(all, space, given->keys, column, seen);
+    view.v = copy_in(all, space + seen * all->width, given->values, column, seen);
+    view.y = space + 2 * seen * all->width;
     view.deep = view.wide = view.slim = all->width;
     return view;
 }
@@ -198,12 +198,12 @@ static inline void weigh_values(float *restrict y, const float *restrict score, 
     }
 }
 
-static inline void attend_one(const job *all, int64_t column, int64_t query, float *room, cs_dtype dtype)
+static inline void attend_one(const job *all, int64_t column, int64_t query, float *space, cs_dtype dtype)
 {
     const ce_extension *given = all->given;
     int64_t end = all->start + 1, window = given->heads.window, deep = cs_columns(given->keys);
     ce_range sees = { window && end > window ? end - window : 0, end };
-    float *q = room, *y = room + ce_round_up(all->width, 16), *score = y + ce_round_up(all->width, 16);
+    float *q = space, *y = space + ce_round_up(all->width, 16), *score = y + ce_round_up(all->width, 16);
     ce_elements_widen(q, ce_elements_at(given->qkv, query), dtype, all->width);
     score_keys(score, q, ce_elements_at(given->keys, column), deep, sees, all->width, dtype);
     softmax_row(all, score, sees, end);
@@ -214,13 +214,13 @@ static inline void attend_one(const job *all, int64_t column, int64_t query, flo
 /* Computes the attention of the new row for the query head whose first column is `query`. */
 static void extend_one(const job *all, int64_t column, int64_t query, int thread)
 {
-    float *room = all->scratch + thread * all->stride;
+    float *space = all->scratch + thread * all->stride;
     if (all->given->y.dtype == CS_F32)
-        attend_one(all, column, query, room, CS_F32);
+        attend_one(all, column, query, space, CS_F32);
     else if (all->given->y.dtype == CS_BF16)
-        attend_one(all, column, query, room, CS_BF16);
+        attend_one(all, column, query, space, CS_BF16);
     else
-        attend_one(all, column, query, room, CS_F16);
+        attend_one(all, column, query, space, CS_F16);
 }
 
 /* ---- a key head ---- */
@@ -272,7 +272,7 @@ static void begin_text(cs_device *device, const ce_extension *given)
                                     .heads = given->heads };
     ce_extension here = *given;
     ce_cpu_attention(device, &attention);
-    ce_cpu_walk(device, rows, LEAST_ROWS, store_rows, &here);
+    ce_cpu_walk(device, rows, MIN_ROWS, store_rows, &here);
 }
 
 void ce_cpu_extend(cs_device *device, const ce_extension *given)

@@ -3,7 +3,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST = 8192, LEAST_ROWS = 4 };
+enum { MIN_ELEMENTS = 8192, MIN_ROWS = 4 };
 
 /* ---- activation functions f of a chunk of elements, and their gradients dx = dy f'(x) ---- */
 
@@ -138,12 +138,13 @@ static void activation_grad_part(void *argument, ce_range range, int part)
 
 void ce_cpu_activation(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, activation_part, &(function_job){ .y = y, .x = x, .function = function });
+    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, activation_part,
+                &(function_job){ .y = y, .x = x, .function = function });
 }
 
 void ce_cpu_activation_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, activation_grad_part,
+    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, activation_grad_part,
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
@@ -193,12 +194,12 @@ static void gated_grad_rows(void *argument, ce_range range, int part)
 
 void ce_cpu_gated(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, gated_rows, &(function_job){ .y = y, .x = x, .function = function });
+    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, gated_rows, &(function_job){ .y = y, .x = x, .function = function });
 }
 
 void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_rows(dy), LEAST_ROWS, gated_grad_rows,
+    ce_cpu_walk(device, cs_rows(dy), MIN_ROWS, gated_grad_rows,
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
@@ -224,10 +225,11 @@ static void softcap_part(void *argument, ce_range range, int part)
 
 void ce_cpu_softcap(cs_device *device, cs_tensor y, cs_tensor x, float cap)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, softcap_part, &(function_job){ .y = y, .x = x, .cap = cap });
+    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, softcap_part, &(function_job){ .y = y, .x = x, .cap = cap });
 }
 
 void ce_cpu_softcap_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
 {
-    ce_cpu_walk(device, cs_count(x), LEAST, softcap_part, &(function_job){ .y = dx, .x = x, .dy = dy, .cap = cap });
+    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, softcap_part,
+                &(function_job){ .y = dx, .x = x, .dy = dy, .cap = cap });
 }

@@ -38,10 +38,10 @@ size_t ce_gemm_scratch(void)
 
 /* ---- packing: strips of `width` lines, padded with zeros; a strip has `width` elements for each inner index ---- */
 
-static const float *line_of(const operand *from, int64_t line, int64_t at, int64_t count, float *room)
+static const float *line_of(const operand *from, int64_t line, int64_t at, int64_t count, float *copy)
 {
     cs_tensor flat = { .data = (char *)(uintptr_t)from->data, .dtype = from->dtype };
-    return ce_elements_read(flat, line * from->leading + at, count, room);
+    return ce_elements_read(flat, line * from->leading + at, count, copy);
 }
 
 /* Transposes elements [at, at + 8) of eight lines. */
@@ -71,11 +71,11 @@ static inline void transpose(float *restrict to, int64_t stride, const float *co
 static inline void pack_along(float *restrict to, int width, const operand *from, ce_range lines, int64_t at,
                               int64_t depth)
 {
-    float room[COLUMNS][DEPTH];
+    float copy[COLUMNS][DEPTH];
     const float *line[COLUMNS];
     int count = (int)ce_range_length(lines), turned = count / 8 * 8;
     for (int i = 0; i < count; i++)
-        line[i] = line_of(from, lines.from + i, at, depth, room[i]);
+        line[i] = line_of(from, lines.from + i, at, depth, copy[i]);
     for (int i = 0; i < turned; i += 8)
         for (int64_t k = 0; k + 8 <= depth; k += 8)
             transpose(to + k * width + i, width, line + i, k);
@@ -93,8 +93,8 @@ static inline void pack_across(float *restrict to, int width, const operand *fro
 {
     int count = (int)ce_range_length(lines);
     for (int64_t k = 0; k < depth; k++) {
-        float room[COLUMNS];
-        const float *line = line_of(from, at + k, lines.from, count, room);
+        float copy[COLUMNS];
+        const float *line = line_of(from, at + k, lines.from, count, copy);
         if (count == width) {
             for (int i = 0; i < width; i++)
                 to[k * width + i] = line[i];

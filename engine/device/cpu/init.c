@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { LEAST = 4096, TOGETHER = 4 };
+enum { MIN_ELEMENTS = 4096, TOGETHER = 4 };
 
 typedef struct {
     float *out;
@@ -64,5 +64,5 @@ static void init_part(void *argument, ce_range range, int part)
 
 void ce_cpu_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
-    ce_cpu_walk(stream->device, count, LEAST, init_part, &(init_job){ out, init, key, from });
+    ce_cpu_walk(stream->device, count, MIN_ELEMENTS, init_part, &(init_job){ out, init, key, from });
 }

@@ -2,7 +2,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST = 16384 };
+enum { MIN_ELEMENTS = 16384 };
 
 typedef struct {
     cs_tensor to, from;
@@ -28,5 +28,5 @@ static void convert_part(void *argument, ce_range range, int part)
 void ce_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     convert_job all = { to, from, factor };
-    ce_cpu_walk(stream->device, cs_count(to), LEAST, convert_part, &all);
+    ce_cpu_walk(stream->device, cs_count(to), MIN_ELEMENTS, convert_part, &all);
 }

@@ -15,13 +15,13 @@ typedef struct {
     int64_t columns;
 } norm_job;
 
-enum { LEAST_ROWS = 8, ROWS = 6 };
+enum { MIN_ROWS = 8, ROWS = 6 };
 
 /* Allocates memory for fp32 copies of weight and bias, and for ROWS rows for each part. Each of these rows and copies
  * has `columns` floats, rounded up to a multiple of 16. */
 static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_tensor bias)
 {
-    int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), MIN_ROWS);
     int64_t padded = ce_round_up(columns, 16);
     float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
     ce_elements_widen(scratch, weight.data, weight.dtype, columns);
@@ -67,7 +67,7 @@ void ce_cpu_norm(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, c
     all.y = y;
     all.stats = stats;
     all.epsilon = epsilon;
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_rows, &all);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, norm_rows, &all);
 }
 
 /* First half of backward. With n = (x - mean) rstd and g = dy weight, adds dy n to dweight and dy to dbias, and writes
@@ -121,8 +121,8 @@ void ce_cpu_norm_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_ten
     all.stats = stats;
     all.dx = dx;
     all.dy = dy;
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, norm_grad_rows, &all);
-    int parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, norm_grad_rows, &all);
+    int parts = ce_cpu_parts(device, cs_rows(x), MIN_ROWS);
     for (int part = 0; part < parts; part++) {
         ce_elements_grow(dweight, row_of(&all, part, 2), part == 0);
         ce_elements_grow(dbias, row_of(&all, part, 3), part == 0);

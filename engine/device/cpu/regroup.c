@@ -4,7 +4,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST_ROWS = 16 };
+enum { MIN_ROWS = 16 };
 
 typedef struct {
     cs_tensor y, x;
@@ -41,5 +41,5 @@ void ce_cpu_regroup(cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads,
 {
     regroup_job all = { .y = y, .x = x, .group = heads.queries / heads.keys, .keys = heads.keys, .back = back };
     all.head = (size_t)(cs_columns(x) / (heads.queries + 2 * heads.keys)) * cs_dtype_bytes(x.dtype);
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, regroup_rows, &all);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, regroup_rows, &all);
 }

@@ -15,12 +15,12 @@ typedef struct {
     int64_t width, first, heads;
 } rms_job;
 
-enum { LEAST_ROWS = 8, OUT = 0, WIDE_X, WIDE_DY, SUM, ROWS };
+enum { MIN_ROWS = 8, OUT = 0, WIDE_X, WIDE_DY, SUM, ROWS };
 
 static rms_job make_job(cs_device *device, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
 {
     int64_t width = cs_count(weight), padded = ce_round_up(width, 16);
-    int64_t parts = ce_cpu_parts(device, cs_rows(x), LEAST_ROWS);
+    int64_t parts = ce_cpu_parts(device, cs_rows(x), MIN_ROWS);
     float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
     ce_elements_widen(scratch, weight.data, weight.dtype, width);
     return (rms_job){ .stats = stats,
@@ -69,7 +69,7 @@ void ce_cpu_rms(cs_device *device, cs_tensor y, cs_tensor stats, cs_tensor x, cs
     rms_job all = make_job(device, stats, x, weight, first);
     all.y = y;
     all.epsilon = epsilon;
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_rows, &all);
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, rms_rows, &all);
 }
 
 /* First half of backward. With n = x rstd and g = dy weight, adds dy n to dweight and writes g to `out`. */
@@ -113,7 +113,7 @@ void ce_cpu_rms_grad(cs_device *device, cs_tensor dx, cs_tensor dweight, cs_tens
     rms_job all = make_job(device, stats, x, weight, first);
     all.dx = dx;
     all.dy = dy;
-    ce_cpu_walk(device, cs_rows(x), LEAST_ROWS, rms_grad_rows, &all);
-    for (int part = 0; part < ce_cpu_parts(device, cs_rows(x), LEAST_ROWS); part++)
+    ce_cpu_walk(device, cs_rows(x), MIN_ROWS, rms_grad_rows, &all);
+    for (int part = 0; part < ce_cpu_parts(device, cs_rows(x), MIN_ROWS); part++)
         ce_elements_grow(dweight, row_of(&all, part, SUM), part == 0);
 }

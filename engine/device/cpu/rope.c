@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LEAST_POSITIONS = 4, HALF = CS_ROPE_WIDTH / 2 };
+enum { MIN_POSITIONS = 4, HALF = CS_ROPE_WIDTH / 2 };
 
 static void rotate_head(float *restrict out, const float *restrict x, const float *restrict cosine,
                         const float *restrict sine, int64_t half)
@@ -48,5 +48,5 @@ static void rotate_positions(void *argument, ce_range range, int part)
 void ce_cpu_rope(cs_device *device, const ce_turn *turn)
 {
     ce_turn all = *turn;
-    ce_cpu_walk(device, turn->rows.length, LEAST_POSITIONS, rotate_positions, &all);
+    ce_cpu_walk(device, turn->rows.length, MIN_POSITIONS, rotate_positions, &all);
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LEAST_ROWS = 8 };
+enum { MIN_ROWS = 8 };
 
 /* ---- routing ---- */
 
@@ -16,9 +16,9 @@ typedef struct {
     bool normalized;
 } route_job;
 
-static void read_probabilities(const route_job *all, int64_t row, float probability[CS_MOST_EXPERTS])
+static void read_probabilities(const route_job *all, int64_t row, float probability[CS_MAX_EXPERTS])
 {
-    float wide[CS_MOST_EXPERTS];
+    float wide[CS_MAX_EXPERTS];
     const float *logits = ce_elements_read(all->logits, row * all->experts, all->experts, wide);
     memcpy(probability, logits, (size_t)all->experts * sizeof *probability);
     float sum = ce_elements_exp(probability, all->experts, 1, ce_elements_max(logits, all->experts));
@@ -32,7 +32,7 @@ static void choose_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const route_job *all = argument;
-    float probability[CS_MOST_EXPERTS];
+    float probability[CS_MAX_EXPERTS];
     for (int64_t row = range.from; row < range.to; row++) {
         int32_t *chosen = (int32_t *)all->routing->slots.data + row * all->chosen;
         read_probabilities(all, row, probability);
@@ -49,7 +49,7 @@ static void choose_rows(void *argument, ce_range range, int part)
 /* Numbers the slots in the order of experts, and the slots of one expert in the order of rows. */
 static void number_slots(const route_job *all)
 {
-    int32_t next[CS_MOST_EXPERTS] = { 0 }, *bounds = all->routing->bounds.data, *rows = all->routing->rows.data;
+    int32_t next[CS_MAX_EXPERTS] = { 0 }, *bounds = all->routing->bounds.data, *rows = all->routing->rows.data;
     int32_t *slots = all->routing->slots.data, *tokens = all->routing->tokens.data;
     int64_t count = cs_count(all->routing->slots);
     memset(tokens, 0, (size_t)all->experts * sizeof *tokens);
@@ -96,7 +96,7 @@ static void weigh_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const route_job *all = argument;
-    float probability[CS_MOST_EXPERTS];
+    float probability[CS_MAX_EXPERTS];
     for (int64_t row = range.from; row < range.to; row++) {
         const int32_t *slots = (const int32_t *)all->routing->slots.data + row * all->chosen;
         read_probabilities(all, row, probability);
@@ -111,8 +111,8 @@ static void weigh_rows(void *argument, ce_range range, int part)
 /* Adds up the probabilities of each expert in the order of the rows. */
 static void add_probabilities(const route_job *all)
 {
-    double sum[CS_MOST_EXPERTS] = { 0 };
-    float probability[CS_MOST_EXPERTS];
+    double sum[CS_MAX_EXPERTS] = { 0 };
+    float probability[CS_MAX_EXPERTS];
     for (int64_t row = 0; row < cs_rows(all->logits); row++) {
         read_probabilities(all, row, probability);
         for (int64_t e = 0; e < all->experts; e++)
@@ -127,9 +127,9 @@ void ce_cpu_route(cs_device *device, const cs_routing *routing, cs_tensor factor
     route_job all = { .routing = routing, .factors = factors, .logits = logits, .normalized = normalized };
     all.experts = cs_columns(logits);
     all.chosen = cs_columns(routing->slots);
-    ce_cpu_walk(device, cs_rows(logits), LEAST_ROWS, choose_rows, &all);
+    ce_cpu_walk(device, cs_rows(logits), MIN_ROWS, choose_rows, &all);
     number_slots(&all);
-    ce_cpu_walk(device, cs_rows(logits), LEAST_ROWS, weigh_rows, &all);
+    ce_cpu_walk(device, cs_rows(logits), MIN_ROWS, weigh_rows, &all);
     if (routing->probabilities.data)
         add_probabilities(&all);
 }
@@ -142,7 +142,7 @@ static void route_grad_rows(void *argument, ce_range range, int part)
     (void)part;
     const route_job *all = argument;
     const float *dfactors = all->dfactors.data, *further = all->dprobabilities.data;
-    float probability[CS_MOST_EXPERTS], slope[CS_MOST_EXPERTS];
+    float probability[CS_MAX_EXPERTS], slope[CS_MAX_EXPERTS];
     for (int64_t row = range.from; row < range.to; row++) {
         const int32_t *slots = (const int32_t *)all->routing->slots.data + row * all->chosen;
         read_probabilities(all, row, probability);
@@ -168,5 +168,5 @@ void ce_cpu_route_grad(cs_device *device, cs_tensor dlogits, const cs_routing *r
     all.experts = cs_columns(logits);
     all.chosen = cs_columns(routing->slots);
     all.normalized = normalized;
-    ce_cpu_walk(device, cs_rows(logits), LEAST_ROWS, route_grad_rows, &all);
+    ce_cpu_walk(device, cs_rows(logits), MIN_ROWS, route_grad_rows, &all);
 }

@@ -2,7 +2,7 @@
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { LEAST_ROWS = 4 };
+enum { MIN_ROWS = 4 };
 
 typedef struct {
     cs_tensor y, x, dy; /* y: the output in forward, and dx in backward */
@@ -71,11 +71,11 @@ static void swiglu_grad_rows(void *argument, ce_range range, int part)
 
 void ce_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_rows(y), LEAST_ROWS, swiglu_rows, &(swiglu_job){ .y = y, .x = x, .columns = cs_columns(y) });
+    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, swiglu_rows, &(swiglu_job){ .y = y, .x = x, .columns = cs_columns(y) });
 }
 
 void ce_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_rows(dy), LEAST_ROWS, swiglu_grad_rows,
+    ce_cpu_walk(device, cs_rows(dy), MIN_ROWS, swiglu_grad_rows,
                 &(swiglu_job){ .y = dx, .x = x, .dy = dy, .columns = cs_columns(dy) });
 }

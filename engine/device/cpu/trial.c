@@ -11,15 +11,15 @@
 #include <string.h>
 #include <time.h>
 
-/* MOST_M, MOST_N, MOST_K: the greatest sizes of a measured part of a product. SQUARE: the size of the square product
+/* MAX_M, MAX_N, MAX_K: the greatest sizes of a measured part of a product. SQUARE: the size of the square product
  * that measures the peak rate. */
 enum {
-    MOST_M = 256,
-    MOST_N = 256,
-    MOST_K = 384,
+    MAX_M = 256,
+    MAX_N = 256,
+    MAX_K = 384,
     SQUARE = 384,
 
-    MOST_ROUNDS = 8,
+    MAX_ROUNDS = 8,
     WRAP = 2048,
     FILLING = 0x3c
 };
@@ -44,7 +44,7 @@ static double cpu_seconds(void)
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-static int64_t least(int64_t a, int64_t b)
+static int64_t min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
@@ -75,9 +75,9 @@ static ce_panel share_of(const cs_device *device, const ce_product_use *use)
 static ce_panel part_of(const cs_device *device, const ce_product_use *use)
 {
     ce_panel panel = share_of(device, use);
-    panel.m = least(panel.m, MOST_M);
-    panel.n = least(panel.n, MOST_N);
-    panel.k = least(panel.k, MOST_K);
+    panel.m = min(panel.m, MAX_M);
+    panel.n = min(panel.n, MAX_N);
+    panel.k = min(panel.k, MAX_K);
     return panel;
 }
 
@@ -132,7 +132,7 @@ static void measure_class(measurement *all, int index, double end)
     const ce_product_use *use = &trial->list->use[index];
     ce_panel panel = part_of(all->device, use);
     double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
-    for (int round = 0; round < 3 || (round < MOST_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
+    for (int round = 0; round < 3 || (round < MAX_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
         for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
             if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
                 continue;
@@ -181,7 +181,7 @@ static cs_tensor memory_of(cs_device *device, int64_t elements)
     return memory;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
@@ -195,9 +195,9 @@ static void prepare(measurement *all)
         ce_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
         ce_method fixed = ce_cpu_fixed_method(&whole, use->dtype);
         trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CS_METHOD_SGEMM;
-        a = most(a, rows_of_a(&panel) * panel.lda);
-        b = most(b, rows_of_b(&panel) * panel.ldb);
-        c = most(c, panel.m * panel.ldc);
+        a = max(a, rows_of_a(&panel) * panel.lda);
+        b = max(b, rows_of_b(&panel) * panel.ldb);
+        c = max(c, panel.m * panel.ldc);
         int at = i;
         for (; at > 0 && trial->list->use[all->order[at - 1]].flops < use->flops; at--)
             all->order[at] = all->order[at - 1];

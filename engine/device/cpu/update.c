@@ -4,7 +4,7 @@
 
 #include "optim/rules.h"
 
-enum { LEAST = 16384, ROWS = 2 + CS_OPTIM_SLOTS };
+enum { MIN_ELEMENTS = 16384, ROWS = 2 + CS_OPTIM_SLOTS };
 
 typedef void rule_chunk(float *restrict master, float *restrict gradient, float *restrict slot0, float *restrict slot1,
                         int64_t count, ce_hyper hyper);
@@ -83,6 +83,6 @@ void ce_cpu_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hy
                            .hyper = hyper };
         if (!range->decays)
             all.hyper.decay = 0;
-        ce_cpu_walk(stream->device, range->to - range->from, LEAST, update_part, &all);
+        ce_cpu_walk(stream->device, range->to - range->from, MIN_ELEMENTS, update_part, &all);
     }
 }

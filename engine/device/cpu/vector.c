@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { LEAST = 16384, BLOCK = 64 };
+enum { MIN_ELEMENTS = 16384, BLOCK = 64 };
 
 typedef struct {
     cs_tensor y, a, b;
@@ -32,7 +32,7 @@ static void add_part(void *argument, ce_range range, int part)
 
 void ce_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    ce_cpu_walk(stream->device, cs_count(y), LEAST, add_part, &(vector_job){ .y = y, .a = a, .b = b });
+    ce_cpu_walk(stream->device, cs_count(y), MIN_ELEMENTS, add_part, &(vector_job){ .y = y, .a = a, .b = b });
 }
 
 static void copy_part(void *argument, ce_range range, int part)
@@ -57,7 +57,7 @@ static void cast_part(void *argument, ce_range range, int part)
 
 void ce_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_count(y), LEAST, y.dtype == x.dtype ? copy_part : cast_part,
+    ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, y.dtype == x.dtype ? copy_part : cast_part,
                 &(vector_job){ .y = y, .a = x });
 }
 
@@ -74,7 +74,7 @@ static void fill_part(void *argument, ce_range range, int part)
 
 void ce_cpu_fill(cs_device *device, cs_tensor y, float value)
 {
-    ce_cpu_walk(device, cs_count(y), LEAST, fill_part, &(vector_job){ .y = y, .value = value });
+    ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, fill_part, &(vector_job){ .y = y, .value = value });
 }
 
 /* ---- exact sums: each part has one sum; the sums are merged in any order, because integer additions are exact ---- */
@@ -145,7 +145,7 @@ static void sum_squares_part(void *argument, ce_range range, int part)
 void ce_cpu_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
     sum_job all = { sum, g, lead, NULL, unscale, PTHREAD_MUTEX_INITIALIZER };
-    ce_cpu_walk(stream->device, ce_round_up(lead + cs_count(g), BLOCK), LEAST, sum_squares_part, &all);
+    ce_cpu_walk(stream->device, ce_round_up(lead + cs_count(g), BLOCK), MIN_ELEMENTS, sum_squares_part, &all);
 }
 
 static void sum_part(void *argument, ce_range range, int part)
@@ -161,5 +161,5 @@ static void sum_part(void *argument, ce_range range, int part)
 void ce_cpu_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)
 {
     sum_job all = { sum, { 0 }, 0, values, 1, PTHREAD_MUTEX_INITIALIZER };
-    ce_cpu_walk(stream->device, count, LEAST, sum_part, &all);
+    ce_cpu_walk(stream->device, count, MIN_ELEMENTS, sum_part, &all);
 }

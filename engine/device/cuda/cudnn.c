@@ -27,7 +27,7 @@ struct ce_cudnn {
     ce_cudnn_target target;
     cudaStream_t stream; /* the stream that was set in cuDNN's handle */
     choice *choices;
-    int count, room;
+    int count, capacity;
 };
 
 static void check(const struct ce_cudnn *cudnn, cudnnStatus_t status, const char *what)
@@ -91,8 +91,8 @@ void ce_cudnn_close(cs_device *device)
  * attention. */
 static ce_cudnn_bound bound_of(cs_device *device)
 {
-    const int64_t max = (int64_t)2 << 30, room = (int64_t)ce_cuda_room(device);
-    return (ce_cudnn_bound){ .max = room / 4 < max ? room / 4 : max, .room = room / 8 * 7 };
+    const int64_t max = (int64_t)2 << 30, free_bytes = (int64_t)ce_cuda_free_bytes(device);
+    return (ce_cudnn_bound){ .max = free_bytes / 4 < max ? free_bytes / 4 : max, .greatest = free_bytes / 8 * 7 };
 }
 
 static void choose(struct ce_cudnn *cudnn, choice *made, ce_cudnn_bound bound)
@@ -118,11 +118,11 @@ static choice *choice_for(cs_device *device, struct ce_cudnn *cudnn, const ce_cu
     for (int i = 0; i < cudnn->count; i++)
         if (memcmp(&cudnn->choices[i].shape, shape, sizeof *shape) == 0)
             return &cudnn->choices[i];
-    if (cudnn->count == cudnn->room) {
-        cudnn->room = cudnn->room ? 2 * cudnn->room : 8;
-        cudnn->choices = realloc(cudnn->choices, (size_t)cudnn->room * sizeof *cudnn->choices);
+    if (cudnn->count == cudnn->capacity) {
+        cudnn->capacity = cudnn->capacity ? 2 * cudnn->capacity : 8;
+        cudnn->choices = realloc(cudnn->choices, (size_t)cudnn->capacity * sizeof *cudnn->choices);
         if (!cudnn->choices)
-            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of attention", cudnn->capacity);
     }
     choice *made = &cudnn->choices[cudnn->count++];
     *made = (choice){ .shape = *shape };

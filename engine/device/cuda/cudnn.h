@@ -26,7 +26,7 @@ typedef struct {
     cudnnStatus_t (*set)(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                          cudnnBackendAttributeType_t type, int64_t count, const void *values);
     cudnnStatus_t (*get)(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-                         cudnnBackendAttributeType_t type, int64_t room, int64_t *count, void *values);
+                         cudnnBackendAttributeType_t type, int64_t capacity, int64_t *count, void *values);
     cudnnStatus_t (*execute)(cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack);
 } ce_cudnn_library;
 
@@ -149,8 +149,8 @@ void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* must also be called after a fa
 
 /* Limits on the workspace of a plan. */
 typedef struct {
-    int64_t max;  /* limit in bytes for a piece that can still be divided */
-    int64_t room; /* limit in bytes for the smallest piece, one key head of one sample */
+    int64_t max;      /* limit in bytes for a piece that can still be divided */
+    int64_t greatest; /* limit in bytes for the smallest piece, one key head of one sample */
 } ce_cudnn_bound;
 
 /* Opens a plan for the whole attention if the plan's workspace is within the limits `bound`. Otherwise the function

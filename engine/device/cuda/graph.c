@@ -40,7 +40,7 @@ struct ce_cuda_graphs {
     /* for the compute stream and the comm stream: the events that the capture has recorded; events[role][0] is event
      * number first[role] */
     cudaEvent_t *events[2];
-    int count[2], room[2];
+    int count[2], capacity[2];
     pthread_mutex_t lock; /* locked during a capture, so that no other thread queries a stream */
 };
 
@@ -102,9 +102,9 @@ void ce_cuda_graph_forbid(void)
 
 static cudaEvent_t new_event(ce_cuda_graphs *graphs, ce_stream_role role)
 {
-    if (graphs->count[role] == graphs->room[role]) {
-        graphs->room[role] = graphs->room[role] ? 2 * graphs->room[role] : 256;
-        graphs->events[role] = realloc(graphs->events[role], (size_t)graphs->room[role] * sizeof(cudaEvent_t));
+    if (graphs->count[role] == graphs->capacity[role]) {
+        graphs->capacity[role] = graphs->capacity[role] ? 2 * graphs->capacity[role] : 256;
+        graphs->events[role] = realloc(graphs->events[role], (size_t)graphs->capacity[role] * sizeof(cudaEvent_t));
         if (!graphs->events[role])
             ce_fatal(CS_NO_MEMORY, "no memory for the events of a graph");
     }
@@ -217,16 +217,16 @@ static void finish_capture(cs_device *device)
     size_t count = 0;
     CS_CUDA(cudaStreamEndCapture(ce_cuda_compute(device), &captured));
     pthread_mutex_unlock(&graphs->lock);
-    size_t room = ce_cuda_room(device);
+    size_t capacity = ce_cuda_free_bytes(device);
     CS_CUDA(cudaGraphGetNodes(captured, NULL, &count));
     CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
     CS_CUDA(cudaGraphDestroy(captured));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < graphs->count[role]; i++)
             CS_CUDA(cudaEventDestroy(graphs->events[role][i]));
-    size_t left = ce_cuda_room(device);
+    size_t left = ce_cuda_free_bytes(device);
     ce_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
-           room > left ? room - left : 0);
+           capacity > left ? capacity - left : 0);
     graphs->open->hash = graphs->hash;
 }
 

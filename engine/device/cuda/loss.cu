@@ -194,8 +194,8 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* OTHER: bytes of the kernel's static shared memory, rounded up */
-    int64_t runs = job.all.columns / CS_RUN + 2, room = ce_cuda_facts_of(device)->shared - OTHER;
-    int64_t max = room / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
+    int64_t runs = job.all.columns / CS_RUN + 2, capacity = ce_cuda_facts_of(device)->shared - OTHER;
+    int64_t max = capacity / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
     return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
 }
 

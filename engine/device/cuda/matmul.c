@@ -149,11 +149,11 @@ static const ce_cuda_plan *plan_for(cs_device *device, const ce_product *product
     for (int i = 0; i < products->count; i++)
         if (memcmp(&products->plans[i].problem, &problem, sizeof problem) == 0)
             return &products->plans[i];
-    if (products->count == products->room) {
-        products->room = products->room ? 2 * products->room : 64;
-        products->plans = realloc(products->plans, (size_t)products->room * sizeof *products->plans);
+    if (products->count == products->capacity) {
+        products->capacity = products->capacity ? 2 * products->capacity : 64;
+        products->plans = realloc(products->plans, (size_t)products->capacity * sizeof *products->plans);
         if (!products->plans)
-            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->room);
+            ce_fatal(CS_NO_MEMORY, "no memory for %d plans of matrix products", products->capacity);
     }
     ce_cuda_plan *plan = &products->plans[products->count++];
     *plan = (ce_cuda_plan){ .problem = problem };

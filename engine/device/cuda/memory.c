@@ -72,7 +72,7 @@ void ce_cuda_free_pinned(cs_device *device, void *memory, size_t bytes)
     CS_CUDA(cudaFreeHost(memory));
 }
 
-size_t ce_cuda_room(cs_device *device)
+size_t ce_cuda_free_bytes(cs_device *device)
 {
     size_t unused = 0, whole = 0;
     CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));

@@ -63,7 +63,7 @@ void *ce_cuda_alloc(cs_device *device, size_t bytes);
 void ce_cuda_free(cs_device *device, void *memory, size_t bytes);
 void *ce_cuda_alloc_pinned(cs_device *device, size_t bytes);
 void ce_cuda_free_pinned(cs_device *device, void *memory, size_t bytes);
-size_t ce_cuda_room(cs_device *device);
+size_t ce_cuda_free_bytes(cs_device *device);
 
 /* ---- matmul.c: matrix products by cuBLASLt ---- */
 cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *settings);
@@ -90,7 +90,8 @@ void ce_cuda_leave(cs_device *device);
 cs_status ce_cuda_count(int *count);
 const char *ce_cuda_driver(
     char *text,
-    size_t room); /* writes "driver 580.65.06" to `text`, or a phrase if the version is unknown, and returns `text` */
+    size_t
+        capacity); /* writes "driver 580.65.06" to `text`, or a phrase if the version is unknown, and returns `text` */
 /* Returns a text about GPUs, driver and libraries, with one fact in each line, or NULL if there is no memory. The
  * caller frees the text. */
 char *ce_cuda_report(void);

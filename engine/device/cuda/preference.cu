@@ -7,17 +7,17 @@
 
 enum { THREADS = 256 };
 
-/* Returns the sum of `value` over all threads to every thread. `room` is shared memory with THREADS elements. */
-template <typename T> static __device__ T sum_threads(T *room, T value)
+/* Returns the sum of `value` over all threads to every thread. `shared` is shared memory with THREADS elements. */
+template <typename T> static __device__ T sum_threads(T *shared, T value)
 {
-    room[threadIdx.x] = value;
+    shared[threadIdx.x] = value;
     for (int apart = THREADS / 2; apart > 0; apart /= 2) {
         __syncthreads();
         if ((int)threadIdx.x < apart)
-            room[threadIdx.x] += room[threadIdx.x + apart];
+            shared[threadIdx.x] += shared[threadIdx.x + apart];
     }
     __syncthreads();
-    T sum = room[0];
+    T sum = shared[0];
     __syncthreads();
     return sum;
 }
@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(THREADS)
     judge_pairs(ce_preference rule, const float *losses, const int32_t *targets, const float *references,
                 float *weights, float *facts, int64_t length)
 {
-    CS_SHARED double room[THREADS];
+    CS_SHARED double shared[THREADS];
     CS_SHARED int64_t counts[THREADS];
     ce_preference_pair pair;
     int64_t b = blockIdx.x;
@@ -50,7 +50,7 @@ static __global__ void __launch_bounds__(THREADS)
             sum += (double)losses[first + t];
             tokens += targets[first + t] >= 0;
         }
-        pair.logp[i] = (float)-sum_threads(room, sum);
+        pair.logp[i] = (float)-sum_threads(shared, sum);
         pair.tokens[i] = sum_threads(counts, tokens);
         pair.reference[i] = references ? references[CS_ANSWERS * b + i] : 0;
     }

@@ -42,7 +42,7 @@ struct ce_cuda_products {
     cublasLtHandle_t handle;
     cublasComputeType_t wide; /* the type in which fp32 factors are multiplied: fp32 or TF32 */
     ce_cuda_plan *plans;
-    int count, room;
+    int count, capacity;
     cudaEvent_t begin, end; /* events that measure the time of products */
     /* digest: a digest of results, in device memory; fetched: a copy of *digest in pinned memory */
     uint64_t *digest, *fetched;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Reads the version of the kernel driver: the first word of digits and dots in the first line of its /proc file. */
-const char *ce_cuda_driver(char *text, size_t room)
+const char *ce_cuda_driver(char *text, size_t capacity)
 {
     char line[256] = "";
     int version = 0;
@@ -20,11 +20,11 @@ const char *ce_cuda_driver(char *text, size_t room)
         fclose(file);
     for (char *rest, *word = strtok_r(line, " \t\n", &rest); word; word = strtok_r(NULL, " \t\n", &rest))
         if (isdigit((unsigned char)*word) && strchr(word, '.') && word[strspn(word, "0123456789.")] == '\0') {
-            snprintf(text, room, "driver %s", word);
+            snprintf(text, capacity, "driver %s", word);
             return text;
         }
     (void)cudaDriverGetVersion(&version);
-    snprintf(text, room, "%s", version ? "driver of unknown version" : "no driver");
+    snprintf(text, capacity, "%s", version ? "driver of unknown version" : "no driver");
     return text;
 }
 

@@ -37,14 +37,14 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
 {
     const ce_cuda_problem *problem = &plan->problem;
-    size_t room = CS_CUDA_WORKSPACE;
+    size_t capacity = CS_CUDA_WORKSPACE;
     cublasLtMatmulPreference_t preference;
     int count = 0;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
         ce_fatal(CS_NO_DEVICE, "cuBLASLt makes no preference");
-    if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room,
-                                             sizeof room) != CUBLAS_STATUS_SUCCESS)
-        ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", room);
+    if (cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &capacity,
+                                             sizeof capacity) != CUBLAS_STATUS_SUCCESS)
+        ce_fatal(CS_NO_DEVICE, "cuBLASLt refuses a workspace of %zu bytes", capacity);
     prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, problem->b_align);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, problem->a_align);
@@ -59,7 +59,7 @@ static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmu
 
 /* ---- trial runs of a product ---- */
 
-static int64_t room_of(cs_dtype dtype, int64_t count)
+static int64_t padded_bytes(cs_dtype dtype, int64_t count)
 {
     return ce_round_up(count * (int64_t)cs_dtype_bytes(dtype), 256);
 }
@@ -69,7 +69,7 @@ static int64_t room_of(cs_dtype dtype, int64_t count)
 static void *place(cs_device *device, char **memory, cs_dtype dtype, int64_t count)
 {
     void *from = *memory;
-    *memory += room_of(dtype, count);
+    *memory += padded_bytes(dtype, count);
     ce_cuda_noise(ce_cuda_compute(device), from, dtype, count, (uint64_t)(*memory - (char *)from));
     return from;
 }
@@ -92,8 +92,8 @@ static bool open_trial(cs_device *device, const ce_cuda_problem *problem, ce_cud
     bool biased = problem->epilogue & CUBLASLT_EPILOGUE_BIAS;
     int64_t sums = sums_of(problem);
     bool fused = !sums && problem->epilogue != CUBLASLT_EPILOGUE_DEFAULT && problem->epilogue != CUBLASLT_EPILOGUE_BIAS;
-    *bytes = (size_t)(room_of(problem->from, m * k) + room_of(problem->from, k * n) + 2 * room_of(problem->to, m * n) +
-                      room_of(problem->to, n) + room_of(CS_F32, sums));
+    *bytes = (size_t)(padded_bytes(problem->from, m * k) + padded_bytes(problem->from, k * n) +
+                      2 * padded_bytes(problem->to, m * n) + padded_bytes(problem->to, n) + padded_bytes(CS_F32, sums));
     char *memory = ce_cuda_alloc(device, *bytes);
     if (!memory)
         return false;

@@ -26,7 +26,7 @@ static cs_device *open_cuda(void)
 
 /* Runs part() in a child process, and stores in `said` what the child writes to stderr. Returns the child's exit code,
  * or -S if signal S ended the child. */
-static int run_in_child(void (*part)(void), char *said, size_t room)
+static int run_in_child(void (*part)(void), char *said, size_t capacity)
 {
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
@@ -39,7 +39,7 @@ static int run_in_child(void (*part)(void), char *said, size_t room)
     }
     close(ends[1]);
     size_t used = 0;
-    for (ssize_t got; used + 1 < room && (got = read(ends[0], said + used, room - 1 - used)) > 0;)
+    for (ssize_t got; used + 1 < capacity && (got = read(ends[0], said + used, capacity - 1 - used)) > 0;)
         used += (size_t)got;
     said[used] = '\0';
     close(ends[0]);
@@ -159,7 +159,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
             ck_assert_int_eq(host[at], 0);
     }
     ck_assert_uint_eq(ce_device_allocated(device), before + whole);
-    ck_assert_uint_gt(ce_device_room(device), 0);
+    ck_assert_uint_gt(ce_device_free_bytes(device), 0);
     for (int i = 0; i < SIZES; i++)
         ce_device_free(device, memory[i]);
     ce_device_free(device, host);

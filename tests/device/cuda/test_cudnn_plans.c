@@ -117,9 +117,9 @@ typedef struct {
 } kernel;
 
 static void get(cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                int64_t room, int64_t *count, void *values)
+                int64_t capacity, int64_t *count, void *values)
 {
-    ck_assert_int_eq(library.get(from, name, type, room, count, values), CUDNN_STATUS_SUCCESS);
+    ck_assert_int_eq(library.get(from, name, type, capacity, count, values), CUDNN_STATUS_SUCCESS);
 }
 
 static kernel kernel_of(const ce_cudnn_plan *plan)
@@ -161,7 +161,7 @@ START_TEST(large_attentions_are_planned_in_pieces)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ce_cudnn_shape *whole = &cases[i].whole;
-        ce_cudnn_bound bound = { .max = (int64_t)2 << 30, .room = (int64_t)16 << 30 };
+        ce_cudnn_bound bound = { .max = (int64_t)2 << 30, .greatest = (int64_t)16 << 30 };
         ce_cudnn_plan plan, all;
         ce_cudnn_target target = describe(&h200);
         ck_assert_msg(ce_cudnn_pieces_open(&plan, &library, &target, whole, bound) == CS_OK, "%s", cs_error());

@@ -21,8 +21,8 @@
 #include "emulator/traffic.h"
 
 /* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
- * sequence's length, heads, and columns of a head. MOST: the greatest number of tensors. */
-enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MOST = 10 };
+ * sequence's length, heads, and columns of a head. MAX_COUNT: the greatest number of tensors. */
+enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MAX_COUNT = 10 };
 
 /* The accesses to a tensor that an operation needs. */
 enum { NOTHING, READ, WRITE, BOTH };
@@ -39,7 +39,7 @@ typedef struct {
     const char *name;
     work *run;
     double max; /* limit of bytes moved / minimum of bytes */
-    tensor tensors[MOST];
+    tensor tensors[MAX_COUNT];
 } row;
 
 /* ---- the operations, on the tensors of their row in the table ---- */
@@ -286,7 +286,7 @@ static cs_tensor new_tensor(tensor like)
 static double fewest_bytes(const row *it)
 {
     int64_t bytes = 0;
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX_COUNT; i++) {
         tensor one = it->tensors[i];
         int64_t times = one.use == BOTH ? 2 : one.use != NOTHING;
         bytes += times * (one.rows ? one.rows : 1) * one.columns * (int64_t)cs_dtype_bytes(one.dtype);
@@ -306,8 +306,8 @@ static double moved_bytes(void)
 
 static double measure(const row *it, cs_stream *stream)
 {
-    cs_tensor here[MOST], there[MOST];
-    for (int i = 0; i < MOST; i++) {
+    cs_tensor here[MAX_COUNT], there[MAX_COUNT];
+    for (int i = 0; i < MAX_COUNT; i++) {
         here[i] = it->tensors[i].columns ? new_tensor(it->tensors[i]) : (cs_tensor){ 0 };
         there[i] = near_at(here[i]);
         if (here[i].data && !it->tensors[i].rows)
@@ -319,7 +319,7 @@ static double measure(const row *it, cs_stream *stream)
     it->run(stream, there);
     ce_stream_sync(stream);
     double moved = moved_bytes();
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < MAX_COUNT; i++)
         if (here[i].data)
             near_free(here[i]);
     return moved / fewest_bytes(it);

@@ -139,9 +139,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
 /* ---- queries ---- */
 
 /* Writes results to descriptors that the caller has created. */
-static void fill(const descriptor &from, int64_t room, int64_t *count, void *values, int64_t max)
+static void fill(const descriptor &from, int64_t capacity, int64_t *count, void *values, int64_t max)
 {
-    for (*count = 0; *count < max && *count < room; ++*count) {
+    for (*count = 0; *count < max && *count < capacity; ++*count) {
         descriptor *to = ((descriptor **)values)[*count];
         to->whole = from.whole;
         to->engine = from.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR ? (int)*count : from.engine;
@@ -150,16 +150,16 @@ static void fill(const descriptor &from, int64_t room, int64_t *count, void *val
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t, int64_t room, int64_t *count, void *values)
+                                       cudnnBackendAttributeType_t, int64_t capacity, int64_t *count, void *values)
 {
     const descriptor *it = (const descriptor *)given;
     if (!it->finished)
         return CUDNN_STATUS_NOT_INITIALIZED;
     *count = 1;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS)
-        fill(*it, room, count, values, ENGINES);
+        fill(*it, capacity, count, values, ENGINES);
     else if (name == CUDNN_ATTR_ENGINECFG_ENGINE)
-        fill(*it, room, count, values, 1);
+        fill(*it, capacity, count, values, 1);
     else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
         *(cudnnBackendNumericalNote_t *)values =
             it->engine == UNSTEADY ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;

@@ -116,7 +116,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaSetDeviceFlags(unsigned flags);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
-cudaError_t cudaDeviceGetPCIBusId(char *name, int room, int device);
+cudaError_t cudaDeviceGetPCIBusId(char *name, int capacity, int device);
 cudaError_t cudaDeviceGetStreamPriorityRange(int *min, int *greatest);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attribute, int from, int to);

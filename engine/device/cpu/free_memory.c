@@ -1,4 +1,4 @@
-/* room.c - how much host memory this process can still allocate.
+/* free_memory.c - how much host memory this process can still allocate.
  *
  * The result is the smallest of several numbers. One is the kernel's estimate (MemAvailable: free memory and memory
  * that the kernel can reclaim) plus free swap. The others are, for each control group (cgroup version 2) of this
@@ -57,18 +57,18 @@ static size_t left_in(const char *root, const char *group)
     return held < max ? max - held : 1;
 }
 
-size_t ce_cpu_room(const char *root)
+size_t ce_cpu_free_bytes(const char *root)
 {
     char group[PATH_MAX];
     size_t available = 0, swap = 0;
     if (!read_number(root, "/proc", "meminfo", "MemAvailable:", &available))
         return 0;
     read_number(root, "/proc", "meminfo", "SwapFree:", &swap);
-    size_t room = (available + swap) << 10;
+    size_t free_bytes = (available + swap) << 10;
     for (read_group(root, group);; *strrchr(group, '/') = 0) {
         size_t left = left_in(root, group);
-        room = left < room ? left : room;
+        free_bytes = left < free_bytes ? left : free_bytes;
         if (!strchr(group, '/'))
-            return room;
+            return free_bytes;
     }
 }
