@@ -231,14 +231,18 @@ static void check_words(const char *file, int line, const char *text)
     }
 }
 
-static char public_headers[1 << 18]; /* the text of all headers in include/cspeed/ */
+static char public_headers[1 << 18];      /* the text of all headers in include/cspeed/, divided into names */
+static const char *public_names[1 << 14]; /* the names in it that begin with cs_, sorted */
+static size_t public_count;
 
-static bool is_in_public_headers(const char *name, size_t length)
+static int compare_names(const void *a, const void *b)
 {
-    for (const char *at = public_headers; (at = strstr(at, "cs_")) != NULL; at += 3)
-        if (strncmp(at, name, length) == 0 && !is_of_name(at[length]) && (at == public_headers || !is_of_name(at[-1])))
-            return true;
-    return false;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_in_public_headers(const char *name)
+{
+    return bsearch(&name, public_names, public_count, sizeof *public_names, compare_names) != NULL;
 }
 
 /* Names that begin with cs_ must be in a public header. A public header must not use the prefixes of the engine's and
@@ -249,7 +253,7 @@ static void check_prefixes(const char *file, int line, const char *text)
     char name[128];
     for (const char *at = text; *at; at += is_of_name(*at) ? strspn(at, NAME_LETTERS) : 1) {
         snprintf(name, sizeof name, "%.*s", (int)strspn(at, NAME_LETTERS), at);
-        if (strncmp(name, "cs_", 3) == 0 && name[3] && !is_in_public_headers(name, strlen(name)))
+        if (strncmp(name, "cs_", 3) == 0 && name[3] && !is_in_public_headers(name))
             fault(file, line, name, "no public header declares it; the engine's own names begin with ce_");
         if (is_public && (strncmp(name, "ce_", 3) == 0 || strncmp(name, "cl_", 3) == 0))
             fault(file, line, name, "a public header may only use names that begin with cs_");
@@ -287,6 +291,16 @@ static void read_public_headers(void)
     }
     ck_assert_uint_lt(size, sizeof public_headers - 1);
     globfree(&found);
+    public_headers[size] = '\0';
+    public_count = 0;
+    for (char *at = public_headers; *(at += strcspn(at, NAME_LETTERS));) {
+        char *name = at, *end = at + strspn(at, NAME_LETTERS);
+        at = *end ? end + 1 : end;
+        *end = '\0';
+        if (strncmp(name, "cs_", 3) == 0 && public_count < sizeof public_names / sizeof *public_names)
+            public_names[public_count++] = name;
+    }
+    qsort(public_names, public_count, sizeof *public_names, compare_names);
 }
 
 static int check_all(const char *pattern)

@@ -92,17 +92,20 @@ START_TEST(a_step_has_its_units_and_collectives)
 }
 END_TEST
 
-/* Returns the time at which the event with this name begins on rank 0. Returns HUGE_VAL if rank 0 has no such event, or
- * two. */
+/* Returns the time at which the event with this name begins on rank 0. Returns HUGE_VAL if rank 0 does not have exactly
+ * one such event. */
 static double begin_of(json_t *events, const char *name)
 {
     size_t i;
     json_t *event;
     double begin = HUGE_VAL;
+    int found = 0;
     json_array_foreach (events, i, event)
-        if (json_integer_value(json_object_get(event, "pid")) == 0 && is(event, "name", name))
-            begin = begin < HUGE_VAL ? HUGE_VAL : json_number_value(json_object_get(event, "ts"));
-    return begin;
+        if (json_integer_value(json_object_get(event, "pid")) == 0 && is(event, "name", name)) {
+            begin = json_number_value(json_object_get(event, "ts"));
+            found++;
+        }
+    return found == 1 ? begin : HUGE_VAL;
 }
 
 /* At stage 0 the reduction of a bucket's gradients begins before the backward of the units below this bucket begins. A
