@@ -116,7 +116,7 @@ struct cs_engine {
     cs_memory memory;
     size_t chunk_bytes; /* the greatest number of bytes of a chunk on the device that computes, see cs_pass_chunk */
     struct {
-        ce_product_list list; /* the matrix products of a micro-batch, in the type of precision.products */
+        ce_product_list list; /* those matrix products of a micro-batch that have the type precision.products */
         unsigned common;      /* the methods of matrix products that every rank offers, as bits 1 << ce_method */
     } products;
 

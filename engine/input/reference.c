@@ -80,7 +80,7 @@ static cs_status take_reference(cs_engine *engine)
     return CS_OK;
 }
 
-/* Loads the initial parameters of the trained model again. */
+/* Loads again the parameters with which the training of the model began. */
 static cs_status take_start(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;

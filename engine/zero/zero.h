@@ -86,7 +86,7 @@ typedef struct {
     uint64_t *sent;      /* sent [workers + servers]: the bytes that this rank has sent to each rank */
     float *staging;      /* on a server: memory for the gradients of all workers, `longest` elements for each worker */
     const void **inputs; /* on a server: for each worker, the address of its gradients in `staging` */
-    size_t longest;      /* number of elements of the longest part of a unit's row on a server */
+    size_t longest;      /* the greatest number of elements that a server has of one unit's row */
 } ce_served;
 
 /* A unit's place in its bucket of gradients (bucket.c). */

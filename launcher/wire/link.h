@@ -27,7 +27,7 @@ typedef enum {
     CL_LINK_SIGNAL, /* rank: the number of a signal that the agent sends to every rank of the node */
     CL_LINK_SAVE,   /* rank: the rank that the agent asks for a checkpoint (ce_beat.save_asked) */
     CL_LINK_STACK,  /* rank: the rank whose C stack is wanted; the agent answers with STACKED */
-    CL_LINK_CREDIT, /* rank: the number of output bytes that the front process has shown */
+    CL_LINK_CREDIT, /* the field `rank` holds the number of output bytes that the front process has shown */
     CL_LINK_PING,
     CL_LINK_STAGE, /* a file, sent before the order; rank: its mode; bytes: FOLDER NUL PATH NUL, then its contents */
     /* The last message to a node. bytes: the closing message about the job; with --no_ssh, the node prints this

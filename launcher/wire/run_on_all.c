@@ -81,8 +81,8 @@ int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *
     struct pollfd *polled = calloc((size_t)count, sizeof *polled);
     int code = CL_CODE_SYSTEM;
     if (members && polled)
-        /* If a carrier cannot be started, this function returns an error. The carriers that already run end when this
-         * process ends. */
+        /* If a carrier cannot be started, this function returns an error. Carriers that were started before end when
+         * this process ends. */
         code = start(members, hosts, count, options, command);
     while (code == 0 && count_open(members, count)) {
         for (int i = 0; i < count; i++)

@@ -14,7 +14,7 @@ typedef struct {
     const float *q, *q_layers, *dy, *dy_layers; /* a query head, in the layouts "rows" and "layers" */
     const float *k_panels, *k_layers, *v_panels;
     float *dq, *dk, *dv; /* gradients in fp32, each with the shape (`lines`, `wide`) */
-    float *lse, *delta;  /* for each line: the log of the softmax denominator, and dy . y */
+    float *lse, *delta;  /* for each query: the log of the softmax denominator, and dy . y */
     float *p, *ds;       /* P and dS of a strip of queries, fp32 */
     float *across[2];    /* P and dS of a block, for the products whose inner dimension is the queries (dv and dk) */
     float *along;        /* dS of a strip, for the product whose inner dimension is the keys (dq) */

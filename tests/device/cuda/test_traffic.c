@@ -38,7 +38,7 @@ typedef void work(cs_stream *stream, const cs_tensor *t);
 typedef struct {
     const char *name;
     work *run;
-    double max; /* limit of bytes moved / minimum of bytes */
+    double max; /* greatest allowed quotient: bytes moved, divided by the fewest bytes that the operation must move */
     tensor tensors[MAX_COUNT];
 } row;
 
