@@ -1,5 +1,5 @@
-/* test_schedule.c - compares learning rates with DeepSpeed's lr_schedules.py, and tests how the section "scheduler"
- * of the configuration is read. */
+/* test_schedule.c - compares learning rates with DeepSpeed's lr_schedules.py, and tests how the section
+ * "scheduler" of the configuration is read. */
 #include "schedule/schedule.h"
 #include "suite.h"
 
