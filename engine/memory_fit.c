@@ -6,21 +6,21 @@
 
 #define MB 1e-6
 
-static size_t add_line(char *text, size_t available, size_t used, const char *what, size_t bytes)
+static size_t add_line(char *text, size_t capacity, size_t used, const char *what, size_t bytes)
 {
-    if (bytes == 0 || used >= available)
+    if (bytes == 0 || used >= capacity)
         return used;
-    return used + (size_t)snprintf(text + used, available - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
+    return used + (size_t)snprintf(text + used, capacity - used, "\n  %-32s %12.1f MB", what, (double)bytes * MB);
 }
 
 /* Lists settings that would reduce memory and that this run does not use. */
-static void advise(const cs_engine *engine, char *text, size_t available)
+static void advise(const cs_engine *engine, char *text, size_t capacity)
 {
     const ce_settings *settings = engine->settings;
     const char *stage = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
                         : settings->stage < 3   ? "a higher zero_optimization.stage, "
                                                 : "more ranks, ";
-    snprintf(text, available, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
+    snprintf(text, capacity, "%s%s%s%sor a shorter cspeed.data.seq_len", stage,
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
              settings->recompute == CS_RECOMPUTE_UNIT ? "" : "cspeed.recompute \"unit\", ",
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");

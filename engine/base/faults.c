@@ -26,11 +26,11 @@ void ce_faults_add(ce_faults *faults, const char *file, int line, int column, co
     if (line)
         snprintf(place, sizeof place, ":%d:%d", line, column);
     char *text = faults->text + faults->used;
-    int capacity = (int)sizeof faults->text - faults->used;
-    int size = snprintf(text, (size_t)capacity, "%s%s%s%s: %s", file, place, *path ? " at " : "", path, sentence) + 1;
-    if (faults->count == 0 && size > capacity)
-        size = capacity; /* if the first fault does not fit, its text is cut, so that at least one fault is reported */
-    if (faults->count == CS_FAULTS || size > capacity) {
+    int left = (int)sizeof faults->text - faults->used;
+    int size = snprintf(text, (size_t)left, "%s%s%s%s: %s", file, place, *path ? " at " : "", path, sentence) + 1;
+    if (faults->count == 0 && size > left)
+        size = left; /* if the first fault does not fit, its text is cut, so that at least one fault is reported */
+    if (faults->count == CS_FAULTS || size > left) {
         faults->more++;
         return;
     }

@@ -41,8 +41,8 @@ int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range
         }
         if (dims == 0)
             return 1;
-        int64_t capacity = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
-        box->size[level] = capacity < wanted ? capacity : wanted;
+        int64_t left = shape[level] - box->offset[level], wanted = (range.to - at) / strides[level];
+        box->size[level] = left < wanted ? left : wanted;
         at += box->size[level] * strides[level];
     }
     return count;

@@ -115,7 +115,7 @@ static cs_status flush(ce_direct_writer *writer)
 cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, size_t count)
 {
     for (const uint8_t *from = bytes; count > 0;) {
-        size_t capacity = writer->step - writer->filled, now = count < capacity ? count : capacity;
+        size_t left = writer->step - writer->filled, now = count < left ? count : left;
         memcpy(filling(writer) + writer->filled, from, now);
         writer->filled += now;
         from += now;

@@ -68,12 +68,12 @@ static cs_status check_space(const char *dir, int64_t bytes)
     struct statvfs about;
     if (statvfs(dir, &about) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
-    double capacity = (double)about.f_bavail * (double)about.f_frsize, needed = 1.05 * (double)bytes;
-    if (about.f_blocks > 0 && capacity < needed)
+    double free_bytes = (double)about.f_bavail * (double)about.f_frsize, needed = 1.05 * (double)bytes;
+    if (about.f_blocks > 0 && free_bytes < needed)
         return ce_fail(CS_IO_ERROR,
                        "%s: a checkpoint needs %.1f MB and the file system has %.1f MB free; nothing was written: "
                        "free some space or save elsewhere",
-                       dir, needed / 1e6, capacity / 1e6);
+                       dir, needed / 1e6, free_bytes / 1e6);
     return CS_OK;
 }
 

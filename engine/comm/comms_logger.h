@@ -21,7 +21,7 @@ void ce_comm_record(cs_comm *comm, const ce_comms_logger_settings *settings);
  * collective. */
 void ce_comm_log_summary(cs_comm *comm);
 
-/* ---- for comm.c ---- */
+/* ---- for comm.c and collectives.c ---- */
 
 typedef struct ce_comms_logger ce_comms_logger;
 

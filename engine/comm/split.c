@@ -34,7 +34,7 @@ static void close_nothing(cs_comm *comm)
     (void)comm;
 }
 
-/* The transport of the comm that a rank outside all groups gets. comm.c refuses every call on such a comm. */
+/* The transport of the comm that a rank outside all groups gets. ce_comm_require_member refuses every call on such a comm. */
 static const ce_transport no_transport = { .name = "none", .close = close_nothing };
 
 static cs_status open_outside(cs_comm **group)

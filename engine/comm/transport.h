@@ -1,6 +1,6 @@
 /* transport.h - the interface of a transport, and the struct of an open comm. For the files of engine/comm.
  *
- * comm.c checks and counts the calls and updates the heartbeat. A transport provides memory, moves messages between two
+ * collectives.c checks and counts the calls and updates the heartbeat. A transport provides memory, moves messages between two
  * ranks, and tells which rank is missing. The files of collective/ implement each collective over messages. For each
  * collective a transport uses that implementation or a faster one of its own (in place in shared memory, hierarchical,
  * NCCL). The functions of a transport may assume that only one thread calls them at a time, that counts are not

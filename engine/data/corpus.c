@@ -185,8 +185,8 @@ const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document
 /* ---- the held-out part ---- */
 
 /* Holds out whole documents, drawn pseudo-randomly, that together have at most `wanted` bytes. If all documents are
- * longer, one JSON document is held out nevertheless, unless it is the only document. Returns the number of bytes that
- * are held out. */
+ * longer, the shortest JSON document is held out nevertheless, unless it is the only document. Returns the number of
+ * bytes that are held out. */
 static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
 {
     int64_t held = 0, count = corpus->document_count;
@@ -196,7 +196,7 @@ static int64_t hold_documents(ce_corpus *corpus, int64_t wanted)
         if (held + next->length <= wanted) {
             next->train_length = 0;
             held += next->length;
-        } else if (next->is_json) {
+        } else if (next->is_json && (!longer || next->length < longer->length)) {
             longer = next;
         }
     }

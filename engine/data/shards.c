@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME_ROOM = 64 }; /* size of the buffer for a shard's name without its folder */
+enum { NAME_BYTES = 64 }; /* size of the buffer for a shard's name without its folder */
 
 cs_status ce_shards_folder(const char *path, size_t *made)
 {
-    char part[4096 - NAME_ROOM];
+    char part[4096 - NAME_BYTES];
     *made = 0;
     if (strlen(path) >= sizeof part || !*path)
         return ce_fail(CS_BAD_CONFIG, "--output: a folder's name of 1 to %zu bytes", sizeof part - 1);

@@ -4,7 +4,7 @@
  * controls, {% generation %}, tojson, raise_exception and strftime_now. A template reads nothing but its variables and
  * the clock. If a template uses a part of the language that this evaluator lacks (include, extends, import, some
  * filters), its compilation fails; the message gives the name of the part and the line. But an unknown filter or test
- * inside a condition is an error only if the rendering reaches it. A rendering that takes too many steps, too much
+ * inside {% if %} or a conditional expression is an error only if the rendering reaches it. A rendering that takes too many steps, too much
  * memory or too deep a recursion fails. */
 #ifndef CS_JINJA_JINJA_H
 #define CS_JINJA_JINJA_H

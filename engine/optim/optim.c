@@ -47,10 +47,11 @@ ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t 
 {
     int kind = settings->kind;
     bool betas = ce_optim_has_betas(settings);
-    bool fix = betas && kind != CS_OPTIM_LION && settings->bias_correction;
+    bool corrects = betas && kind != CS_OPTIM_LION && settings->bias_correction;
     double one = betas ? settings->betas[0] : settings->momentum;
     double two = betas ? settings->betas[1] : settings->dampening;
-    double fix_one = fix ? 1 / (1 - pow(one, (double)t)) : 1, fix_two = fix ? 1 / (1 - pow(two, (double)t)) : 1;
+    double correction1 = corrects ? 1 / (1 - pow(one, (double)t)) : 1,
+           correction2 = corrects ? 1 / (1 - pow(two, (double)t)) : 1;
     if (kind == CS_OPTIM_ADAGRAD)
         rate /= 1 + (double)(t - 1) * settings->lr_decay;
     return (ce_hyper){
@@ -61,8 +62,8 @@ ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t 
         .one_minus_beta2 = (float)(1 - two),
         .epsilon = (float)settings->epsilon,
         .decay = (float)settings->weight_decay,
-        .correction1 = (float)(kind == CS_OPTIM_LAMB ? fix_one / sqrt(fix_two) : fix_one),
-        .correction2 = (float)fix_two,
+        .correction1 = (float)(kind == CS_OPTIM_LAMB ? correction1 / sqrt(correction2) : correction1),
+        .correction2 = (float)correction2,
         .grad_scale = (float)grad_scale,
         .nesterov = settings->nesterov,
         .first = t == 1,

@@ -57,12 +57,12 @@ cs_status cs_checkpoint_room(const cs_engine *engine, const char *dir, int64_t s
     double each = 1.05 * (double)bytes_of(engine);
     if (statvfs(dir, &about) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: asking for its free space", dir);
-    double capacity = (double)about.f_bavail * (double)about.f_frsize;
-    if (about.f_blocks == 0 || capacity >= (double)more * each)
+    double free_bytes = (double)about.f_bavail * (double)about.f_frsize;
+    if (about.f_blocks == 0 || free_bytes >= (double)more * each)
         return CS_OK;
     return ce_fail(CS_IO_ERROR,
                    "%s: %lld more checkpoints of %.1f MB will be there at a time (cspeed.keep_last is %lld; "
                    "the next is written before the oldest goes), and the file system has %.1f MB free, so that a save "
                    "will fail: free some space, keep fewer, or save elsewhere",
-                   dir, (long long)more, each / 1e6, (long long)keep_last, capacity / 1e6);
+                   dir, (long long)more, each / 1e6, (long long)keep_last, free_bytes / 1e6);
 }

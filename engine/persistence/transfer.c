@@ -73,9 +73,9 @@ static void send(void *argument, void *to, const void *from, size_t bytes)
     for (size_t sent = 0, now; sent < bytes; sent += now) {
         if (transfer->filled == BUFFER)
             switch_buffer(transfer);
-        size_t capacity = BUFFER - transfer->filled;
+        size_t left = BUFFER - transfer->filled;
         char *buffer = transfer->buffers[transfer->current] + transfer->filled;
-        now = bytes - sent < capacity ? bytes - sent : capacity;
+        now = bytes - sent < left ? bytes - sent : left;
         memcpy(buffer, (const char *)from + sent, now);
         ce_stream_copy(copying(transfer), (char *)to + sent, buffer, now);
         transfer->filled += now;

@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, ROOM = 256 };
+enum { WARM_UP = 5, MICRO = 4, TEXT_BYTES = 1 << 18, TEXT_CAPACITY = 256 };
 /* The diagram's axis shows the number of samples, from 10^MIN_EXPONENT to 10^MAX_EXPONENT. */
 enum { MIN_EXPONENT = 2, MAX_EXPONENT = 7, POINTS = MAX_EXPONENT - MIN_EXPONENT + 1 };
 
@@ -86,7 +86,7 @@ static int write_text(const request *r)
 
 static int write_config(const request *r, int model, int mode)
 {
-    char text[2048], keys[ROOM];
+    char text[2048], keys[TEXT_CAPACITY];
     snprintf(keys, sizeof keys, modes[mode].keys, (int)r->workers);
     snprintf(
         text, sizeof text,
@@ -189,7 +189,7 @@ static int draw(const request *r, cl_bench_mode results[MODELS][MODES])
 {
     static cs_plot_point points[MODELS][MODES][POINTS];
     static cs_plot_curve curves[MODELS][MODES];
-    static char titles[MODELS][ROOM];
+    static char titles[MODELS][TEXT_CAPACITY];
     cs_plot plots[MODELS];
     for (int model = 0; model < MODELS; model++) {
         for (int mode = 0; mode < MODES; mode++) {
@@ -199,7 +199,7 @@ static int draw(const request *r, cl_bench_mode results[MODELS][MODES])
                     (cs_plot_point){ MIN_EXPONENT + i, log10(one->start + pow(10, MIN_EXPONENT + i) / one->rate) };
             curves[model][mode] = (cs_plot_curve){ modes[mode].name, points[model][mode], POINTS };
         }
-        snprintf(titles[model], ROOM, "%s model: log10 of the seconds of one pass, by log10 of its samples",
+        snprintf(titles[model], TEXT_CAPACITY, "%s model: log10 of the seconds of one pass, by log10 of its samples",
                  models[model].name);
         plots[model] = (cs_plot){ titles[model], curves[model], MODES };
     }
@@ -225,7 +225,7 @@ static int measure_all(const request *r)
     if (code)
         return code;
     for (int model = 0; model < MODELS; model++) {
-        char text[ROOM];
+        char text[TEXT_CAPACITY];
         cl_bench_modes_compare(text, sizeof text, results[model][DP], results[model][DDP]);
         printf("%s: %s\n", models[model].name, text);
     }

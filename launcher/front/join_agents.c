@@ -1,8 +1,8 @@
 /* join_agents.c - the agents join: they are started or accepted, and the plan is reduced to the nodes that are present.
  */
-#include "base/plural.h"
 #include "front/front.h"
 
+#include "base/plural.h"
 #include "node/agent.h"
 #include "codes.h"
 #include "wire/starter.h"

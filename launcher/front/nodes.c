@@ -1,7 +1,7 @@
 /* nodes.c - the nodes of a job: handles the messages of their agents, and the loss of a node. */
-#include "base/plural.h"
 #include "front/front.h"
 
+#include "base/plural.h"
 #include "codes.h"
 #include "node/sweep.h"
 

@@ -1,7 +1,7 @@
 /* plan_print.c - prints the plan of a job as text and as JSON. The values of secret variables are never printed. */
-#include "base/plural.h"
 #include "plan/hostplan.h"
 
+#include "base/plural.h"
 #include "plan/bind.h"
 #include "plan/order.h"
 #include "node/program.h"

@@ -51,13 +51,15 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
 
 static void add_group(cl_facts *facts)
 {
-    double cpus = cl_cgroup_cpu_quota(), bytes = cl_cgroup_memory_limit();
+    double cpus = cl_cgroup_cpu_quota(), bytes = cl_cgroup_memory_limit("");
     int64_t kills = cl_cgroup_oom_kills();
     if (isinf(cpus))
         cl_facts_add(facts, "CPU quota", "none");
     else
         cl_facts_add(facts, "CPU quota", "%.2f CPUs", cpus);
-    if (isinf(bytes))
+    if (isnan(bytes))
+        cl_facts_add(facts, "memory limit", "absent");
+    else if (isinf(bytes))
         cl_facts_add(facts, "memory limit", "none");
     else
         cl_facts_add(facts, "memory limit", "%.1f GiB", bytes / GIB);

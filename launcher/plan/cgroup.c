@@ -22,10 +22,11 @@ static bool has_word(const char *list, const char *word)
 
 /* Finds the cgroup of this process for a controller. The controller "" means version 2, which has one hierarchy for all
  * controllers. */
-static bool group_path(const char *controller, char path[PATH_MAX])
+static bool group_path(const char *root, const char *controller, char path[PATH_MAX])
 {
     char line[PATH_MAX + 64];
-    FILE *file = fopen("/proc/self/cgroup", "re");
+    snprintf(line, sizeof line, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(line, "re");
     bool found = false;
     while (file && !found && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
@@ -43,10 +44,10 @@ static bool group_path(const char *controller, char path[PATH_MAX])
     return found;
 }
 
-static FILE *open_in(const char *mount, const char *group, const char *name)
+static FILE *open_in(const char *root, const char *mount, const char *group, const char *name)
 {
     char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s%s/%s", mount, strcmp(group, "/") == 0 ? "" : group, name);
+    snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/%s", root, mount, strcmp(group, "/") == 0 ? "" : group, name);
     return fopen(path, "re");
 }
 
@@ -62,58 +63,59 @@ static int read_numbers(FILE *file, double numbers[2])
     return count;
 }
 
-static double quota_of_2(const char *group)
+static double quota_of_2(const char *root, const char *group)
 {
     double numbers[2];
-    if (read_numbers(open_in("/sys/fs/cgroup", group, "cpu.max"), numbers) == 2 && numbers[1] > 0)
+    if (read_numbers(open_in(root, "", group, "cpu.max"), numbers) == 2 && numbers[1] > 0)
         return numbers[0] / numbers[1];
     return INFINITY;
 }
 
-static double quota_of_1(const char *group)
+static double quota_of_1(const char *root, const char *group)
 {
     double quota[2], period[2];
-    if (read_numbers(open_in("/sys/fs/cgroup/cpu", group, "cpu.cfs_quota_us"), quota) == 1 && quota[0] > 0 &&
-        read_numbers(open_in("/sys/fs/cgroup/cpu", group, "cpu.cfs_period_us"), period) == 1 && period[0] > 0)
+    if (read_numbers(open_in(root, "/cpu", group, "cpu.cfs_quota_us"), quota) == 1 && quota[0] > 0 &&
+        read_numbers(open_in(root, "/cpu", group, "cpu.cfs_period_us"), period) == 1 && period[0] > 0)
         return quota[0] / period[0];
     return INFINITY;
 }
 
-static double memory_of_2(const char *group)
+static double memory_of_2(const char *root, const char *group)
 {
     double bytes[2];
-    return read_numbers(open_in("/sys/fs/cgroup", group, "memory.max"), bytes) == 1 ? bytes[0] : INFINITY;
+    return read_numbers(open_in(root, "", group, "memory.max"), bytes) == 1 ? bytes[0] : NAN;
 }
 
 /* Version 1 has a number that is larger than any memory if there is no limit. */
-static double memory_of_1(const char *group)
+static double memory_of_1(const char *root, const char *group)
 {
     double bytes[2];
-    bool known = read_numbers(open_in("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"), bytes) == 1;
-    return known && bytes[0] < 1e18 ? bytes[0] : INFINITY;
+    if (read_numbers(open_in(root, "/memory", group, "memory.limit_in_bytes"), bytes) != 1)
+        return NAN;
+    return bytes[0] < 1e18 ? bytes[0] : INFINITY;
 }
 
 /* Returns the smallest limit of this process's group for the controller and of the groups above it, up to the root of
- * the mount. */
-static double min_limit(const char *controller, double (*limit_of)(const char *))
+ * the mount. A limit that is not a number is ignored; if there is no other, the result is not a number either. */
+static double min_limit(const char *root, const char *controller, double (*limit_of)(const char *, const char *))
 {
     char group[PATH_MAX];
-    if (!group_path(controller, group))
-        return INFINITY;
-    double min = limit_of("/");
+    double min = limit_of(root, "/");
+    if (!group_path(root, controller, group))
+        return min;
     for (char *end; (end = strrchr(group, '/')); *end = '\0')
-        min = fmin(min, limit_of(group));
+        min = fmin(min, limit_of(root, group));
     return min;
 }
 
 double cl_cgroup_cpu_quota(void)
 {
-    return fmin(min_limit("", quota_of_2), min_limit("cpu", quota_of_1));
+    return fmin(min_limit("", "", quota_of_2), min_limit("", "cpu", quota_of_1));
 }
 
-double cl_cgroup_memory_limit(void)
+double cl_cgroup_memory_limit(const char *root)
 {
-    return fmin(min_limit("", memory_of_2), min_limit("memory", memory_of_1));
+    return fmin(min_limit(root, "", memory_of_2), min_limit(root, "memory", memory_of_1));
 }
 
 /* Returns the number after `name` on the line that begins with `name`; -1: there is no such line. */
@@ -133,10 +135,10 @@ int64_t cl_cgroup_oom_kills(void)
 {
     char group[PATH_MAX];
     int64_t kills = -1;
-    if (group_path("", group))
-        kills = counter(open_in("/sys/fs/cgroup", group, "memory.events"), "oom_kill");
-    if (kills < 0 && group_path("memory", group))
-        kills = counter(open_in("/sys/fs/cgroup/memory", group, "memory.oom_control"), "oom_kill");
+    if (group_path("", "", group))
+        kills = counter(open_in("", "", group, "memory.events"), "oom_kill");
+    if (kills < 0 && group_path("", "memory", group))
+        kills = counter(open_in("", "/memory", group, "memory.oom_control"), "oom_kill");
     if (kills < 0)
         kills = counter(fopen("/proc/vmstat", "re"), "oom_kill");
     return kills;

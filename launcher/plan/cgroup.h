@@ -9,9 +9,9 @@
  * there is no quota. */
 double cl_cgroup_cpu_quota(void);
 
-/* Returns the memory limit in bytes: the smallest limit of this cgroup and of the cgroups above it; infinity if there
- * is no limit. */
-double cl_cgroup_memory_limit(void);
+/* Returns the memory limit in bytes: the smallest of this cgroup and the cgroups above it; infinity if there is no
+ * limit; NaN if no limit can be read. `root` is a prefix for the paths of /proc and /sys; it is "" except in tests. */
+double cl_cgroup_memory_limit(const char *root);
 
 /* Returns how many processes of this cgroup the kernel's out-of-memory killer has killed so far. If the cgroup cannot
  * be read, returns the number for the whole machine. Returns -1 if neither number is known. */

@@ -1,7 +1,7 @@
 /* console.c - a queue of output in front of a terminal, a pipe or a file. */
-#include "base/plural.h"
 #include "show/console.h"
 
+#include "base/plural.h"
 #include "base/terminal.h"
 #include "codes.h"
 

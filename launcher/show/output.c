@@ -172,10 +172,10 @@ void cl_output_feed(cl_output *output, int rank, int which, const char *bytes, s
 
 bool cl_output_has_room(const cl_output *output)
 {
-    bool capacity = true;
+    bool has_room = true;
     for (int i = 0; i < output->console_count; i++)
-        capacity &= cl_console_has_room(&output->consoles[i]);
-    return capacity;
+        has_room &= cl_console_has_room(&output->consoles[i]);
+    return has_room;
 }
 
 /* Returns true for a line that says that a job has failed. */

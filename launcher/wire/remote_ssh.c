@@ -77,12 +77,12 @@ static ssize_t read_ssh(cl_route *route, int which, char *bytes, size_t capacity
 static ssize_t write_ssh(cl_route *route, const char *bytes, size_t count)
 {
     line *l = route->state;
-    uint32_t capacity = ssh_channel_window_size(l->channel);
+    uint32_t window = ssh_channel_window_size(l->channel);
     if (ssh_channel_is_eof(l->channel) || ssh_channel_is_closed(l->channel) || !ssh_is_connected(l->session))
         return CL_ROUTE_ENDED;
-    if (capacity == 0 || has_unsent(l))
+    if (window == 0 || has_unsent(l))
         return CL_ROUTE_LATER;
-    int taken = ssh_channel_write(l->channel, bytes, count < capacity ? (uint32_t)count : capacity);
+    int taken = ssh_channel_write(l->channel, bytes, count < window ? (uint32_t)count : window);
     return taken > 0 ? taken : taken == SSH_ERROR ? CL_ROUTE_ENDED : CL_ROUTE_LATER;
 }
 

@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CURVES = 2, ROWS = 12, ROOM = 4096 };
+enum { CURVES = 2, ROWS = 12, PATH_BYTES = 4096 };
 
 /* Returns true if a shell that searches PATH for the command "cspeed" finds this file. */
 static bool is_found_as_cspeed(const char *file)
 {
     const char *path = getenv("PATH");
-    char candidate[ROOM + 8], real[PATH_MAX], wanted[PATH_MAX];
+    char candidate[PATH_BYTES + 8], real[PATH_MAX], wanted[PATH_MAX];
     for (size_t length; path && *path; path += length + (path[length] == ':')) {
         length = strcspn(path, ":");
         snprintf(candidate, sizeof candidate, "%.*s/cspeed", (int)length, path);
@@ -31,7 +31,7 @@ static bool is_found_as_cspeed(const char *file)
  * cspeed in that folder. */
 static const char *find_folder(char *program, size_t capacity)
 {
-    char here[ROOM], cspeed[ROOM + 8];
+    char here[PATH_BYTES], cspeed[PATH_BYTES + 8];
     ssize_t length = readlink("/proc/self/exe", program, capacity - 1);
     program[length > 0 ? length : 0] = 0;
     char *slash = strrchr(program, '/');
@@ -75,7 +75,7 @@ static void draw_curve(const session *run)
 
 void ending_print(const session *run)
 {
-    char program[ROOM];
+    char program[PATH_BYTES];
     const char *folder = find_folder(program, sizeof program);
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");

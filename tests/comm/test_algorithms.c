@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MAX_COUNT: elements; ROOM: bytes. A piece, the part of a vector that the staging buffer holds, is at most 1 MB for
+/* MAX_COUNT: elements; BUFFER_BYTES: bytes. A piece, the part of a vector that the staging buffer holds, is at most 1 MB for
  * each rank. */
-enum { MAX_COUNT = 600011, ROOM = MAX_COUNT * 4 };
+enum { MAX_COUNT = 600011, BUFFER_BYTES = MAX_COUNT * 4 };
 
 typedef struct {
     layout on;
@@ -101,8 +101,8 @@ static int run(void *argument)
     static const int64_t counts[] = { 0, 1, 9, 257, 4099 };
     const setup *with = argument;
     cs_comm *comm = NULL;
-    SHOULD(layout_open_by(&comm, &with->on, with->list, false, 3 * (size_t)ROOM));
-    char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
+    SHOULD(layout_open_by(&comm, &with->on, with->list, false, 3 * (size_t)BUFFER_BYTES));
+    char *a = cs_comm_alloc(comm, BUFFER_BYTES), *b = malloc(BUFFER_BYTES);
     EXPECT(b, "no memory");
     if (with->loose)
         sums_loosely();
@@ -242,9 +242,9 @@ static int run_by_mpi(void)
 {
     layout on = { .kind = "mpi" };
     cs_comm *comm = NULL, *group = NULL;
-    SHOULD(layout_open_by(&comm, &on, "all_reduce=mpi,all_gather=mpi", true, 3 * (size_t)ROOM));
+    SHOULD(layout_open_by(&comm, &on, "all_reduce=mpi,all_gather=mpi", true, 3 * (size_t)BUFFER_BYTES));
     int rank = cs_comm_rank(comm);
-    char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
+    char *a = cs_comm_alloc(comm, BUFFER_BYTES), *b = malloc(BUFFER_BYTES);
     EXPECT(b, "no memory");
     sums_loosely();
     SHOULD(cs_comm_split(&group, comm, rank % 2, -rank)); /* the ranks of a group are numbered in the opposite order */

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_COUNT = 280001, ROOM = 9 * MAX_COUNT * 8, GROUPS = 5 };
+enum { MAX_COUNT = 280001, BUFFER_BYTES = 9 * MAX_COUNT * 8, GROUPS = 5 };
 
 enum {
     ALL_REDUCE,
@@ -256,8 +256,8 @@ static int each_collective(void *argument)
 {
     static const int64_t counts[] = { 0, 1, 3, 257 };
     cs_comm *comm = NULL;
-    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)ROOM));
-    char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
+    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)BUFFER_BYTES));
+    char *a = cs_comm_alloc(comm, BUFFER_BYTES), *b = malloc(BUFFER_BYTES);
     int failed = !b;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !failed; i++)
         failed = try_each(comm, i % 2 ? a : b, i % 2 ? b : a, counts[i]);
@@ -288,8 +288,8 @@ static int around_switches(void *argument)
 {
     static const int64_t counts[] = { 4095, 4097, 16384, 16385, 262145, MAX_COUNT };
     cs_comm *comm = NULL;
-    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)ROOM));
-    char *a = cs_comm_alloc(comm, ROOM), *b = malloc(ROOM);
+    SHOULD(layout_open(&comm, argument, false, 3 * (size_t)BUFFER_BYTES));
+    char *a = cs_comm_alloc(comm, BUFFER_BYTES), *b = malloc(BUFFER_BYTES);
     EXPECT(b, "no memory");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         trial t = { comm, i % 2 ? a : b, i % 2 ? b : a, 0, 0, (int)i, counts[i], CS_F32, CS_AVG };
@@ -370,11 +370,11 @@ static int random_calls(void *argument)
 {
     const char *text = getenv("CSPEED_COLLECTIVE_STEPS");
     cs_comm *groups[GROUPS] = { NULL };
-    SHOULD(layout_open(&groups[0], argument, true, 3 * (size_t)ROOM));
+    SHOULD(layout_open(&groups[0], argument, true, 3 * (size_t)BUFFER_BYTES));
     SHOULD(open_groups(groups));
     EXPECT(cs_comm_rank(groups[3]) == cs_comm_size(groups[0]) - 1 - cs_comm_rank(groups[0]), "rank %d is %d backwards",
            cs_comm_rank(groups[0]), cs_comm_rank(groups[3]));
-    char *a = cs_comm_alloc(groups[0], ROOM), *b = malloc(ROOM);
+    char *a = cs_comm_alloc(groups[0], BUFFER_BYTES), *b = malloc(BUFFER_BYTES);
     int failed = !b || run_steps(groups, a, b, text ? atoi(text) : 200);
     free(b);
     for (int i = GROUPS - 1; i >= 0 && !failed; i--)

@@ -161,11 +161,11 @@ static void write_at(const char *root, const char *file, const char *words)
 
 /* The memory that is left is the least of the host's free memory and of what each control group still allows,
  * from the process's own group up to the root. */
-START_TEST(the_room_of_a_host)
+START_TEST(the_free_memory_of_a_host)
 {
     static const struct {
         const char *root, *group, *max, *held, *stat, *above;
-        size_t capacity;
+        size_t free_bytes;
     } rows[] = {
         { "a", "0::/\n", "max\n", "5\n", "", "max\n", 3000 << 10 },
         { "b", "3:cpu:/x\n0::/job/rank\n", "1000000\n", "600000\n", "anon 1\nactive_file 0\ninactive_file 0\n", "max\n",
@@ -186,7 +186,7 @@ START_TEST(the_room_of_a_host)
         write_at(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
         write_at(root, "sys/fs/cgroup/memory.max", rows[i].above);
         write_at(root, "sys/fs/cgroup/memory.current", "600000\n");
-        ck_assert_msg(ce_cpu_free_bytes(root) == rows[i].capacity, "%s: %zu", root, ce_cpu_free_bytes(root));
+        ck_assert_msg(ce_cpu_free_bytes(root) == rows[i].free_bytes, "%s: %zu", root, ce_cpu_free_bytes(root));
     }
     ck_assert_uint_eq(ce_cpu_free_bytes("nowhere"), 0);
     shell_leave();
@@ -213,4 +213,4 @@ START_TEST(a_model_beyond_the_host_is_refused)
 END_TEST
 
 SUITE_MAIN("memory", persistent_bytes_equal_the_formula, recomputation_needs_less, prefetch_costs_one_row_a_unit,
-           sending_in_16_bits_costs_one_row, the_room_of_a_host, a_model_beyond_the_host_is_refused)
+           sending_in_16_bits_costs_one_row, the_free_memory_of_a_host, a_model_beyond_the_host_is_refused)

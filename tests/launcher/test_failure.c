@@ -264,6 +264,7 @@ START_TEST(the_checkpoint_to_resume_from_is_named)
     char *again[] = { "train", "--config", "c.json", NULL }, *over[] = { "train", "--fresh", NULL };
     char *back[] = { "train", "--tag", "best", NULL }, *load[] = { "train", "--tag", "best", "--load", "a", NULL };
     char *other[] = { "train", "--tags", "best", NULL };
+    char *loader[] = { "train", "--tag", "best", "--loader", "a", NULL };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cl_front *front = broken(1, cases[i].status);
         front->workers[2].beat.kept = cases[i].beat;
@@ -279,11 +280,11 @@ START_TEST(the_checkpoint_to_resume_from_is_named)
         else
             check_lacks("the same command");
         free(text);
-        char **const programs[] = { over, back, load, other };
-        for (int turn = 0; turn < 4; turn++) {
+        char **const programs[] = { over, back, loader, load, other };
+        for (int turn = 0; turn < 5; turn++) {
             job.options.program = programs[turn];
             text = cl_failure_text(front);
-            ck_assert_int_eq(strstr(text, "the same command") != NULL, turn >= 2 && cases[i].words);
+            ck_assert_int_eq(strstr(text, "the same command") != NULL, turn >= 3 && cases[i].words);
             free(text);
         }
     }

@@ -233,12 +233,12 @@ END_TEST
  * delays until the command is stopped at the right moment on this machine. */
 START_TEST(removed_while_it_is_read)
 {
-    enum { COUNT = 16 << 20, MAX_COUNT = 400 };
+    enum { COUNT = 16 << 20, MAX_DELAY = 400 };
     float *data = calloc(COUNT, sizeof *data);
     bool met = false;
     shell_enter();
     save_floats("out", data, COUNT);
-    for (int delay = 1; delay < MAX_COUNT && !met; delay++) {
+    for (int delay = 1; delay < MAX_DELAY && !met; delay++) {
         pid_t child = shell_start("%s/cspeed verify out/t", CS_BIN);
         usleep((useconds_t)delay * 500);
         kill(-child, SIGSTOP);

@@ -1,4 +1,4 @@
-/* side.h - the device side of a comm, which moves GPU memory. Only comm.c uses it. */
+/* side.h - the device side of a comm, which moves GPU memory. Only comm.c and collectives.c use it. */
 #ifndef CS_COMM_DEVICE_SIDE_H
 #define CS_COMM_DEVICE_SIDE_H
 

@@ -112,11 +112,12 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     ce_mpi *mpi = calloc(1, sizeof *mpi);
     comm->private_data = mpi;
+    if (mpi)
+        mpi->own_ranks = MPI_COMM_NULL;
     if (!mpi || !(mpi->links = calloc((size_t)comm->world.size, sizeof *mpi->links)))
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     bool roomy = ce_processors_allowed() >= comm->world.local_size || comm->world.bound;
     mpi->comm = comm;
-    mpi->own_ranks = MPI_COMM_NULL;
     mpi->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
     CS_TRY(ce_mpi_library_open(comm));
     return meet(comm, mpi, seconds);

@@ -43,8 +43,8 @@ void ce_attention_run(cs_device *device, ce_attention_job *all, int64_t heads, i
 ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args *given);
 ce_attention_mask ce_attention_mask_of(const ce_attention_job *all, int64_t sample, int64_t which);
 
-/* Allocates `floats` floats from a thread's scratch memory. Returns *room, the start of the free memory, and moves
- * *room to the first address after the allocated floats. */
+/* Allocates `floats` floats from a thread's scratch memory. Returns *space, the start of the free memory, and moves
+ * *space to the first address after the allocated floats. */
 static inline float *ce_attention_take(float **space, int64_t floats)
 {
     float *taken = *space;
@@ -69,7 +69,7 @@ enum { CS_AHEAD = 8, CS_LINE = 64 };
 /* Copies one head's T rows of x to the layout "rows" (attention_tile.h). The head's first element is at (row, column).
  * Lines of the result after row T - 1 are 0. */
 void ce_attention_rows(const ce_attention_job *all, float *to, cs_tensor x, int64_t row, int64_t column);
-/* Returns the matrix `rows` in the layout "layers" (attention_tile.h), in memory taken from *room. If a word is one
+/* Returns the matrix `rows` in the layout "layers" (attention_tile.h), in memory taken from *space. If a word is one
  * element, the result is `rows` itself. */
 float *ce_attention_layers(const ce_attention_job *all, float *rows, float **space);
 float *ce_attention_panels(const ce_attention_job *all, const float *rows, float **space);

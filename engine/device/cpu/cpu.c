@@ -1,7 +1,7 @@
 /* cpu.c - the CPU device: its table of functions, its threads, its memory and its streams. */
-#include "base/plural.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/gemm.h"
+#include "base/plural.h"
 
 #include <stdio.h>
 #include <stdlib.h>

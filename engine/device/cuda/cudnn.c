@@ -92,7 +92,7 @@ void ce_cudnn_close(cs_device *device)
 static ce_cudnn_bound bound_of(cs_device *device)
 {
     const int64_t max = (int64_t)2 << 30, free_bytes = (int64_t)ce_cuda_free_bytes(device);
-    return (ce_cudnn_bound){ .max = free_bytes / 4 < max ? free_bytes / 4 : max, .greatest = free_bytes / 8 * 7 };
+    return (ce_cudnn_bound){ .max = free_bytes / 4 < max ? free_bytes / 4 : max, .max_smallest = free_bytes / 8 * 7 };
 }
 
 static void choose(struct ce_cudnn *cudnn, choice *made, ce_cudnn_bound bound)

@@ -149,8 +149,8 @@ void ce_cudnn_plan_close(ce_cudnn_plan *plan); /* must also be called after a fa
 
 /* Limits on the workspace of a plan. */
 typedef struct {
-    int64_t max;      /* limit in bytes for a piece that can still be divided */
-    int64_t greatest; /* limit in bytes for the smallest piece, one key head of one sample */
+    int64_t max;          /* limit in bytes for a piece that can still be divided */
+    int64_t max_smallest; /* limit in bytes for the smallest piece, one key head of one sample */
 } ce_cudnn_bound;
 
 /* Opens a plan for the whole attention if the plan's workspace is within the limits `bound`. Otherwise the function

@@ -37,7 +37,7 @@ cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *libr
 {
     ce_cudnn_shape piece = *whole;
     for (;;) {
-        int64_t max = is_smallest(&piece) ? bound.greatest : bound.max;
+        int64_t max = is_smallest(&piece) ? bound.max_smallest : bound.max;
         cs_status status = ce_cudnn_plan_open(plan, library, target, &piece, max);
         if (status == CS_OK || plan->workspace == 0 || is_smallest(&piece))
             return status;

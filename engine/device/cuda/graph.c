@@ -217,7 +217,7 @@ static void finish_capture(cs_device *device)
     size_t count = 0;
     CS_CUDA(cudaStreamEndCapture(ce_cuda_compute(device), &captured));
     pthread_mutex_unlock(&graphs->lock);
-    size_t capacity = ce_cuda_free_bytes(device);
+    size_t free_before = ce_cuda_free_bytes(device);
     CS_CUDA(cudaGraphGetNodes(captured, NULL, &count));
     CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
     CS_CUDA(cudaGraphDestroy(captured));
@@ -226,7 +226,7 @@ static void finish_capture(cs_device *device)
             CS_CUDA(cudaEventDestroy(graphs->events[role][i]));
     size_t left = ce_cuda_free_bytes(device);
     ce_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
-           capacity > left ? capacity - left : 0);
+           free_before > left ? free_before - left : 0);
     graphs->open->hash = graphs->hash;
 }
 

@@ -161,7 +161,7 @@ START_TEST(large_attentions_are_planned_in_pieces)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const ce_cudnn_shape *whole = &cases[i].whole;
-        ce_cudnn_bound bound = { .max = (int64_t)2 << 30, .greatest = (int64_t)16 << 30 };
+        ce_cudnn_bound bound = { .max = (int64_t)2 << 30, .max_smallest = (int64_t)16 << 30 };
         ce_cudnn_plan plan, all;
         ce_cudnn_target target = describe(&h200);
         ck_assert_msg(ce_cudnn_pieces_open(&plan, &library, &target, whole, bound) == CS_OK, "%s", cs_error());
