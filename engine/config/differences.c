@@ -35,8 +35,6 @@ static const ce_difference list[] = {
       "correction is one step ahead, and AdamW has applied its decay once",
       "the first update of a training is step 1 of the bias correction, at every stage and in every type",
       "the losses of a run do not depend on the stage" },
-    { "cspeed.model", "models of transformers with a padding_idx drop the gradient of that row of the embedding",
-      "every row of the embedding has its gradient", "a token is learnt wherever it occurs in the text" },
     { "zero_optimization.stage", "Accelerate's plugin replaces \"auto\"", "\"auto\" is 2, the plugin's default",
       "the file contains the whole configuration of a run" },
     { "optimizer.params.weight_decay", "decays every parameter",
@@ -93,7 +91,8 @@ static const ce_difference list[] = {
       "communication overlaps with computation on a GPU, and on a CPU if the rank has more than one core",
       "on a CPU overlap depends on the cores, not on the stage" },
     { "zero_optimization.reduce_bucket_size", "number of elements that are reduced at once; default 5e8",
-      "default 0: each unit is reduced by itself; it has no effect where gradients go through a reduce-scatter",
+      "default 0: each unit is reduced by itself; the key has an effect at stage 0, and at stages 2 and 3 on the "
+      "sum over the groups of mics_shard_size",
       "the reduction of a unit overlaps with the backward of the next one" },
     { "zero_optimization.mics_shard_size", "it has an effect at stage 3 only", "it has an effect at stages 1, 2 and 3",
       "the groups are the same at every stage" },

@@ -300,7 +300,6 @@ START_TEST(test_differences)
         { "bf16.enabled", "replaces \"auto\"", "\"auto\" is false" },
         { "optimizer.params.bias_correction", "its bias correction is one step ahead",
           "is step 1 of the bias correction" },
-        { "cspeed.model", "padding_idx drop the gradient", "every row of the embedding has its gradient" },
         { "gradient_accumulation_steps", "averages these means", "one mean over all targets" },
         { "scheduler.params.warmup_min_lr", "0.14 a warm-up began at the full rate", "warmup_min_lr" },
     };
