@@ -38,7 +38,7 @@ const cs_option cl_flags[] = {
     { CS_OPTION(TAKE, "devices", cl_options, devices, "N|0,1|auto",
                 "Lightning's spelling, for this machine: --num_gpus N, or --include localhost:0,1"),
       .take = cl_spellings_devices, .sets = "num_gpus include" },
-    FLAG(SWITCH, "oversubscribe", oversubscribe, NULL, "allow more ranks than slots; they are then not pinned"),
+    FLAG(SWITCH, "oversubscribe", oversubscribe, NULL, "allow more ranks than slots"),
     FLAG(SWITCH, "standalone", standalone, NULL, "use only this machine, even if there is a hostfile"),
 
     GROUP("Master address and rendezvous"),
@@ -46,7 +46,8 @@ const cs_option cl_flags[] = {
             "address of rank 0's host. Default: an address that a connection has confirmed"),
     CHECKED(port, "master_port", master_port, "P", "its port. Default: any free one; 29500 with --no_ssh"),
     FLAG(TEXT, "master_if", master_if, "IFNAME", "the interface of rank 0's host whose address is the master address"),
-    CHECKED(job, "job_id rdzv_id", job_id, "ID", "the job's name, the same on every node. Default: random"),
+    CHECKED(job, "job_id rdzv_id", job_id, "ID",
+            "the job's name, the same on every node. Default: random; with --no_ssh by address and port"),
     CHECKED(seconds, "rdzv_timeout", rdzv_timeout, "T", "how long nodes wait for each other. Default: 600"),
     CHECKED(seconds, "last_call", last_call, "T",
             "of an elastic job: how long to wait for more nodes after MIN have joined, and after a node has come to a "
@@ -109,9 +110,11 @@ const cs_option cl_flags[] = {
     CHECKED(signal, "stop_signal", stop_signal, "SIG", "signal that asks ranks to end. Default: TERM"),
     CHECKED(signals, "forward", forward, "SIGS", "signals passed on to the ranks. Default: USR1,USR2"),
     CHECKED(seconds, "timeout", timeout_seconds, "T", "end the job after T (90, 15m, 2h, 1d) with exit code 124"),
-    CHECKED(seconds, "stall_timeout", stall_timeout, "T", "report the ranks that made no progress for T. Default: 600"),
+    CHECKED(seconds, "stall_timeout", stall_timeout, "T",
+            "report a stall if no rank makes progress for T. Default: 600"),
     FLAG(CHOICE, "stall_action", stall_action, "warn|dump|kill",
-         "on a stall: only report it, report it with a C stack, or end the job"),
+         "on a stall: report it, with the C stack of the rank that is waited for; report it with the C stacks of all "
+         "ranks; or end the job"),
     FLAG(OPTIONAL, "save_pid", save_pid, "FILE", "write the launcher's pid to FILE. Default: /tmp/PID.cspeed"),
 
     GROUP("Output"),

@@ -61,7 +61,7 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_clean = {
     .name = "clean",
     .group = "Start",
-    .summary = "find what jobs have left behind here, and end it",
+    .summary = "list what jobs have left behind here; --yes ends it",
     .usage = "cspeed clean [--yes]",
     .text =
         "Lists processes of yours on this machine that a job has started and whose agent is gone: all of its cspeed\n"
