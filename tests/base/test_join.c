@@ -195,7 +195,7 @@ START_TEST(a_listener_proves_nothing_first)
 END_TEST
 
 /* Reflection: a caller receives its own message, first as it is, then with the role of a listener. Both are refused. */
-START_TEST(a_mirror_is_refused)
+START_TEST(a_reflected_message_is_refused)
 {
     pair both;
     unsigned char words[4096];
@@ -427,6 +427,6 @@ START_TEST(a_tag_is_hmac_sha256)
 END_TEST
 
 SUITE_MAIN("join", both_know_the_secret, sessions_differ, peers_of_another_job_or_key_are_refused,
-           no_secret_on_both_sides_joins, a_replay_is_refused, a_listener_proves_nothing_first, a_mirror_is_refused,
-           a_changed_byte_is_noticed, garbage_is_refused, the_silent_are_let_go_of, a_slow_peer_joins,
-           sizes_are_bounded, a_key_is_inherited, without_a_key_only_loopback, a_tag_is_hmac_sha256)
+           no_secret_on_both_sides_joins, a_replay_is_refused, a_listener_proves_nothing_first,
+           a_reflected_message_is_refused, a_changed_byte_is_noticed, garbage_is_refused, the_silent_are_let_go_of,
+           a_slow_peer_joins, sizes_are_bounded, a_key_is_inherited, without_a_key_only_loopback, a_tag_is_hmac_sha256)

@@ -31,11 +31,11 @@ typedef struct {
         size_t bytes;
     } copies[COPIES]; /* copies that were queued and not carried out yet */
     int copy_count;
-} distant;
+} fake_gpu;
 
-static void *distant_alloc(cs_device *device, size_t bytes)
+static void *fake_gpu_alloc(cs_device *device, size_t bytes)
 {
-    distant *fake = device->private_data;
+    fake_gpu *fake = device->private_data;
     int fd = memfd_create("distant", MFD_CLOEXEC);
     distant_block *block = fake->blocks;
     while (block->seen)
@@ -51,7 +51,7 @@ static void *distant_alloc(cs_device *device, size_t bytes)
 
 static void distant_free(cs_device *device, void *memory, size_t bytes)
 {
-    distant *fake = device->private_data;
+    fake_gpu *fake = device->private_data;
     CS_ASSERT(fake->copy_count == 0);
     for (distant_block *block = fake->blocks; block < fake->blocks + BLOCKS; block++) {
         if (block->seen != memory)
@@ -62,7 +62,7 @@ static void distant_free(cs_device *device, void *memory, size_t bytes)
     }
 }
 
-static void *distant_alloc_pinned(cs_device *device, size_t bytes)
+static void *fake_gpu_alloc_pinned(cs_device *device, size_t bytes)
 {
     (void)device;
     return calloc(1, bytes);
@@ -76,7 +76,7 @@ static void distant_free_pinned(cs_device *device, void *memory, size_t bytes)
 
 static void distant_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
-    distant *fake = stream->device->private_data;
+    fake_gpu *fake = stream->device->private_data;
     CS_ASSERT(fake->copy_count < COPIES);
     fake->copies[fake->copy_count].to = to;
     fake->copies[fake->copy_count].from = from;
@@ -95,7 +95,7 @@ static uint64_t distant_record(cs_stream *stream)
     return 1;
 }
 
-static char *reach(const distant *fake, const void *address, size_t bytes)
+static char *reach(const fake_gpu *fake, const void *address, size_t bytes)
 {
     uintptr_t at = (uintptr_t)address;
     for (const distant_block *block = fake->blocks; block < fake->blocks + BLOCKS; block++) {
@@ -110,7 +110,7 @@ static char *reach(const distant *fake, const void *address, size_t bytes)
 
 static void distant_wait(cs_stream *stream, ce_event event)
 {
-    distant *fake = event.stream->device->private_data;
+    fake_gpu *fake = event.stream->device->private_data;
     for (int i = 0; !stream && i < fake->copy_count; i++)
         memmove(reach(fake, fake->copies[i].to, fake->copies[i].bytes),
                 reach(fake, fake->copies[i].from, fake->copies[i].bytes), fake->copies[i].bytes);
@@ -120,9 +120,9 @@ static void distant_wait(cs_stream *stream, ce_event event)
 static cs_device *distant_open(void)
 {
     static const ce_device_table table = { .kind = "distant",
-                                           .alloc = distant_alloc,
+                                           .alloc = fake_gpu_alloc,
                                            .free = distant_free,
-                                           .alloc_pinned = distant_alloc_pinned,
+                                           .alloc_pinned = fake_gpu_alloc_pinned,
                                            .free_pinned = distant_free_pinned,
                                            .copy = distant_copy,
                                            .call = distant_call,
@@ -131,7 +131,7 @@ static cs_device *distant_open(void)
     cs_device *device = calloc(1, sizeof *device);
     CS_ASSERT(device);
     device->table = &table;
-    device->private_data = calloc(1, sizeof(distant));
+    device->private_data = calloc(1, sizeof(fake_gpu));
     CS_ASSERT(device->private_data);
     pthread_mutex_init(&device->lock, NULL);
     for (int role = 0; role < 2; role++)

@@ -228,22 +228,22 @@ END_TEST
 typedef struct {
     cs_device *device;
     _Atomic int seen[100];
-} tally;
+} task_counts;
 
 static void count_index(void *argument, int index, int thread)
 {
     (void)thread;
-    atomic_fetch_add(&((tally *)argument)->seen[index], 1);
+    atomic_fetch_add(&((task_counts *)argument)->seen[index], 1);
 }
 
 static void count_nested(void *argument, int index, int thread)
 {
-    tally *all = argument;
+    task_counts *all = argument;
     count_index(all, index, thread);
     ce_team_run(ce_cpu_of(all->device)->team, 10, count_index, all);
 }
 
-static void check_tally(tally *all, int tasks, int times)
+static void check_counts(task_counts *all, int tasks, int times)
 {
     for (int i = 0; i < 100; i++)
         ck_assert_int_eq(all->seen[i], i < tasks ? times : 0);
@@ -252,7 +252,7 @@ static void check_tally(tally *all, int tasks, int times)
 
 static void run_from_comm(void *argument)
 {
-    tally *all = argument;
+    task_counts *all = argument;
     for (int i = 0; i < 50; i++)
         ce_team_run(ce_cpu_of(all->device)->team, 100, count_index, all);
 }
@@ -260,9 +260,9 @@ static void run_from_comm(void *argument)
 START_TEST(parallel_runs_each_index_once)
 {
     for (int threads = 1; threads <= 4; threads++) { /* more threads than most test machines have cores */
-        tally all = { .device = open_device("cpu", threads) };
+        task_counts all = { .device = open_device("cpu", threads) };
         ce_team_run(ce_cpu_of(all.device)->team, 0, count_index, &all);
-        check_tally(&all, 0, 0);
+        check_counts(&all, 0, 0);
         for (int round = 0; round < 200; round++)
             ce_team_run(ce_cpu_of(all.device)->team, round % 100 + 1, count_index, &all);
         for (int i = 0; i < 100; i++)
@@ -270,13 +270,13 @@ START_TEST(parallel_runs_each_index_once)
         memset(all.seen, 0, sizeof all.seen);
         usleep(2000); /* long enough that the threads sleep */
         ce_team_run(ce_cpu_of(all.device)->team, 100, count_index, &all);
-        check_tally(&all, 100, 1);
+        check_counts(&all, 100, 1);
         ce_team_run(ce_cpu_of(all.device)->team, 10, count_nested, &all);
-        check_tally(&all, 10, 11);
+        check_counts(&all, 10, 11);
         ce_stream_call(ce_device_stream(all.device, CS_COMM), run_from_comm, &all);
         run_from_comm(&all); /* if there is a worker thread, this call and the queued one run at the same time */
         ce_stream_sync(ce_device_stream(all.device, CS_COMM));
-        check_tally(&all, 100, 100);
+        check_counts(&all, 100, 100);
         ce_device_close(all.device);
     }
 }

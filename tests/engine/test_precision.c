@@ -176,7 +176,7 @@ typedef struct {
     uint64_t bytes; /* bytes that rank 0 sends in the second step */
 } trip;
 
-static int travel(void *argument)
+static int run_rank(void *argument)
 {
     trip *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
@@ -196,13 +196,13 @@ static uint64_t bytes_of(int stage, const char *set)
     job->spec.set[0] = set;
     job->spec.micro = 1;
     job->spec.accumulation = 2;
-    run_ranks(WORLD, travel, job);
+    run_ranks(WORLD, run_rank, job);
     uint64_t bytes = job->bytes;
     run_unshare(job, sizeof *job);
     return bytes;
 }
 
-START_TEST(half_the_bytes_travel)
+START_TEST(half_the_bytes_are_sent)
 {
     uint64_t all = 0;
     for (int unit = 0; unit < UNITS; unit++)
@@ -348,5 +348,5 @@ START_TEST(refusals)
 }
 END_TEST
 
-SUITE_MAIN("precision", a_row_of_types, refusals, every_mode_trains_alike_at_every_stage, half_the_bytes_travel,
+SUITE_MAIN("precision", a_row_of_types, refusals, every_mode_trains_alike_at_every_stage, half_the_bytes_are_sent,
            accumulation_rounds_where_it_says, checkpoints_of_every_type)

@@ -158,7 +158,7 @@ START_TEST(gpt2_goes_out_and_in)
 END_TEST
 
 /* An export copies the tokenizer files of the folder that the run started from. */
-START_TEST(what_lies_beside_travels)
+START_TEST(files_beside_the_weights_are_kept)
 {
     shell_enter();
     ck_assert_int_eq(shell_run("mkdir start"), 0);
@@ -473,6 +473,6 @@ START_TEST(transformers_agrees)
 }
 END_TEST
 
-SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, what_lies_beside_travels,
+SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, files_beside_the_weights_are_kept,
            other_weights_are_refused_by_name, names_of_headless_models_are_completed, prefixes_of_wrappers_are_left_out,
            experts_of_one_tensor_are_read, transformers_agrees)

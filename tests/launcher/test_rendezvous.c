@@ -109,9 +109,9 @@ START_TEST(the_port_is_kept_while_not_listening)
 }
 END_TEST
 
-typedef enum { NOBODY, SILENT, OTHER, STORE } holder;
+typedef enum { BOUND, SILENT, OTHER, STORE } holder;
 
-/* Starts a process that holds the port as ranks may: it does not listen (NOBODY), listens and sends nothing (SILENT),
+/* Starts a process that holds the port as ranks may: it does not listen (BOUND), listens and sends nothing (SILENT),
  * is an unrelated program (OTHER), or is rank 0 of our job and waits for another rank (STORE). */
 static pid_t hold_port(int port, holder who, bool keyed)
 {
@@ -121,7 +121,7 @@ static pid_t hold_port(int port, holder who, bool keyed)
     int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0), key[2];
     ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    if (who != NOBODY)
+    if (who != BOUND)
         ck_assert_int_eq(listen(fd, 8), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -175,7 +175,7 @@ START_TEST(a_node_waits_while_ranks_use_the_port)
         ssize_t length = read(output, text, sizeof text - 1);
         text[length > 0 ? length : 0] = '\0';
         ck_assert_msg(strstr(text, "this node comes when the next attempt begins; "), "row %d: %s", row, text);
-        ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == NOBODY), "row %d: %s", row, text);
+        ck_assert_msg(!strstr(text, "not cspeed's first node") == (who == BOUND), "row %d: %s", row, text);
         cl_rendezvous_listen(rendezvous, true); /* cannot succeed while another process listens on the port */
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);

@@ -31,7 +31,7 @@ typedef struct {
     int padded;      /* number of parameters that are padded */
     int64_t held;    /* rows of the last padded parameter, padding included */
     int64_t nonzero; /* number of bytes in the padding that are not zero */
-} journey;
+} run_plan;
 
 static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elements, cs_dtype dtype)
 {
@@ -47,7 +47,7 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
 }
 
 /* Counts the bytes of the padding that are not zero. Works with one rank only, which has the whole row. */
-static void look_at_padding(journey *j, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
+static void look_at_padding(run_plan *j, cs_engine *engine, ce_shard *shard, const ce_unit_entry *entry)
 {
     ce_precision types = engine->zero.precision;
     ce_range gap = ce_unit_gap(entry);
@@ -63,9 +63,9 @@ static void look_at_padding(journey *j, cs_engine *engine, ce_shard *shard, cons
         j->nonzero += nonzero_bytes(engine, ce_part_slot(shard, slot, gap.from), count, types.slots);
 }
 
-static int travel(void *argument)
+static int run_rank(void *argument)
 {
-    journey *j = argument;
+    run_plan *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
     if (j->from)
         CS_MUST(cs_load_checkpoint(engine, j->from, NULL, NULL, NULL));
@@ -85,24 +85,24 @@ static int travel(void *argument)
     return 0;
 }
 
-static journey *go(const char *device, const run_spec *spec, const char *model, const char *optimizer)
+static run_plan *go(const char *device, const run_spec *spec, const char *model, const char *optimizer)
 {
-    journey *j = run_share(sizeof *j);
+    run_plan *j = run_share(sizeof *j);
     j->spec = *spec;
     j->spec.world = 1;
     j->spec.steps = STEPS;
     j->spec.set[0] = device;
     j->spec.set[1] = optimizer;
     j->spec.set[2] = model;
-    run_ranks(1, travel, j);
+    run_ranks(1, run_rank, j);
     return j;
 }
 
 /* `bound` is the tolerance of the losses: with 16-bit numbers the CPU and the GPU may round differently. */
 static void check_optimizer(const run_spec *spec, const char *model, const char *optimizer, double bound)
 {
-    journey *here = go("cspeed.device=cpu", spec, model, optimizer);
-    journey *there = go("cspeed.device=cuda", spec, model, optimizer);
+    run_plan *here = go("cspeed.device=cpu", spec, model, optimizer);
+    run_plan *there = go("cspeed.device=cuda", spec, model, optimizer);
     ck_assert_int_eq(here->padded, 0);
     ck_assert_int_eq(there->padded, 1);
     ck_assert_int_eq(there->held, HELD);
@@ -137,7 +137,7 @@ START_TEST(what_is_saved_has_no_padding)
     shell_enter();
     for (int i = 0; i < 3; i++) {
         char folder[32];
-        journey *j = run_share(sizeof *j);
+        run_plan *j = run_share(sizeof *j);
         snprintf(folder, sizeof folder, "%s-export", names[i]);
         j->spec = (run_spec){ .world = 1,
                               .stage = 2,
@@ -147,7 +147,7 @@ START_TEST(what_is_saved_has_no_padding)
         j->from = i ? names[i - 1] : NULL;
         j->to = names[i];
         j->export = folder;
-        run_ranks(1, travel, j);
+        run_ranks(1, run_rank, j);
         ck_assert_int_eq(j->padded, i == 1);
         run_unshare(j, sizeof *j);
     }

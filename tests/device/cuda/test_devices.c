@@ -98,11 +98,11 @@ typedef struct {
     const char *from; /* folder of a checkpoint to resume from, or NULL */
     const char *to;   /* folder in which step HALF is saved, or NULL */
     double loss[STEPS];
-} journey;
+} run_plan;
 
-static int travel(void *argument)
+static int run_rank(void *argument)
 {
-    journey *j = argument;
+    run_plan *j = argument;
     cs_engine *engine = run_open(&j->spec, NULL);
     if (j->from)
         CS_MUST(cs_load_checkpoint(engine, j->from, "half", NULL, NULL));
@@ -116,9 +116,9 @@ static int travel(void *argument)
     return 0;
 }
 
-static journey *go(const char *model, const char *precision, const char *device, const char *from, const char *to)
+static run_plan *go(const char *model, const char *precision, const char *device, const char *from, const char *to)
 {
-    journey *j = run_share(sizeof *j);
+    run_plan *j = run_share(sizeof *j);
     j->from = from;
     j->to = to;
     j->spec = (run_spec){ .world = 1,
@@ -127,11 +127,11 @@ static journey *go(const char *model, const char *precision, const char *device,
                           .micro = 1,
                           .precision = precision,
                           .set = { model, device, "cspeed.save_interval=0", "optimizer.params.lr=5e-3" } };
-    run_ranks(1, travel, j);
+    run_ranks(1, run_rank, j);
     return j;
 }
 
-static double apart(const journey *a, const journey *b, int first)
+static double apart(const run_plan *a, const run_plan *b, int first)
 {
     double worst = 0;
     for (int step = first; step < STEPS; step++)
@@ -140,7 +140,7 @@ static double apart(const journey *a, const journey *b, int first)
 }
 
 /* Returns the mean of ten losses, from step `first` on. */
-static double mean(const journey *j, int first)
+static double mean(const run_plan *j, int first)
 {
     double sum = 0;
     for (int step = first; step < first + 10; step++)
@@ -152,8 +152,8 @@ static void check_journeys(const char *name, const char *model, const char *prec
 {
     static const char *const cpu = "cspeed.device=cpu", *const cuda = "cspeed.device=cuda";
     shell_enter();
-    journey *here = go(model, precision, cpu, NULL, "cpu"), *there = go(model, precision, cuda, NULL, "cuda"),
-            *out = go(model, precision, cuda, "cpu", NULL), *back = go(model, precision, cpu, "cuda", NULL);
+    run_plan *here = go(model, precision, cpu, NULL, "cpu"), *there = go(model, precision, cuda, NULL, "cuda"),
+             *out = go(model, precision, cuda, "cpu", NULL), *back = go(model, precision, cpu, "cuda", NULL);
     double gaps[] = { apart(here, there, 0), apart(here, out, HALF), apart(here, back, HALF) };
     printf("%s, %s: from the CPU's losses at most %.2g on the GPU, %.2g from the CPU's checkpoint on, and %.2g from "
            "the GPU's checkpoint on the CPU\n",
@@ -163,7 +163,7 @@ static void check_journeys(const char *name, const char *model, const char *prec
               0); /* equal bits would mean that both trainings ran on the same device */
     for (int i = 0; i < 3; i++)
         ck_assert_msg(gaps[i] <= bound, "%s, %s: losses %.3g apart", name, precision, gaps[i]);
-    journey *all[] = { here, there, out, back };
+    run_plan *all[] = { here, there, out, back };
     for (int i = 0; i < 4; i++)
         run_unshare(all[i], sizeof *all[i]);
     shell_leave();

@@ -79,7 +79,7 @@ static void ask_between(cs_engine *engine, const order *job)
         job->outcome->output += (double)cs_element(output, 7);
 }
 
-static int travel(void *argument)
+static int run_rank(void *argument)
 {
     const order *job = argument;
     cs_engine *engine = run_open(&job->course->spec, NULL);
@@ -114,7 +114,7 @@ static outcome go(const course *on, bool graphs)
     own.spec.set[at] = graphs ? "cspeed.cuda_graphs=true" : NULL;
     own.spec.steps = STEPS;
     shell_enter();
-    run_ranks(own.spec.world, travel, &job);
+    run_ranks(own.spec.world, run_rank, &job);
     shell_leave();
     result = *shared;
     run_unshare(shared, sizeof *shared);

@@ -77,7 +77,7 @@ static void between(cs_engine *engine, const course *on, outcome *own)
     own->output += (double)cs_element(output, 7);
 }
 
-static int travel(void *argument)
+static int run_rank(void *argument)
 {
     const order *job = argument;
     const course *on = job->course;
@@ -121,7 +121,7 @@ static void go(const course *on, bool graphs, outcome *of)
     own.resumed &= graphs, own.saved &= graphs;
     own.spec.steps = STEPS, own.spec.accumulation = MICROS, own.spec.precision = "fp16", own.spec.dropout = 0.1;
     shell_enter();
-    run_ranks(own.spec.world, travel, &(order){ &own, graphs, shared });
+    run_ranks(own.spec.world, run_rank, &(order){ &own, graphs, shared });
     shell_leave();
     memcpy(of, shared, RUN_RANKS * sizeof *shared);
     run_unshare(shared, RUN_RANKS * sizeof *shared);

@@ -1,5 +1,5 @@
-/* test_accord.c - ranks must agree on the configuration: different settings are detected before training, except for a
- * few keys that may differ. */
+/* test_agreement.c - ranks must agree on the configuration: different settings are detected before training, except for
+ * a few keys that may differ. */
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -187,4 +187,4 @@ START_TEST(programs_are_compared)
 }
 END_TEST
 
-SUITE_MAIN("accord", ranks_are_compared, rank_0_knows_who_gave_the_steps, the_seed_is_rank_0s, programs_are_compared)
+SUITE_MAIN("agreement", ranks_are_compared, rank_0_knows_who_gave_the_steps, the_seed_is_rank_0s, programs_are_compared)
