@@ -5,7 +5,7 @@
 #include "front/front.h"
 
 /* Returns true if SIGKILL ended the rank, and if the count of out-of-memory kills that the rank's agent reads
- * (cl_cgroup_oom_kills) has increased since the attempt began. */
+ * (ce_cgroup_oom_kills) has increased since the attempt began. */
 bool cl_failure_hint_is_oom(const cl_link_end *end);
 
 /* Returns a sentence that may help against the reported failure, or "" if its cause is unknown. The text is static. */

@@ -2,7 +2,8 @@
 #include "machine/facts.h"
 
 #include "descriptors.h"
-#include "plan/cgroup.h"
+
+#include "base/cgroup.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,8 +52,8 @@ static void add_limit(cl_facts *facts, const char *label, __rlimit_resource_t re
 
 static void add_group(cl_facts *facts)
 {
-    double cpus = cl_cgroup_cpu_quota(), bytes = cl_cgroup_memory_limit("");
-    int64_t kills = cl_cgroup_oom_kills();
+    double cpus = ce_cgroup_cpu_quota(), bytes = ce_cgroup_memory_limit("");
+    int64_t kills = ce_cgroup_oom_kills();
     if (isinf(cpus))
         cl_facts_add(facts, "CPU quota", "none");
     else

@@ -2,11 +2,11 @@
  */
 #include "node/agent.h"
 
-#include "plan/cgroup.h"
 #include "codes.h"
 #include "node/stage.h"
 #include "node/sweep.h"
 
+#include "base/cgroup.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -119,7 +119,7 @@ static void start(cl_agent *agent, const cl_message *message)
         return;
     snprintf(agent->order.master_addr, sizeof agent->order.master_addr, "%s", message->bytes);
     agent->order.master_port = atoi(port + 1);
-    agent->oom_kills = cl_cgroup_oom_kills();
+    agent->oom_kills = ce_cgroup_oom_kills();
     cl_local_job job = { &agent->order,    &agent->binding,      agent->program, agent->keyed ? agent->key : NULL,
                          agent->master_fd, &agent->guard->before };
     int code = cl_local_start(&job, agent->processes);

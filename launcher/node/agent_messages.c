@@ -1,9 +1,9 @@
 /* agent_messages.c - composes the messages of an agent to the front process: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
-#include "plan/cgroup.h"
 #include "node/stack.h"
 
+#include "base/cgroup.h"
 #include "base/must.h"
 #include "base/status.h"
 
@@ -94,7 +94,7 @@ void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
                                  .stopped = process->stopped,
                                  .age = now - process->ended,
                                  .oom_from = agent->oom_kills,
-                                 .oom_to = cl_cgroup_oom_kills(),
+                                 .oom_to = ce_cgroup_oom_kills(),
                                  .beat = beat_of(agent, local, now) };
     size_t length = cl_tail_copy(&agent->tails[local], TAIL_LINES, message.tail);
     cl_link_send(&agent->link, CL_LINK_ENDED, (uint32_t)(agent->order.first_rank + local), &message,

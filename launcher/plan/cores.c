@@ -1,9 +1,10 @@
 /* cores.c - reads which CPU cores this process may use: affinity mask, topology, cgroup quota. */
 #include "plan/cores.h"
 
-#include "plan/cgroup.h"
 #include "plan/ranges.h"
 #include "codes.h"
+
+#include "base/cgroup.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -70,7 +71,7 @@ int cl_cores_read(cl_cores *cores)
         cores->core_count += i == 0 || here->core != here[-1].core;
         cores->node_count += i == 0 || here->node != here[-1].node;
     }
-    double quota = cl_cgroup_cpu_quota();
+    double quota = ce_cgroup_cpu_quota();
     cores->quota = quota < cores->cpu_count ? (int)quota : cores->cpu_count;
     if (cores->quota < 1)
         cores->quota = 1;

@@ -64,7 +64,7 @@ typedef struct {
     int32_t status;  /* wait status */
     int32_t stopped; /* true: the agent had sent a stop signal to the rank before the rank ended */
     int64_t age;     /* nanoseconds between the end of the rank and this message */
-    /* cl_cgroup_oom_kills() at the start of the attempt, and when this message was made; -1: unknown */
+    /* ce_cgroup_oom_kills() at the start of the attempt, and when this message was made; -1: unknown */
     int64_t oom_from, oom_to;
     cl_link_beat beat; /* the rank's last heartbeat record */
 } cl_link_end;

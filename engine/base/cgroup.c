@@ -1,8 +1,9 @@
-/* cgroup.c - reads the limits and the out-of-memory counters of control groups (cgroups), version 2 and version 1.
+/* cgroup.c - reads the limits, the memory in use and the out-of-memory counters of control groups (cgroups), version 2
+ * and version 1.
  *
  * /proc/self/cgroup has a line "0::/PATH" for version 2, and lines "N:CONTROLLER,...:/PATH" for version 1. If this
  * path does not exist in the mount of a container, the root of the mount is the container's own group. */
-#include "plan/cgroup.h"
+#include "base/cgroup.h"
 
 #include <limits.h>
 #include <math.h>
@@ -95,29 +96,6 @@ static double memory_of_1(const char *root, const char *group)
     return bytes[0] < 1e18 ? bytes[0] : INFINITY;
 }
 
-/* Returns the smallest limit of this process's group for the controller and of the groups above it, up to the root of
- * the mount. A limit that is not a number is ignored; if there is no other, the result is not a number either. */
-static double min_limit(const char *root, const char *controller, double (*limit_of)(const char *, const char *))
-{
-    char group[PATH_MAX];
-    double min = limit_of(root, "/");
-    if (!group_path(root, controller, group))
-        return min;
-    for (char *end; (end = strrchr(group, '/')); *end = '\0')
-        min = fmin(min, limit_of(root, group));
-    return min;
-}
-
-double cl_cgroup_cpu_quota(void)
-{
-    return fmin(min_limit("", "", quota_of_2), min_limit("", "cpu", quota_of_1));
-}
-
-double cl_cgroup_memory_limit(const char *root)
-{
-    return fmin(min_limit(root, "", memory_of_2), min_limit(root, "memory", memory_of_1));
-}
-
 /* Returns the number after `name` on the line that begins with `name`; -1: there is no such line. */
 static int64_t counter(FILE *file, const char *name)
 {
@@ -131,7 +109,65 @@ static int64_t counter(FILE *file, const char *name)
     return found;
 }
 
-int64_t cl_cgroup_oom_kills(void)
+/* Returns how many bytes a group leaves to its processes: its limit minus the memory in use, at least 0. Cached file
+ * pages count as free, because the kernel reclaims these pages before it refuses memory. */
+static double free_bytes(double limit, FILE *usage, double cached)
+{
+    double used[2];
+    if (read_numbers(usage, used) != 1 || isnan(limit))
+        return NAN;
+    return fmax(0, limit - fmax(0, used[0] - cached));
+}
+
+static double cached_bytes(const char *root, const char *mount, const char *group, const char *active,
+                           const char *inactive)
+{
+    return fmax(0, (double)counter(open_in(root, mount, group, "memory.stat"), active)) +
+           fmax(0, (double)counter(open_in(root, mount, group, "memory.stat"), inactive));
+}
+
+static double free_of_2(const char *root, const char *group)
+{
+    return free_bytes(memory_of_2(root, group), open_in(root, "", group, "memory.current"),
+                      cached_bytes(root, "", group, "active_file", "inactive_file"));
+}
+
+/* The names that begin with "total_" include the groups below, as the memory in use does. */
+static double free_of_1(const char *root, const char *group)
+{
+    return free_bytes(memory_of_1(root, group), open_in(root, "/memory", group, "memory.usage_in_bytes"),
+                      cached_bytes(root, "/memory", group, "total_active_file", "total_inactive_file"));
+}
+
+/* Returns the smallest value of this process's group for the controller and of the groups above it, up to the root of
+ * the mount. A value that is not a number is ignored; if there is no other, the result is not a number either. */
+static double smallest(const char *root, const char *controller, double (*value_of)(const char *, const char *))
+{
+    char group[PATH_MAX];
+    double min = value_of(root, "/");
+    if (!group_path(root, controller, group))
+        return min;
+    for (char *end; (end = strrchr(group, '/')); *end = '\0')
+        min = fmin(min, value_of(root, group));
+    return min;
+}
+
+double ce_cgroup_cpu_quota(void)
+{
+    return fmin(smallest("", "", quota_of_2), smallest("", "cpu", quota_of_1));
+}
+
+double ce_cgroup_memory_limit(const char *root)
+{
+    return fmin(smallest(root, "", memory_of_2), smallest(root, "memory", memory_of_1));
+}
+
+double ce_cgroup_free_bytes(const char *root)
+{
+    return fmin(smallest(root, "", free_of_2), smallest(root, "memory", free_of_1));
+}
+
+int64_t ce_cgroup_oom_kills(void)
 {
     char group[PATH_MAX];
     int64_t kills = -1;
