@@ -6,6 +6,7 @@
  * - busbw: algbw multiplied by the share of the vector that every rank must at least send or receive. It can be
  *   compared with the bandwidth of memory or of a link, for any number of ranks.
  * - of copy: the time in which every rank copies a buffer of this size, divided by the time of the collective. */
+#include "base/ends_with.h"
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
 #include "bench/bench.h"
@@ -115,18 +116,12 @@ static void read_collectives(bool wanted[BENCH_COLLECTIVES], const char *list)
     free(copy);
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static void draw(const picture *drawn, const char *name)
 {
     static const char title[] = "bus bandwidth in GB/s, by log2 of the bytes";
     cs_plot plot = { title, drawn->curves, drawn->count };
     FILE *file = fopen(name, "w");
-    if (file && ends_with(name, ".html"))
+    if (file && ce_ends_with(name, ".html"))
         cs_plot_html(file, title, &plot, 1);
     else if (file)
         cs_plot_svg(file, &plot, 1);
@@ -205,7 +200,7 @@ int main(int argc, char **argv)
     char **words = cs_options_main(&form, &given, argv);
     if (strcmp(words[0], "comm") != 0)
         refuse("nothing to measure is called", words[0]);
-    if (given.plot && !ends_with(given.plot, ".svg") && !ends_with(given.plot, ".html"))
+    if (given.plot && !ce_ends_with(given.plot, ".svg") && !ce_ends_with(given.plot, ".html"))
         refuse("--plot needs a file .svg or .html, not", given.plot);
     check_world();
     if (given.tune)

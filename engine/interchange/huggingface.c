@@ -1,6 +1,7 @@
 /* huggingface.c - reads the weights of a Hugging Face folder as a source of tensors. */
 #include "interchange/huggingface_folder.h"
 #include "interchange/huggingface.h"
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -50,19 +51,12 @@ cs_status ce_huggingface_detect(bool *found, const char *folder)
     return CS_OK;
 }
 
-bool ce_huggingface_ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* Returns true for the names of masks and tables that older versions of transformers saved with the weights. */
 static bool is_buffer(const char *name)
 {
-    return ce_huggingface_ends_with(name, ".attn.bias") || ce_huggingface_ends_with(name, ".attn.masked_bias") ||
-           ce_huggingface_ends_with(name, ".attention.bias") ||
-           ce_huggingface_ends_with(name, ".attention.masked_bias") ||
-           ce_huggingface_ends_with(name, "rotary_emb.inv_freq");
+    return ce_ends_with(name, ".attn.bias") || ce_ends_with(name, ".attn.masked_bias") ||
+           ce_ends_with(name, ".attention.bias") || ce_ends_with(name, ".attention.masked_bias") ||
+           ce_ends_with(name, "rotary_emb.inv_freq");
 }
 
 /* ---- opening ---- */
@@ -151,7 +145,7 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
         return ce_fail(CS_BAD_FILE, "%s: \"weight_map\" is missing or no object", path);
     json_object_foreach (map, key, value) {
         const char *name = json_string_value(value);
-        if (!name || strchr(name, '/') || !ce_huggingface_ends_with(name, ".safetensors"))
+        if (!name || strchr(name, '/') || !ce_ends_with(name, ".safetensors"))
             return ce_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
                            path, key);
         if (!is_listed(source->private_data, folder, name))
@@ -269,7 +263,7 @@ static cs_status refuse_folder(const char *folder)
 static char *name_in_model(const char *name)
 {
     static const char word[] = ".base_layer.bias";
-    size_t length = strlen(name) - (ce_huggingface_ends_with(name, word) ? sizeof word - 1 : 0);
+    size_t length = strlen(name) - (ce_ends_with(name, word) ? sizeof word - 1 : 0);
     char *made;
     return asprintf(&made, "%.*s%s", (int)length, name, name[length] ? ".bias" : "") < 0 ? NULL : made;
 }

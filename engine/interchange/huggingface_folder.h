@@ -13,6 +13,5 @@ void ce_huggingface_remove_tensor(ce_source *source, int64_t tensor);
 void ce_huggingface_add_rows(ce_source *source, int64_t whole, char *name, int64_t first, int64_t rows);
 /* Returns the path of the first file with weights. The source owns the text. */
 const char *ce_huggingface_first_file(const ce_source *source);
-bool ce_huggingface_ends_with(const char *name, const char *end);
 
 #endif

@@ -1,6 +1,7 @@
 /* huggingface_names.c - gives the tensors of a Hugging Face folder the names that the model has. */
 #include "interchange/huggingface_folder.h"
 #include "interchange/huggingface.h"
+#include "base/ends_with.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "cspeed/ops.h"
@@ -114,7 +115,7 @@ static void rename_experts(ce_source *source, const cs_model *model)
 {
     for (int64_t i = source->count - 1; i >= 0; i--)
         for (int kind = 0; kind < 3; kind++)
-            if (ce_huggingface_ends_with(source->tensors[i].name, expert_tensors[kind].end)) {
+            if (ce_ends_with(source->tensors[i].name, expert_tensors[kind].end)) {
                 rename_expert(source, i, kind, model);
                 break;
             }

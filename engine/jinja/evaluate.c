@@ -104,9 +104,8 @@ ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode
 
 static ce_jvalue apply(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node, ce_jvalue on)
 {
-    const char *what = node->kind == CS_N_FILTER ? "filter" : "test";
     if (!node->entry)
-        ce_jrun_unsupported(run, "not supported: the %s '%s'", what, node->name);
+        ce_jentry_refuse(run, node->kind == CS_N_FILTER ? "filter" : "test", node->name);
     ce_jarguments all = evaluate_arguments(run, scope, node, (ce_jvalue){ 0 });
     run->line = node->line;
     return ce_jentry_call(run, node->entry, on, &all);

@@ -220,8 +220,7 @@ static void refuse_unknown(ce_jparser *p)
     if (!node)
         return;
     p->run->line = node->line;
-    ce_jrun_unsupported(p->run, "not supported: the %s '%s'", node->kind == CS_N_FILTER ? "filter" : "test",
-                        node->name);
+    ce_jentry_refuse(p->run, node->kind == CS_N_FILTER ? "filter" : "test", node->name);
 }
 
 /* Looks up the name of a filter or test. */

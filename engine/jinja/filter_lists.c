@@ -234,7 +234,7 @@ FILTER(map)
     const char *name = all->count > 0 ? ce_jgiven_name(run, all->values[0]) : NULL;
     const ce_jentry *filter = name ? ce_jfilters_find(name) : NULL;
     if (name && !filter)
-        ce_jrun_unsupported(run, "not supported: the filter '%s'", name);
+        ce_jentry_refuse(run, "filter", name);
     for (size_t i = 0; i < items.count; i++) {
         ce_jvalue item = filter ? ce_jentry_call_rest(run, filter, items.items[i], all, 1)
                                 : ce_jget_path(run, items.items[i], *attribute);
@@ -255,7 +255,7 @@ static ce_jvalue choose(ce_jrun *run, ce_jvalue of, const ce_jarguments *all, bo
     const char *name = all->count > at ? ce_jgiven_name(run, all->values[at]) : NULL;
     const ce_jentry *test = name ? ce_jtests_find(name) : NULL;
     if (name && !test)
-        ce_jrun_unsupported(run, "not supported: the test '%s'", name);
+        ce_jentry_refuse(run, "test", name);
     for (size_t i = 0; i < items.count; i++) {
         ce_jvalue item = attribute ? ce_jget_path(run, items.items[i], all->values[0]) : items.items[i];
         if (ce_jvalue_true(test ? ce_jentry_call_rest(run, test, item, all, at + 1) : item) == wanted)

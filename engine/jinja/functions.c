@@ -56,6 +56,11 @@ static void bind(ce_jrun *run, const ce_jentry *entry, const ce_jarguments *argu
             ce_jrun_fail(run, "%s needs the argument '%s'", entry->name, names[i]);
 }
 
+void ce_jentry_refuse(ce_jrun *run, const char *what, const char *name)
+{
+    ce_jrun_unsupported(run, "not supported: the %s '%s'", what, name);
+}
+
 ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments)
 {
     ce_jvalue given[CS_JINJA_PARAMETERS] = { { 0 } };

@@ -42,6 +42,9 @@ const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name);
 const ce_jentry *ce_jtext_methods_find(const char *name);
 const ce_jentry *ce_jentry_find(const ce_jentry *entries, size_t count, const char *name);
 
+/* Refuses the template: there is no filter or test of this name. `what` is "filter" or "test". */
+_Noreturn void ce_jentry_refuse(ce_jrun *run, const char *what, const char *name);
+
 ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments);
 /* Does what ce_jentry_call does, but ignores the first `from` arguments by position. */
 ce_jvalue ce_jentry_call_rest(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments,

@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "node/proc.h"
 
+#include "base/ends_with.h"
 #include "base/json.h"
 
 #include <dirent.h>
@@ -76,21 +77,15 @@ bool cl_registry_read_entry(const char *path, cl_registry_job *job)
     return *job->job != '\0';
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length > tail && strcmp(name + length - tail, end) == 0;
-}
-
 /* Returns true if the entry belongs to a process that no longer exists. If the job still runs, its entry is copied to
  * *job. */
 static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
     job->pid = 0;
-    if (ends_with(name, ".sock"))
+    if (ce_ends_with(name, ".sock"))
         return cl_proc_start(atoi(name)) == 0;
-    if (!ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+    if (!ce_ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
         return false;
     if (cl_registry_read_entry(path, job) && cl_registry_read_is_running(job))
         return false;

@@ -23,7 +23,7 @@ static char *read_all(FILE *file, size_t *length)
         used += part = fread(text + used, 1, PART_BYTES, file);
     }
     if (part || ferror(file)) { /* memory is short, the file is too long, or the path names a folder */
-        errno = part ? EFBIG : errno;
+        errno = part && used > MAX_BYTES ? EFBIG : errno;
         free(text);
         return NULL;
     }
