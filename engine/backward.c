@@ -2,6 +2,8 @@
  * unit's gradient is reduced as soon as it is complete. At stages 0 and 1 a unit's gradient is reduced only in the last
  * micro-batch of a step, when the gradients of all micro-batches have been added. */
 #include "engine.h"
+#include "served.h"
+#include "replicas.h"
 
 static ce_micro micro_of(const cs_engine *engine)
 {

@@ -5,6 +5,8 @@
  * buffers are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is
  * allocated at once. */
 #include "engine.h"
+#include "input/input.h"
+#include "persistence/persistence.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
  * sum of losses divided by their number. So every number of ranks gives the same mean loss, bit for bit. */
 #include "engine.h"
+#include "served.h"
+#include "input/input.h"
 #include "base/must.h"
 #include "base/progress.h"
 #include "data/data.h"

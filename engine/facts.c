@@ -1,6 +1,7 @@
 /* facts.c - facts about an open engine: ranks, workers, sizes; values on which ranks agree; the learning-rate
  * schedule. */
 #include "engine.h"
+#include "served.h"
 
 int cs_rank(const cs_engine *engine)
 {

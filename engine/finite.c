@@ -5,6 +5,8 @@
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
  * later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
+#include "served.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/plural.h"

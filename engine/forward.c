@@ -1,5 +1,8 @@
 /* forward.c - cs_forward: the forward pass of one micro-batch, unit by unit. */
 #include "engine.h"
+#include "served.h"
+#include "replicas.h"
+#include "input/input.h"
 #include "base/must.h"
 #include "base/rng.h"
 

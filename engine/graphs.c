@@ -7,6 +7,7 @@
  * the shape. The launches of backward depend only on those of forward; the loss scale is in device memory too.
  * Evaluation does not use graphs. */
 #include "engine.h"
+#include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/rng.h"
 

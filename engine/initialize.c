@@ -1,5 +1,10 @@
 /* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
 #include "engine.h"
+#include "served.h"
+#include "replicas.h"
+#include "input/input.h"
+#include "persistence/persistence.h"
+#include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "checkpoint/files.h"

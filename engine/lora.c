@@ -1,6 +1,7 @@
 /* lora.c - the section cspeed.lora of the configuration: which layers get adapters, and what a checkpoint records about
  * the adapters. */
 #include "engine.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "config/resolve.h"
 

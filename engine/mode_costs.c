@@ -1,6 +1,8 @@
 /* mode_costs.c - cs_mode_costs_of: traffic and staleness of a parameter server, and the work of the master of
  * replicas. */
 #include "engine.h"
+#include "served.h"
+#include "replicas.h"
 #include "checkpoint/collective_status.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* phase.c - what happens when a training phase begins and when it ends: the order of the calls is checked, clocks are
  * read, and the memory report and the profiler are called. */
 #include "engine.h"
+#include "reporting/reporting.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/trace.h"

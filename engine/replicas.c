@@ -7,7 +7,7 @@
  * Each other replica is an engine without optimizer state, in a world of one rank. The replica's thread opens this
  * engine, because operations of a device belong to the thread that opened the device. Then the thread carries out the
  * master's commands. */
-#include "engine.h"
+#include "replicas.h"
 
 #include <pthread.h>
 #include <stdio.h>

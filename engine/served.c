@@ -7,7 +7,7 @@
  * the gradients in the order in which an all-reduce would add them. Each server updates its part of the parameters, and
  * the workers receive the new values. The sums from which the verdict on a step is computed go through the first
  * server, so that all ranks have the same verdict. */
-#include "engine.h"
+#include "served.h"
 
 static int servers_of(const cs_engine *engine)
 {

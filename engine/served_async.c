@@ -6,7 +6,7 @@
  * slowest worker. The slowest worker never has to wait, so no two workers wait for each other. Each server counts by
  * itself; servers exchange nothing. The order in which gradients arrive depends on time, and therefore the results
  * depend on time too. */
-#include "engine.h"
+#include "served.h"
 #include "base/must.h"
 #include "base/plural.h"
 

@@ -1,6 +1,9 @@
 /* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the parameters are
  * updated, clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
+#include "served.h"
+#include "replicas.h"
+#include "persistence/persistence.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/say.h"

@@ -7,6 +7,8 @@
  * the learning rate and the number of the next update depend on the verdict. A host is therefore at most one step ahead
  * of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
+#include "served.h"
+#include "persistence/persistence.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/range.h"

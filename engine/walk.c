@@ -1,6 +1,7 @@
 /* walk.c - entering and leaving one unit: gathers the unit's parameters, prefetches those of the next units, and
  * releases the unit's parameters. */
 #include "engine.h"
+#include "reporting/reporting.h"
 #include "base/trace.h"
 
 void ce_walk_settle(cs_engine *engine)

@@ -54,14 +54,14 @@ static const floor_rule rules[] = {
     { "engine/config",
       " public engine/base engine/comm engine/comm/collective engine/optim engine/schedule engine/models engine/data "
       "engine/monitor " },
-    { "engine/input", " top engine/base engine/chat engine/data engine/checkpoint " },
+    { "engine/input", " top engine/base engine/chat engine/data engine/checkpoint engine/persistence " },
     { "engine/persistence", " top engine/base engine/chat engine/checkpoint engine/interchange " },
     { "engine/reporting", " top engine/base " },
     { "engine/inference", " top public engine/base " },
     { "engine/plot", " public engine/base " },
     { "engine",
       " public engine/base engine/comm engine/config engine/checkpoint engine/data engine/device engine/models "
-      "engine/layer engine/monitor engine/unit engine/zero engine/input " },
+      "engine/layer engine/monitor engine/unit engine/zero engine/input engine/persistence engine/reporting " },
     { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },

@@ -2,7 +2,7 @@
  *
  * As in DeepSpeed, only the first tokens of a sample are trained on. The order of the samples does not depend on the
  * length, and the length depends only on the step, so resuming needs no saved state. */
-#include "engine.h"
+#include "input/input.h"
 
 #include <stdlib.h>
 #include <string.h>

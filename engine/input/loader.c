@@ -1,5 +1,7 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
+#include "served.h"
+#include "input/input.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "checkpoint/collective_status.h"

@@ -5,6 +5,8 @@
  * needs no memory. The log-probabilities are stored in the folder cspeed.data.cache. The name of the file is a hash of
  * the reference model's parameters, of the tokens and of the types of the computation. */
 #include "input/loader.h"
+#include "input/input.h"
+#include "persistence/persistence.h"
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
  * The batch's tensors are packed into one of two pinned host buffers, then copied to the device in the compute stream.
  * So the caller may reuse its memory at once, and device memory is overwritten only after the previous micro-batch has
  * used it. A CPU reads the batch in the caller's memory, without a copy. */
-#include "engine.h"
+#include "input/input.h"
 #include "base/trace.h"
 #include "base/must.h"
 #include "base/range.h"

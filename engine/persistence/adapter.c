@@ -1,5 +1,5 @@
 /* adapter.c - cspeed.lora.adapter: loads the initial values of LoRA adapters from a folder in PEFT's format. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"

@@ -3,7 +3,7 @@
  *
  * The next save in a folder writes the ancestors into the manifest of the new checkpoint, because pruning depends on
  * them, and renames the damaged checkpoints. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/line.h"

@@ -1,5 +1,5 @@
 /* async_save.c - saves checkpoints in the foreground or in the background, and reports the result to the program. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "base/beat.h"
 #include "base/log.h"
 

@@ -1,6 +1,6 @@
 /* base.c - the digest (SHA-256) of the base model's weights. Adapters are trained for these weights, so the digest must
  * be equal to the one that the checkpoint contains. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "checkpoint/collective_status.h"
 #include "interchange/huggingface.h"
 

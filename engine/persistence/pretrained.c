@@ -1,5 +1,5 @@
 /* pretrained.c - loads initial values from a Hugging Face folder. Each rank reads only its own ranges of elements. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "checkpoint/collective_status.h"

@@ -1,6 +1,6 @@
 /* save_load.c - cs_save_checkpoint, cs_load_checkpoint: saves and loads the engine's state as pieces of named tensors
  * and some numbers. */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "chat/chat.h"
 #include "base/beat.h"
 #include "base/log.h"

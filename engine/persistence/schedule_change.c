@@ -2,7 +2,7 @@
  *
  * The message is logged at the first step, because until then the program may still set the number of steps
  * (cs_set_total_steps) or a schedule of its own (cs_set_schedule). */
-#include "engine.h"
+#include "persistence/persistence.h"
 #include "base/log.h"
 #include "base/value.h"
 #include "checkpoint/reader.h"

@@ -3,7 +3,7 @@
  * Pinning memory takes some 0.4 s for each GB, and the system limits how much may be pinned. Therefore only these two
  * buffers are pinned for a checkpoint, however large the state is. The device fills one buffer in its copy stream,
  * concurrently with computation, while the host empties the other. If the device is the CPU, nothing is copied. */
-#include "engine.h"
+#include "persistence/persistence.h"
 
 #include <pthread.h>
 #include <stdlib.h>

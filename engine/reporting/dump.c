@@ -1,5 +1,5 @@
 /* dump.c - dump_state: prints the engine's sizes and the configuration at the start, in DeepSpeed's format. */
-#include "engine.h"
+#include "reporting/reporting.h"
 #include "base/say.h"
 
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * MA is the memory that the engine holds; it is allocated at the start, so Max_MA is equal to MA except for the
  * kernels' workspace. CA is the resident set size of the process, and Max_CA is the peak of CA since the last
  * report. */
-#include "engine.h"
+#include "reporting/reporting.h"
 #include "base/say.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  *
  * The device's operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is
  * that of the last micro-batch of the profiled step. */
-#include "engine.h"
+#include "reporting/reporting.h"
 #include "base/log.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* report.c - the metrics of a step: DeepSpeed's log lines, monitor events, and the times in cs_metrics. */
-#include "engine.h"
+#include "reporting/reporting.h"
 #include "base/say.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  * operation. After the last of these steps rank 0 collects the spans of all ranks and writes the file. Times are those
  * of the host. On a GPU, therefore, a span is the time in which the host launched the operations, unless
  * wall_clock_breakdown makes each phase wait. */
-#include "engine.h"
+#include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/plural.h"

@@ -1,0 +1,29 @@
+/* input.h - what the engine calls of input/: the way of a batch from the data set to the device. */
+#ifndef CS_INPUT_H
+#define CS_INPUT_H
+
+#include "engine.h"
+
+/* reference.c: the reference model of preference training, whose log-probabilities are computed once and kept in
+ * cspeed.data.cache. If the data is pairs, ce_reference_open reads or computes the log-probabilities. *logps is
+ * malloc'ed and laid out as in ce_evaluate_pairs. Collective. */
+cs_status ce_reference_open(float **logps, cs_data *data);
+
+/* upload.c: copies a micro-batch to a device with its own memory, and an output back to the host */
+cs_status ce_upload_open(cs_engine *engine);
+void ce_upload_close(ce_upload *upload); /* accepts NULL */
+/* Returns the input as tensors that the device can read, with the dropout keys of the samples. */
+ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *input);
+/* Waits for the output and makes it readable by the host. The output stays readable until the next call. */
+cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
+
+/* curriculum.c: shortens the samples of the first steps */
+cs_status ce_curriculum_open(cs_engine *engine);
+void ce_curriculum_close(cs_engine *engine);
+/* Returns the batch itself, or a batch of prefixes of its samples. The prefixes are valid until the next call. */
+cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
+bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
+
+int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b in the whole training */
+
+#endif

@@ -1,0 +1,38 @@
+/* reporting.h - what the engine calls of reporting/: log lines, memory, profile and trace. */
+#ifndef CS_REPORTING_H
+#define CS_REPORTING_H
+
+#include "engine.h"
+
+/* report.c: DeepSpeed's log lines and monitor events */
+cs_status ce_report_open(cs_engine *engine);
+void ce_report_close(cs_engine *engine);
+void ce_report_micro(cs_engine *engine); /* reports a micro-batch that is not the last one of a step */
+void ce_report_step(cs_engine *engine);
+
+/* memory_report.c: prints the lines of memory_breakdown, and computes the bytes that this rank's engine holds */
+void ce_memory_report_print(const cs_engine *engine, const char *moment);
+double ce_memory_report_held(const cs_engine *engine);
+
+/* trace.c: cspeed.trace, a file in Chrome's trace format. ce_trace_file_begin_step is called before a step's first
+ * forward, ce_trace_file_end_step after the step; both do nothing for steps that are not recorded. All functions but
+ * ce_trace_file_close are collective. */
+cs_status ce_trace_file_open(cs_engine *engine);
+void ce_trace_file_close(cs_engine *engine);
+void ce_trace_file_begin_step(cs_engine *engine);
+void ce_trace_file_end_step(cs_engine *engine);
+
+/* dump.c: prints the configuration and the engine's sizes if dump_state is set */
+void ce_dump_engine(const cs_engine *engine);
+
+/* profile.c: profile of one forward pass, unit by unit. Each function returns at once if there is no profile. */
+cs_status ce_profile_open(cs_engine *engine);
+void ce_profile_close(cs_engine *engine);
+void ce_profile_start(cs_engine *engine);
+void ce_profile_enter(cs_engine *engine);
+void ce_profile_leave(cs_engine *engine, int i);
+void ce_profile_stop(cs_engine *engine);
+bool ce_profile_is_due(const cs_engine *engine); /* true if this step is profiled; the same on all ranks */
+void ce_profile_print(cs_engine *engine);        /* prints the profile after the step that was profiled */
+
+#endif
