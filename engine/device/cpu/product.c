@@ -320,20 +320,25 @@ void ce_cpu_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 
 /* ---- the peak rate of products (the roof) ---- */
 
-/* SIDE is not a power of two, because rows whose bytes are a power of two would compete for the same cache sets */
-enum { SIDE = 1056 };
+/* The sides of the square matrices. They are no powers of two, because rows whose bytes are a power of two would compete
+ * for the same cache sets. */
+enum { SIDE = 1056, TRIAL_SIDE = 528 };
 
-/* Multiplies square matrices, at least `rounds` times and for at least `seconds` seconds. Returns the seconds of the
- * fastest round. */
-static double time_square(cs_device *device, const cs_tensor *matrix, ce_method how, int rounds, double seconds)
+/* Multiplies square matrices of `side` rows twice or more often, for at least `seconds` seconds. Returns the best rate
+ * in FLOP/s. */
+static double square_rate(cs_device *device, void *const memory[3], cs_dtype dtype, int side, ce_method how,
+                          double seconds)
 {
+    ce_product product = { .c = cs_matrix(memory[0], dtype, side, side),
+                           .a = cs_matrix(memory[1], dtype, side, side),
+                           .b = cs_matrix(memory[2], dtype, side, side) };
     double best = INFINITY, begin = ce_clock_seconds();
-    for (int round = 0; round < rounds || ce_clock_seconds() - begin < seconds; round++) {
+    for (int round = 0; round < 2 || ce_clock_seconds() - begin < seconds; round++) {
         double from = ce_clock_seconds();
-        run_product(device, &(ce_product){ .c = matrix[0], .a = matrix[1], .b = matrix[2] }, how);
+        run_product(device, &product, how);
         best = fmin(best, ce_clock_seconds() - from);
     }
-    return best;
+    return 2.0 * side * side * side / best;
 }
 
 double ce_cpu_roof(cs_device *device, cs_dtype dtype)
@@ -341,21 +346,19 @@ double ce_cpu_roof(cs_device *device, cs_dtype dtype)
     size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
     unsigned methods = ce_cpu_methods(device, dtype, false);
     ce_method fastest = CS_METHOD_FIXED;
-    double best = INFINITY;
+    double best = 0;
     void *memory[3];
-    cs_tensor matrix[3];
     for (int i = 0; i < 3; i++) {
         memory[i] = ce_device_alloc(device, bytes);
-        matrix[i] = cs_matrix(memory[i], dtype, SIDE, SIDE);
-        ce_cpu_fill(device, matrix[i], 0.5f);
+        ce_cpu_fill(device, cs_matrix(memory[i], dtype, SIDE, SIDE), 0.5f);
     }
     for (int how = CS_METHOD_NATIVE; how < CS_METHODS; how++) {
-        double seconds = methods & 1u << how ? time_square(device, matrix, (ce_method)how, 2, 0) : INFINITY;
-        fastest = seconds < best ? (ce_method)how : fastest;
-        best = fmin(best, seconds);
+        double rate = methods & 1u << how ? square_rate(device, memory, dtype, TRIAL_SIDE, (ce_method)how, 0) : 0;
+        fastest = rate > best ? (ce_method)how : fastest;
+        best = fmax(best, rate);
     }
-    best = fmin(best, time_square(device, matrix, fastest, 1, 0.05));
+    best = fmax(best, square_rate(device, memory, dtype, SIDE, fastest, 0.03));
     for (int i = 0; i < 3; i++)
         ce_device_free(device, memory[i]);
-    return 2.0 * SIDE * SIDE * SIDE / best;
+    return best;
 }
