@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "base/crc.h"
 #include "comm/transport.h"
+#include "cspeed/ops.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -143,6 +144,21 @@ void run_same_bits(const run_result *a, const run_result *b, int steps, const ch
 
 /* ---- ranks ---- */
 
+/* Computes a product in this process. At the first product oneDNN compiles kernels, which takes longer than a small
+ * run; ranks that are forked later have these kernels from the beginning. */
+static void compile_products(void)
+{
+    enum { ROWS = 40, WIDTH = 8 }; /* more rows than the engine's own kernel for few rows takes */
+    static bool compiled;
+    float x[ROWS * WIDTH] = { 0 }, w[WIDTH * WIDTH] = { 0 }, y[ROWS * WIDTH];
+    if (compiled || !near_is_cpu()) /* a test may not fork after it has opened a GPU */
+        return;
+    cs_op_matmul(ce_device_stream(near_open(1), CS_COMPUTE), cs_matrix(y, CS_F32, ROWS, WIDTH),
+                 cs_matrix(x, CS_F32, ROWS, WIDTH), cs_matrix(w, CS_F32, WIDTH, WIDTH), (cs_tensor){ 0 }, CS_IN_OUT);
+    near_close();
+    compiled = true;
+}
+
 void *run_share(size_t bytes)
 {
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -157,6 +173,7 @@ void run_unshare(void *shared, size_t bytes)
 
 void run_ranks(int world, int (*rank)(void *argument), void *argument)
 {
+    compile_products();
     cs_status status = cs_spawn(world, rank, argument);
     ck_assert_msg(status == CS_OK, "world %d: %s", world, cs_error());
 }
@@ -200,6 +217,7 @@ void run_train(const run_spec *spec, run_result *result)
     ck_assert_int_le(spec->steps, RUN_STEPS);
     ck_assert_int_le(spec->world, RUN_RANKS);
     order job = { spec, shared };
+    compile_products();
     cs_status status = cs_spawn(spec->world, train, &job);
     ck_assert_msg(status == CS_OK, "world %d stage %d %s: %s", spec->world, spec->stage, spec->precision, cs_error());
     *result = *shared;
