@@ -15,17 +15,30 @@ static bool is_real(cs_dtype dtype)
     return dtype == CS_F32 || dtype == CS_BF16 || dtype == CS_F16;
 }
 
-void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
+static void store(void *to, cs_dtype dtype, sums_number value)
 {
-    size_t bytes = cs_dtype_bytes(dtype);
-    uint16_t half = dtype == CS_BF16 ? ce_float_to_bf16(value.real) : ce_float_to_f16(value.real);
-    void *from = dtype == CS_F32 ? (void *)&value.real : is_real(dtype) ? (void *)&half : (void *)&value.whole;
-    memcpy((char *)data + (size_t)at * bytes, from, bytes);
+    uint16_t half;
+    switch (dtype) {
+    case CS_F32:
+        memcpy(to, &value.real, sizeof value.real);
+        break;
+    case CS_I32:
+        memcpy(to, &value.whole, sizeof(int32_t));
+        break;
+    case CS_I64:
+        memcpy(to, &value.whole, sizeof value.whole);
+        break;
+    case CS_U8:
+        *(uint8_t *)to = (uint8_t)value.whole;
+        break;
+    default:
+        half = dtype == CS_BF16 ? ce_float_to_bf16(value.real) : ce_float_to_f16(value.real);
+        memcpy(to, &half, sizeof half);
+    }
 }
 
-sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
+static sums_number load(const void *from, cs_dtype dtype)
 {
-    const char *from = (const char *)data + (size_t)at * cs_dtype_bytes(dtype);
     sums_number value = { 0 };
     uint16_t half = 0;
     int32_t word = 0;
@@ -50,21 +63,38 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
     return value;
 }
 
+void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
+{
+    store((char *)data + (size_t)at * cs_dtype_bytes(dtype), dtype, value);
+}
+
+sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
+{
+    return load((const char *)data + (size_t)at * cs_dtype_bytes(dtype), dtype);
+}
+
+/* Rounds a value to a dtype; an integer keeps its lowest bits. */
+static sums_number rounded(sums_number value, cs_dtype dtype)
+{
+    uint64_t held;
+    store(&held, dtype, value);
+    return load(&held, dtype);
+}
+
 /* Returns element `at` of a rank's vector: pseudo-random bits that this dtype can represent. */
 static sums_number value_of(int rank, int64_t at, int salt, cs_dtype dtype)
 {
     uint64_t bits = (uint64_t)at * 0x9e3779b97f4a7c15u + (uint64_t)rank * 0xbf58476d1ce4e5b9u + (uint64_t)salt * 7919;
     bits = (bits ^ bits >> 31) * 0x94d049bb133111ebu;
     bits ^= bits >> 29;
-    uint64_t held[1] = { 0 };
-    sums_put(held, 0, dtype, (sums_number){ (float)((double)(int32_t)bits * 0x1p-29), (int64_t)bits });
-    return sums_get(held, 0, dtype);
+    return rounded((sums_number){ (float)(int32_t)bits * 0x1p-29f, (int64_t)bits }, dtype);
 }
 
 void sums_fill(void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype)
 {
+    size_t bytes = cs_dtype_bytes(dtype);
     for (int64_t i = 0; i < count; i++)
-        sums_put(data, i, dtype, value_of(rank, first + i, salt, dtype));
+        store((char *)data + (size_t)i * bytes, dtype, value_of(rank, first + i, salt, dtype));
 }
 
 /* ---- positions of values ---------------------------------------------------------------------- */
@@ -156,9 +186,8 @@ static sums_number combine(sums_number a, sums_number b, cs_dtype dtype, cs_redu
         return combine_reals(a.real, b.real, op);
     if (op == CS_MIN || op == CS_MAX)
         return (op == CS_MIN) == (a.whole < b.whole) ? a : b;
-    uint64_t x = (uint64_t)a.whole, y = (uint64_t)b.whole, held[1] = { 0 };
-    sums_put(held, 0, dtype, (sums_number){ .whole = (int64_t)(op == CS_PROD ? x * y : x + y) });
-    return sums_get(held, 0, dtype);
+    uint64_t x = (uint64_t)a.whole, y = (uint64_t)b.whole;
+    return rounded((sums_number){ .whole = (int64_t)(op == CS_PROD ? x * y : x + y) }, dtype);
 }
 
 /* Reduces element `at` of all ranks' vectors in tree order. Each level combines neighbouring values in pairs. If a
@@ -181,26 +210,27 @@ static sums_number tree_of(int64_t at, int ranks, int salt, cs_dtype dtype, cs_r
 
 /* All values are below 4, so partial sums are below 4 * ranks, and each of at most `ranks` roundings has an error of at
  * most half a unit in the last place. */
-static bool is_near(const void *data, int64_t at, sums_number should, int ranks, cs_dtype dtype)
+static bool is_near(sums_number is, sums_number should, int ranks, cs_dtype dtype)
 {
     double unit = dtype == CS_F32 ? 0x1p-23 : dtype == CS_BF16 ? 0x1p-7 : 0x1p-10;
-    double apart = (double)sums_get(data, at, dtype).real - (double)should.real;
+    double apart = (double)is.real - (double)should.real;
     return fabs(apart) <= 4 * ranks * ranks * unit;
 }
 
 static int compare_sums(const void *data, int64_t count, int64_t first, int ranks, int salt, cs_dtype dtype,
                         cs_reduce_op op, const char *what)
 {
+    size_t bytes = cs_dtype_bytes(dtype);
+    bool near = loose && (op == CS_SUM || op == CS_AVG) && is_real(dtype);
     for (int64_t i = 0; i < count; i++) {
-        uint64_t held[1] = { 0 };
-        size_t bytes = cs_dtype_bytes(dtype);
-        sums_put(held, 0, dtype, tree_of(first + i, ranks, salt, dtype, op));
-        if (loose && (op == CS_SUM || op == CS_AVG) && is_real(dtype) &&
-            is_near(data, i, sums_get(held, 0, dtype), ranks, dtype))
+        const char *at = (const char *)data + (size_t)i * bytes;
+        sums_number is = load(at, dtype), should = rounded(tree_of(first + i, ranks, salt, dtype, op), dtype);
+        uint64_t held;
+        if (near && is_near(is, should, ranks, dtype))
             continue;
-        EXPECT(memcmp(held, (const char *)data + (size_t)i * bytes, bytes) == 0,
-               "%s of %s, op %d: element %lld of %lld is %g or %lld", what, dtype_names[dtype], (int)op, (long long)i,
-               (long long)count, (double)sums_get(data, i, dtype).real, (long long)sums_get(data, i, dtype).whole);
+        store(&held, dtype, should);
+        EXPECT(memcmp(&held, at, bytes) == 0, "%s of %s, op %d: element %lld of %lld is %g or %lld", what,
+               dtype_names[dtype], (int)op, (long long)i, (long long)count, (double)is.real, (long long)is.whole);
     }
     return 0;
 }
@@ -240,8 +270,10 @@ int sums_try(cs_comm *comm, sums_place where, int64_t count, int salt, cs_dtype 
 static int compare_values(const void *data, int64_t count, int64_t first, int rank, int salt, cs_dtype dtype,
                           const char *what)
 {
+    size_t bytes = cs_dtype_bytes(dtype);
     for (int64_t i = 0; i < count; i++) {
-        sums_number is = sums_get(data, i, dtype), should = value_of(rank, first + i, salt, dtype);
+        sums_number is = load((const char *)data + (size_t)i * bytes, dtype),
+                    should = value_of(rank, first + i, salt, dtype);
         EXPECT(is.whole == should.whole && ce_float_bits(is.real) == ce_float_bits(should.real),
                "%s of %s from rank %d: element %lld of %lld is wrong", what, dtype_names[dtype], rank, (long long)i,
                (long long)count);
