@@ -12,13 +12,7 @@ cs_status ce_base_note(cs_engine *engine, const char *folder)
         return CS_OK;
     cs_status status = engine->world.rank == 0 ? ce_huggingface_digest(engine->base_digest, folder) : CS_OK;
     CS_TRY(ce_collective_status(engine->comm, status));
-    /* The characters are sent as int32, because no type of a collective has fewer than 16 bits. */
-    int32_t letters[CS_MAC_DIGEST];
-    for (int i = 0; i < CS_MAC_DIGEST; i++)
-        letters[i] = engine->base_digest[i];
-    cs_comm_broadcast(engine->comm, letters, CS_MAC_DIGEST, CS_I32, 0);
-    for (int i = 0; i < CS_MAC_DIGEST; i++)
-        engine->base_digest[i] = (char)letters[i];
+    cs_comm_broadcast(engine->comm, engine->base_digest, CS_MAC_DIGEST, CS_U8, 0);
     return CS_OK;
 }
 

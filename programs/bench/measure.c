@@ -98,5 +98,6 @@ double bench_measure(bench_ranks *ranks, int collective, size_t bytes)
     ranks->algorithm = cs_comm_algorithm(ranks->comm);
     cs_comm_all_reduce(ranks->comm, times, count, CS_I64, CS_MAX);
     qsort(times, (size_t)count, sizeof *times, compare);
-    return 1e-9 * (double)times[count / 2];
+    int middle = count / 2;
+    return 1e-9 * (double)times[middle];
 }

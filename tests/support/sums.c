@@ -17,50 +17,40 @@ static bool is_real(cs_dtype dtype)
 
 static void store(void *to, cs_dtype dtype, sums_number value)
 {
-    uint16_t half;
     switch (dtype) {
     case CS_F32:
-        memcpy(to, &value.real, sizeof value.real);
+        *(float *)to = value.real;
         break;
     case CS_I32:
-        memcpy(to, &value.whole, sizeof(int32_t));
+        *(int32_t *)to = (int32_t)value.whole;
         break;
     case CS_I64:
-        memcpy(to, &value.whole, sizeof value.whole);
+        *(int64_t *)to = value.whole;
         break;
     case CS_U8:
         *(uint8_t *)to = (uint8_t)value.whole;
         break;
     default:
-        half = dtype == CS_BF16 ? ce_float_to_bf16(value.real) : ce_float_to_f16(value.real);
-        memcpy(to, &half, sizeof half);
+        *(uint16_t *)to = dtype == CS_BF16 ? ce_float_to_bf16(value.real) : ce_float_to_f16(value.real);
     }
 }
 
 static sums_number load(const void *from, cs_dtype dtype)
 {
-    sums_number value = { 0 };
-    uint16_t half = 0;
-    int32_t word = 0;
     switch (dtype) {
     case CS_F32:
-        memcpy(&value.real, from, sizeof value.real);
-        break;
+        return (sums_number){ .real = *(const float *)from };
     case CS_I32:
-        memcpy(&word, from, sizeof word);
-        value.whole = word;
-        break;
+        return (sums_number){ .whole = *(const int32_t *)from };
     case CS_I64:
-        memcpy(&value.whole, from, sizeof value.whole);
-        break;
+        return (sums_number){ .whole = *(const int64_t *)from };
     case CS_U8:
-        value.whole = *(const uint8_t *)from;
-        break;
+        return (sums_number){ .whole = *(const uint8_t *)from };
+    case CS_BF16:
+        return (sums_number){ .real = ce_bf16_to_float(*(const uint16_t *)from) };
     default:
-        memcpy(&half, from, sizeof half);
-        value.real = dtype == CS_BF16 ? ce_bf16_to_float(half) : ce_f16_to_float(half);
+        return (sums_number){ .real = ce_f16_to_float(*(const uint16_t *)from) };
     }
-    return value;
 }
 
 void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value)
@@ -76,9 +66,20 @@ sums_number sums_get(const void *data, int64_t at, cs_dtype dtype)
 /* Rounds a value to a dtype; an integer keeps its lowest bits. */
 static sums_number rounded(sums_number value, cs_dtype dtype)
 {
-    uint64_t held;
-    store(&held, dtype, value);
-    return load(&held, dtype);
+    switch (dtype) {
+    case CS_F32:
+        return (sums_number){ .real = value.real };
+    case CS_I32:
+        return (sums_number){ .whole = (int32_t)value.whole };
+    case CS_I64:
+        return (sums_number){ .whole = value.whole };
+    case CS_U8:
+        return (sums_number){ .whole = (uint8_t)value.whole };
+    case CS_BF16:
+        return (sums_number){ .real = ce_bf16_to_float(ce_float_to_bf16(value.real)) };
+    default:
+        return (sums_number){ .real = ce_f16_to_float(ce_float_to_f16(value.real)) };
+    }
 }
 
 /* Returns element `at` of a rank's vector: pseudo-random bits that this dtype can represent. */
@@ -225,7 +226,7 @@ static int compare_sums(const void *data, int64_t count, int64_t first, int rank
     for (int64_t i = 0; i < count; i++) {
         const char *at = (const char *)data + (size_t)i * bytes;
         sums_number is = load(at, dtype), should = rounded(tree_of(first + i, ranks, salt, dtype, op), dtype);
-        uint64_t held;
+        uint64_t held = 0;
         if (near && is_near(is, should, ranks, dtype))
             continue;
         store(&held, dtype, should);
