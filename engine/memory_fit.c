@@ -35,7 +35,8 @@ static size_t find_free_memory(const cs_engine *engine, int *sharers)
     *sharers = cpu && engine->world.local_size > 1 ? engine->world.local_size : 1;
     if (cpu)
         cs_comm_barrier(engine->comm);
-    return available / (size_t)*sharers;
+    size_t share = available / (size_t)*sharers;
+    return available > 0 && share == 0 ? 1 : share; /* 0 would mean that the number is not known */
 }
 
 cs_status ce_memory_fit_check(const cs_engine *engine)

@@ -3,6 +3,7 @@
 #include "command.h"
 #include "command/programs.h"
 
+#include "base/ends_with.h"
 #include "base/terminal.h"
 #include "show/wrap.h"
 
@@ -55,8 +56,7 @@ const cl_command *const cl_commands[] = {
 
 int cl_command_check_svg(const char *name)
 {
-    size_t length = name ? strlen(name) : 0;
-    if (!name || (length > 4 && strcmp(name + length - 4, ".svg") == 0))
+    if (!name || ce_ends_with(name, ".svg"))
         return 0;
     return cl_codes_fail(CL_CODE_USAGE,
                          "not supported: --plot %s, because only SVG is written here: give the file a name that ends "

@@ -109,34 +109,43 @@ static int64_t counter(FILE *file, const char *name)
     return found;
 }
 
-/* Returns how many bytes a group leaves to its processes: its limit minus the memory in use, at least 0. Cached file
- * pages count as free, because the kernel reclaims these pages before it refuses memory. */
-static double free_bytes(double limit, FILE *usage, double cached)
+/* Returns the sum of the numbers after two names in a file of lines "NAME NUMBER". */
+static double sum_of(FILE *file, const char *first, const char *second)
 {
-    double used[2];
-    if (read_numbers(usage, used) != 1 || isnan(limit))
-        return NAN;
-    return fmax(0, limit - fmax(0, used[0] - cached));
+    char word[64];
+    double value, sum = 0;
+    while (file && fscanf(file, "%63s %lf", word, &value) == 2)
+        if (strcmp(word, first) == 0 || strcmp(word, second) == 0)
+            sum += value;
+    if (file)
+        fclose(file);
+    return sum;
 }
 
-static double cached_bytes(const char *root, const char *mount, const char *group, const char *active,
-                           const char *inactive)
+/* Returns the limit minus the memory that the group uses; the limit itself if it is not a finite number, or if the
+ * memory in use cannot be read. Cached file pages count as free, because the kernel reclaims these pages before it
+ * refuses memory. `names` are the file of the memory in use, and the two numbers of cached pages in memory.stat. */
+static double limit_minus_used(double limit, const char *root, const char *mount, const char *group,
+                               const char *const names[3])
 {
-    return fmax(0, (double)counter(open_in(root, mount, group, "memory.stat"), active)) +
-           fmax(0, (double)counter(open_in(root, mount, group, "memory.stat"), inactive));
+    double used[2];
+    if (!isfinite(limit) || read_numbers(open_in(root, mount, group, names[0]), used) != 1)
+        return limit;
+    double cached = sum_of(open_in(root, mount, group, "memory.stat"), names[1], names[2]);
+    return fmax(0, limit - fmax(0, used[0] - cached));
 }
 
 static double free_of_2(const char *root, const char *group)
 {
-    return free_bytes(memory_of_2(root, group), open_in(root, "", group, "memory.current"),
-                      cached_bytes(root, "", group, "active_file", "inactive_file"));
+    static const char *const names[] = { "memory.current", "active_file", "inactive_file" };
+    return limit_minus_used(memory_of_2(root, group), root, "", group, names);
 }
 
 /* The names that begin with "total_" include the groups below, as the memory in use does. */
 static double free_of_1(const char *root, const char *group)
 {
-    return free_bytes(memory_of_1(root, group), open_in(root, "/memory", group, "memory.usage_in_bytes"),
-                      cached_bytes(root, "/memory", group, "total_active_file", "total_inactive_file"));
+    static const char *const names[] = { "memory.usage_in_bytes", "total_active_file", "total_inactive_file" };
+    return limit_minus_used(memory_of_1(root, group), root, "/memory", group, names);
 }
 
 /* Returns the smallest value of this process's group for the controller and of the groups above it, up to the root of

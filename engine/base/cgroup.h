@@ -14,8 +14,9 @@ double ce_cgroup_cpu_quota(void);
 double ce_cgroup_memory_limit(const char *root);
 
 /* Returns how many bytes this cgroup and the cgroups above it leave to their processes: the smallest difference between
- * a limit and the memory in use without cached file pages, at least 0; infinity if there is no limit; NaN if nothing
- * can be read. `root` is as above. */
+ * a limit and the memory in use without cached file pages, at least 0; infinity if there is no limit. A cgroup whose
+ * limit cannot be read is ignored; NaN if this holds for all of them. If only the memory in use cannot be read, the
+ * limit counts. `root` is as above. */
 double ce_cgroup_free_bytes(const char *root);
 
 /* Returns how many processes of this cgroup the kernel's out-of-memory killer has killed so far. If the cgroup cannot

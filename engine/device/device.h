@@ -83,7 +83,7 @@ double ce_device_flops(const cs_device *device);
 /* Returns the part of ce_device_flops that computed gradients. */
 double ce_device_gradient_flops(const cs_device *device);
 /* Returns the greatest rate at which this rank computes matrix products of type `dtype`, in FLOP/s. The first call
- * measures the rate (about 50 ms). */
+ * measures the rate (about 50 to 100 ms). */
 double ce_device_roof(cs_device *device, cs_dtype dtype);
 /* Reports that a step has reached the rate `reached`, in FLOP/s. If the measured peak rate is lower than `reached`, the
  * peak rate is set to `reached`: other programs may have run during the measurement. Returns the peak rate. */

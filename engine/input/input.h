@@ -1,4 +1,5 @@
-/* input.h - what the engine calls of input/: the way of a batch from the data set to the device. */
+/* input.h - the functions of input/ that other files call, in this room or outside: a batch on its way from the data set
+ * to the device. The loader has a header of its own (loader.h). */
 #ifndef CS_INPUT_H
 #define CS_INPUT_H
 

@@ -1,5 +1,6 @@
 /* norms.c - the norms of weights that DoRA needs, computed from a source of tensors. */
 #include "interchange/norms.h"
+#include "base/ends_with.h"
 #include "base/status.h"
 #include "checkpoint/convert.h"
 
@@ -12,8 +13,7 @@ static const char suffix[] = ".lora_magnitude_vector";
 
 bool ce_norms_are(const char *magnitudes)
 {
-    size_t length = strlen(magnitudes), tail = sizeof suffix - 1;
-    return length > tail && strcmp(magnitudes + length - tail, suffix) == 0;
+    return ce_ends_with(magnitudes, suffix);
 }
 
 bool ce_norms_weight(int64_t *weight, const ce_source *source, const char *magnitudes)

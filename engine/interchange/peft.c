@@ -1,6 +1,7 @@
 /* peft.c - reads and writes PEFT's descriptions of LoRA adapters, and merges adapters into weights. */
 #include "interchange/peft.h"
 #include "interchange/norms.h"
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
@@ -152,10 +153,9 @@ static bool is_adapter(const char *name)
 static int64_t find_beside(const layered *over, const char *name, const char *word, const char *which)
 {
     char other[512];
-    size_t length = strlen(name), tail = strlen(word);
-    if (length < tail || strcmp(name + length - tail, word) != 0)
+    if (!ce_ends_with(name, word))
         return -1;
-    snprintf(other, sizeof other, "%.*s%s", (int)(length - tail), name, which);
+    snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(word)), name, which);
     return ce_source_find(&over->inner, other);
 }
 
@@ -165,7 +165,7 @@ static char *name_in_folder(const layered *over, const char *name)
 {
     static const char word[] = ".bias";
     size_t length = strlen(name), tail = sizeof word - 1;
-    bool bias = length > tail && strcmp(name + length - tail, word) == 0;
+    bool bias = ce_ends_with(name, word);
     bool adapted = bias && find_beside(over, name, "bias", "lora_A.weight") >= 0;
     const char *which = bias_word(over->lora);
     char *made = NULL;

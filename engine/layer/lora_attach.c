@@ -1,4 +1,5 @@
 /* lora_attach.c - adds LoRA adapters to linear layers of a model, and freezes all other parameters. */
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "layer/lora.h"
 #include "unit/unit.h"
@@ -167,8 +168,7 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
 
 static bool is_bias(const ce_unit_entry *entry)
 {
-    size_t length = strlen(entry->full_name), tail = strlen(".bias");
-    return length >= tail && strcmp(entry->full_name + length - tail, ".bias") == 0;
+    return ce_ends_with(entry->full_name, ".bias");
 }
 
 /* Returns true if the layer that this bias belongs to has an adapter. */

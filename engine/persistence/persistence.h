@@ -1,5 +1,5 @@
-/* persistence.h - what the engine calls of persistence/: saving and loading of checkpoints, of pretrained weights and
- * of adapters. */
+/* persistence.h - the functions of persistence/ that other files call, in this room or outside: saving and loading of
+ * checkpoints, of pretrained weights and of adapters. */
 #ifndef CS_PERSISTENCE_H
 #define CS_PERSISTENCE_H
 

@@ -1,4 +1,5 @@
-/* reporting.h - what the engine calls of reporting/: log lines, memory, profile and trace. */
+/* reporting.h - the functions of reporting/ that other files call, in this room or outside: log lines, memory, profile
+ * and trace. */
 #ifndef CS_REPORTING_H
 #define CS_REPORTING_H
 

@@ -1,5 +1,6 @@
 /* tokenizer.c - opens a tokenizer from its files. */
 #include "text/tokenizer.h"
+#include "base/ends_with.h"
 #include "base/must.h"
 #include "text/parts.h"
 
@@ -183,12 +184,6 @@ static int32_t find_end(const ce_tokenizer *tokenizer)
     return end;
 }
 
-static bool is_model(const char *name)
-{
-    size_t size = strlen(name);
-    return size > 6 && strcmp(name + size - 6, ".model") == 0;
-}
-
 /* Reads SentencePiece's file. If there is none, returns CS_NOT_FOUND without a message. */
 static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const json_t *config)
 {
@@ -225,10 +220,10 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
 {
     CS_TRY(read_config(tokenizer, folder, config));
     cs_status status = CS_NOT_FOUND;
-    if (!is_model(name))
+    if (!ce_ends_with(name, ".model"))
         status = read_json_files(tokenizer, folder, name, root, *config);
     if (status == CS_NOT_FOUND && !*root)
-        status = read_model(tokenizer, folder, is_model(name) ? name : "tokenizer.model", *config);
+        status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", *config);
     if (status == CS_NOT_FOUND && !*root)
         ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
     return status;

@@ -83,6 +83,8 @@ static bool is_stale(const char *folder, const char *name, cl_registry_job *job)
 {
     char path[PATH_MAX];
     job->pid = 0;
+    if (name[0] == '.') /* not an entry */
+        return false;
     if (ce_ends_with(name, ".sock"))
         return cl_proc_start(atoi(name)) == 0;
     if (!ce_ends_with(name, ".json") || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)

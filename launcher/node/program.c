@@ -1,6 +1,7 @@
 /* program.c - finds the executable file of a program. */
 #include "node/program.h"
 
+#include "base/ends_with.h"
 #include "base/status.h"
 #include "codes.h"
 #include "command.h"
@@ -26,12 +27,6 @@ static int refusal(const char *path)
     return access(path, X_OK) < 0 ? errno : 0;
 }
 
-static bool is_script(const char *name)
-{
-    size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, ".py") == 0;
-}
-
 static int refuse_script(int code, const char *name)
 {
     return cl_codes_fail(code, "%s is a Python script; `cspeed run python3 %s` runs it on every rank", name, name);
@@ -44,7 +39,7 @@ static int check_path(const char *path)
         return 0;
     if (reason == ENOENT || reason == ENOTDIR)
         return cl_codes_fail(CL_CODE_NOT_FOUND, "%s: there is no such program", path);
-    if (is_script(path))
+    if (ce_ends_with(path, ".py"))
         return refuse_script(CL_CODE_NOT_EXECUTABLE, path);
     return cl_codes_fail(CL_CODE_NOT_EXECUTABLE, "%s: cannot be executed: %s", path, strerror(reason));
 }
@@ -80,7 +75,7 @@ static int refuse(const char *name)
     char masked[512];
     bool hide = false;
     const char *word = cl_env_masked(name, &hide, masked, sizeof masked);
-    if (is_script(name))
+    if (ce_ends_with(name, ".py"))
         return refuse_script(CL_CODE_NOT_FOUND, name);
     if (strchr(name, '='))
         return cl_codes_fail(
@@ -131,7 +126,7 @@ int cl_program_may_be(const char *word)
     char path[PATH_MAX];
     if (strchr(word, '/') || is_own(word, path))
         return 0;
-    if (is_script(word))
+    if (ce_ends_with(word, ".py"))
         return refuse_script(CL_CODE_USAGE, word);
     /* This machine lacks the program, but the hosts of the job may have it. A host without it reports an error. */
     if (search(word, path)) {

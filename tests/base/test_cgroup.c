@@ -62,7 +62,7 @@ START_TEST(a_limit_minus_what_is_used_is_free)
         { "a", "9000\n", "5000\n", "anon 1\ninactive_file 300\nactive_file 200\n", NULL, NULL, NULL, 4500 },
         { "b", "9000\n", "9500\n", "", NULL, NULL, NULL, 0 },
         { "c", "max\n", "9500\n", "", NULL, NULL, NULL, INFINITY },
-        { "d", "9000\n", NULL, NULL, NULL, NULL, NULL, -1 },
+        { "d", "9000\n", NULL, NULL, NULL, NULL, NULL, 9000 },
         { "e", NULL, NULL, NULL, "8000\n", "5000\n", "active_file 7\ntotal_inactive_file 30\ntotal_active_file 20\n",
           3050 },
         { "f", NULL, NULL, NULL, "9223372036854771712\n", "5000\n", "", INFINITY },

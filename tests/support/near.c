@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/half.h"
+#include "base/must.h"
 
 enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 
@@ -180,6 +181,7 @@ const char *near_device(void)
 
 cs_device *near_open(int threads)
 {
+    CS_ASSERT(!device);
     CS_MUST(
         ce_device_open(&device, &(ce_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
     return device;

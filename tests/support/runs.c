@@ -148,7 +148,7 @@ void run_same_bits(const run_result *a, const run_result *b, int steps, const ch
  * run; ranks that are forked later have these kernels from the beginning. */
 static void compile_products(void)
 {
-    enum { ROWS = 40, WIDTH = 8 }; /* more rows than the engine's own kernel for few rows takes */
+    enum { ROWS = 40, WIDTH = 8 }; /* more rows than gemv.c takes and fewer than gemm.c, so that oneDNN computes */
     static bool compiled;
     float x[ROWS * WIDTH] = { 0 }, w[WIDTH * WIDTH] = { 0 }, y[ROWS * WIDTH];
     if (compiled || !near_is_cpu()) /* a test may not fork after it has opened a GPU */

@@ -25,6 +25,8 @@ static inline bool suite_skips(const char *name)
     return skips;
 }
 
+extern bool suite_forks; /* mark_point.c: Check runs each test of this program in a process of its own */
+
 static inline int suite_run_in(bool apart, const char *name, const TTest *const *tests, int count)
 {
     if (suite_skips(name))
@@ -36,6 +38,7 @@ static inline int suite_run_in(bool apart, const char *name, const TTest *const 
     tcase_set_timeout(cases, 0); /* no time limit here; ctest has one */
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
+    suite_forks = apart;
     srunner_set_fork_status(runner, apart ? CK_FORK : CK_NOFORK);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -31,8 +31,7 @@ typedef struct {
     char *big, *small; /* big: memory for the whole vector; small: for one part of it */
 } sums_place;
 
-/* Sets element `at` of a tensor of any dtype. */
-void sums_put(void *data, int64_t at, cs_dtype dtype, sums_number value);
+/* Returns element `at` of a tensor of any dtype. */
 sums_number sums_get(const void *data, int64_t at, cs_dtype dtype);
 /* Fills data[0] to data[count - 1] with `count` elements of a rank's vector, from element `first` on. The vector
  * depends on `salt`. */

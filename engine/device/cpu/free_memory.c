@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Returns the number after `name` in /proc/meminfo, in bytes; 0 if there is no such line. */
