@@ -15,24 +15,29 @@ const char *const ce_plain_endings[] = { ".jsonl",    ".txt",    ".jsonl.gz", ".
                                          ".json.zst", ".txt.gz", ".txt.zst",  ".parquet",   ".arrow" };
 const int ce_plain_ending_count = sizeof ce_plain_endings / sizeof *ce_plain_endings;
 
+/* Returns true if the name consists of this ending and of something before it. */
+static bool ends(const char *name, const char *ending)
+{
+    return ce_ends_with(name, ending) && strcmp(name, ending) != 0;
+}
+
 bool ce_plain_is_table(const char *name)
 {
-    return ce_ends_with(name, ".parquet") || ce_ends_with(name, ".arrow");
+    return ends(name, ".parquet") || ends(name, ".arrow");
 }
 
 bool ce_plain_is_text(const char *name)
 {
     for (int i = 0; i < ce_plain_ending_count; i++)
-        if (ce_ends_with(name, ce_plain_endings[i]))
+        if (ends(name, ce_plain_endings[i]))
             return true;
     /* ce_plain_endings does not list .json, because such a file in a folder is often no text to train on. */
-    return ce_ends_with(name, ".json");
+    return ends(name, ".json");
 }
 
 bool ce_plain_is_json(const char *name)
 {
-    return ce_plain_is_text(name) && !ce_ends_with(name, ".txt") && !ce_ends_with(name, ".txt.gz") &&
-           !ce_ends_with(name, ".txt.zst");
+    return ce_plain_is_text(name) && !ends(name, ".txt") && !ends(name, ".txt.gz") && !ends(name, ".txt.zst");
 }
 
 /* Creates a temporary file in `folder` and removes its name at once. */
@@ -58,9 +63,9 @@ static cs_status decode(FILE **plain, const char *path, FILE *from, int64_t byte
     ce_decode self = { .path = path, .from = from, .columns = how->columns, .folder = how->folder };
     CS_TRY(create(&self.to, path, how->folder));
     ce_progress_begin(&self.progress, "decoding", NULL, bytes);
-    cs_status status = ce_ends_with(path, ".gz")    ? ce_decode_gzip(&self)
-                       : ce_ends_with(path, ".zst") ? ce_decode_zstd(&self)
-                                                    : ce_decode_rows(&self);
+    cs_status status = ends(path, ".gz")    ? ce_decode_gzip(&self)
+                       : ends(path, ".zst") ? ce_decode_zstd(&self)
+                                            : ce_decode_rows(&self);
     ce_progress_end(&self.progress);
     if (status == CS_OK && fflush(self.to) != 0)
         status =
@@ -82,7 +87,7 @@ cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how)
     if (!from)
         return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
                              "%s: cannot open this text", path);
-    if (!ce_ends_with(path, ".gz") && !ce_ends_with(path, ".zst") && !ce_plain_is_table(path))
+    if (!ends(path, ".gz") && !ends(path, ".zst") && !ce_plain_is_table(path))
         return CS_OK;
     cs_status status = fstat(fileno(from), &facts) == 0
                            ? decode(file, path, from, facts.st_size, how)
