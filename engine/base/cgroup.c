@@ -96,27 +96,15 @@ static double memory_of_1(const char *root, const char *group)
     return bytes[0] < 1e18 ? bytes[0] : INFINITY;
 }
 
-/* Returns the number after `name` on the line that begins with `name`; -1: there is no such line. */
-static int64_t counter(FILE *file, const char *name)
+/* Returns the sum of the numbers after one or two names in a file of lines "NAME NUMBER"; -1 if the file has neither
+ * name. `second` may be NULL. */
+static int64_t counter(FILE *file, const char *first, const char *second)
 {
     char word[64];
-    int64_t value, found = -1;
-    while (file && found < 0 && fscanf(file, "%63s %ld", word, &value) == 2)
-        if (strcmp(word, name) == 0)
-            found = value;
-    if (file)
-        fclose(file);
-    return found;
-}
-
-/* Returns the sum of the numbers after two names in a file of lines "NAME NUMBER". */
-static double sum_of(FILE *file, const char *first, const char *second)
-{
-    char word[64];
-    double value, sum = 0;
-    while (file && fscanf(file, "%63s %lf", word, &value) == 2)
-        if (strcmp(word, first) == 0 || strcmp(word, second) == 0)
-            sum += value;
+    int64_t value, sum = -1;
+    while (file && fscanf(file, "%63s %ld", word, &value) == 2)
+        if (strcmp(word, first) == 0 || (second && strcmp(word, second) == 0))
+            sum = (sum < 0 ? 0 : sum) + value;
     if (file)
         fclose(file);
     return sum;
@@ -131,8 +119,8 @@ static double limit_minus_used(double limit, const char *root, const char *mount
     double used[2];
     if (!isfinite(limit) || read_numbers(open_in(root, mount, group, names[0]), used) != 1)
         return limit;
-    double cached = sum_of(open_in(root, mount, group, "memory.stat"), names[1], names[2]);
-    return fmax(0, limit - fmax(0, used[0] - cached));
+    int64_t cached = counter(open_in(root, mount, group, "memory.stat"), names[1], names[2]);
+    return fmax(0, limit - fmax(0, used[0] - fmax(0, (double)cached)));
 }
 
 static double free_of_2(const char *root, const char *group)
@@ -181,10 +169,10 @@ int64_t ce_cgroup_oom_kills(void)
     char group[PATH_MAX];
     int64_t kills = -1;
     if (group_path("", "", group))
-        kills = counter(open_in("", "", group, "memory.events"), "oom_kill");
+        kills = counter(open_in("", "", group, "memory.events"), "oom_kill", NULL);
     if (kills < 0 && group_path("", "memory", group))
-        kills = counter(open_in("", "/memory", group, "memory.oom_control"), "oom_kill");
+        kills = counter(open_in("", "/memory", group, "memory.oom_control"), "oom_kill", NULL);
     if (kills < 0)
-        kills = counter(fopen("/proc/vmstat", "re"), "oom_kill");
+        kills = counter(fopen("/proc/vmstat", "re"), "oom_kill", NULL);
     return kills;
 }

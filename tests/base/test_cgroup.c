@@ -6,16 +6,18 @@
 #include "base/cgroup.h"
 
 #include <math.h>
-#include <stdio.h>
 
+/* Writes the file unless `text` is NULL. */
 static void write_in(const char *root, const char *file, const char *text)
 {
-    char path[256];
-    if (!text)
-        return;
-    snprintf(path, sizeof path, "%s/%s", root, file);
-    ck_assert_int_eq(shell_run("mkdir -p $(dirname %s)", path), 0);
-    shell_write(path, text);
+    if (text)
+        shell_write_below(root, file, text);
+}
+
+/* Compares a number of bytes with the expected one. If this is -1, the number must not be known (NaN). */
+static void expect_bytes(const char *root, double got, double wanted)
+{
+    ck_assert_msg(wanted < 0 ? isnan(got) : got == wanted, "%s: %g", root, got);
 }
 
 START_TEST(the_smallest_memory_limit_counts)
@@ -42,11 +44,7 @@ START_TEST(the_smallest_memory_limit_counts)
         write_in(root, "sys/fs/cgroup/memory.max", rows[i].top2);
         write_in(root, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", rows[i].own1);
         write_in(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", rows[i].top1);
-        double limit = ce_cgroup_memory_limit(root);
-        if (rows[i].limit < 0)
-            ck_assert_msg(isnan(limit), "%s: %g", root, limit);
-        else
-            ck_assert_msg(limit == rows[i].limit, "%s: %g", root, limit);
+        expect_bytes(root, ce_cgroup_memory_limit(root), rows[i].limit);
     }
     shell_leave();
 }
@@ -79,11 +77,7 @@ START_TEST(a_limit_minus_what_is_used_is_free)
         write_in(root, "sys/fs/cgroup/memory/job/memory.limit_in_bytes", rows[i].limit1);
         write_in(root, "sys/fs/cgroup/memory/job/memory.usage_in_bytes", rows[i].usage1);
         write_in(root, "sys/fs/cgroup/memory/job/memory.stat", rows[i].stat1);
-        double left = ce_cgroup_free_bytes(root);
-        if (rows[i].free_bytes < 0)
-            ck_assert_msg(isnan(left), "%s: %g", root, left);
-        else
-            ck_assert_msg(left == rows[i].free_bytes, "%s: %g", root, left);
+        expect_bytes(root, ce_cgroup_free_bytes(root), rows[i].free_bytes);
     }
     shell_leave();
 }

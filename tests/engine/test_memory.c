@@ -151,14 +151,6 @@ START_TEST(sending_in_16_bits_costs_one_row)
 }
 END_TEST
 
-static void write_at(const char *root, const char *file, const char *words)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", root, file);
-    ck_assert_int_eq(shell_run("mkdir -p \"$(dirname %s)\"", path), 0);
-    shell_write(path, words);
-}
-
 /* The memory that is left is the least of the host's free memory and of what each control group still allows,
  * from the process's own group up to the root. */
 START_TEST(the_free_memory_of_a_host)
@@ -179,13 +171,13 @@ START_TEST(the_free_memory_of_a_host)
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *root = rows[i].root;
-        write_at(root, "proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    2000 kB\nSwapFree: 1000 kB\n");
-        write_at(root, "proc/self/cgroup", rows[i].group);
-        write_at(root, "sys/fs/cgroup/job/rank/memory.max", rows[i].max);
-        write_at(root, "sys/fs/cgroup/job/rank/memory.current", rows[i].held);
-        write_at(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
-        write_at(root, "sys/fs/cgroup/memory.max", rows[i].above);
-        write_at(root, "sys/fs/cgroup/memory.current", "600000\n");
+        shell_write_below(root, "proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    2000 kB\nSwapFree: 1000 kB\n");
+        shell_write_below(root, "proc/self/cgroup", rows[i].group);
+        shell_write_below(root, "sys/fs/cgroup/job/rank/memory.max", rows[i].max);
+        shell_write_below(root, "sys/fs/cgroup/job/rank/memory.current", rows[i].held);
+        shell_write_below(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
+        shell_write_below(root, "sys/fs/cgroup/memory.max", rows[i].above);
+        shell_write_below(root, "sys/fs/cgroup/memory.current", "600000\n");
         ck_assert_msg(ce_cpu_free_bytes(root) == rows[i].free_bytes, "%s: %zu", root, ce_cpu_free_bytes(root));
     }
     ck_assert_uint_eq(ce_cpu_free_bytes("nowhere"), 0);

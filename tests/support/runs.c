@@ -171,10 +171,15 @@ void run_unshare(void *shared, size_t bytes)
     munmap(shared, bytes);
 }
 
-void run_ranks(int world, int (*rank)(void *argument), void *argument)
+static cs_status spawn(int world, int (*rank)(void *argument), void *argument)
 {
     compile_products();
-    cs_status status = cs_spawn(world, rank, argument);
+    return cs_spawn(world, rank, argument);
+}
+
+void run_ranks(int world, int (*rank)(void *argument), void *argument)
+{
+    cs_status status = spawn(world, rank, argument);
     ck_assert_msg(status == CS_OK, "world %d: %s", world, cs_error());
 }
 
@@ -217,8 +222,7 @@ void run_train(const run_spec *spec, run_result *result)
     ck_assert_int_le(spec->steps, RUN_STEPS);
     ck_assert_int_le(spec->world, RUN_RANKS);
     order job = { spec, shared };
-    compile_products();
-    cs_status status = cs_spawn(spec->world, train, &job);
+    cs_status status = spawn(spec->world, train, &job);
     ck_assert_msg(status == CS_OK, "world %d stage %d %s: %s", spec->world, spec->stage, spec->precision, cs_error());
     *result = *shared;
     run_unshare(shared, sizeof *shared);

@@ -39,6 +39,14 @@ void shell_write(const char *path, const char *content)
     ck_assert_int_eq(fclose(file), 0);
 }
 
+void shell_write_below(const char *root, const char *file, const char *content)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, file);
+    ck_assert_int_eq(shell_run("mkdir -p \"$(dirname %s)\"", path), 0);
+    shell_write(path, content);
+}
+
 char *shell_read(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");

@@ -12,6 +12,8 @@ void shell_enter(void);
 void shell_leave(void);
 
 void shell_write(const char *path, const char *content);
+/* Writes the file `file` below the folder `root`, and creates the folders of its path. */
+void shell_write_below(const char *root, const char *file, const char *content);
 /* Returns the content of a file with a NUL at the end; the caller frees it. If `bytes` is not NULL, *bytes receives the
  * size without the NUL. Fails the test if there is no file. */
 char *shell_read(const char *path, size_t *bytes);
