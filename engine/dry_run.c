@@ -10,10 +10,12 @@
 
 #include <stdlib.h>
 
-/* A tensor without memory. The device of the dry run does not access the elements of a tensor. */
+/* The address of tensors without memory. The device of the dry run does not access the elements of a tensor. */
+#define NOWHERE ((void *)64)
+
 static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 {
-    return cs_matrix((void *)64, dtype, rows, columns);
+    return cs_matrix(NOWHERE, dtype, rows, columns);
 }
 
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
@@ -117,6 +119,7 @@ static cs_status measure(cs_engine *engine)
     CS_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
     engine->zero.comm = NULL;
+    ce_load_place(&engine->model->load, NOWHERE);
     CS_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->total; i++)
         CS_TRY(
@@ -126,7 +129,8 @@ static cs_status measure(cs_engine *engine)
     walk_curriculum(engine);
     size_t scratch = ce_update_scratch(engine->zero.groups, engine->model);
     size_t peak = ce_pass_peak(engine->pass) > scratch ? ce_pass_peak(engine->pass) : scratch;
-    engine->memory.activations = ce_step_judge_bytes() + ce_ranges_bytes(engine->model) + peak;
+    engine->memory.activations =
+        ce_step_judge_bytes() + ce_ranges_bytes(engine->model) + ce_experts_bytes(engine) + peak;
     return measure_predictions(engine, peak);
 }
 

@@ -143,9 +143,12 @@ struct cs_engine {
     ce_step_judge judge;
     bool save_asked; /* the launcher has asked for a checkpoint, and cs_save_asked has not yet returned true */
     struct {
-        int64_t *counting; /* (layers, experts): tokens of each expert in this step so far, on this rank */
-        int64_t *tokens;   /* (layers, experts): tokens of each expert in the last complete step, over all ranks */
-    } experts;             /* `counting` and `tokens` are NULL if no layer has experts */
+        /* (layers, experts), in device memory: tokens of each expert in this step so far, on this rank */
+        int64_t *counting;
+        /* (layers, experts), in host memory: tokens of each expert in the last complete step, over all ranks; written
+         * before the verdict on the step */
+        int64_t *tokens;
+    } experts; /* `counting` and `tokens` are NULL if no layer has experts */
     /* from the last verdict: how many ranks have written their part of the checkpoint that is being saved */
     int64_t parts_saved;
     double started; /* time at which the step began */
@@ -264,10 +267,16 @@ const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate in the l
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
 /* ---- experts.c: the load of the experts; nothing is done for a model without experts ---- */
-cs_status ce_experts_open(cs_engine *engine);
+/* Returns CS_UNSUPPORTED if the configuration has a setting that a model with experts does not support. */
+cs_status ce_experts_check(const cs_engine *engine);
+/* Returns the bytes of device memory that ce_experts_open needs, a multiple of 64. */
+size_t ce_experts_bytes(const cs_engine *engine);
+void ce_experts_open(cs_engine *engine, void *memory); /* memory: ce_experts_bytes bytes, aligned to 64 bytes */
 void ce_experts_close(cs_engine *engine);
+void ce_experts_begin(cs_engine *engine);        /* clears the counts before the first micro-batch of a step */
 void ce_experts_count(cs_engine *engine);        /* adds the token counts of a micro-batch after the forward */
 void ce_experts_sum(cs_engine *engine);          /* adds up the counts of all ranks at the end of a step; collective */
+void ce_experts_fetch(cs_engine *engine);        /* starts the copy of these sums to the host */
 size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to send for ce_experts_sum */
 
 /* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */

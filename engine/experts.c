@@ -1,10 +1,10 @@
-/* experts.c - how the tokens of a step were divided among the experts: counted after each micro-batch, and added over
- * all ranks at the end of the step. */
+/* experts.c - how the tokens of a step were divided among the experts: the device adds up the counts of each micro-batch,
+ * and at the end of the step the counts of all ranks. The host reads the sums with the verdict on the step. */
 #include "engine.h"
+#include "base/range.h"
 #include "base/trace.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int64_t cells_of(const cs_engine *engine)
@@ -12,10 +12,24 @@ static int64_t cells_of(const cs_engine *engine)
     return engine->model->load.layers * engine->model->load.experts;
 }
 
-cs_status ce_experts_open(cs_engine *engine)
+static size_t counting_bytes(const cs_engine *engine)
 {
-    size_t cells = (size_t)cells_of(engine);
-    if (cells == 0)
+    return (size_t)cells_of(engine) * sizeof(int64_t);
+}
+
+static cs_stream *compute(const cs_engine *engine)
+{
+    return ce_device_stream(engine->device, CS_COMPUTE);
+}
+
+size_t ce_experts_bytes(const cs_engine *engine)
+{
+    return (size_t)ce_round_up((int64_t)(counting_bytes(engine) + ce_load_bytes(&engine->model->load)), 64);
+}
+
+cs_status ce_experts_check(const cs_engine *engine)
+{
+    if (cells_of(engine) == 0)
         return CS_OK;
     if (ce_preference_is_on(engine) && engine->model->load.coefficient > 0)
         return ce_fail(CS_UNSUPPORTED,
@@ -25,43 +39,55 @@ cs_status ce_experts_open(cs_engine *engine)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.mode \"ps\" or \"dp\" with a model that has experts, because "
                        "their load is counted over the ranks of a training");
-    engine->experts.counting = calloc(cells, sizeof(int64_t));
-    engine->experts.tokens = calloc(cells, sizeof(int64_t));
-    return engine->experts.counting && engine->experts.tokens
-               ? CS_OK
-               : ce_fail(CS_NO_MEMORY, "out of memory for the load of the experts");
+    return CS_OK;
+}
+
+void ce_experts_open(cs_engine *engine, void *memory)
+{
+    if (cells_of(engine) == 0)
+        return;
+    engine->experts.counting = memory;
+    ce_load_place(&engine->model->load, (char *)memory + counting_bytes(engine));
+    engine->experts.tokens = ce_device_alloc_pinned(engine->device, counting_bytes(engine));
+    memset(engine->experts.tokens, 0, counting_bytes(engine));
 }
 
 void ce_experts_close(cs_engine *engine)
 {
-    free(engine->experts.counting);
-    free(engine->experts.tokens);
+    if (engine->experts.tokens)
+        ce_device_free(engine->device, engine->experts.tokens);
 }
 
-/* The counts are complete here, because only CPUs compute experts, and the operations of a CPU are complete when they
- * return. */
+void ce_experts_begin(cs_engine *engine)
+{
+    if (engine->experts.counting)
+        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
+}
+
 void ce_experts_count(cs_engine *engine)
 {
-    for (int64_t i = 0; i < cells_of(engine); i++)
-        engine->experts.counting[i] += engine->model->load.tokens[i];
+    ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
 }
 
 size_t ce_experts_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * (size_t)cells_of(engine) * sizeof(int64_t) / world;
+    return 2 * (world - 1) * counting_bytes(engine) / world;
 }
 
 void ce_experts_sum(cs_engine *engine)
 {
-    int64_t cells = cells_of(engine), *counting = engine->experts.counting;
     double traced = ce_trace_begin();
-    if (cells == 0)
+    if (!engine->experts.counting)
         return;
-    cs_comm_all_reduce(engine->comm, counting, cells, CS_I64, CS_SUM);
+    cs_comm_all_reduce(engine->comm, engine->experts.counting, cells_of(engine), CS_I64, CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce tokens of experts", "", traced);
-    memcpy(engine->experts.tokens, counting, (size_t)cells * sizeof *counting);
-    memset(counting, 0, (size_t)cells * sizeof *counting);
+}
+
+void ce_experts_fetch(cs_engine *engine)
+{
+    if (engine->experts.counting)
+        ce_stream_copy(compute(engine), engine->experts.tokens, engine->experts.counting, counting_bytes(engine));
 }
 
 /* Returns the tokens of the layer's busiest expert divided by the mean over the layer's experts. Adds the number of

@@ -202,7 +202,9 @@ static cs_status open_shards(cs_engine *engine)
     engine->zero.buckets = engine->buckets;
     engine->block = ce_device_alloc(engine->device, engine->memory.activations);
     ce_step_judge_open(engine, engine->block);
-    size_t table = ce_step_judge_bytes(), rest = table + ce_ranges_bytes(engine->model);
+    size_t table = ce_step_judge_bytes(), load = table + ce_ranges_bytes(engine->model);
+    size_t rest = load + ce_experts_bytes(engine);
+    ce_experts_open(engine, (char *)engine->block + load);
     ce_pass_shape shape = { engine->device,
                             settings->precision.values,
                             settings->precision.products,
@@ -258,7 +260,7 @@ static cs_status open_lists(cs_engine *engine)
     engine->keys = calloc((size_t)engine->sequences, sizeof *engine->keys);
     if (!engine->shards || !engine->inputs || !engine->keys)
         return ce_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
-    CS_TRY(ce_experts_open(engine));
+    CS_TRY(ce_experts_check(engine));
     return ce_curriculum_open(engine);
 }
 

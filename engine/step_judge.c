@@ -53,6 +53,7 @@ void ce_step_judge_place(cs_engine *engine)
 void ce_step_judge_begin(cs_engine *engine)
 {
     cs_op_fill(compute(engine), cs_vector(engine->judge.device, CS_F32, sizeof(ce_step_sums) / sizeof(float)), 0);
+    ce_experts_begin(engine);
     engine->loss_rows_counted = 0;
     engine->targets_counted = 0;
 }
@@ -148,6 +149,7 @@ void ce_step_judge_step(cs_engine *engine)
     ce_stream_call(comm, add_up_and_judge, engine);
     ce_stream_follow(compute(engine), comm);
     ce_stream_copy(compute(engine), &host->verdict, &device->verdict, sizeof(ce_verdict));
+    ce_experts_fetch(engine);
     judge->copied = ce_stream_record(compute(engine));
     judge->pending = true;
 }

@@ -102,6 +102,7 @@ OPERATION(fill, (cs_device *device, cs_tensor y, float value))
 
 OPERATION(sum_squares, (cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale))
 OPERATION(sum, (cs_stream *stream, ce_exact *sum, const float *values, int64_t count))
+OPERATION(add_counts, (cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count))
 OPERATION(judge, (cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms))
 OPERATION(seed, (cs_stream *stream, cs_tensor dy, const double *scale, double divisor))
 OPERATION(preference, (cs_stream *stream, const ce_preference_rows *rows))

@@ -16,6 +16,12 @@ void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t
         stream->device->table->sum(stream, sum, values, count);
 }
 
+void ce_state_add_counts(cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count)
+{
+    if (stream->device->table->add_counts && count > 0)
+        stream->device->table->add_counts(stream, sums, counts, count);
+}
+
 void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms)
 {
     if (stream->device->table->judge)

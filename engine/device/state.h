@@ -23,6 +23,9 @@ void ce_state_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t
 /* Adds values[0] to values[count - 1] to *sum exactly. */
 void ce_state_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count);
 
+/* Adds counts[i] to sums[i], for each i below `count`. */
+void ce_state_add_counts(cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count);
+
 /* Computes the verdict of a step from the sums of all ranks. Before the call, *verdict holds the verdict of the
  * previous step. */
 void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *words, const ce_step_terms *terms);

@@ -76,27 +76,29 @@ void ce_model_lay_out(cs_model *model, int64_t multiple)
         }
 }
 
-static void *zeroed(void *old, int64_t count, size_t item)
-{
-    free(old);
-    void *made = calloc((size_t)count, item);
-    if (!made)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the load of a model's experts");
-    return made;
-}
-
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient)
 {
     ce_load *load = &model->load;
     CS_ASSERT(load->layers == 0 || (load->experts == experts));
-    int64_t cells = (load->layers + 1) * experts;
     load->experts = experts;
     load->coefficient = coefficient;
     load->idle += idle;
-    load->tokens = zeroed(load->tokens, cells, sizeof *load->tokens);
-    load->probabilities = zeroed(load->probabilities, cells, sizeof *load->probabilities);
-    load->dprobabilities = zeroed(load->dprobabilities, experts, sizeof *load->dprobabilities);
     return load->layers++;
+}
+
+size_t ce_load_bytes(const ce_load *load)
+{
+    size_t cells = (size_t)(load->layers * load->experts);
+    return cells * sizeof *load->tokens + cells * sizeof *load->probabilities +
+           (size_t)load->experts * sizeof *load->dprobabilities;
+}
+
+void ce_load_place(ce_load *load, void *memory)
+{
+    int64_t cells = load->layers * load->experts;
+    load->tokens = memory;
+    load->probabilities = (float *)(load->tokens + cells);
+    load->dprobabilities = load->probabilities + cells;
 }
 
 const char *ce_model_first(const cs_model *model)
@@ -120,9 +122,6 @@ void cs_model_free(cs_model *model)
         return;
     for (int i = 0; i < model->total; i++)
         ce_unit_free(model->units[i]);
-    free(model->load.tokens);
-    free(model->load.probabilities);
-    free(model->load.dprobabilities);
     free(model->units);
     free(model);
 }

@@ -66,8 +66,8 @@ struct cs_unit {
     bool frozen; /* true if this unit holds the frozen parameters of another unit */
 };
 
-/* The data that the experts of all layers of a model share. All arrays belong to the model and are in host memory:
- * there are no experts on a GPU yet. */
+/* The data that the experts of all layers of a model share. The arrays are in the memory that ce_load_place gets, which
+ * operations on the device access. */
 typedef struct {
     int64_t layers, experts;
     int64_t idle; /* number of parameter elements in the experts that do not compute a given token, over all layers */
@@ -81,6 +81,11 @@ typedef struct {
  * be the same for all layers. `idle` is the number of parameter elements in those experts of the layer that do not
  * compute a given token. */
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient);
+/* Returns the size of the arrays of ce_load in bytes; 0 if no layer has experts. */
+size_t ce_load_bytes(const ce_load *load);
+/* Places the arrays in device memory of ce_load_bytes bytes, aligned to 4 bytes. Must be called before the first
+ * pass. */
+void ce_load_place(ce_load *load, void *memory);
 
 struct cs_model {
     cs_unit **units; /* `total` units: first `count` units that compute, then the stores of frozen parameters */

@@ -126,6 +126,26 @@ START_TEST(sums_count_what_is_not_finite)
 }
 END_TEST
 
+START_TEST(counts_are_added)
+{
+    enum { COUNT = 1000 };
+    int64_t sums[COUNT];
+    int32_t counts[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        sums[i] = (int64_t)i << 40;
+        counts[i] = INT32_MAX - i;
+    }
+    open_device(1);
+    ce_state_add_counts(stream, near_at(cs_vector(sums, CS_I64, COUNT)).data,
+                        near_at(cs_vector(counts, CS_I32, COUNT)).data, COUNT - 1);
+    near_fetch();
+    for (int i = 0; i < COUNT - 1; i++)
+        ck_assert_int_eq(sums[i], ((int64_t)i << 40) + INT32_MAX - i);
+    ck_assert_int_eq(sums[COUNT - 1], (int64_t)(COUNT - 1) << 40);
+    near_close();
+}
+END_TEST
+
 START_TEST(add_adds)
 {
     enum { COUNT = 40001 };
@@ -250,5 +270,5 @@ START_TEST(first_values_depend_on_key_and_element_alone)
 END_TEST
 
 SUITE_MAIN("state", sums_do_not_depend_on_cuts_or_threads, sums_of_a_tensor_in_a_row, sums_take_every_finite_float,
-           sums_count_what_is_not_finite, add_adds, update_walks_every_rule,
+           sums_count_what_is_not_finite, counts_are_added, add_adds, update_walks_every_rule,
            first_values_depend_on_key_and_element_alone)

@@ -163,3 +163,10 @@ void ce_cpu_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t c
     sum_job all = { sum, { 0 }, 0, values, 1, PTHREAD_MUTEX_INITIALIZER };
     ce_cpu_walk(stream->device, count, MIN_ELEMENTS, sum_part, &all);
 }
+
+void ce_cpu_add_counts(cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count)
+{
+    (void)stream;
+    for (int64_t i = 0; i < count; i++)
+        sums[i] += counts[i];
+}

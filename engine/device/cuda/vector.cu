@@ -85,3 +85,15 @@ extern "C" void ce_cuda_columns(cs_device *device, const ce_columns *job)
               ce_run_view(job->narrow), wide, cs_rows(job->narrow), cs_columns(job->narrow), cs_columns(job->wide),
               job->scale, job->takes);
 }
+
+static __global__ void __launch_bounds__(CS_RUN_THREADS) add_counts(int64_t *sums, const int32_t *counts, int64_t count)
+{
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (int64_t)gridDim.x * blockDim.x)
+        sums[i] += counts[i];
+}
+
+extern "C" void ce_cuda_add_counts(cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count)
+{
+    unsigned blocks = (unsigned)((count + CS_RUN_THREADS - 1) / CS_RUN_THREADS);
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3(blocks), dim3(CS_RUN_THREADS) }, add_counts, sums, counts, count);
+}
