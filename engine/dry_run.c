@@ -141,6 +141,7 @@ void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory)
     memory->gradients = plan.gradients;
     memory->masters = plan.masters;
     memory->slots = plan.slots;
+    memory->offloaded = plan.offloaded;
     memory->padding = plan.padding;
     memory->rows_held = plan.rows_held;
     memory->rows_zero = plan.rows_zero;

@@ -145,6 +145,25 @@ static cs_status open_groups(cs_engine *engine)
     return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
 }
 
+/* Offload from a GPU needs state that is sharded over all ranks: collectives then do not work on state in host memory. */
+static cs_status check_offload(const cs_engine *engine)
+{
+    const ce_zero *zero = &engine->zero;
+    if (zero->offload_optimizer && zero->stage.optim == CS_REPLICATED)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: zero_optimization.offload_optimizer on a GPU with stage 0, which "
+                       "shards no optimizer state; choose stage 1, 2 or 3");
+    if (zero->offload_params && zero->stage.params == CS_REPLICATED)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
+                       "shards no parameters; choose stage 3",
+                       engine->settings->stage);
+    if ((zero->offload_optimizer || zero->offload_params) && zero->across)
+        return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
+                                       "with hybrid sharding (zero_optimization.mics_shard_size)");
+    return CS_OK;
+}
+
 /* Sets engine->zero, opens the pools and measures the memory that this rank needs. */
 static cs_status measure(cs_engine *engine)
 {
@@ -161,7 +180,10 @@ static cs_status measure(cs_engine *engine)
         .across = engine->across,
         .device = engine->device,
         .common = !gpu && settings->mode != CS_MODE_PS && has_common(engine),
+        .offload_optimizer = gpu && settings->written.offload_optimizer == CS_OFFLOAD_CPU,
+        .offload_params = gpu && settings->written.offload_param == CS_OFFLOAD_CPU,
     };
+    CS_TRY(check_offload(engine));
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
     engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
     if (settings->mode == CS_MODE_PS)

@@ -49,16 +49,13 @@ void ce_resolve_precision(cs_config *config)
 /* ---- offload ---- */
 
 /* Checks one key offload_*.device. The value "cpu" asks for state in host memory, where all state of a CPU rank is
- * already. */
+ * already; whether the ranks have GPUs is known later if cspeed.device is "auto". */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
     if (device == CS_OFFLOAD_NVME)
         ce_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
-    else if (device == CS_OFFLOAD_CPU && config->settings.device == CS_CHOOSE_CUDA)
-        ce_json_fault(config->doc, path,
-                      "not supported: \"cpu\" on a GPU, because state stays on the device that computes");
-    else if (device == CS_OFFLOAD_CPU)
-        ce_json_note(config->doc, path, "\"cpu\": already so, as a CPU rank has all its state in host memory");
+    else if (device == CS_OFFLOAD_CPU && config->settings.device != CS_CHOOSE_CUDA)
+        ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
 }
 
 void ce_resolve_offload(cs_config *config)

@@ -10,8 +10,8 @@
 #define BY_UNITS "parameters and gradients are communicated unit by unit, not in buckets"
 #define NO_HOOKS "the engine runs a list of units, without hooks or traces"
 #define ALWAYS "cspeed always does this"
-#define OFFLOAD                                                                                                        \
-    "\"cpu\" is accepted on a CPU, where all state is in host memory, and refused on a GPU; \"nvme\" is refused"
+#define NO_DISK "nothing is swapped to disk"
+#define BY_GPU "the GPU computes the update of offloaded state"
 
 static const ce_key zero[] = {
     SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
@@ -70,36 +70,40 @@ static const ce_key zero[] = {
     INERT("enable_sanity_checks", "false", "the checks are always made"),
     INERT("save_muon_momentum_buffer_in_memory", "false", "nothing is swapped to disk"),
     INERT_LIKE("leaf_module", "{}", NO_HOOKS),
-    REFUSED("zenflow", "null", "it delays the update of offloaded parameters, and nothing is offloaded"),
+    REFUSED("zenflow", "null", "every update is complete before the next forward"),
     SECTION("offload_param", "parameters in host memory or on disk"),
     SECTION("offload_optimizer", "optimizer state in host memory or on disk"),
     INERT_LIKE("cpu_offload", "true",
                "older spelling of offload_optimizer {\"device\": \"cpu\"}, by which it is replaced"),
     INERT_LIKE("cpu_offload_param", "true",
                "older spelling of offload_param {\"device\": \"cpu\"}, by which it is replaced"),
-    INERT_LIKE("cpu_offload_use_pin_memory", "true", "nothing is offloaded"),
+    INERT_LIKE("cpu_offload_use_pin_memory", "true", ALWAYS),
 };
 
 static const ce_key offload_param[] = {
-    SUPPORTED("device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
-    INERT_LIKE("nvme_path", "\"\"", "nothing is offloaded"),
-    SIZE("buffer_count", "5", "nothing is offloaded"),
-    SIZE("buffer_size", "1e8", "nothing is offloaded"),
-    SIZE("max_in_cpu", "1e9", "nothing is offloaded"),
-    INERT("pin_memory", "true", "nothing is offloaded"),
+    SUPPORTED(
+        "device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto",
+        "stage 3: where a rank keeps its part of the parameters; \"cpu\": in pinned host memory, from which the part is copied to the GPU for each gather; no effect on a CPU; \"nvme\" is refused"),
+    INERT_LIKE("nvme_path", "\"\"", NO_DISK),
+    SIZE("buffer_count", "5", NO_DISK),
+    SIZE("buffer_size", "1e8", NO_DISK),
+    SIZE("max_in_cpu", "1e9", NO_DISK),
+    INERT("pin_memory", "true", ALWAYS),
 };
 
 static const ce_key offload_optimizer[] = {
-    SUPPORTED("device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto", OFFLOAD),
-    INERT_LIKE("nvme_path", "\"\"", "nothing is offloaded"),
-    SIZE("buffer_count", "4", "nothing is offloaded"),
-    INERT("pin_memory", "true", "nothing is offloaded"),
-    INERT("pipeline_read", "false", "nothing is offloaded"),
-    INERT("pipeline_write", "false", "nothing is offloaded"),
-    INERT("fast_init", "false", "nothing is offloaded"),
-    SHARE("ratio", "1.0", "nothing is offloaded"),
-    INERT("super_offload", "false", "nothing is offloaded"),
-    SHARE("cpuadam_cores_perc", "0.8", "nothing is offloaded"),
+    SUPPORTED(
+        "device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto",
+        "stages 1 to 3: where masters and optimizer state are; \"cpu\": in pinned host memory, which the GPU reads and writes during the update; no effect on a CPU; \"nvme\" is refused"),
+    INERT_LIKE("nvme_path", "\"\"", NO_DISK),
+    SIZE("buffer_count", "4", NO_DISK),
+    INERT("pin_memory", "true", ALWAYS),
+    INERT("pipeline_read", "false", NO_DISK),
+    INERT("pipeline_write", "false", NO_DISK),
+    INERT("fast_init", "false", NO_DISK),
+    SHARE("ratio", "1.0", "all masters and optimizer state are offloaded"),
+    INERT("super_offload", "false", BY_GPU),
+    SHARE("cpuadam_cores_perc", "0.8", BY_GPU),
 };
 
 /* The names of PyTorch's ShardingStrategy. The key cspeed.fsdp.sharding_strategy lists its values in the same order. */

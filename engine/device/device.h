@@ -67,6 +67,9 @@ bool ce_device_holds(cs_device *device, const void *memory);
 /* Returns the bytes that are allocated now, including the workspace of kernels. */
 size_t ce_device_allocated(const cs_device *device);
 size_t ce_device_free_bytes(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
+/* host_memory.c: returns the number of bytes of host memory that this process can still allocate, or 0 if it is not
+ * known. `root` is a prefix for the paths of /proc and /sys; it is "" except in tests. */
+size_t ce_host_free_bytes(const char *root);
 /* Returns the bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel
  * needs more than before. After the first step the workspace does not grow while the shapes of the steps stay the
  * same. */

@@ -39,8 +39,8 @@ static void reset_peak(void)
 double ce_memory_report_held(const cs_engine *engine)
 {
     cs_memory m = cs_memory_of(engine);
-    return (double)(m.values + m.gradients + m.masters + m.slots + m.value_rows + m.gradient_rows + m.activations +
-                    m.workspace);
+    return (double)(m.values + m.gradients + m.masters + m.slots - m.offloaded + m.value_rows + m.gradient_rows +
+                    m.activations + m.workspace);
 }
 
 void ce_memory_report_print(const cs_engine *engine, const char *moment)

@@ -50,6 +50,8 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
         .rows_held = rows_of(unit, true),
         .rows_zero = rows_of(unit, true) - rows_of(unit, false),
     };
+    if (zero->offload_params)
+        plan.offloaded = (size_t)ce_range_length(ce_stage_part(zero, padded)) * cs_dtype_bytes(types.values);
     if (unit->frozen)
         return plan;
     for (int i = 0; i < zero->optimizer.slots; i++)
@@ -57,6 +59,7 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
     plan.gradients = (size_t)ce_stage_share(zero, zero->stage.grads, padded) * cs_dtype_bytes(types.sums);
     plan.masters = ce_stage_one_copy(zero) ? 0 : optim * cs_dtype_bytes(types.masters);
     plan.slots = slots * cs_dtype_bytes(types.slots);
+    plan.offloaded += zero->offload_optimizer ? plan.masters + plan.slots : 0;
     return plan;
 }
 
@@ -69,6 +72,7 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model)
         plan.gradients += unit.gradients;
         plan.masters += unit.masters;
         plan.slots += unit.slots;
+        plan.offloaded += unit.offloaded;
         plan.padding += unit.padding;
         plan.rows_held += unit.rows_held;
         plan.rows_zero += unit.rows_zero;

@@ -23,6 +23,12 @@ static bool is_common(const ce_zero *zero)
     return zero->common && zero->stage.params == CS_SHARDED;
 }
 
+/* Allocates memory that the device's kernels can access. If `offloads` is true, it is pinned host memory. */
+static void *alloc_state(const ce_zero *zero, bool offloads, size_t bytes)
+{
+    return offloads ? ce_device_alloc_pinned(zero->device, bytes) : ce_device_alloc(zero->device, bytes);
+}
+
 static void take_values(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
@@ -33,7 +39,7 @@ static void take_values(ce_shard *shard)
         shard->home = ce_part_at(shard->whole, dtype, shard->part.from);
         return;
     }
-    shard->home = cs_comm_alloc(zero->comm, home);
+    shard->home = zero->offload_params ? alloc_state(zero, true, home) : cs_comm_alloc(zero->comm, home);
     if (zero->stage.params == CS_REPLICATED)
         shard->whole = shard->home;
 }
@@ -50,13 +56,15 @@ static void take_memory(ce_shard *shard)
     take_values(shard);
     if (norms)
         shard->norms = cs_comm_alloc(zero->comm, norms * sizeof(float));
-    shard->master = ce_part_one_copy(shard) ? ce_part_home(shard, ce_part_from(shard))
-                                            : ce_device_alloc(zero->device, optim * cs_dtype_bytes(types.masters));
+    shard->master = ce_part_one_copy(shard)
+                        ? ce_part_home(shard, ce_part_from(shard))
+                        : alloc_state(zero, zero->offload_optimizer, optim * cs_dtype_bytes(types.masters));
     if (shard->unit->frozen)
         return;
     shard->sum = zero->buckets[shard->unit->index].sum;
     for (int i = 0; i < zero->optimizer.slots; i++)
-        shard->slots[i] = ce_device_alloc(zero->device, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
+        shard->slots[i] =
+            alloc_state(zero, zero->offload_optimizer, (size_t)slot_count(shard, i) * cs_dtype_bytes(types.slots));
 }
 
 cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads)
@@ -87,6 +95,8 @@ void ce_shard_close(ce_shard *shard)
     if (!shard)
         return;
     if (!ce_part_dry(shard)) {
+        if (shard->zero->offload_params)
+            ce_device_free(shard->zero->device, shard->home);
         if (shard->master && !ce_part_one_copy(shard))
             ce_device_free(shard->zero->device, shard->master);
         for (int i = 0; i < shard->zero->optimizer.slots && shard->slots[i]; i++)
@@ -102,12 +112,17 @@ const cs_unit *ce_shard_unit(const ce_shard *shard)
 
 /* ---- parameters ---- */
 
+/* If the part is in host memory, it is copied to its place in the row first, and the ranks gather in place. */
 static void fetch(void *argument)
 {
     ce_shard *shard = argument;
+    cs_dtype dtype = shard->zero->precision.values;
+    int64_t count = ce_range_length(shard->part);
+    void *row = ce_pool_data(shard->value_row), *own = ce_part_at(row, dtype, shard->part.from);
     double traced = ce_trace_begin();
-    cs_comm_all_gather(shard->zero->comm, ce_pool_data(shard->value_row), shard->home, ce_range_length(shard->part),
-                       shard->zero->precision.values);
+    if (shard->zero->offload_params)
+        ce_stream_copy(ce_part_stream(shard, CS_COMM), own, shard->home, (size_t)count * cs_dtype_bytes(dtype));
+    cs_comm_all_gather(shard->zero->comm, row, shard->zero->offload_params ? own : shard->home, count, dtype);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_gather", ce_part_name(shard), traced);
 }
 

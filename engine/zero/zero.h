@@ -122,6 +122,10 @@ typedef struct {
      * its own part of the row, and all ranks compute with the whole row in place. */
     bool common;
     bool stateless; /* True if this rank keeps no optimizer state; its part of a SHARDED row is then empty. */
+    /* Offload from a GPU (ZeRO-Offload). offload_optimizer: masters and slots are in pinned host memory, which the
+     * kernels of the update read and write in place; they must be SHARDED. offload_params: so are this rank's parts of
+     * SHARDED values, and gather copies the part to the row on the GPU. */
+    bool offload_optimizer, offload_params;
     /* `served` is NULL if there is no parameter server. Otherwise `world` is the number of servers. On a server, `rank`
      * is then this server's number, counted from 0. */
     ce_served *served;
@@ -376,6 +380,7 @@ void ce_muon_orthogonalize(cs_stream *stream, cs_tensor matrix, float *scratch);
 
 typedef struct {
     size_t values, gradients, masters, slots; /* bytes that one rank keeps in memory between steps */
+    size_t offloaded;                         /* how many of these bytes are in host memory (offload) */
     size_t padding;                           /* how many of these bytes belong to gaps behind padded parameters */
     /* rows_held: number of rows of all padded parameters and of the gaps behind them; rows_zero: number of rows of
      * these gaps alone */

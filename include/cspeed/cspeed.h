@@ -200,6 +200,9 @@ typedef struct {
     /* parameter values, gradient sums, fp32 masters and optimizer state, kept between steps. The sizes are exact,
      * because they follow from the ZeRO stage and the types */
     size_t values, gradients, masters, slots;
+    /* how many bytes of `values`, `masters` and `slots` are in host memory, while the rest is on a GPU
+     * (zero_optimization.offload_param and offload_optimizer) */
+    size_t offloaded;
     size_t value_rows, gradient_rows; /* buffers of gathered parameters and of gradients before reduction */
     size_t activations;               /* tensors saved for backward, and scratch memory of a micro-batch */
     /* the copy of the state that cspeed.async_save makes for writing; allocated at the first save */

@@ -12,7 +12,7 @@ typedef struct {
     size_t bytes;
 } line;
 
-enum { LINES = 14 };
+enum { LINES = 15 };
 
 /* The values of cspeed.mode, numbered as cs_config_get_int returns them. */
 typedef enum { ZERO, DP, PS } plan_mode;
@@ -28,12 +28,13 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "master parameters", "master_parameters", m->masters },
         { "optimizer states", "optimizer_states", m->slots },
         { "between steps", "between_steps", kept },
+        { "offloaded to the host", "offloaded", m->offloaded },
         { "vocabulary padding in that", "vocabulary_padding", m->padding },
         { "gathered parameters", "gathered_parameters", m->value_rows },
         { "gradients not yet reduced", "unreduced_gradients", m->gradient_rows },
         { "activations", "activations", m->activations },
         { "async_save's copy", "async_save_copy", m->copy },
-        { "in all", "in_all", total },
+        { "in all", "in_all", total - m->offloaded },
         { "pinned for checkpoints", "pinned", m->pinned },
         { "sent to ranks in a step", "sent", m->sent },
         { "other groups' part of that", "sent_to_groups", m->sent_to_groups },

@@ -114,7 +114,7 @@ endif()
 if(TARGET test_install)
   add_dependencies(test_install cspeed_cuda_emulated)
 endif()
-foreach(name test_emulator test_nccl test_nccl_lost test_cuda test_kernels test_devices test_graph test_graphs test_together) # these tests open the device themselves
+foreach(name test_emulator test_nccl test_nccl_lost test_cuda test_kernels test_devices test_offload test_graph test_graphs test_together) # these tests open the device themselves
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)

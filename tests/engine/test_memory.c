@@ -4,7 +4,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "device/cpu/cpu.h"
+#include "device/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,9 +178,9 @@ START_TEST(the_free_memory_of_a_host)
         shell_write_below(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
         shell_write_below(root, "sys/fs/cgroup/memory.max", rows[i].above);
         shell_write_below(root, "sys/fs/cgroup/memory.current", "600000\n");
-        ck_assert_msg(ce_cpu_free_bytes(root) == rows[i].free_bytes, "%s: %zu", root, ce_cpu_free_bytes(root));
+        ck_assert_msg(ce_host_free_bytes(root) == rows[i].free_bytes, "%s: %zu", root, ce_host_free_bytes(root));
     }
-    ck_assert_uint_eq(ce_cpu_free_bytes("nowhere"), 0);
+    ck_assert_uint_eq(ce_host_free_bytes("nowhere"), 0);
     shell_leave();
 }
 END_TEST

@@ -126,8 +126,5 @@ void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *par
 #include "device/ops_list.h"
 
 double ce_cpu_roof(cs_device *device, cs_dtype dtype);
-/* free_memory.c: returns the number of bytes of host memory that this process can still allocate, or 0 if it is not
- * known. `root` is a prefix for the paths of /proc and /sys; it is "" except in tests. */
-size_t ce_cpu_free_bytes(const char *root);
 
 #endif

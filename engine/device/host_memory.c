@@ -1,9 +1,9 @@
-/* free_memory.c - how much host memory this process can still allocate.
+/* host_memory.c - how much host memory this process can still allocate.
  *
  * The result is the smaller of two numbers. One is the kernel's estimate (MemAvailable: free memory and memory that the
  * kernel can reclaim) plus free swap. The other is what the control groups of this process leave to it (base/cgroup.h). */
 #include "base/cgroup.h"
-#include "device/cpu/cpu.h"
+#include "device/device.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static size_t read_meminfo(const char *root, const char *name)
     return kilobytes << 10;
 }
 
-size_t ce_cpu_free_bytes(const char *root)
+size_t ce_host_free_bytes(const char *root)
 {
     size_t available = read_meminfo(root, "MemAvailable:");
     if (available == 0)
