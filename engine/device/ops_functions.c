@@ -15,7 +15,6 @@ void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation
         return;
     }
     CS_ASSERT(is_compute(x) && is_shaped(x, y));
-    CHECK_CPU_ONLY(stream, activation, "this activation function");
     RUN(stream, activation, y, x, function);
 }
 
@@ -27,7 +26,6 @@ void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_ten
         return;
     }
     CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
-    CHECK_CPU_ONLY(stream, activation_grad, "this activation function");
     RUN(stream, activation_grad, dx, dy, x, function);
 }
 
@@ -39,7 +37,6 @@ void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation func
         return;
     }
     CS_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
-    CHECK_CPU_ONLY(stream, gated, "a gate with this activation function");
     RUN(stream, gated, y, x, function);
 }
 
@@ -52,7 +49,6 @@ void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x
     }
     CS_ASSERT(is_compute(x) && is_shaped(x, dx));
     CS_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
-    CHECK_CPU_ONLY(stream, gated_grad, "a gate with this activation function");
     RUN(stream, gated_grad, dx, dy, x, function);
 }
 
@@ -65,14 +61,12 @@ void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor)
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap)
 {
     CS_ASSERT(is_compute(x) && is_shaped(x, y) && cap > 0);
-    CHECK_CPU_ONLY(stream, softcap, "a soft cap");
     RUN(stream, softcap, y, x, cap);
 }
 
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
 {
     CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy) && cap > 0);
-    CHECK_CPU_ONLY(stream, softcap_grad, "a soft cap");
     RUN(stream, softcap_grad, dx, dy, x, cap);
 }
 
@@ -81,7 +75,6 @@ static void regroup(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads,
     CS_ASSERT(is_compute(x) && is_shaped(x, y) && x.dtype == y.dtype && x.data != y.data);
     CS_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0);
     CS_ASSERT(cs_columns(x) % (heads.queries + 2 * heads.keys) == 0);
-    CHECK_CPU_ONLY(stream, regroup, "a projection that returns the heads in groups");
     RUN(stream, regroup, y, x, heads, back);
 }
 

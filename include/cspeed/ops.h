@@ -77,18 +77,17 @@ void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor 
  * tanh form (CS_GELU_TANH), gelu, which is x times the normal distribution function (CS_GELU), quick_gelu, silu, relu,
  * and relu2, the square of relu. CS_USUAL_ACTIVATION is for layers only and means the layer's default function. */
 typedef enum { CS_USUAL_ACTIVATION, CS_GELU_TANH, CS_GELU, CS_QUICK_GELU, CS_SILU, CS_RELU, CS_RELU2 } cs_activation;
-/* y = f(x), with the types and shapes of cs_op_gelu. On a GPU only CS_GELU_TANH is implemented so far. */
+/* y = f(x), with the types and shapes of cs_op_gelu. */
 void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
-/* y = f(gate) * up, with the types and shapes of cs_op_swiglu. On a GPU only CS_SILU is implemented so far. */
+/* y = f(gate) * up, with the types and shapes of cs_op_swiglu. */
 void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function);
 void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function);
 
 /* y = x * factor, all (N, C). y may be x if the types of x and y have the same size. */
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor);
 
-/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C). y may be x; dx may be dy. Not implemented on a
- * GPU yet. */
+/* The soft cap of Gemma 2: y = cap * tanh(x / cap), cap > 0; all (N, C). y may be x; dx may be dy. */
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap);
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap);
 
@@ -133,7 +132,7 @@ typedef struct {
  * each key head has a group: the query heads that use this key head, then the key head, then the value head. In the
  * order of cs_op_attention, all query heads come first, then all key heads, then all value heads. cs_op_ungroup_heads
  * reads x in the order by groups and writes y in the order of cs_op_attention; cs_op_group_heads does the opposite. x
- * and y are (N, (queries + 2 keys) D), of the same type. Not implemented on a GPU yet. */
+ * and y are (N, (queries + 2 keys) D), of the same type. */
 void cs_op_ungroup_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 void cs_op_group_heads(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads);
 

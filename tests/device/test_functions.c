@@ -123,6 +123,40 @@ static void check_scale(cs_dtype dtype)
     near_free(x), near_free(y);
 }
 
+/* Returns x on the device without its first and its last row. With an odd number of columns, the result begins at an
+ * address that is not a multiple of 16 bytes. */
+static cs_tensor inside(cs_tensor x)
+{
+    return near_at(cs_matrix_rows(x, 1, cs_rows(x) - 2));
+}
+
+/* Checks a function, or the soft cap if `cap` is not 0, on tensors of different types that are parts of others. The
+ * other rows must not be written. */
+static void check_part(cs_activation function, float cap)
+{
+    enum { N = 61, C = 5 };
+    cs_tensor x = near_random(CS_BF16, N, C, 1, 2), dy = near_random(CS_F32, N, C, 2, 1);
+    cs_tensor y = near_random(CS_F32, N, C, 3, 1), dx = near_random(CS_F16, N, C, 4, 1);
+    double *want = near_doubles(y), *slope = near_doubles(dx);
+    for (int64_t i = C; i < (N - 1) * C; i++) {
+        double at = near_element(x, i), part = cap > 0 ? tanh(at / (double)cap) : 0;
+        want[i] = cap > 0 ? (double)cap * part : value_of(function, at);
+        slope[i] = near_element(dy, i) * (cap > 0 ? 1 - part * part : slope_of(function, at));
+    }
+    if (cap > 0) {
+        cs_op_softcap(stream, inside(y), inside(x), cap);
+        cs_op_softcap_grad(stream, inside(dx), inside(dy), inside(x), cap);
+    } else {
+        cs_op_activation(stream, inside(y), inside(x), function);
+        cs_op_activation_grad(stream, inside(dx), inside(dy), inside(x), function);
+    }
+    near_fetch();
+    ck_assert_msg(near_all("part", y, want, 4e-7), "function %d", (int)function);
+    ck_assert_msg(near_all("part, gradient", dx, slope, 1e-6), "function %d", (int)function);
+    free(want), free(slope);
+    near_free(x), near_free(dy), near_free(y), near_free(dx);
+}
+
 /* Checks both conversions of the order of heads. A row of x has for each key head g: its query heads, its key, its
  * value. */
 static void check_order(cs_dtype dtype, int N, int queries, int keys, int D)
@@ -154,6 +188,8 @@ START_TEST(operations_agree_with_plain_loops)
                 check_activation(dtype, (cs_activation)function, 2);
                 check_gate(dtype, (cs_activation)function, 1, 1);
                 check_gate(dtype, (cs_activation)function, 19, 1100);
+                check_gate(dtype, (cs_activation)function, 2, 2200);
+                check_activation(dtype, (cs_activation)function, 25);
             }
             check_activation(dtype, CS_GELU, 9);
             check_softcap(dtype, 3, 30);
@@ -163,9 +199,62 @@ START_TEST(operations_agree_with_plain_loops)
             check_order(dtype, 67, 4, 4, 6);
             check_order(dtype, 33, 6, 2, 5);
             check_order(dtype, 9, 5, 1, 8);
+            check_order(dtype, 3, 71, 1, 64);
+            check_order(dtype, 5, 4, 2, 20);
         }
         near_close();
     }
+}
+END_TEST
+
+START_TEST(parts_of_tensors_of_other_types)
+{
+    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    for (int function = CS_GELU_TANH; function <= CS_RELU2; function++)
+        check_part((cs_activation)function, 0);
+    check_part(CS_USUAL_ACTIVATION, 3);
+    near_close();
+}
+END_TEST
+
+/* For negative x the smooth functions are small. Their relative errors are small too: nothing cancels. */
+START_TEST(tails_have_small_relative_errors)
+{
+    enum { COUNT = 401 };
+    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_tensor x = near_new(CS_F32, 1, COUNT), y = near_new(CS_F32, 1, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        near_set(x, i, -5 + i / 100.0);
+    for (int function = CS_GELU_TANH; function <= CS_SILU; function++) {
+        cs_op_activation(stream, near_at(y), near_at(x), (cs_activation)function);
+        near_fetch();
+        for (int i = 0; i < COUNT; i++) {
+            double want = value_of((cs_activation)function, near_element(x, i));
+            ck_assert_double_eq_tol(near_element(y, i) / want, 1, 5e-6);
+        }
+    }
+    near_free(x), near_free(y);
+    near_close();
+}
+END_TEST
+
+START_TEST(no_rows_are_no_work)
+{
+    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_tensor x = near_random(CS_BF16, 3, 24, 1, 1), y = near_random(CS_BF16, 3, 24, 2, 1), old = near_copy(y);
+    cs_tensor none = cs_matrix_rows(near_at(x), 0, 0), out = cs_matrix_rows(near_at(y), 0, 0), half = out;
+    half.shape[1] = 12;
+    cs_op_activation(stream, out, none, CS_GELU);
+    cs_op_activation_grad(stream, out, none, none, CS_GELU);
+    cs_op_gated(stream, half, none, CS_GELU);
+    cs_op_gated_grad(stream, none, half, none, CS_GELU);
+    cs_op_softcap(stream, out, none, 1);
+    cs_op_softcap_grad(stream, out, none, none, 1);
+    cs_op_ungroup_heads(stream, out, none, (cs_heads){ .queries = 1, .keys = 1 });
+    near_fetch();
+    ck_assert(near_same_bits("no rows", y, old));
+    near_free(x), near_free(y), near_free(old);
+    near_close();
 }
 END_TEST
 
@@ -189,4 +278,5 @@ START_TEST(what_is_not_finite_stays_so)
 }
 END_TEST
 
-SUITE_MAIN("functions", operations_agree_with_plain_loops, what_is_not_finite_stays_so)
+SUITE_MAIN("functions", operations_agree_with_plain_loops, parts_of_tensors_of_other_types,
+           tails_have_small_relative_errors, no_rows_are_no_work, what_is_not_finite_stays_so)

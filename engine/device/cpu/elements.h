@@ -106,24 +106,4 @@ static inline float ce_elements_tanh_one(float x)
     return a < 0.625f ? x + x * z * p : x < 0 ? -large : large;
 }
 
-/* Returns the normal distribution function of x. The caller passes `e`, which must be e^(-x^2 / 2). The function has no
- * branches. The error is a few ulp, also in the tail. The tail is e t q(t) with t = 1 / (1 + 0.3 |x|), where q is a
- * polynomial (least squares, error below 5e-9). */
-static inline float ce_elements_normal_one(float x, float e)
-{
-    float t = 1 / (1 + 0.3f * (x < 0 ? -x : x));
-    float p = -2.087826139e-2f;
-    p = p * t + 1.138065161e-1f;
-    p = p * t - 2.314002860e-1f;
-    p = p * t + 1.959741850e-1f;
-    p = p * t - 8.284755026e-2f;
-    p = p * t + 9.795569717e-2f;
-    p = p * t + 7.778385849e-2f;
-    p = p * t + 1.103611909e-1f;
-    p = p * t + 1.195572413e-1f;
-    p = p * t + 1.196874067e-1f;
-    float tail = e * t * p;
-    return x < 0 ? tail : 1 - tail;
-}
-
 #endif

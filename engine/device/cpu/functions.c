@@ -1,4 +1,5 @@
 /* functions.c - activation functions other than the tanh form of GELU, alone and as gates, and the soft cap. */
+#include "base/normal.h"
 #include "device/cpu/activation.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
@@ -7,10 +8,15 @@ enum { MIN_ELEMENTS = 8192, MIN_ROWS = 4 };
 
 /* ---- activation functions f of a chunk of elements, and their gradients dx = dy f'(x) ---- */
 
+static inline float normal(float x, float e)
+{
+    return ce_normal(x, e, 1 / ce_normal_divisor(x));
+}
+
 static void gelu(float *restrict y, const float *restrict x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        y[i] = x[i] * ce_elements_normal_one(x[i], ce_elements_exp_one(-0.5f * x[i] * x[i]));
+        y[i] = x[i] * normal(x[i], ce_elements_exp_one(-0.5f * x[i] * x[i]));
 }
 
 /* The derivative of x Phi(x) is Phi(x) + x phi(x), where phi is the normal density. */
@@ -18,7 +24,7 @@ static void gelu_grad(float *restrict dx, const float *restrict dy, const float 
 {
     for (int64_t i = 0; i < count; i++) {
         float e = ce_elements_exp_one(-0.5f * x[i] * x[i]);
-        dx[i] = dy[i] * (ce_elements_normal_one(x[i], e) + x[i] * e * 0.3989422804f);
+        dx[i] = dy[i] * (normal(x[i], e) + x[i] * e * 0.3989422804f);
     }
 }
 

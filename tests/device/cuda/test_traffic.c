@@ -100,6 +100,21 @@ static void swiglu_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_swiglu_grad(stream, t[0], t[1], t[2]);
 }
 
+static void softcap(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_softcap(stream, t[0], t[1], 30);
+}
+
+static void softcap_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_softcap_grad(stream, t[0], t[1], t[2], 30);
+}
+
+static void regroup(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_ungroup_heads(stream, t[0], t[1], (cs_heads){ .queries = C / D - 4, .keys = 2 });
+}
+
 static void rope(cs_stream *stream, const cs_tensor *t)
 {
     static const cs_rope turn = { .width = D, .factor = 1, .frequency = { 1 } };
@@ -222,6 +237,9 @@ static const row rows[] = {
     { "gelu gradient", gelu_grad, 1.01, { Y, X, X } },
     { "swiglu", swiglu, 1.01, { Y, { CS_BF16, N, 2 * C, READ } } },
     { "swiglu gradient", swiglu_grad, 1.01, { { CS_BF16, N, 2 * C, WRITE }, X, { CS_BF16, N, 2 * C, READ } } },
+    { "soft cap", softcap, 1.01, { Y, X } },
+    { "soft cap gradient", softcap_grad, 1.01, { Y, X, X } },
+    { "order of heads", regroup, 1.01, { Y, X } },
     { "rope", rope, 1.01, { { CS_BF16, N, C, BOTH } } },
     { "cross entropy",
       cross_entropy,

@@ -1,15 +1,10 @@
-/* swiglu.cu - SwiGLU forward and backward: y = silu(gate) * up, where a row of x is gate | up. The kernels are bound by
- * memory. */
+/* gated.cu - gated activations forward and backward: y = f(gate) * up, where a row of x is gate | up and f is an
+ * activation function; SwiGLU is the gate with f = silu. The kernels are bound by memory. */
+#include "device/cuda/function.cuh"
 #include "device/cuda/run.cuh"
 
-/* Returns e^-x, but at most e^88. The result is finite, so the product of 0 and the result is 0 and not NaN. */
-static __device__ float exp_minus(float x)
-{
-    return expf(x < -88 ? 88 : -x);
-}
-
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
-    swiglu_rows(ce_view y, ce_view x, int64_t rows, int64_t columns)
+template <typename F>
+static __global__ void __launch_bounds__(CS_RUN_THREADS) gated_rows(ce_view y, ce_view x, int64_t rows, int64_t columns)
 {
     ce_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -21,34 +16,40 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
             ce_run_widen(g, run_gate, x.dtype);
             ce_run_widen(u, run_up, x.dtype);
             for (int i = 0; i < CS_RUN; i++)
-                u[i] *= g[i] / (1 + exp_minus(g[i]));
+                u[i] *= F::value(g[i]);
             ce_run_store(out, at, row_range, u);
         }
     }
 }
 
-extern "C" void ce_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+extern "C" void ce_cuda_gated(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
 {
-    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(cs_rows(y), cs_columns(y)), swiglu_rows, ce_run_view(y),
-              ce_run_view(x), cs_rows(y), cs_columns(y));
+    int64_t rows = cs_rows(y), columns = cs_columns(y);
+    ce_by_function(function, [&](auto f) {
+        ce_launch(ce_cuda_compute(device), ce_run_rows_shape(rows, columns), gated_rows<decltype(f)>, ce_run_view(y),
+                  ce_run_view(x), rows, columns);
+    });
 }
 
-/* Replaces gate and up by their gradients. With the logistic function s, silu(x) = x s has the derivative
- * s + x s (1 - s), where 1 - s = e^-x s. */
-static __device__ void swiglu_grad_run(float *gate, float *up, const float *dy)
+extern "C" void ce_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    ce_cuda_gated(device, y, x, CS_SILU);
+}
+
+/* Replaces gate and up by their gradients. */
+template <typename F> static __device__ void gated_grad_run(float *gate, float *up, const float *dy)
 {
     for (int i = 0; i < CS_RUN; i++) {
-        float e = exp_minus(gate[i]);
-        float s = 1 / (1 + e);
-        float derivative = s + gate[i] * (e * s * s);
-        float dup = dy[i] * gate[i] * s;
-        gate[i] = dy[i] * up[i] * derivative;
+        ce_terms terms = F::terms(gate[i]);
+        float dup = dy[i] * terms.first * terms.second;
+        gate[i] = dy[i] * up[i] * terms.derivative;
         up[i] = dup;
     }
 }
 
+template <typename F>
 static __global__ void __launch_bounds__(CS_RUN_THREADS)
-    swiglu_grad_rows(ce_view dx, ce_view dy, ce_view x, int64_t rows, int64_t columns)
+    gated_grad_rows(ce_view dx, ce_view dy, ce_view x, int64_t rows, int64_t columns)
 {
     ce_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
@@ -62,15 +63,23 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
             ce_run_widen(g, run_gate, x.dtype);
             ce_run_widen(u, run_up, x.dtype);
             ce_run_widen(d, run_dy, dy.dtype);
-            swiglu_grad_run(g, u, d);
+            gated_grad_run<F>(g, u, d);
             ce_run_store(dgate, at, row_range, g);
             ce_run_store(dup, at, row_range, u);
         }
     }
 }
 
+extern "C" void ce_cuda_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
+{
+    int64_t rows = cs_rows(dy), columns = cs_columns(dy);
+    ce_by_function(function, [&](auto f) {
+        ce_launch(ce_cuda_compute(device), ce_run_rows_shape(rows, columns), gated_grad_rows<decltype(f)>,
+                  ce_run_view(dx), ce_run_view(dy), ce_run_view(x), rows, columns);
+    });
+}
+
 extern "C" void ce_cuda_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(cs_rows(dy), cs_columns(dy)), swiglu_grad_rows,
-              ce_run_view(dx), ce_run_view(dy), ce_run_view(x), cs_rows(dy), cs_columns(dy));
+    ce_cuda_gated_grad(device, dx, dy, x, CS_SILU);
 }
