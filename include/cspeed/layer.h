@@ -186,7 +186,7 @@ cs_tensor cs_gated_backward(const cs_gated *gated, cs_pass *pass, cs_tensor dy);
 
 /* ---- mixture of experts. A router chooses some of many experts, which are feed-forward networks, for each row. The
  * result is the sum of the chosen experts' outputs, each times its factor (cs_op_route). A shared expert for all rows
- * is optional. Not implemented on a GPU yet ---- */
+ * is optional ---- */
 typedef struct {
     cs_linear router;
     /* the first of the experts' matrices, which are adjacent in memory: gate and up of all experts, then down of all
