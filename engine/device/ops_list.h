@@ -62,17 +62,17 @@ CPU_ONLY(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor
 /* If `back` is false, copies x to y and puts the heads into the order that cs_op_attention needs. If `back` is true,
  * copies x, whose heads have that order, and puts them into the original order. */
 CPU_ONLY(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
-CPU_ONLY(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
-CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
-                      cs_tensor dprobabilities, cs_tensor logits, bool normalized))
-CPU_ONLY(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
-CPU_ONLY(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+OPERATION(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
+OPERATION(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
+                       cs_tensor dprobabilities, cs_tensor logits, bool normalized))
+OPERATION(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+OPERATION(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 /* Computes for each expert the product of its slots. job->product has the tensors of all experts. */
 CPU_ONLY(experts, (cs_device *device, const ce_experts *job))
-CPU_ONLY(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
-CPU_ONLY(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
-                           cs_tensor factors, bool logistic))
-CPU_ONLY(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
+OPERATION(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
+OPERATION(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
+                            cs_tensor factors, bool logistic))
+OPERATION(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* Computes y = a + dropout(b), or y = dropout(b) if a is absent. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
