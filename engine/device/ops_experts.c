@@ -28,7 +28,6 @@ void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors
     CS_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
     CS_ASSERT(is_i32(routing->bounds, experts + 1) && is_i32(routing->tokens, experts));
     CS_ASSERT(experts <= CS_MAX_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
-    CHECK_EXPERTS(stream, route);
     RUN(stream, route, routing, factors, logits, normalized);
 }
 
@@ -39,7 +38,6 @@ void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *ro
     check_routing(routing, cs_rows(logits));
     CS_ASSERT(is_f32(dfactors, cs_count(routing->slots)));
     CS_ASSERT(!dprobabilities.data || is_f32(dprobabilities, cs_columns(logits)));
-    CHECK_EXPERTS(stream, route_grad);
     RUN(stream, route_grad, dlogits, routing, dfactors, dprobabilities, logits, normalized);
 }
 
@@ -48,7 +46,6 @@ void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_rout
     CS_ASSERT(is_compute(x) && is_compute(y) && x.dtype == y.dtype);
     check_routing(routing, cs_rows(x));
     CS_ASSERT(is_matrix(y, cs_count(routing->rows), cs_columns(x)));
-    CHECK_EXPERTS(stream, take_slots);
     RUN(stream, take_slots, y, x, routing);
 }
 
@@ -57,7 +54,6 @@ void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routi
     CS_ASSERT(is_compute(x) && is_compute(y));
     check_routing(routing, cs_rows(y));
     CS_ASSERT(is_matrix(x, cs_count(routing->rows), cs_columns(y)));
-    CHECK_EXPERTS(stream, add_slots);
     RUN(stream, add_slots, y, x, routing);
 }
 
@@ -134,7 +130,6 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic)
 {
     CS_ASSERT(is_compute(x) && is_shaped(x, y) && is_compute(factors) && cs_count(factors) == cs_rows(x));
-    CHECK_EXPERTS(stream, scale_rows);
     RUN(stream, scale_rows, y, x, factors, logistic);
 }
 
@@ -144,7 +139,6 @@ void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, 
     CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
     CS_ASSERT(is_compute(factors) && is_compute(dfactors));
     CS_ASSERT(cs_count(factors) == cs_rows(x) && cs_count(dfactors) == cs_rows(x));
-    CHECK_EXPERTS(stream, scale_rows_grad);
     RUN(stream, scale_rows_grad, dx, dfactors, dy, x, factors, logistic);
 }
 
@@ -154,6 +148,5 @@ void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss,
     CS_ASSERT(is_f32(loss, rows) && is_i32(targets, rows) && is_f32(dloss, rows));
     CS_ASSERT(is_i32(balance->tokens, cs_count(balance->probabilities)));
     CS_ASSERT(is_f32(balance->probabilities, cs_count(balance->tokens)) && is_f32(balance->dprobabilities, experts));
-    CHECK_EXPERTS(stream, balance);
     RUN(stream, balance, balance, loss, targets, dloss);
 }

@@ -2,11 +2,10 @@
  * (table.h), the declarations of the kernels (cpu/cpu.h, cuda/cuda.h) and the rows of the tables (cpu/cpu.c,
  * cuda/cuda.c) are made from this list.
  *
- * A file must define OPERATION before it includes this list. If the file does not define FUSED or CPU_ONLY, OPERATION
- * is used in their place. The list undefines OPERATION, FUSED and CPU_ONLY at the end. OPERATION(name, parameters):
- * every device that computes has the operation; the function of a device is ce_<device>_<name>. FUSED(name,
- * parameters): a device may leave the operation out; ops.c then composes the operation of other operations.
- * CPU_ONLY(name, parameters): the GPU has no kernel for the operation yet, and ops.c refuses the operation on a GPU.
+ * A file must define OPERATION before it includes this list. If the file does not define FUSED, OPERATION is used in
+ * its place. The list undefines OPERATION and FUSED at the end. OPERATION(name, parameters): every device that computes
+ * has the operation; the function of a device is ce_<device>_<name>. FUSED(name, parameters): a device may leave the
+ * operation out; ops.c then composes the operation of other operations.
  *
  * Operations that take a cs_device are those of cspeed/ops.h and work in the compute stream of the device. Operations
  * that take a cs_stream are those of state.h and the operation `add`; they work in the stream that they take. All
@@ -16,9 +15,6 @@
  * kernel for each device. */
 #ifndef FUSED
 #define FUSED OPERATION
-#endif
-#ifndef CPU_ONLY
-#define CPU_ONLY OPERATION
 #endif
 
 /* clang-format off */
@@ -62,17 +58,17 @@ OPERATION(softcap_grad, (cs_device *device, cs_tensor dx, cs_tensor dy, cs_tenso
 /* If `back` is false, copies x to y and puts the heads into the order that cs_op_attention needs. If `back` is true,
  * copies x, whose heads have that order, and puts them into the original order. */
 OPERATION(regroup, (cs_device *device, cs_tensor y, cs_tensor x, cs_heads heads, bool back))
-CPU_ONLY(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
-CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
-                      cs_tensor dprobabilities, cs_tensor logits, bool normalized))
-CPU_ONLY(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
-CPU_ONLY(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+OPERATION(route, (cs_device *device, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized))
+OPERATION(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
+                       cs_tensor dprobabilities, cs_tensor logits, bool normalized))
+OPERATION(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
+OPERATION(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 /* Computes for each expert the product of its slots. job->product has the tensors of all experts. */
-CPU_ONLY(experts, (cs_device *device, const ce_experts *job))
-CPU_ONLY(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
-CPU_ONLY(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
-                           cs_tensor factors, bool logistic))
-CPU_ONLY(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
+OPERATION(experts, (cs_device *device, const ce_experts *job))
+OPERATION(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
+OPERATION(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
+                            cs_tensor factors, bool logistic))
+OPERATION(balance, (cs_device *device, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss))
 OPERATION(add, (cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b))
 /* Computes y = a + dropout(b), or y = dropout(b) if a is absent. */
 OPERATION(add_dropout, (cs_device *device, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout))
@@ -91,10 +87,10 @@ OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss,
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale
  * times these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
-CPU_ONLY(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
-CPU_ONLY(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
-CPU_ONLY(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
-                     const cs_dora *dora))
+OPERATION(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
+OPERATION(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
+OPERATION(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
+                      const cs_dora *dora))
 OPERATION(absolute_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(absolute_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))
 OPERATION(cast, (cs_device *device, cs_tensor y, cs_tensor x))
@@ -113,4 +109,3 @@ OPERATION(init, (cs_stream *stream, float *out, cs_init init, uint64_t key, int6
 
 #undef OPERATION
 #undef FUSED
-#undef CPU_ONLY

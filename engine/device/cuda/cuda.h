@@ -26,7 +26,7 @@ void ce_cuda_check(cudaError_t error, const char *call, const char *file, int li
 typedef enum {
     CS_CUDA_PRODUCT,   /* cuBLASLt's workspace */
     CS_CUDA_REDUCTION, /* partial sums of weight gradients */
-    CS_CUDA_SORT,      /* the sorted tokens of the backward of an embedding */
+    CS_CUDA_SORT,      /* the sorted tokens of the backward of an embedding; the sort of slots in route.cu */
     CS_CUDA_ATTENTION, /* the row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
     CS_CUDA_WORKSPACES
 } ce_cuda_use;

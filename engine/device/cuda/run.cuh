@@ -164,6 +164,29 @@ __device__ inline void ce_run_read(float *to, ce_view x, int64_t at, ce_range wi
     ce_run_widen(to, ce_run_load(x, at, within), x.dtype);
 }
 
+/* ---- single elements ---- */
+
+/* Loads element number `at` of x and converts it to fp32. */
+__device__ inline float ce_run_read_one(ce_view x, int64_t at)
+{
+    if (x.dtype == CS_F32)
+        return ((const float *)x.data)[at];
+    if (x.dtype == CS_BF16)
+        return ce_wide(((const bf16 *)x.data)[at]);
+    return ce_wide(((const half_t *)x.data)[at]);
+}
+
+/* Rounds a value to y's type and stores it as element number `at`. */
+__device__ inline void ce_run_store_one(ce_view y, int64_t at, float value)
+{
+    if (y.dtype == CS_F32)
+        ((float *)y.data)[at] = value;
+    else if (y.dtype == CS_BF16)
+        ((bf16 *)y.data)[at] = ce_narrow<bf16>(value);
+    else
+        ((half_t *)y.data)[at] = ce_narrow<half_t>(value);
+}
+
 /* ---- flat tensors: the first run begins at element -lead, so that runs are aligned even if element 0 is not ---- */
 
 struct ce_flat {

@@ -21,8 +21,9 @@
 #include "emulator/traffic.h"
 
 /* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
- * sequence's length, heads, and columns of a head. MAX_COUNT: the greatest number of tensors. */
-enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, MAX_COUNT = 10 };
+ * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. MAX_COUNT: the
+ * greatest number of tensors. */
+enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, E = 64, K = 4, MAX_COUNT = 10 };
 
 /* The accesses to a tensor that an operation needs. */
 enum { NOTHING, READ, WRITE, BOTH };
@@ -195,6 +196,40 @@ static void attention_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_attention_grad(stream, t[0], t[1], t[2], t[3], t[4], heads, (cs_dropout){ .batch = 1 });
 }
 
+/* The traffic includes that of sorting the slots. A number that is stored at a slot counts as a sector of 32 bytes. */
+static void route(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = { .rows = t[2], .slots = t[3], .bounds = t[4], .tokens = t[5], .probabilities = t[6] };
+    cs_op_route(stream, &routing, t[0], t[1], true);
+}
+
+static void route_and_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = { .rows = t[2], .slots = t[3], .bounds = t[4] };
+    route(stream, t);
+    cs_op_route_grad(stream, t[7], &routing, t[8], t[9], t[1], true);
+}
+
+static void take_slots(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_take_slots(stream, t[0], t[1], &(cs_routing){ .rows = t[2], .slots = t[3] });
+}
+
+static void add_slots(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_add_slots(stream, t[1], t[0], &(cs_routing){ .rows = t[2], .slots = t[3] });
+}
+
+static void scale_rows(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_scale_rows(stream, t[0], t[1], t[2], false);
+}
+
+static void scale_rows_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_scale_rows_grad(stream, t[0], t[1], t[2], t[3], t[4], false);
+}
+
 /* ---- the table ---- */
 
 #define X                                                                                                              \
@@ -220,6 +255,16 @@ static void attention_grad(cs_stream *stream, const cs_tensor *t)
 #define HEAD_ROWS(use)                                                                                                 \
     {                                                                                                                  \
         CS_BF16, T, HEADS *D, use                                                                                      \
+    }
+#define SLOTS(use)                                                                                                     \
+    {                                                                                                                  \
+        CS_BF16, N *K, C, use                                                                                          \
+    }
+#define ROUTING                                                                                                        \
+    { CS_F32, N * K, 1, WRITE }, { CS_BF16, N, E, READ }, { CS_I32, N * K, 1, WRITE }, { CS_I32, N, K, WRITE },        \
+        { CS_I32, 0, E + 1, WRITE }, { CS_I32, 0, E, WRITE },                                                          \
+    {                                                                                                                  \
+        CS_F32, 0, E, WRITE                                                                                            \
     }
 
 static const row rows[] = {
@@ -283,6 +328,18 @@ static const row rows[] = {
       attention_grad,
       1.93,
       { QKV(WRITE), HEAD_ROWS(READ), HEAD_ROWS(READ), { CS_F32, HEADS, T, READ }, QKV(READ) } },
+    { "routing", route, 4.1, { ROUTING } },
+    { "routing and its gradient",
+      route_and_grad,
+      5,
+      { ROUTING, { CS_BF16, N, E, WRITE }, { CS_F32, N *K, 1, READ }, { CS_F32, 0, E, READ } } },
+    { "rows to slots", take_slots, 1.62, { SLOTS(WRITE), X, { CS_I32, N *K, 1, READ }, { CS_I32, N, K, NOTHING } } },
+    { "sums of slots", add_slots, 1.02, { SLOTS(READ), Y, { CS_I32, N *K, 1, NOTHING }, { CS_I32, N, K, READ } } },
+    { "factors of rows", scale_rows, 1.04, { Y, X, { CS_F32, N, 1, READ } } },
+    { "gradient of factors of rows",
+      scale_rows_grad,
+      1.02,
+      { Y, { CS_F32, N, 1, WRITE }, X, X, { CS_F32, N, 1, READ } } },
 };
 
 /* ---- measuring ---- */
