@@ -68,7 +68,7 @@ CPU_ONLY(route_grad, (cs_device *device, cs_tensor dlogits, const cs_routing *ro
 CPU_ONLY(take_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 CPU_ONLY(add_slots, (cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing))
 /* Computes for each expert the product of its slots. job->product has the tensors of all experts. */
-CPU_ONLY(experts, (cs_device *device, const ce_experts *job))
+OPERATION(experts, (cs_device *device, const ce_experts *job))
 CPU_ONLY(scale_rows, (cs_device *device, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic))
 CPU_ONLY(scale_rows_grad, (cs_device *device, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic))

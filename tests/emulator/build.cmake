@@ -85,7 +85,7 @@ set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE
 # Tests that run on any device, here on the emulated one (tests/support/near.h).
 set(on_emulator test_ops test_heads test_rope test_state test_verdict test_preference_pairs test_flash test_gpt2 test_llama
     test_gradients test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers
-    test_generate)
+    test_generate test_expert_products)
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
@@ -126,7 +126,7 @@ foreach(name test_kernels test_state)
 endforeach()
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
-  foreach(name test_state test_kernels test_rope test_ops test_flash test_graph)
+  foreach(name test_state test_kernels test_rope test_ops test_flash test_expert_products test_graph)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
       "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
