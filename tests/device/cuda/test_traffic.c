@@ -180,6 +180,33 @@ static void attention_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_attention_grad(stream, t[0], t[1], t[2], t[3], t[4], heads, (cs_dropout){ .batch = 1 });
 }
 
+/* t[3]: the bounds of two experts' slots; t[4]: the rows of the slots. Expert 0 has 100 of N slots, or 3 of 8. */
+static cs_routing two_experts(cs_stream *stream, const cs_tensor *t)
+{
+    int32_t slots = (int32_t)cs_rows(t[4]), bounds[] = { 0, slots < N ? 3 : 100, slots };
+    ce_stream_copy(stream, t[3].data, bounds, sizeof bounds);
+    ce_stream_sync(stream);
+    return (cs_routing){ .rows = t[4], .bounds = t[3] };
+}
+
+static void experts(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts(stream, t[0], t[1], t[2], &routing);
+}
+
+static void experts_grad_input(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts_grad_input(stream, t[0], t[1], t[2], &routing);
+}
+
+static void experts_grad_weight(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts_grad_weight(stream, t[0], t[1], t[2], &routing);
+}
+
 /* ---- the table ---- */
 
 #define X                                                                                                              \
@@ -205,6 +232,16 @@ static void attention_grad(cs_stream *stream, const cs_tensor *t)
 #define HEAD_ROWS(use)                                                                                                 \
     {                                                                                                                  \
         CS_BF16, T, HEADS *D, use                                                                                      \
+    }
+
+#define SLOTS(count, columns, use)                                                                                     \
+    {                                                                                                                  \
+        CS_BF16, count, columns, use                                                                                   \
+    }
+#define ROUTING(count)                                                                                                 \
+    { CS_I32, 0, 3, READ },                                                                                            \
+    {                                                                                                                  \
+        CS_I32, count, 1, NOTHING                                                                                      \
     }
 
 static const row rows[] = {
@@ -265,6 +302,22 @@ static const row rows[] = {
       attention_grad,
       1.93,
       { QKV(WRITE), HEAD_ROWS(READ), HEAD_ROWS(READ), { CS_F32, HEADS, T, READ }, QKV(READ) } },
+    { "experts",
+      experts,
+      1.21,
+      { SLOTS(N, 128, WRITE), SLOTS(N, 256, READ), { CS_BF16, 2 * 128, 256, READ }, ROUTING(N) } },
+    { "experts, few slots",
+      experts,
+      1.02,
+      { SLOTS(8, 256, WRITE), SLOTS(8, 256, READ), { CS_BF16, 2 * 256, 256, READ }, ROUTING(8) } },
+    { "experts gradient",
+      experts_grad_input,
+      1.21,
+      { SLOTS(N, 128, WRITE), SLOTS(N, 256, READ), { CS_BF16, 2 * 256, 128, READ }, ROUTING(N) } },
+    { "experts weight gradient",
+      experts_grad_weight,
+      1.01,
+      { { CS_F32, 2 * 128, 128, BOTH }, SLOTS(N, 128, READ), SLOTS(N, 128, READ), ROUTING(N) } },
 };
 
 /* ---- measuring ---- */
