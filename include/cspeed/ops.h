@@ -221,7 +221,7 @@ void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, 
 void cs_op_add_columns(cs_stream *stream, cs_tensor y, int64_t first, cs_tensor x, float scale);
 void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t first, float scale);
 
-/* ---- mixtures of experts (Shazeer et al. 2017). The products of experts are not implemented on a GPU yet ----
+/* ---- mixtures of experts (Shazeer et al. 2017) ----
  *
  * N rows go to k of E experts each. The N k pairs of a row and one of its experts are called slots and are numbered by
  * expert; the slots of one expert are numbered by row. Tensors with a row for each slot have N k rows, however the

@@ -5,7 +5,8 @@
  * are counted; an operation whose data fits into a cache may be faster than this roof. The last column is the
  * operation's share of the time of all operations of a training step without dropout (AdamW). On a GPU, an operation is
  * queued so many times that the calls take some milliseconds together, and the host waits once at the end. With
- * CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN.
+ * CSPEED_CUDNN=none in the environment, attention on a GPU uses the engine's own kernels instead of cuDNN. The products
+ * of experts have shapes of their own.
  *
  *     bench_ops [--device KIND] [THREADS [SAMPLES LENGTH]] */
 #include "bench.h"
@@ -33,13 +34,22 @@ static cs_tensor starts; /* first token of each token's document; a document has
 static cs_rope turns = { .width = WIDTH / HEADS, .factor = 1 };
 static const cs_tensor absent;
 
+/* A mixture of experts: `tokens` rows, each of which goes to `chosen` experts. An expert's matrix is (2 hidden, width),
+ * its gate and up projections. */
+typedef struct {
+    int64_t tokens, experts, chosen, width, hidden;
+} mixture;
+static const mixture small_mixture = { 256, 8, 2, 512, 256 }, large_mixture = { 4096, 64, 8, 2048, 1024 };
+
 /* The tensors that the operations use, allocated once for each type. */
 static struct {
     cs_tensor x, y, wide, wide2, qkv, dqkv, w, dw, bias, dbias, table, dtable, logits, tokens, stats, loss, dloss;
     cs_tensor head_lse;
     float *state[4];
     ce_exact *sum;
-    ce_state_ranges ranges; /* ranges that cover the whole state */
+    ce_state_ranges ranges;                /* ranges that cover the whole state */
+    cs_tensor own_x, own_h, own_w, own_dw; /* the slots and the matrices of experts */
+    cs_routing routing, few;               /* few: the routing of one token */
 } on;
 
 static cs_tensor make(cs_dtype type, int64_t rows, int64_t columns)
@@ -116,6 +126,38 @@ static void make_all(void)
                                    .tiles = ce_state_tiles((ce_range){ 0, STATE }) };
 }
 
+static mixture mixture_of(void)
+{
+    return ce_device_has_own_memory(device) ? large_mixture : small_mixture;
+}
+
+/* Makes the routing in which expert e has the slots bounds[e] to bounds[e + 1] - 1. */
+static cs_routing make_routing(const int32_t *bounds, int64_t experts)
+{
+    size_t bytes = (size_t)(experts + 1) * sizeof *bounds;
+    return (cs_routing){ .rows = make(CS_I32, bounds[experts], 1),
+                         .bounds = cs_vector(bring(bounds, bytes), CS_I32, experts + 1) };
+}
+
+/* Half of the experts get 3/4 of the mean number of slots, and the others 5/4. A single token goes to the first
+ * experts. */
+static void make_experts(void)
+{
+    mixture sizes = mixture_of();
+    int64_t slots = sizes.tokens * sizes.chosen, mean = slots / sizes.experts;
+    int32_t bounds[CS_MAX_EXPERTS + 1], few[CS_MAX_EXPERTS + 1];
+    for (int64_t e = 0; e <= sizes.experts; e++) {
+        bounds[e] = (int32_t)(e * mean - e % 2 * (mean / 4));
+        few[e] = (int32_t)(e < sizes.chosen ? e : sizes.chosen);
+    }
+    on.routing = make_routing(bounds, sizes.experts), on.few = make_routing(few, sizes.experts);
+    on.own_x = make(dtype, slots, sizes.width), on.own_h = make(dtype, slots, 2 * sizes.hidden);
+    on.own_w = make(dtype, sizes.experts * 2 * sizes.hidden, sizes.width);
+    on.own_dw = make(CS_F32, sizes.experts * 2 * sizes.hidden, sizes.width);
+    refill(on.own_x);
+    refill(on.own_w);
+}
+
 static cs_tensor shaped(cs_tensor x, int64_t rows, int64_t columns)
 {
     return cs_matrix(x.data, x.dtype, rows, columns);
@@ -166,6 +208,26 @@ PRODUCTS(proj, WIDTH, WIDTH, on.x, on.y, row(on.bias, WIDTH), row(on.dbias, WIDT
 PRODUCTS(up, WIDTH, 4 * WIDTH, on.x, on.wide, row(on.bias, 4 * WIDTH), row(on.dbias, 4 * WIDTH), CS_IN_OUT)
 PRODUCTS(down, 4 * WIDTH, WIDTH, on.wide, on.x, row(on.bias, WIDTH), row(on.dbias, WIDTH), CS_IN_OUT)
 PRODUCTS(head, WIDTH, VOCABULARY, on.x, on.logits, absent, absent, CS_OUT_IN)
+
+static void run_experts(void)
+{
+    cs_op_experts(stream, on.own_h, on.own_x, on.own_w, &on.routing);
+}
+static void run_experts_input(void)
+{
+    cs_op_experts_grad_input(stream, on.own_x, on.own_h, on.own_w, &on.routing);
+}
+static void run_experts_weight(void)
+{
+    cs_op_experts_grad_weight(stream, on.own_dw, on.own_x, on.own_h, &on.routing);
+}
+
+static void run_experts_few(void)
+{
+    int64_t slots = cs_count(on.few.rows);
+    cs_op_experts(stream, shaped(on.own_h, slots, cs_columns(on.own_h)), shaped(on.own_x, slots, cs_columns(on.own_x)),
+                  on.own_w, &on.few);
+}
 
 static cs_dropout dropout(float rate)
 {
@@ -403,6 +465,9 @@ static void try_products(void)
         { "head", forward_head, 1, 0 },
         { "head dx", input_head, 1, 0 },
         { "head dw", weight_head, 1, 0 },
+        { "experts", run_experts, 0, 0 },
+        { "experts dx", run_experts_input, 0, 0 },
+        { "experts dw", run_experts_weight, 0, 0 },
         { "attention", run_attention, 12, 0 },
         { "attention grad", run_attention_grad, 12, 0 },
         { "attention, dropout", run_attention_drop, 0, 0 },
@@ -421,11 +486,14 @@ static void try_walks(void)
     const double states = 124.4e6 / STATE;
     double each = (double)cs_dtype_bytes(dtype), rows = (double)N * WIDTH * each;
     double logits = (double)cs_count(on.logits) * each, published = dtype == CS_F32 ? 0 : each;
+    mixture sizes = mixture_of();
+    double matrices = 2.0 * (double)(sizes.chosen * sizes.hidden * sizes.width) * each; /* those that one token uses */
     const bench walks[] = {
         { "norm", run_norm, 13, 2 * rows },
         { "norm grad", run_norm_grad, 1, 3 * rows },
         { "add norm", run_add_norm, 12, 4 * rows },
         { "norm grad add", run_norm_grad_add, 24, 4 * rows },
+        { "experts, one token", run_experts_few, 0, matrices },
         { "rms", run_rms, 0, 2 * rows },
         { "rms grad", run_rms_grad, 0, 3 * rows },
         { "rope", run_rope, 0, 4 * rows },
@@ -462,6 +530,7 @@ static void show_all(void)
     stream = ce_device_stream(device, CS_COMPUTE);
     make_small();
     make_all();
+    make_experts();
     copy_rate = 8.0 * LONG / best_of(run_copy);
     printf("%s, %s, %lld x %lld tokens: matrix roof %.1f GFLOP/s, copy %.1f GB/s\n", ce_device_describe(device),
            dtype == CS_F32 ? "fp32" : "bf16", (long long)B, (long long)T, ce_device_roof(device, dtype) * 1e-9,

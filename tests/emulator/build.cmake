@@ -92,7 +92,7 @@ foreach(name ${on_emulator})
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_functions test_routing test_slots test_expert_products test_dora test_rope test_state test_verdict)
+set(quick test_functions test_routing test_slots test_dora test_rope test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()
@@ -126,14 +126,15 @@ foreach(name test_kernels test_state)
 endforeach()
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
-  foreach(name test_state test_kernels test_rope test_ops test_flash test_graph test_routing test_slots)
+  foreach(name test_state test_kernels test_rope test_ops test_flash test_graph test_routing test_slots test_expert_products test_dora
+               test_functions)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
       "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
     add_dependencies(${name} ${instrumented})
   endforeach()
   set_tests_properties(test_races PROPERTIES LABELS slow)
-  foreach(name test_state test_kernels test_graph test_routing test_slots) # seconds
+  foreach(name test_state test_kernels test_graph test_functions test_routing test_slots) # seconds
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()

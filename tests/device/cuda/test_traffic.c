@@ -230,6 +230,33 @@ static void scale_rows_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_scale_rows_grad(stream, t[0], t[1], t[2], t[3], t[4], false);
 }
 
+/* t[3]: the bounds of two experts' slots; t[4]: the rows of the slots. Expert 0 has 100 of N slots, or 3 of 8. */
+static cs_routing two_experts(cs_stream *stream, const cs_tensor *t)
+{
+    int32_t slots = (int32_t)cs_rows(t[4]), bounds[] = { 0, slots < N ? 3 : 100, slots };
+    ce_stream_copy(stream, t[3].data, bounds, sizeof bounds);
+    ce_stream_sync(stream);
+    return (cs_routing){ .rows = t[4], .bounds = t[3] };
+}
+
+static void experts(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts(stream, t[0], t[1], t[2], &routing);
+}
+
+static void experts_grad_input(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts_grad_input(stream, t[0], t[1], t[2], &routing);
+}
+
+static void experts_grad_weight(cs_stream *stream, const cs_tensor *t)
+{
+    cs_routing routing = two_experts(stream, t);
+    cs_op_experts_grad_weight(stream, t[0], t[1], t[2], &routing);
+}
+
 /* ---- the table ---- */
 
 #define X                                                                                                              \
@@ -265,6 +292,16 @@ static void scale_rows_grad(cs_stream *stream, const cs_tensor *t)
         { CS_I32, 0, E + 1, WRITE }, { CS_I32, 0, E, WRITE },                                                          \
     {                                                                                                                  \
         CS_F32, 0, E, WRITE                                                                                            \
+    }
+
+#define MATRIX(count, columns, use)                                                                                    \
+    {                                                                                                                  \
+        CS_BF16, count, columns, use                                                                                   \
+    }
+#define TWO_EXPERTS(count)                                                                                             \
+    { CS_I32, 0, 3, READ },                                                                                            \
+    {                                                                                                                  \
+        CS_I32, count, 1, NOTHING                                                                                      \
     }
 
 static const row rows[] = {
@@ -340,6 +377,22 @@ static const row rows[] = {
       scale_rows_grad,
       1.02,
       { Y, { CS_F32, N, 1, WRITE }, X, X, { CS_F32, N, 1, READ } } },
+    { "experts",
+      experts,
+      1.21,
+      { MATRIX(N, 128, WRITE), MATRIX(N, 256, READ), { CS_BF16, 2 * 128, 256, READ }, TWO_EXPERTS(N) } },
+    { "experts, few slots",
+      experts,
+      1.02,
+      { MATRIX(8, 256, WRITE), MATRIX(8, 256, READ), { CS_BF16, 2 * 256, 256, READ }, TWO_EXPERTS(8) } },
+    { "experts gradient",
+      experts_grad_input,
+      1.21,
+      { MATRIX(N, 128, WRITE), MATRIX(N, 256, READ), { CS_BF16, 2 * 256, 128, READ }, TWO_EXPERTS(N) } },
+    { "experts weight gradient",
+      experts_grad_weight,
+      1.01,
+      { { CS_F32, 2 * 128, 128, BOTH }, MATRIX(N, 128, READ), MATRIX(N, 128, READ), TWO_EXPERTS(N) } },
 };
 
 /* ---- measuring ---- */

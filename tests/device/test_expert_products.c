@@ -1,0 +1,198 @@
+/* test_expert_products.c - the products of a mixture of experts compared with plain loops in double precision, with
+ * uneven routings; the results must have the same bits with any number of threads. */
+#include "near.h"
+#include "suite.h"
+
+#include "device/device.h"
+#include "cspeed/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { LISTED = 8 };
+
+/* Each of the experts has a matrix (m, k). Expert e has counts[e % listed] slots. */
+typedef struct {
+    int experts, listed, counts[LISTED], m, k;
+} shape;
+
+/* The tensors of the three products of a shape. */
+typedef struct {
+    shape shape;
+    int64_t slots;
+    cs_tensor bounds, rows, x, w, dy, y, dx, dw;
+} example;
+
+static cs_stream *stream;
+
+static int32_t first_slot(const example *all, int e)
+{
+    return ((const int32_t *)all->bounds.data)[e];
+}
+
+/* Returns random elements that begin `shift` elements after an address that is aligned to 64 bytes. */
+static cs_tensor shifted(cs_dtype dtype, int64_t rows, int64_t columns, uint64_t seed, int shift)
+{
+    cs_tensor x = near_random(dtype, 1, rows * columns + shift, seed, 1);
+    return cs_matrix((char *)x.data + (size_t)shift * cs_dtype_bytes(dtype), dtype, rows, columns);
+}
+
+static example make(shape s, cs_dtype dtype, int shift)
+{
+    example all = { .shape = s, .bounds = near_new(CS_I32, s.experts + 1, 1) };
+    int32_t *bounds = all.bounds.data;
+    for (int e = 0; e < s.experts; e++)
+        bounds[e + 1] = bounds[e] + s.counts[e % s.listed];
+    all.slots = bounds[s.experts];
+    all.rows = near_new(CS_I32, all.slots, 1);
+    all.x = shifted(dtype, all.slots, s.k, 1, shift);
+    all.w = near_random(dtype, (int64_t)s.experts * s.m, s.k, 2, 1);
+    all.dy = near_random(dtype, all.slots, s.m, 3, 1);
+    all.y = near_random(dtype, all.slots, s.m, 4, 1);
+    all.dx = near_random(dtype, all.slots, s.k, 5, 1);
+    all.dw = near_random(CS_F32, (int64_t)s.experts * s.m, s.k, 6, 1);
+    return all;
+}
+
+static void drop(example *all, int shift)
+{
+    cs_tensor tensors[] = { all->bounds, all->rows, all->w, all->dy, all->y, all->dx, all->dw };
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        near_free(tensors[i]);
+    all->x.data = (char *)all->x.data - (size_t)shift * cs_dtype_bytes(all->x.dtype);
+    near_free(cs_vector(all->x.data, all->x.dtype, cs_count(all->x) + shift));
+}
+
+static cs_routing routing_of(const example *all)
+{
+    return (cs_routing){ .rows = near_at(all->rows), .bounds = near_at(all->bounds) };
+}
+
+/* Runs the three operations. If `fresh` is false, the gradient of the matrices is added to all->dw. */
+static void run(example *all, bool fresh)
+{
+    cs_routing routing = routing_of(all);
+    all->dw.fresh = fresh;
+    cs_op_experts(stream, near_at(all->y), near_at(all->x), near_at(all->w), &routing);
+    cs_op_experts_grad_input(stream, near_at(all->dx), near_at(all->dy), near_at(all->w), &routing);
+    cs_op_experts_grad_weight(stream, near_at(all->dw), near_at(all->x), near_at(all->dy), &routing);
+    cs_op_experts_grad_weight(stream, (cs_tensor){ 0 }, near_at(all->x), near_at(all->dy), &routing); /* frozen */
+    near_fetch();
+}
+
+/* Adds the products of one slot of expert e to the results y, dx and dw. */
+static void add_slot(double *y, double *dx, double *dw, const double *x, const double *dy, const double *w, shape s)
+{
+    for (int m = 0; m < s.m; m++)
+        for (int k = 0; k < s.k; k++) {
+            y[m] += x[k] * w[m * s.k + k];
+            dx[k] += dy[m] * w[m * s.k + k];
+            dw[m * s.k + k] += dy[m] * x[k];
+        }
+}
+
+static void check(shape s, cs_dtype dtype, int shift, bool fresh)
+{
+    example all = make(s, dtype, shift);
+    double *x = near_doubles(all.x), *w = near_doubles(all.w), *dy = near_doubles(all.dy);
+    double *dw = near_doubles(all.dw), *y = calloc((size_t)(all.slots * s.m + 1), sizeof *y);
+    double *dx = calloc((size_t)(all.slots * s.k + 1), sizeof *dx);
+    for (int64_t i = 0; fresh && i < cs_count(all.dw); i++) {
+        near_set(all.dw, i, NAN);
+        dw[i] = 0;
+    }
+    run(&all, fresh);
+    for (int e = 0; e < s.experts; e++)
+        for (int64_t slot = first_slot(&all, e); slot < first_slot(&all, e + 1); slot++)
+            add_slot(y + slot * s.m, dx + slot * s.k, dw + (int64_t)e * s.m * s.k, x + slot * s.k, dy + slot * s.m,
+                     w + (int64_t)e * s.m * s.k, s);
+    ck_assert(near_all("experts", all.y, y, 4e-6));
+    ck_assert(near_all("experts_grad_input", all.dx, dx, 4e-6));
+    ck_assert(near_all("experts_grad_weight", all.dw, dw, 4e-6));
+    free(x), free(w), free(dy), free(dw), free(y), free(dx);
+    drop(&all, shift);
+}
+
+/* Experts without slots, with fewer slots than a tile has rows, and with two tiles and one slot more. */
+static const shape uneven = { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 136, 200 };
+
+static const shape shapes[] = {
+    { 4, 4, { 0, 0, 130, 0 }, 264, 40 },               /* one expert has all slots */
+    { 40, 8, { 0, 17, 1, 16, 0, 33, 0, 2 }, 136, 72 }, /* few slots for each expert */
+    { 1024, 3, { 0, 2, 1 }, 8, 16 },                   /* as many experts as there can be */
+    { 3, 1, { 0 }, 16, 24 },                           /* no slots at all */
+    { 7, 7, { 0, 129, 3, 257, 16, 0, 45 }, 17, 300 },  /* rows that are not aligned to 16 bytes */
+    { 7, 7, { 2, 65, 0, 64, 1, 0, 63 }, 300, 33 },
+    { 7, 7, { 2, 65, 0, 64, 1, 0, 63 }, 40, 17 },
+};
+static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
+
+START_TEST(uneven_routings)
+{
+    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    for (int type = 0; type < 3; type++)
+        for (int fresh = 0; fresh < 2; fresh++) {
+            check(uneven, types[type], 0, fresh);
+            for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+                check(shapes[i], types[type], 0, fresh);
+        }
+    near_close();
+}
+END_TEST
+
+START_TEST(factors_need_no_alignment)
+{
+    static const shape s = { 3, 3, { 70, 0, 9 }, 24, 40 };
+    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    for (int type = 0; type < 3; type++)
+        check(s, types[type], 1, true);
+    near_close();
+}
+END_TEST
+
+START_TEST(threads_do_not_change_bits)
+{
+    for (int type = 0; type < 2; type++) {
+        example one = make(uneven, types[type], 0), other = make(uneven, types[type], 0);
+        stream = ce_device_stream(near_open(1), CS_COMPUTE);
+        run(&one, true);
+        near_close();
+        for (int threads = 2; threads <= 5; threads += 3) {
+            stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+            run(&other, true);
+            near_close();
+            ck_assert(near_same_bits("experts", other.y, one.y));
+            ck_assert(near_same_bits("experts_grad_input", other.dx, one.dx));
+            ck_assert(near_same_bits("experts_grad_weight", other.dw, one.dw));
+        }
+        drop(&one, 0);
+        drop(&other, 0);
+    }
+}
+END_TEST
+
+/* Checks that the first slots of expert 0 have the same bits if the expert has `few` slots and if it has `many`. A GPU
+ * uses lower tiles if the experts have few slots. */
+static void check_few(cs_dtype dtype, int few, int many)
+{
+    example alone = make((shape){ 1, 1, { few }, 264, 104 }, dtype, 0);
+    example among = make((shape){ 1, 1, { many }, 264, 104 }, dtype, 0);
+    run(&alone, true);
+    run(&among, true);
+    ck_assert(near_same_bits("experts", alone.y, among.y));
+    ck_assert(near_same_bits("experts_grad_input", alone.dx, among.dx));
+    drop(&alone, 0);
+    drop(&among, 0);
+}
+
+START_TEST(other_slots_do_not_change_bits)
+{
+    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    for (int type = 0; type < 3 && !near_is_cpu(); type++)
+        check_few(types[type], 9, 140);
+    near_close();
+}
+END_TEST
+
+SUITE_MAIN("expert_products", uneven_routings, factors_need_no_alignment, threads_do_not_change_bits,
+           other_slots_do_not_change_bits)
