@@ -47,9 +47,14 @@ int cs_launched_rank(void)
     return ce_log_rank();
 }
 
+bool ce_log_shows(ce_log_level level)
+{
+    return level >= min_level && (ce_log_rank() == 0 || level >= CS_LOG_ERROR);
+}
+
 void ce_log(ce_log_level level, const char *format, ...)
 {
-    if (level < min_level || (ce_log_rank() != 0 && level < CS_LOG_ERROR))
+    if (!ce_log_shows(level))
         return;
     char line[4096];
     va_list arguments;

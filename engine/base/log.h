@@ -2,12 +2,15 @@
 #ifndef CS_BASE_LOG_H
 #define CS_BASE_LOG_H
 
+#include <stdbool.h>
+
 typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
 
 /* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints this
  * level and all higher ones; other ranks print only errors. */
 void ce_log_open(ce_log_level min, int rank);
 int ce_log_rank(void);
+bool ce_log_shows(ce_log_level level); /* returns whether this process prints lines of this level */
 void ce_log(ce_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

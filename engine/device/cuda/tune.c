@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { CANDIDATES = 6, ROUNDS = 3 };
+enum { CANDIDATES = 6, MANY = 32, ROUNDS = 3 };
 
 static void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                    uint32_t value)
@@ -32,9 +32,9 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* Asks the heuristic for algorithms and returns their number. `a` and `b` are passed in the opposite order, because
+/* Asks the heuristic for at most `most` algorithms and returns their number. `a` and `b` are passed in the opposite order, because
  * cuBLASLt is column-major (matmul.c). `c` is passed twice, as addend and as result. */
-static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found)
+static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found, int most)
 {
     const ce_cuda_problem *problem = &plan->problem;
     size_t capacity = CS_CUDA_WORKSPACE;
@@ -51,7 +51,7 @@ static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmu
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, problem->c_align);
     prefer(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, problem->c_align);
     if (cublasLtMatmulAlgoGetHeuristic(ce_cuda_of(device)->products->handle, plan->operation, plan->b, plan->a, plan->c,
-                                       plan->c, preference, CANDIDATES, found, &count) != CUBLAS_STATUS_SUCCESS)
+                                       plan->c, preference, most, found, &count) != CUBLAS_STATUS_SUCCESS)
         count = 0;
     cublasLtMatmulPreferenceDestroy(preference);
     return keep_valid(found, count);
@@ -168,14 +168,26 @@ static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_
 
 /* ---- choosing the algorithm ---- */
 
-static void log_choice(const ce_cuda_problem *problem, int chosen, int count, float best, float first)
+/* Returns the shortest time, in milliseconds, of the heuristic's first MANY algorithms, whatever bits they compute. */
+static float find_fastest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial)
+{
+    cublasLtMatmulHeuristicResult_t found[MANY];
+    float best = INFINITY;
+    for (int i = candidates(device, plan, found, MANY) - 1; i >= 0; i--)
+        best = fminf(best, measure(device, plan, trial, &found[i].algo));
+    return best;
+}
+
+/* Logs the choice, and what a choice among more algorithms, which may compute other bits, would gain. */
+static void log_choice(const ce_cuda_problem *problem, int chosen, int count, float best, float first, float fastest)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
     ce_log(CS_LOG_DEBUG,
-           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f)",
+           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f, "
+           "fastest of %d, of any bits: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
-           (int)problem->epilogue, chosen, count, (double)best, (double)first);
+           (int)problem->epilogue, chosen, count, (double)best, (double)first, MANY, (double)fastest);
 }
 
 /* Returns the index of the fastest algorithm whose result has the same bits as the result of the first algorithm that
@@ -199,7 +211,8 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
             best = milliseconds;
         }
     }
-    log_choice(&plan->problem, chosen + 1, count, best, first);
+    if (ce_log_shows(CS_LOG_DEBUG))
+        log_choice(&plan->problem, chosen + 1, count, best, first, find_fastest(device, plan, trial));
     return chosen;
 }
 
@@ -219,7 +232,7 @@ void ce_cuda_tune(cs_device *device, ce_cuda_plan *plan)
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     ce_cuda_operands trial;
     size_t bytes;
-    int count = candidates(device, plan, found), chosen = 0;
+    int count = candidates(device, plan, found, CANDIDATES), chosen = 0;
     if (count > 1 && plan->problem.m * plan->problem.n >= enough(plan->problem.to) &&
         open_trial(device, &plan->problem, &trial, &bytes)) {
         chosen = choose(device, plan, &trial, found, count);
