@@ -91,9 +91,9 @@ OPERATION(squared_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss,
 /* Adds scale * `narrow` to the columns of `wide` from column `first` on. If `takes` is true, sets `narrow` to scale
  * times these columns instead. */
 OPERATION(columns, (cs_device *device, const ce_columns *job))
-CPU_ONLY(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
-CPU_ONLY(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
-CPU_ONLY(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
+OPERATION(dora_norms, (cs_device *device, cs_tensor norms, const cs_dora *dora))
+OPERATION(dora, (cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora))
+OPERATION(dora_grad, (cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                      const cs_dora *dora))
 OPERATION(absolute_error, (cs_device *device, cs_tensor loss, cs_tensor y, cs_tensor target))
 OPERATION(absolute_error_grad, (cs_device *device, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target))

@@ -85,14 +85,14 @@ set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE
 # Tests that run on any device, here on the emulated one (tests/support/near.h).
 set(on_emulator test_ops test_heads test_rope test_state test_verdict test_preference_pairs test_flash test_gpt2 test_llama
     test_gradients test_documents test_masked test_parity test_overflow test_reduction test_stages test_amp test_optimizers
-    test_generate)
+    test_generate test_dora)
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_rope test_state test_verdict)
+set(quick test_rope test_dora test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()
@@ -126,14 +126,14 @@ foreach(name test_kernels test_state)
 endforeach()
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
-  foreach(name test_state test_kernels test_rope test_ops test_flash test_graph)
+  foreach(name test_state test_kernels test_rope test_dora test_ops test_flash test_graph)
     add_test(NAME races_${name} COMMAND ${name})
     set_tests_properties(races_${name} PROPERTIES TIMEOUT 3600 LABELS slow ENVIRONMENT
       "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:${instrumented}>")
     add_dependencies(${name} ${instrumented})
   endforeach()
   set_tests_properties(test_races PROPERTIES LABELS slow)
-  foreach(name test_state test_kernels test_graph) # seconds
+  foreach(name test_state test_kernels test_dora test_graph) # seconds
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()
