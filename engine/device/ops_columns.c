@@ -21,7 +21,7 @@ void cs_op_take_columns(cs_stream *stream, cs_tensor x, cs_tensor y, int64_t fir
     run_columns(stream, &(ce_columns){ .wide = y, .narrow = x, .first = first, .scale = scale, .takes = true });
 }
 
-static void check_dora(cs_stream *stream, cs_tensor norms, const cs_dora *dora)
+static void check_dora(cs_tensor norms, const cs_dora *dora)
 {
     int64_t outputs = cs_count(norms), inputs = cs_columns(dora->a);
     CS_ASSERT(norms.data && norms.dtype == CS_F32 && is_compute(dora->weight) && is_compute(dora->a));
@@ -30,7 +30,6 @@ static void check_dora(cs_stream *stream, cs_tensor norms, const cs_dora *dora)
     CS_ASSERT(is_compute(dora->b) && is_matrix(dora->b, outputs, cs_rows(dora->a)));
     CS_ASSERT(is_compute(dora->magnitude) && cs_count(dora->magnitude) == outputs);
     CS_ASSERT(!dora->bias.data || cs_count(dora->bias) == outputs);
-    CHECK_CPU_ONLY(stream, dora, "DoRA");
 }
 
 static void check_columns(cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
@@ -41,13 +40,13 @@ static void check_columns(cs_tensor y, cs_tensor z, cs_tensor norms, const cs_do
 
 void cs_op_dora_norms(cs_stream *stream, cs_tensor norms, const cs_dora *dora)
 {
-    check_dora(stream, norms, dora);
+    check_dora(norms, dora);
     RUN(stream, dora_norms, norms, dora);
 }
 
 void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
 {
-    check_dora(stream, norms, dora);
+    check_dora(norms, dora);
     check_columns(y, z, norms, dora);
     RUN(stream, dora, y, z, norms, dora);
 }
@@ -55,7 +54,7 @@ void cs_op_dora(cs_stream *stream, cs_tensor y, cs_tensor z, cs_tensor norms, co
 void cs_op_dora_grad(cs_stream *stream, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                      const cs_dora *dora)
 {
-    check_dora(stream, norms, dora);
+    check_dora(norms, dora);
     check_columns(dy, z, norms, dora);
     CS_ASSERT(dmagnitude.data && dmagnitude.dtype == CS_F32 && cs_count(dmagnitude) == cs_count(norms));
     RUN(stream, dora_grad, dy, dmagnitude, z, norms, dora);

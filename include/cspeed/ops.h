@@ -276,8 +276,7 @@ typedef struct {
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss);
 
 /* DoRA (Liu et al. 2024) scales M columns of a linear layer's result, from column `first` on, by magnitude / norm. The
- * norm of a column is the Euclidean norm of its weights with the LoRA adapter, W + scale B A. Not implemented on a GPU
- * yet. */
+ * norm of a column is the Euclidean norm of its weights with the LoRA adapter, W + scale B A. */
 typedef struct {
     cs_tensor weight; /* the layer's weights of the M columns, (K, M) or (M, K) as `layout` says */
     cs_layout layout;

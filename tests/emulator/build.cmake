@@ -134,7 +134,7 @@ if(instrumented)
     add_dependencies(${name} ${instrumented})
   endforeach()
   set_tests_properties(test_races PROPERTIES LABELS slow)
-  foreach(name test_state test_kernels test_graph test_functions test_routing test_slots) # seconds
+  foreach(name test_state test_kernels test_graph test_functions test_routing test_slots test_dora) # seconds
     set_property(TEST races_${name} PROPERTY LABELS)
   endforeach()
 endif()

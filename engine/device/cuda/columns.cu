@@ -4,9 +4,8 @@
  * warp reads 256 columns of four rows at a time. The second kernel adds the partial sums in a fixed order. There are
  * few parts compared with rows, so the partial sums are still in the L2 cache. */
 #include "device/cuda/columns.cuh"
-#include "device/cuda/run.cuh"
 
-enum { WARPS = 8, TILE = CS_WARP * CS_RUN, TOGETHER = 4, MIN_ROWS = 64 };
+enum { WARPS = CS_COLUMNS_WARPS, TOGETHER = 4, MIN_ROWS = 64 };
 
 /* Adds eight columns, from column `at` on, of the rows `row`, `row` + `step` and so on to `sum`. */
 static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, int64_t step, int64_t rows,
@@ -29,41 +28,37 @@ static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, 
     }
 }
 
-/* Computes the sums of 256 columns over the rows of one part (blockIdx.y). Each warp adds some of the rows; then the
- * sums of the warps are added in order. */
+/* Computes the sums of 256 columns over the rows of one part (blockIdx.y). Each warp adds some of the rows. */
 static __global__ void __launch_bounds__(WARPS *CS_WARP)
     column_sum_tiles(float *partial, ce_view x, int64_t rows, int64_t columns)
 {
-    CS_SHARED float warp_sums[WARPS][TILE];
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    CS_SHARED ce_columns_scratch scratch;
     float sum[CS_RUN] = {};
-    int64_t first = (int64_t)blockIdx.x * TILE;
-    add_rows(sum, x, first + lane * CS_RUN, (int64_t)blockIdx.y * WARPS + warp, (int64_t)gridDim.y * WARPS, rows,
-             columns);
-    for (int i = 0; i < CS_RUN; i++)
-        warp_sums[warp][lane * CS_RUN + i] = sum[i];
-    __syncthreads();
-    int64_t column = first + threadIdx.x;
-    if (column >= columns)
-        return;
-    float all = 0;
-    for (int i = 0; i < WARPS; i++)
-        all += warp_sums[i][threadIdx.x];
-    partial[(int64_t)blockIdx.y * columns + column] = all;
+    add_rows(sum, x, ce_columns_at(), ce_columns_first_row(), ce_columns_row_step(), rows, columns);
+    ce_columns_store(partial, sum, columns, &scratch);
+}
+
+ce_shape ce_columns_shape(cs_device *device, int64_t rows, int64_t columns)
+{
+    int64_t tiles = (columns + CS_COLUMNS_TILE - 1) / CS_COLUMNS_TILE, max = (rows + MIN_ROWS - 1) / MIN_ROWS;
+    if (tiles == 0)
+        return ce_shape{ dim3(0), dim3(WARPS * CS_WARP) };
+    int64_t wide = (4 * (int64_t)ce_cuda_facts_of(device)->processors + tiles - 1) / tiles;
+    int64_t parts = max < wide ? max : wide;
+    return ce_shape{ dim3((unsigned)tiles, (unsigned)(parts > 0 ? parts : 1)), dim3(WARPS * CS_WARP) };
+}
+
+float *ce_columns_partial(cs_device *device, ce_shape shape, int64_t columns)
+{
+    return (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, shape.grid.y * (size_t)columns * sizeof(float));
 }
 
 extern "C" void ce_cuda_column_sums(cs_device *device, cs_tensor sums, cs_tensor x)
 {
-    int64_t rows = cs_rows(x), columns = cs_columns(x), tiles = (columns + TILE - 1) / TILE;
-    int64_t max = (rows + MIN_ROWS - 1) / MIN_ROWS;
-    int64_t wide = (4 * (int64_t)ce_cuda_facts_of(device)->processors + tiles - 1) / tiles;
-    int64_t parts = max < wide ? max : wide;
-    if (parts == 0 || columns == 0)
-        return;
-    float *partial = (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * columns) * sizeof(float));
-    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)tiles, (unsigned)parts), dim3(WARPS * CS_WARP) },
-              column_sum_tiles, partial, ce_run_view(x), rows, columns);
-    ce_columns_reduce(device, sums, partial, parts);
+    ce_shape shape = ce_columns_shape(device, cs_rows(x), cs_columns(x));
+    float *partial = ce_columns_partial(device, shape, cs_columns(x));
+    ce_launch(ce_cuda_compute(device), shape, column_sum_tiles, partial, ce_run_view(x), cs_rows(x), cs_columns(x));
+    ce_columns_reduce(device, sums, partial, shape.grid.y);
 }
 
 /* Adds the partial sums of all parts, for 32 columns in each block. Each warp adds every eighth part; then the sums of

@@ -1,8 +1,57 @@
-/* columns.cuh - the second of two steps of column sums (sums over rows): adding the partial sums in a fixed order. */
+/* columns.cuh - column sums (sums over rows) in two steps, for kernels that also do other work on a matrix.
+ *
+ * In the first step, each block adds some rows of 256 columns (ce_columns_shape). A thread adds eight columns of every
+ * row from ce_columns_first_row on, in steps of ce_columns_row_step. Then ce_columns_store adds the sums of the warps
+ * and stores them as partial sums. The second step, ce_columns_reduce, adds the partial sums in a fixed order. */
 #ifndef CS_DEVICE_COLUMNS_CUH
 #define CS_DEVICE_COLUMNS_CUH
 
-#include "device/cuda/kernel.cuh"
+#include "device/cuda/run.cuh"
+
+enum { CS_COLUMNS_WARPS = 8, CS_COLUMNS_TILE = CS_WARP * CS_RUN };
+
+struct ce_columns_scratch {
+    float sums[CS_COLUMNS_WARPS][CS_COLUMNS_TILE];
+};
+
+/* Returns the launch configuration of the first step: grid.x blocks for the columns, and grid.y parts of the rows. There
+ * is at least one part, so the partial sums of a matrix without rows are 0. */
+ce_shape ce_columns_shape(cs_device *device, int64_t rows, int64_t columns);
+
+/* Returns workspace for the partial sums, of shape (shape.grid.y, columns). */
+float *ce_columns_partial(cs_device *device, ce_shape shape, int64_t columns);
+
+/* Returns the first of the thread's eight columns. */
+__device__ inline int64_t ce_columns_at()
+{
+    return (int64_t)blockIdx.x * CS_COLUMNS_TILE + threadIdx.x % CS_WARP * CS_RUN;
+}
+
+__device__ inline int64_t ce_columns_first_row()
+{
+    return (int64_t)blockIdx.y * CS_COLUMNS_WARPS + threadIdx.x / CS_WARP;
+}
+
+__device__ inline int64_t ce_columns_row_step()
+{
+    return (int64_t)gridDim.y * CS_COLUMNS_WARPS;
+}
+
+/* Adds the sums of the block's warps in order, and stores the totals in the part's row of `partial`. `sum` has the sums
+ * of the thread's eight columns; `scratch` is shared memory. */
+__device__ inline void ce_columns_store(float *partial, const float *sum, int64_t columns, ce_columns_scratch *scratch)
+{
+    for (int i = 0; i < CS_RUN; i++)
+        scratch->sums[threadIdx.x / CS_WARP][threadIdx.x % CS_WARP * CS_RUN + i] = sum[i];
+    __syncthreads();
+    int64_t column = (int64_t)blockIdx.x * CS_COLUMNS_TILE + threadIdx.x;
+    if (column >= columns)
+        return;
+    float all = 0;
+    for (int i = 0; i < CS_COLUMNS_WARPS; i++)
+        all += scratch->sums[i][threadIdx.x];
+    partial[(int64_t)blockIdx.y * columns + column] = all;
+}
 
 /* Adds to into[c] the sum of partial[part][c] over all parts, in the order of the parts. If `into` is fresh (tensor.h),
  * its old values are ignored. `partial` has the shape (parts, number of elements of `into`). */

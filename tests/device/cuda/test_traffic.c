@@ -21,9 +21,22 @@
 #include "emulator/traffic.h"
 
 /* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
- * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. MAX_COUNT: the
- * greatest number of tensors. */
-enum { N = 256, C = 768, V = 8192, M = 64, P = 40000, T = 256, HEADS = 4, D = 64, E = 64, K = 4, MAX_COUNT = 10 };
+ * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. RANK: the rank of an
+ * adapter. MAX_COUNT: the greatest number of tensors. */
+enum {
+    N = 256,
+    C = 768,
+    V = 8192,
+    M = 64,
+    P = 40000,
+    T = 256,
+    HEADS = 4,
+    D = 64,
+    E = 64,
+    K = 4,
+    RANK = 16,
+    MAX_COUNT = 10
+};
 
 /* The accesses to a tensor that an operation needs. */
 enum { NOTHING, READ, WRITE, BOTH };
@@ -143,6 +156,36 @@ static void embed_grad(cs_stream *stream, const cs_tensor *t)
 static void bias_sums(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_matmul_grad_weight(stream, t[2], t[0], t[3], t[1], CS_IN_OUT);
+}
+
+static cs_dora dora_of(const cs_tensor *t, cs_layout layout)
+{
+    return (
+        cs_dora){ .weight = t[1], .layout = layout, .a = t[2], .b = t[3], .magnitude = t[4], .bias = t[5], .scale = 2 };
+}
+
+static void dora_norms_of_rows(cs_stream *stream, const cs_tensor *t)
+{
+    cs_dora dora = dora_of(t, CS_OUT_IN);
+    cs_op_dora_norms(stream, t[0], &dora);
+}
+
+static void dora_norms_of_columns(cs_stream *stream, const cs_tensor *t)
+{
+    cs_dora dora = dora_of(t, CS_IN_OUT);
+    cs_op_dora_norms(stream, t[0], &dora);
+}
+
+static void dora(cs_stream *stream, const cs_tensor *t)
+{
+    cs_dora dora = dora_of(t, CS_OUT_IN);
+    cs_op_dora(stream, t[6], t[7], t[0], &dora);
+}
+
+static void dora_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_dora dora = dora_of(t, CS_OUT_IN);
+    cs_op_dora_grad(stream, t[6], t[8], t[7], t[0], &dora);
 }
 
 static void adamw(cs_stream *stream, const cs_tensor *t)
@@ -275,6 +318,11 @@ static void experts_grad_weight(cs_stream *stream, const cs_tensor *t)
     {                                                                                                                  \
         CS_F32, 0, C, BOTH                                                                                             \
     }
+#define FACTORS(use)                                                                                                   \
+    { CS_BF16, C, C, use }, { CS_BF16, RANK, C, use },                                                                 \
+    {                                                                                                                  \
+        CS_BF16, C, RANK, use                                                                                          \
+    } /* a weight, A and B */
 #define QKV(use)                                                                                                       \
     {                                                                                                                  \
         CS_BF16, T, 3 * HEADS *D, use                                                                                  \
@@ -344,6 +392,22 @@ static const row rows[] = {
         { CS_BF16, 32, 256, NOTHING },
         { CS_F32, 256, 256, NOTHING },
         { CS_BF16, 32, 256, NOTHING } } },
+    { "norms of rows for dora",
+      dora_norms_of_rows,
+      1.48,
+      { { CS_F32, 0, C, WRITE }, FACTORS(READ), { CS_BF16, 0, C, NOTHING } } },
+    { "norms of columns for dora",
+      dora_norms_of_columns,
+      1.63,
+      { { CS_F32, 0, C, WRITE }, FACTORS(READ), { CS_BF16, 0, C, NOTHING } } },
+    { "dora",
+      dora,
+      1.13,
+      { { CS_F32, 0, C, READ }, FACTORS(NOTHING), WEIGHT, WEIGHT, { CS_BF16, N, C, BOTH }, { CS_BF16, N, C, BOTH } } },
+    { "dora gradient",
+      dora_grad,
+      1.15,
+      { { CS_F32, 0, C, READ }, FACTORS(NOTHING), WEIGHT, WEIGHT, { CS_BF16, N, C, BOTH }, X, DWEIGHT } },
     { "adamw",
       adamw,
       1.01,
