@@ -96,12 +96,6 @@ static cs_status open_world(cs_engine *engine)
     engine->comm = config->comm;
     engine->device = config->device;
     config->disconnect = NULL; /* from now on the engine closes the comm and the device */
-    if (engine->facts.cpu_only && ce_device_has_own_memory(engine->device))
-        return ce_fail(
-            CS_UNSUPPORTED,
-            "not supported: this model on a GPU yet, because there are no kernels for %s; \"device\": \"cpu\" "
-            "runs it",
-            engine->facts.cpu_only);
     if (engine->settings->mode != CS_MODE_ZERO && ce_device_has_own_memory(engine->device))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.mode \"ps\" or \"dp\" on a GPU; \"device\": \"cpu\" runs it");

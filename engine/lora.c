@@ -67,7 +67,6 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
  * DoRA starts from the norms of pretrained weights. */
 static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 {
-    engine->facts.cpu_only = "DoRA";
     if (engine->config->reads)
         settings->dropout = 0;
     if (!engine->config->reads && !settings->adapter && !engine->settings->model_path)

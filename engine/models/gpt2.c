@@ -151,8 +151,6 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                           .table = "wte.weight" };
     cs_model_add(*model, &ce_ends_head, "", &last);
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };
-    if (ce_function_of(s->activation) != CS_GELU_TANH)
-        facts->cpu_only = "activation functions other than the tanh form of GELU";
     if (s->tied) {
         facts->alias = "lm_head.weight";
         facts->alias_of = "transformer.wte.weight";

@@ -358,12 +358,6 @@ static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs
         facts->alias = "lm_head.weight";
         facts->alias_of = "model.embed_tokens.weight";
     }
-    if (s->attention_cap > 0 || s->logits_cap > 0)
-        facts->cpu_only = "soft caps";
-    else if (s->experts > 0)
-        facts->cpu_only = "mixtures of experts";
-    else if (ce_function_of(s->activation) != CS_SILU)
-        facts->cpu_only = "gates with other functions than SiLU";
 }
 
 static void add_blocks(cs_model *model, block_sizes *sizes, const cs_rope_sizes ropes[2], const ce_family_input *input)

@@ -13,7 +13,6 @@ typedef struct {
     const char *alias_of;
     const char *architecture; /* name of the class in Hugging Face's transformers, such as "LlamaForCausalLM" */
     int64_t context;          /* length of the longest text that is generated; 0 means `positions` */
-    const char *cpu_only;     /* part of the model for which a GPU has no kernels yet, or NULL */
 } ce_model_facts;
 
 /* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for

@@ -288,10 +288,6 @@ static void state_facts(ce_model_facts *facts, const neox_sizes *s, const neox_n
         facts->alias = "lm_head.weight";
         facts->alias_of = s->tied ? names->tokens : "embed_out.weight";
     }
-    if (names->fused && s->keys > 1)
-        facts->cpu_only = "projections that return heads in groups";
-    else if (ce_function_of(s->activation) != CS_GELU_TANH)
-        facts->cpu_only = "activation functions other than the tanh form of GELU";
 }
 
 static void check_sizes(neox_sizes *s, const ce_family_input *input)
