@@ -322,13 +322,6 @@ static bool is_starts(cs_tensor starts, cs_tensor like)
     return !starts.data || (starts.dtype == CS_I32 && cs_count(starts) == cs_rows(like));
 }
 
-static void check_scores(cs_stream *stream, cs_heads heads)
-{
-    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
-    if (heads.cap > 0)
-        CHECK_CPU_ONLY(stream, softcap, "attention with capped scores");
-}
-
 static void check_attention(cs_stream *stream, const ce_attention_args *attention, int products)
 {
     cs_heads heads = attention->heads;
@@ -341,7 +334,7 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
     CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
     CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
     CS_ASSERT(is_starts(heads.starts, attention->y));
-    check_scores(stream, heads);
+    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
     check_dropout(attention->dropout, samples, rows * columns);
     /* for each head, each matrix product does D multiply-adds for each pair (i, j) with j <= i inside the window */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
@@ -398,7 +391,7 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
     CS_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
     CS_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
     CS_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
-    check_scores(stream, heads);
+    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
     CS_ASSERT(is_matrix(values, cs_rows(keys), shared));
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;

@@ -124,8 +124,7 @@ typedef struct {
     cs_tensor starts; /* (B, T) i32 or absent: position t attends only to positions from starts[t] on, so that documents
                        * packed into one sample are separate. starts[t] <= t, and starts never decrease along t. */
     float scale;      /* factor of the scores; 0 means 1/sqrt(D) */
-    float cap; /* the scores become cap * tanh(scores / cap) before the softmax; 0: there is no cap. Not implemented on
-                * a GPU yet */
+    float cap;        /* the scores become cap * tanh(scores / cap) before the softmax; 0: there is no cap */
 } cs_heads;
 
 /* Converts between two orders of the heads in a row. In the order by groups, which some models' projections return,

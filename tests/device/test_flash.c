@@ -46,10 +46,11 @@ static void fill_bytes(cs_tensor x, int byte)
 
 /* ---- shapes ---- */
 
-/* `documents`: length of the longest document that is packed into a sample; 0: samples are not packed. */
+/* `documents`: length of the longest document that is packed into a sample; 0: samples are not packed. `cap`: cap of
+ * the scores; 0: no cap. */
 typedef struct {
     int B, T, queries, keys, D, window, documents;
-    float rate;
+    float rate, cap;
 } attention_case;
 
 /* Packs documents of varying length; the borders differ between samples. */
@@ -116,7 +117,7 @@ static const double tolerance[] = { [CS_F32] = 3e-6, [CS_BF16] = 5e-3, [CS_F16] 
 
 static cs_heads heads_of(attention_case given, cs_tensor starts)
 {
-    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts), 0, 0 };
+    return (cs_heads){ given.queries, given.keys, given.window, near_at(starts), 0, given.cap };
 }
 
 static cs_dropout dropout_of(attention_case given)
@@ -143,7 +144,7 @@ static void check_attention(cs_dtype dtype, attention_case given)
     int B = given.B, T = given.T, H = given.queries, D = given.D, C = H * D, W = C + 2 * given.keys * D;
     cs_tensor starts = packed(given);
     int32_t *first = firsts(given, starts);
-    reference_heads shape = { B, T, H, D, given.rate, 5, keys, first };
+    reference_heads shape = { B, T, H, D, given.rate, 5, keys, first, (double)given.cap };
 
     cs_tensor qkv = near_random(dtype, B * T, W, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, W);
@@ -177,12 +178,33 @@ static void check_attention(cs_dtype dtype, attention_case given)
 START_TEST(attention_attends)
 {
     static const attention_case sizes[] = {
-        { 1, 1, 1, 1, 64, 0, 0, 0 },      { 2, 3, 2, 2, 5, 0, 0, 0.3f },   { 1, 64, 2, 1, 16, 0, 0, 0.3f },
-        { 1, 130, 4, 2, 64, 0, 0, 0.3f }, { 1, 150, 1, 1, 64, 70, 0, 0 },  { 2, 70, 3, 1, 80, 7, 0, 0.3f },
-        { 1, 97, 2, 1, 96, 0, 33, 0 },    { 1, 140, 2, 1, 128, 0, 64, 0 }, { 1, 100, 1, 1, 128, 33, 0, 0.3f },
-        { 2, 90, 2, 2, 40, 20, 32, 0 },   { 1, 66, 1, 1, 136, 0, 0, 0 },   { 1, 190, 1, 1, 8, 0, 128, 0 },
-        { 1, 385, 2, 1, 64, 0, 0, 0.3f }, { 1, 300, 2, 2, 80, 5, 0, 0 },   { 1, 301, 1, 1, 33, 150, 0, 0.3f },
-        { 2, 289, 1, 1, 128, 0, 99, 0 },  { 1, 240, 2, 1, 17, 100, 7, 0 }, { 1, 96, 1, 1, 64, 0, 0, 0.999f },
+        { 1, 1, 1, 1, 64, 0, 0, 0, 0 },
+        { 2, 3, 2, 2, 5, 0, 0, 0.3f, 0 },
+        { 1, 64, 2, 1, 16, 0, 0, 0.3f, 0 },
+        { 1, 130, 4, 2, 64, 0, 0, 0.3f, 0 },
+        { 1, 150, 1, 1, 64, 70, 0, 0, 0 },
+        { 2, 70, 3, 1, 80, 7, 0, 0.3f, 0 },
+        { 1, 97, 2, 1, 96, 0, 33, 0, 0 },
+        { 1, 140, 2, 1, 128, 0, 64, 0, 0 },
+        { 1, 100, 1, 1, 128, 33, 0, 0.3f, 0 },
+        { 2, 90, 2, 2, 40, 20, 32, 0, 0 },
+        { 1, 66, 1, 1, 136, 0, 0, 0, 0 },
+        { 1, 190, 1, 1, 8, 0, 128, 0, 0 },
+        { 1, 385, 2, 1, 64, 0, 0, 0.3f, 0 },
+        { 1, 300, 2, 2, 80, 5, 0, 0, 0 },
+        { 1, 301, 1, 1, 33, 150, 0, 0.3f, 0 },
+        { 2, 289, 1, 1, 128, 0, 99, 0, 0 },
+        { 1, 240, 2, 1, 17, 100, 7, 0, 0 },
+        { 1, 96, 1, 1, 64, 0, 0, 0.999f, 0 },
+        { 2, 70, 2, 1, 64, 0, 0, 0.3f, 0.7f },
+        { 1, 150, 4, 2, 24, 70, 0, 0, 1.5f },
+        { 1, 97, 2, 1, 80, 0, 33, 0.3f, 0.5f },
+        { 1, 140, 2, 2, 96, 7, 0, 0, 1 },
+        { 1, 130, 2, 1, 128, 40, 64, 0.3f, 0.8f },
+        { 2, 90, 2, 1, 33, 20, 32, 0.3f, 0.6f },
+        { 1, 66, 1, 1, 136, 0, 0, 0, 0.9f },
+        { 1, 100, 2, 1, 40, 0, 0, 0, 1e6f },
+        { 1, 100, 1, 1, 64, 0, 0, 0, 0.01f },
     };
     cs_dtype dtype;
     open_device();
@@ -199,7 +221,9 @@ START_TEST(large_scores_do_not_overflow)
     attention_case given = { .B = 1, .T = 70, .queries = 1, .keys = 1, .D = 64 };
     cs_dtype dtype;
     open_device();
-    for (int way = CS_F32; way < WAYS; way++) {
+    for (int turn = 0; turn < 2 * WAYS; turn++) {
+        int way = turn / 2;
+        given.cap = turn % 2 ? 50 : 0;
         if (way == CS_F16 || !set_way(way, &dtype))
             continue;
         cs_tensor qkv = near_random(dtype, 70, 3 * 64, 1, 40), y = near_new(dtype, 70, 64);
@@ -222,6 +246,7 @@ END_TEST
 
 typedef struct {
     int T, start, queries, keys, D, window;
+    float cap;
 } extend_case;
 
 /* Copies columns [from, from + count) of x's first rows to a new matrix. */
@@ -244,7 +269,7 @@ static void check_extend(cs_dtype dtype, extend_case given)
 {
     int T = given.T, start = given.start, S = start + T, D = given.D;
     int C = given.queries * D, K = given.keys * D;
-    attention_case like = { 1, S, given.queries, given.keys, D, given.window, 0, 0 };
+    attention_case like = { 1, S, given.queries, given.keys, D, given.window, 0, 0, given.cap };
     cs_tensor whole = near_random(dtype, S, C + 2 * K, 7, 1), y = near_new(dtype, T, C);
     cs_tensor k = columns_of(whole, S, C, K), v = columns_of(whole, S, C + K, K);
     for (int i = start * K; i < S * K; i++) /* the operation must overwrite these values */
@@ -252,13 +277,14 @@ static void check_extend(cs_dtype dtype, extend_case given)
     cs_tensor fresh = whole; /* the rows of the new positions */
     fresh.data = (char *)whole.data + (size_t)(start * (C + 2 * K)) * cs_dtype_bytes(dtype);
     fresh.shape[0] = T;
-    cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window };
+    cs_heads heads = { .queries = given.queries, .keys = given.keys, .window = given.window, .cap = given.cap };
     cs_op_attention_extend(stream, near_at(y), near_at(fresh), near_at(k), near_at(v), heads, start);
     near_fetch();
     double *x = near_doubles(whole), *all = expand(like, x), *want = malloc((size_t)(S * C) * sizeof *want);
     double *lse = malloc((size_t)(S * given.queries) * sizeof *lse);
     int32_t *first = firsts(like, (cs_tensor){ 0 });
-    reference_attention(want, lse, all, (reference_heads){ 1, S, given.queries, D, 0, 0, NULL, first });
+    reference_attention(want, lse, all,
+                        (reference_heads){ 1, S, given.queries, D, 0, 0, NULL, first, (double)given.cap });
     ck_assert(near_all("extend", y, want + start * C, tolerance[dtype]));
     check_cache("keys", whole, k, C);
     check_cache("values", whole, v, C + K);
@@ -269,9 +295,12 @@ static void check_extend(cs_dtype dtype, extend_case given)
 START_TEST(new_positions_see_the_cache)
 {
     static const extend_case sizes[] = {
-        { 1, 0, 1, 1, 64, 0 },     { 1, 1, 4, 2, 64, 0 },    { 1, 300, 4, 2, 64, 0 }, { 1, 540, 4, 1, 128, 0 },
-        { 1, 400, 2, 2, 80, 300 }, { 3, 270, 6, 2, 96, 9 },  { 70, 0, 4, 2, 64, 0 },  { 33, 60, 4, 1, 40, 50 },
-        { 1, 300, 3, 3, 5, 0 },    { 2, 270, 2, 1, 130, 0 }, { 5, 64, 4, 4, 8, 64 },
+        { 1, 0, 1, 1, 64, 0, 0 },       { 1, 1, 4, 2, 64, 0, 0 },       { 1, 300, 4, 2, 64, 0, 0 },
+        { 1, 540, 4, 1, 128, 0, 0 },    { 1, 400, 2, 2, 80, 300, 0 },   { 3, 270, 6, 2, 96, 9, 0 },
+        { 70, 0, 4, 2, 64, 0, 0 },      { 33, 60, 4, 1, 40, 50, 0 },    { 1, 300, 3, 3, 5, 0, 0 },
+        { 2, 270, 2, 1, 130, 0, 0 },    { 5, 64, 4, 4, 8, 64, 0 },      { 1, 540, 4, 1, 128, 0, 0.8f },
+        { 3, 270, 6, 2, 96, 9, 0.7f },  { 33, 60, 4, 1, 40, 50, 1.5f }, { 1, 400, 2, 2, 80, 300, 1 },
+        { 2, 270, 2, 1, 130, 0, 0.6f },
     };
     open_device();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

@@ -56,7 +56,7 @@ static void check_attention(cs_dtype dtype, attention_case given)
     int B = given.B, T = given.T, H = given.H, D = given.D;
     cs_tensor starts = given.documents ? packed(B, T, given.documents) : (cs_tensor){ 0 };
     int C = H * D;
-    reference_heads shape = { B, T, H, D, given.rate, 5, keys, starts.data };
+    reference_heads shape = { B, T, H, D, given.rate, 5, keys, starts.data, 0 };
     cs_tensor qkv = near_random(dtype, B * T, 3 * C, 1, 1), dy = near_random(dtype, B * T, C, 2, 1);
     cs_tensor y = near_new(dtype, B * T, C), lse = near_new(CS_F32, B * H, T), dqkv = near_new(dtype, B * T, 3 * C);
     cs_op_attention(stream, near_at(y), near_at(lse), near_at(qkv), heads_of(H, starts), dropout_of(given.rate, B));

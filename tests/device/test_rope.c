@@ -205,8 +205,7 @@ START_TEST(heads_share_keys_and_see_windows)
     open_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int type = CS_F32; type <= CS_F16; type++)
-            if (near_is_cpu() || cases[i].cap == 0) /* GPUs refuse caps */
-                check_heads((cs_dtype)type, cases[i]);
+            check_heads((cs_dtype)type, cases[i]);
     near_close();
 }
 END_TEST

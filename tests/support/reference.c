@@ -117,13 +117,26 @@ static int first_of(reference_heads s, int b, int i)
     return s.starts ? s.starts[b * s.T + i] : 0;
 }
 
+static double score_of(const double *qkv, reference_heads s, int b, int h, int i, int j)
+{
+    double score = dot(row_of(qkv, s, b, h, i, 0), row_of(qkv, s, b, h, j, 1), s.D) / sqrt(s.D);
+    return s.cap > 0 ? s.cap * tanh(score / s.cap) : score;
+}
+
+/* Returns the derivative of the capped score of query i and key j with respect to the score without the cap. */
+static double cap_slope(const double *qkv, reference_heads s, int b, int h, int i, int j)
+{
+    double part = s.cap > 0 ? score_of(qkv, s, b, h, i, j) / s.cap : 0;
+    return 1 - part * part;
+}
+
 /* Computes p[first..i], the attention probabilities of query i; returns the logarithm of the denominator. */
 static double probabilities(double *p, const double *qkv, reference_heads s, int b, int h, int i)
 {
     double max = -INFINITY, sum = 0;
     int first = first_of(s, b, i);
     for (int j = first; j <= i; j++) {
-        p[j] = dot(row_of(qkv, s, b, h, i, 0), row_of(qkv, s, b, h, j, 1), s.D) / sqrt(s.D);
+        p[j] = score_of(qkv, s, b, h, i, j);
         max = fmax(max, p[j]);
     }
     for (int j = first; j <= i; j++)
@@ -167,6 +180,7 @@ static void row_grad(double *dqkv, const double *dy, const double *qkv, const do
     for (int j = first_of(s, b, i); j <= i; j++) {
         double keep = keep_of(s, b, h, i, j);
         double ds = p[j] * (keep * dot(out, row_of(qkv, s, b, h, j, 2), s.D) - delta) / sqrt(s.D);
+        ds *= cap_slope(qkv, s, b, h, i, j);
         double *dk = dqkv + (row_of(qkv, s, b, h, j, 1) - qkv), *dv = dqkv + (row_of(qkv, s, b, h, j, 2) - qkv);
         for (int d = 0; d < s.D; d++) {
             dq[d] += ds * row_of(qkv, s, b, h, j, 1)[d];

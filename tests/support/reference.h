@@ -42,6 +42,7 @@ typedef struct {
     uint64_t place;
     const uint64_t *keys;
     const int32_t *starts; /* (B, T): the first row of the keys that each query row attends to; NULL: 0 for all rows */
+    double cap;            /* the scores become cap * tanh(scores / cap); 0: there is no cap */
 } reference_heads;
 void reference_attention(double *y, double *lse, const double *qkv, reference_heads shape);
 void reference_attention_grad(double *dqkv, const double *dy, const double *qkv, reference_heads shape);

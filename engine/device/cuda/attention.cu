@@ -5,7 +5,9 @@
  * causal mask, the window or the document starts hide from all rows are never read. Registers hold the scores, and for
  * each row the running maximum of the scores and the sum of powers of two in fp32. When the maximum grows, the sum and
  * the row's y are rescaled (online softmax). The kernel is bound by the tensor cores' rate through mma.sync and by
- * shared memory; a warp loads each key and value from shared memory once for two tiles of 16 rows.
+ * shared memory; a warp loads each key and value from shared memory once for two tiles of 16 rows. Capped scores have
+ * their own instances of the kernel, so that the cap costs the others no registers; a cap needs two more special
+ * functions for each score, beside the power of two.
  *
  * For text generation (extend.cu), the rows of a tile may be the query heads of one position (job.pack). The keys may
  * also be split between blocks; then each block writes the y and the lse of its split. */
@@ -22,6 +24,12 @@ enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 template <int width> struct form {
     static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
     static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (rows + 4 * keys);
+    static constexpr bool is_capped = false;
+};
+
+/* The same for capped scores. */
+template <int width> struct capped : form<width> {
+    static constexpr bool is_capped = true;
 };
 
 /* The state of the rows of a lane. In each tile, these are the rows lane / 4 and lane / 4 + 8. */
@@ -61,8 +69,8 @@ __device__ inline void apply_causal_mask(float (&scores)[tiles][keys / 8][4], co
             }
 }
 
-/* Online softmax: updates the rows' maxima, replaces scores by 2^(score - max), and rescales the sums and y to the new
- * maxima. */
+/* Online softmax: updates the rows' maxima, replaces scores by 2^(scale * score - max), and rescales the sums and y to
+ * the new maxima. */
 template <int tiles, int keys, int D>
 __device__ inline void update_softmax(float (&scores)[tiles][keys / 8][4], float (&y)[tiles][D / 8][4],
                                       row_facts<tiles> &rows, float scale)
@@ -205,9 +213,11 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
             __syncthreads();
         }
         ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_tile_warp() * F::tiles * 16 * stride, k + at % 2 * size);
+        if (F::is_capped)
+            ce_tile_tanh(scores, job.into);
         if (at * keys < all_from || (at + 1) * keys - 1 > all_to)
             apply_causal_mask<F::tiles, keys>(scores, rows, at * keys);
-        update_softmax<F::tiles, keys, D>(scores, y, rows, job.scale * ce_attention_log2e);
+        update_softmax<F::tiles, keys, D>(scores, y, rows, (F::is_capped ? job.cap : job.scale) * ce_attention_log2e);
         if (job.threshold)
             apply_dropout<F::tiles, keys>(scores, kept);
         ce_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
@@ -226,7 +236,10 @@ template <typename T, typename F> void launch(cudaStream_t stream, const ce_atte
 
 template <typename T> void launch_width(cudaStream_t stream, const ce_attention_job *job)
 {
-    ce_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
+    ce_attention_by_width(job->width, [&](auto padded) {
+        constexpr int D = decltype(padded)::value;
+        (job->cap > 0 ? launch<T, capped<D>> : launch<T, form<D>>)(stream, job);
+    });
 }
 
 bool is_aligned(const void *memory)
@@ -264,6 +277,8 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
     job.pack = job.splits = 1;
     job.window = (int)(heads.window < length ? heads.window : 0);
     job.scale = ce_heads_scale(heads, width);
+    job.cap = heads.cap;
+    job.into = heads.cap > 0 ? job.scale / heads.cap : 0;
     return job;
 }
 

@@ -31,6 +31,9 @@ struct ce_attention_job {
     int window; /* number of keys that a query row sees; 0: no limit */
     int splits;
     float scale; /* factor of the scores */
+    /* if `cap` is 0, scores are not capped; else a product x of a query and a key becomes the score `cap` * tanh(`into`
+     * * x), where `into` is scale / cap */
+    float cap, into;
 };
 
 constexpr float ce_attention_log2e = 1.44269504088896341f, ce_attention_ln2 = 0.693147180559945309f;

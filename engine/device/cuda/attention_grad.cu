@@ -4,9 +4,10 @@
  * works on tiles of keys and computes dk and dv; the results of the query heads that share a key head are added in a
  * fixed order. The third kernel works on tiles of queries and computes dq. Both the second and the third kernel
  * recompute the probabilities P from lse. dP = dy v^T; dropout is applied to dP as to P. Then dS = P (dP - delta), dv =
- * P^T dy, dk = scale dS^T q, dq = scale dS k, where `scale` is the factor of the scores. Together these two kernels
- * compute seven matrix products per tile. A single kernel that adds dq by atomics would need five products and an fp32
- * copy of dq, but its results would depend on timing.
+ * P^T dy, dk = scale dS^T q, dq = scale dS k, where `scale` is the factor of the scores. If the scores are capped, dS
+ * is also multiplied by the derivative of the cap, 1 - tanh^2. Together these two kernels compute seven matrix products
+ * per tile. A single kernel that adds dq by atomics would need five products and an fp32 copy of dq, but its results
+ * would depend on timing.
  *
  * In these two kernels, each row of the result belongs to one warp. The kernel over keys computes P and dS transposed,
  * so that the registers with the result of one product are the operand of the next product. Both kernels are bound by
@@ -22,10 +23,19 @@ enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8, DELTA_THREADS = 256 }
 
 /* The tile sizes. A block keeps `rows` rows of two matrices in shared memory. It reads the two other matrices through
  * double buffers, in tiles of `streamed` rows. */
-template <int width> struct form {
-    static constexpr int D = width, tiles = width <= 64 ? 2 : 1, rows = 16 * tiles * WARPS;
-    static constexpr int streamed = width == 64 || width == 128 ? 32 : 64;
+template <int width, int row_tiles, int streamed_rows> struct sizes {
+    static constexpr int D = width, tiles = row_tiles, rows = 16 * tiles * WARPS, streamed = streamed_rows;
     static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (2 * rows + 4 * streamed);
+};
+
+/* The sizes for scores without a cap, and for capped scores. Each has its own instances of the kernels, so that the cap
+ * costs the scores without a cap no registers. With a cap, the larger tiles would spill registers. */
+template <int width> struct form : sizes<width, width <= 64 ? 2 : 1, width == 64 || width == 128 ? 32 : 64> {
+    static constexpr bool is_capped = false;
+};
+
+template <int width> struct capped : sizes<width, 1, 32> {
+    static constexpr bool is_capped = true;
 };
 
 /* ---- delta ---- */
@@ -74,15 +84,16 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job 
     }
 }
 
-/* Computes the gradient of the scores: replaces dP in dscores by dS. `key` is the first key of the tile. `kept` is the
- * dropout mask of the block's rows, or NULL. */
+/* Computes the gradient of the scores: replaces dP in dscores by dS. `scores` are the products of queries and keys, or
+ * their results of ce_tile_tanh if scores are capped. `key` is the first key of the tile. `kept` is the dropout mask of
+ * the block's rows, or NULL. */
 template <typename F>
 __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::streamed / 8][4],
                                             const float (&scores)[F::tiles][F::streamed / 8][4],
                                             const row_facts<F::tiles> &rows, const ce_attention_job &job, int key,
                                             const uint8_t *kept)
 {
-    float scale = job.scale * ce_attention_log2e;
+    float scale = (F::is_capped ? job.cap : job.scale) * ce_attention_log2e;
     int pair = ce_tile_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < F::tiles; tile++)
@@ -96,7 +107,8 @@ __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::stream
                 float dp = dscores[tile][n][i];
                 if (kept)
                     dp *= kept[row * (F::streamed / 8) + n] >> (pair + i % 2) & 1 ? job.keep_scale : 0;
-                dscores[tile][n][i] = p * (dp - rows.delta[tile][low]);
+                float slope = F::is_capped ? 1 - scores[tile][n][i] * scores[tile][n][i] : 1;
+                dscores[tile][n][i] = p * (dp - rows.delta[tile][low]) * slope;
             }
 }
 
@@ -142,6 +154,8 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
             __syncthreads();
         }
         ce_tile_scores<T, D, F::tiles, keys>(scores, q + warp_rows, k + at % 2 * size);
+        if (F::is_capped)
+            ce_tile_tanh(scores, job.into);
         ce_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, v + at % 2 * size);
         score_grads_by_query<F>(dscores, scores, rows, job, at * keys, job.threshold ? bits : nullptr);
         ce_tile_multiply_add<T, D, F::tiles, keys>(dq, dscores, k + at % 2 * size);
@@ -186,7 +200,7 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
                                           const streamed_rows<F::streamed> &rows, const ce_attention_job &job, int key,
                                           int query, const uint8_t *kept)
 {
-    float scale = job.scale * ce_attention_log2e;
+    float scale = (F::is_capped ? job.cap : job.scale) * ce_attention_log2e;
 #pragma unroll
     for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
@@ -200,8 +214,9 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
                 float p = j >= first && j <= query + column ? ce_tensor_exp2(score * scale - lse) : 0, part = 1;
                 if (kept)
                     part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.keep_scale : 0;
+                float slope = F::is_capped ? 1 - score * score : 1;
                 score = p * part;
-                dscore = p * (dscore * part - delta);
+                dscore = p * (dscore * part - delta) * slope;
             }
         }
 }
@@ -262,6 +277,8 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
             __syncthreads();
         }
         ce_tile_scores<T, D, F::tiles, queries>(scores, k + warp_rows, q + stage * size);
+        if (F::is_capped)
+            ce_tile_tanh(scores, job.into);
         ce_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
         score_grads_by_key<F>(dscores, scores, facts[stage], job, from, at.t, job.threshold ? bits : nullptr);
         ce_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
@@ -306,7 +323,10 @@ template <typename T, typename F> void launch(cudaStream_t stream, const ce_atte
 
 template <typename T> void launch_width(cudaStream_t stream, const ce_attention_job *job)
 {
-    ce_attention_by_width(job->width, [&](auto padded) { launch<T, form<decltype(padded)::value>>(stream, job); });
+    ce_attention_by_width(job->width, [&](auto padded) {
+        constexpr int D = decltype(padded)::value;
+        (job->cap > 0 ? launch<T, capped<D>> : launch<T, form<D>>)(stream, job);
+    });
 }
 
 } // namespace

@@ -109,6 +109,20 @@ __device__ inline float max_across(float value)
     return value;
 }
 
+/* Returns the factor of a score. If the scores are capped, cap_scores computes what the factor multiplies. */
+__device__ inline float factor_of(const ce_attention_job &job)
+{
+    return job.cap > 0 ? job.cap : job.scale;
+}
+
+/* Replaces products of queries and keys by their tanh, if the scores are capped. */
+__device__ inline void cap_scores(part &scores, const ce_attention_job &job)
+{
+    if (job.cap > 0)
+        for (int n = 0; n < SIDE * SIDE; n++)
+            scores[n / SIDE][n % SIDE] = tanhf(scores[n / SIDE][n % SIDE] * job.into);
+}
+
 __device__ inline bool is_kept(const uint8_t *bits, int row, int column)
 {
     return bits[row * (TILE / 8) + column / 8] >> column % 8 & 1;
@@ -209,7 +223,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(ce_a
     }
     for (int j = begin * TILE; j < end * TILE; j += TILE) {
         multiply_rows(scores, shared, q, from, k, j);
-        update_softmax(scores, y, rows, job.scale, j);
+        cap_scores(scores, job);
+        update_softmax(scores, y, rows, factor_of(job), j);
         make_dropout_mask(bits, job, work.sample, work.head, from, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
             int r = row_of(n / SIDE), c = column_of(n % SIDE);
@@ -244,8 +259,10 @@ __device__ inline float score_grad(float score, float *dp, const ce_attention_jo
     float p = 0, factor = kept ? job.keep_scale : 0;
     if (t < job.length && j <= t && j >= ce_attention_first(job, sample, t)) {
         int64_t at = ce_attention_row(job, sample, head, t);
-        p = expf(score * job.scale - job.lse[at]);
+        p = expf(score * factor_of(job) - job.lse[at]);
         *dp = p * (*dp * factor - job.delta[at]);
+        if (job.cap > 0)
+            *dp *= 1 - score * score;
     } else {
         *dp = 0;
     }
@@ -270,6 +287,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
     for (int j = ce_attention_first(job, work.sample, from) / TILE * TILE; j < to; j += TILE) {
         make_dropout_mask(bits, job, work.sample, work.head, from, j);
         multiply_rows(scores, shared, q, from, k, j);
+        cap_scores(scores, job);
         multiply_rows(dscores, shared, dy, from, v, j);
         for (int n = 0; n < SIDE * SIDE; n++) {
             int r = row_of(n / SIDE), c = column_of(n % SIDE);
@@ -307,6 +325,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
         for (int t = from; t < end; t += TILE) {
             make_dropout_mask(bits, job, work.sample, head, t, from);
             multiply_rows(scores, shared, k, from, q, t);
+            cap_scores(scores, job);
             multiply_rows(dscores, shared, v, from, dy, t);
             for (int n = 0; n < SIDE * SIDE; n++) {
                 int r = row_of(n / SIDE), c = column_of(n % SIDE);

@@ -76,6 +76,14 @@ __device__ inline float ce_tensor_exp2(float x)
     return y;
 }
 
+/* Returns 1 / x, approximately (with an error of at most one unit in the last place); a subnormal result is 0. */
+__device__ inline float ce_tensor_reciprocal(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* Starts an asynchronous copy of 16 bytes from global to shared memory. If `there` is false, writes 16 zero bytes
  * instead. Both addresses are aligned to 16 bytes. ce_tensor_commit puts the copies that a thread has started into a
  * group. */

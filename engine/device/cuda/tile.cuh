@@ -108,6 +108,29 @@ __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const f
     }
 }
 
+/* Returns tanh(x) = 1 - 2 / (1 + e^2x). The absolute error is about 2^-21. For small x the subtraction loses digits, so
+ * x itself is returned there, and the relative error is at most about 2^-13. The instruction tanh.approx would be half
+ * of the work, but its relative error is 2^-11. A capped score of 20 would have an error of 0.01, and its probability
+ * an error of 1 percent, five times the rounding of a probability to bf16. */
+__device__ inline float ce_tile_tanh_of(float x)
+{
+    constexpr float log2e_twice = 2.88539008177792681f;
+    float large = 1 - 2 * ce_tensor_reciprocal(1 + ce_tensor_exp2(log2e_twice * x));
+    return fabsf(x) < 0x1p-8f ? x : large;
+}
+
+/* Replaces c by tanh(factor * c). */
+template <int tiles, int count> __device__ inline void ce_tile_tanh(float (&c)[tiles][count][4], float factor)
+{
+#pragma unroll
+    for (int tile = 0; tile < tiles; tile++)
+#pragma unroll
+        for (int n = 0; n < count; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                c[tile][n][i] = ce_tile_tanh_of(factor * c[tile][n][i]);
+}
+
 /* Returns the sum over the four lanes that hold a row. ce_tile_max returns the maximum over these lanes. */
 __device__ inline float ce_tile_sum(float value)
 {

@@ -52,7 +52,7 @@ static void leave(void)
 
 typedef struct {
     int B, T, queries, keys, D, window, documents;
-    float rate;
+    float rate, cap;
 } attention_case;
 
 typedef struct {
@@ -85,7 +85,7 @@ static void drop(attention *it)
 
 static cs_heads heads_of(const attention *it)
 {
-    return (cs_heads){ it->is.queries, it->is.keys, it->is.window, near_at(it->starts), 0, 0 };
+    return (cs_heads){ it->is.queries, it->is.keys, it->is.window, near_at(it->starts), 0, it->is.cap };
 }
 
 static cs_dropout dropout_of(const attention *it)
@@ -132,7 +132,7 @@ static void judge(const attention *it)
     attention_case given = it->is;
     int rows = given.B * given.T, C = given.queries * given.D, W = (int)cs_columns(it->qkv), wide = 3 * C;
     int32_t *first = malloc((size_t)rows * sizeof *first);
-    reference_heads shape = { given.B, given.T, given.queries, given.D, given.rate, 5, keys, first };
+    reference_heads shape = { given.B, given.T, given.queries, given.D, given.rate, 5, keys, first, (double)given.cap };
     double *x = near_doubles(it->qkv), *dy = near_doubles(it->dy), *y = near_doubles(it->y);
     double *lse = near_doubles(it->lse), *all = malloc((size_t)(rows * wide) * sizeof *all);
     double *dall = malloc((size_t)(rows * wide) * sizeof *dall);
@@ -223,6 +223,7 @@ START_TEST(other_shapes_run_by_own_kernels)
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64, .window = 7 }, CS_BF16 },
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64, .documents = 1 }, CS_BF16 },
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64, .rate = 0.25f }, CS_BF16 },
+        { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 64, .cap = 0.8f }, CS_BF16 },
         { { .B = 1, .T = 20, .queries = 2, .keys = 2, .D = 20 }, CS_BF16 },
         { { .B = 1, .T = 20, .queries = 1, .keys = 1, .D = 264 }, CS_BF16 },
         { { .B = 4, .T = 1, .queries = 2, .keys = 2, .D = 64 }, CS_BF16 },

@@ -97,6 +97,12 @@ inline float ce_tensor_exp2(float x)
     return y < 0x1p-126f ? 0 : y;
 }
 
+inline float ce_tensor_reciprocal(float x)
+{
+    float y = 1 / x;
+    return fabsf(y) < 0x1p-126f ? copysignf(0, y) : y;
+}
+
 inline void ce_tensor_copy(void *shared, const void *global, bool there)
 {
     emulator_copy_begin(shared, global, there);
