@@ -2,8 +2,6 @@
  * here. */
 #include "device/run.h"
 
-#define CHECK_EXPERTS(stream, operation) CHECK_CPU_ONLY(stream, operation, "a mixture of experts")
-
 static bool is_i32(cs_tensor x, int64_t count)
 {
     return x.data && x.dtype == CS_I32 && cs_count(x) == count;

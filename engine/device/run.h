@@ -30,12 +30,4 @@ static inline bool is_shaped(cs_tensor a, cs_tensor b)
     return is_compute(b) && is_matrix(b, cs_rows(a), cs_columns(a));
 }
 
-/* Ends the process if an operation for which the GPU has no kernel yet is called on a GPU. The dry device has no
- * kernels, and is not refused. */
-#define CHECK_CPU_ONLY(stream, operation, what)                                                                        \
-    do {                                                                                                               \
-        if (!(stream)->device->table->operation && (stream)->device->table->copy)                                      \
-            ce_fatal(CS_UNSUPPORTED, "not supported: %s on a GPU yet, because there is no kernel for it", what);       \
-    } while (0)
-
 #endif

@@ -3,6 +3,7 @@
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
+#include "engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +72,7 @@ static bool learns(const char *padding)
 {
     enum { WIDTH = 16, AT = (RUN_VOCABULARY - 2) * WIDTH };
     char model[512];
-    float before[WIDTH];
+    float before[WIDTH], after[WIDTH];
     cs_param_part part;
     run_spec spec = {
         .world = 1, .micro = 16, .steps = 2, .precision = "fp32", .set = { model, "optimizer.params.weight_decay=0" }
@@ -84,10 +85,12 @@ static bool learns(const char *padding)
     cs_engine *engine = run_open(&spec, NULL);
     CS_MUST(cs_param_local(engine, "model.embed_tokens.weight", &part));
     const float *row = (const float *)part.data + AT;
-    memcpy(before, row, sizeof before);
+    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
+    ce_stream_fetch(stream, before, row, sizeof before);
     for (int i = 0; i < spec.steps; i++)
         run_step(engine, &spec);
-    bool changed = memcmp(row, before, sizeof before) != 0;
+    ce_stream_fetch(stream, after, row, sizeof after);
+    bool changed = memcmp(after, before, sizeof before) != 0;
     cs_destroy(engine);
     return changed;
 }

@@ -146,7 +146,6 @@ static const ce_device_table ce_device_cuda = {
     .graph_begin = ce_cuda_graph_begin,
     .graph_end = ce_cuda_graph_end,
 #define OPERATION(name, parameters) .name = ce_cuda_##name,
-#define CPU_ONLY(name, parameters)
 #include "device/ops_list.h"
 };
 
