@@ -85,14 +85,15 @@ set_target_properties(cudnn_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE
 # Tests that run on any device, here on the emulated one (tests/support/near.h).
 set(on_emulator test_ops test_heads test_rope test_state test_verdict test_preference_pairs test_functions test_routing
     test_slots test_expert_products test_dora test_flash test_gpt2 test_llama test_gradients test_documents test_masked test_parity
-    test_overflow test_reduction test_stages test_amp test_optimizers test_generate test_families test_experts test_lora)
+    test_overflow test_reduction test_stages test_amp test_optimizers test_generate test_families test_experts
+    test_lora test_peft test_frozen)
 foreach(name ${on_emulator})
   add_test(NAME cuda_${name} COMMAND ${name})
   set_tests_properties(cuda_${name} PROPERTIES TIMEOUT 1800 LABELS slow ENVIRONMENT
     "${environment};CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
   add_dependencies(${name} cspeed_cuda_emulated)
 endforeach()
-set(quick test_functions test_routing test_slots test_dora test_rope test_state test_verdict)
+set(quick test_lora test_functions test_routing test_slots test_dora test_rope test_state test_verdict)
 if(NOT CSPEED_SANITIZE) # sanitizers make every access of a kernel slower
   list(APPEND quick test_flash test_documents)
 endif()

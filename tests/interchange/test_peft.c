@@ -1,6 +1,7 @@
 /* test_peft.c - adapters in PEFT's folders: a training's exported adapter is the start of another training, of eval and
  * of generate; merged weights give the same logits; what adapter_config.json asks for and cspeed does not support is
  * refused. */
+#include "near.h"
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
@@ -73,7 +74,7 @@ static float *reopened(const char *source, const char *adapter, int64_t *count)
     cs_config *config;
     cs_engine *engine;
     CS_MUST(cs_reopen(&config, source, NULL));
-    CS_MUST(cs_config_set(config, "cspeed.device=cpu"));
+    CS_MUST(cs_config_set(config, near_is_cpu() ? "cspeed.device=cpu" : "cspeed.device=cuda"));
     CS_MUST(cs_config_set(config, "cspeed.products=fixed"));
     CS_MUST(cs_config_set(config, "cspeed.threads=1"));
     if (adapter)
