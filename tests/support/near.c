@@ -71,7 +71,7 @@ bool near_all(const char *what, cs_tensor got, const double *want, double tolera
     int64_t where = 0, count = cs_count(got);
     for (int64_t i = 0; i < count; i++)
         largest = fmax(largest, fabs(want[i]));
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && !isnan(worst); i++) {
         double apart = fabs(near_element(got, i) - want[i]);
         if (!(apart <= worst)) { /* !(<=), so that a NaN counts as the worst value */
             worst = apart;

@@ -5,7 +5,9 @@
  * causal mask, the window or the document starts hide from all rows are never read. Registers hold the scores, and for
  * each row the running maximum of the scores and the sum of powers of two in fp32. When the maximum grows, the sum and
  * the row's y are rescaled (online softmax). The kernel is bound by the tensor cores' rate through mma.sync and by
- * shared memory; a warp loads each key and value from shared memory once for two tiles of 16 rows. Capped scores have
+ * shared memory; a warp loads each key and value from shared memory once for two tiles of 16 rows. With heads of more
+ * than 128 columns, the registers of a warp hold y of only 16 rows, and shared memory holds only one tile of keys and
+ * one of values: values are copied while the scores are computed, the next keys while y is computed. Capped scores have
  * their own instances of the kernel, so that the cap costs the others no registers; a cap needs two more special
  * functions for each score, beside the power of two.
  *
@@ -22,9 +24,10 @@ enum { THREADS = 128, WARPS = THREADS / CS_WARP };
 /* The tile sizes of the kernel for heads of at most D columns. `shared` is the number of bytes of dynamic shared
  * memory. */
 template <int width> struct form {
-    static constexpr int D = width, tiles = 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
-    static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (rows + 4 * keys);
-    static constexpr bool is_capped = false;
+    static constexpr bool is_capped = false, is_wide = ce_attention_is_wide(width);
+    static constexpr int D = width, tiles = is_wide ? 1 : 2, rows = 16 * tiles * WARPS, keys = width <= 64 ? 64 : 32;
+    static constexpr int buffers = is_wide ? 1 : 2; /* number of tiles of keys, and of values, in shared memory */
+    static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (rows + 2 * buffers * keys);
 };
 
 /* The same for capped scores. */
@@ -176,7 +179,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
 {
     constexpr int D = F::D, keys = F::keys, stride = ce_tile_stride<D>, size = keys * stride;
     CS_SHARED uint8_t kept[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(ce_shared_memory()), *k = q + F::rows * stride, *v = k + 2 * size;
+    T *q = reinterpret_cast<T *>(ce_shared_memory()), *k = q + F::rows * stride, *v = k + F::buffers * size;
 
     int whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
@@ -188,15 +191,17 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     query_view<T> q_view = { static_cast<const T *>(job.q) + query, job.q_stride, whole, job.pack, job.width };
     ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.seen };
     ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.seen };
-    auto fetch = [&](int at) {
+    auto fetch = [&](int at, bool with_keys, bool with_values) {
         if (at < walk.end) {
-            ce_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
-            ce_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
+            if (with_keys)
+                ce_tile_copy<D, keys>(k + at % F::buffers * size, k_view, at * keys, job.width);
+            if (with_values)
+                ce_tile_copy<D, keys>(v + at % F::buffers * size, v_view, at * keys, job.width);
         }
         ce_tensor_commit();
     };
     ce_tile_copy<D, F::rows>(q, q_view, from, job.width);
-    fetch(walk.begin);
+    fetch(walk.begin, true, !F::is_wide);
 
     row_facts<F::tiles> rows;
     float y[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4];
@@ -207,12 +212,13 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
     for (int at = walk.begin; at < walk.end; at++) {
         ce_tensor_wait<0>();
         __syncthreads();
-        fetch(at + 1);
+        fetch(F::is_wide ? at : at + 1, !F::is_wide, true);
         if (job.threshold) {
             ce_attention_dropout_mask<keys>(kept, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_tile_warp() * F::tiles * 16 * stride, k + at % 2 * size);
+        ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_tile_warp() * F::tiles * 16 * stride,
+                                             k + at % F::buffers * size);
         if (F::is_capped)
             ce_tile_tanh(scores, job.into);
         if (at * keys < all_from || (at + 1) * keys - 1 > all_to)
@@ -220,7 +226,12 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
         update_softmax<F::tiles, keys, D>(scores, y, rows, (F::is_capped ? job.cap : job.scale) * ce_attention_log2e);
         if (job.threshold)
             apply_dropout<F::tiles, keys>(scores, kept);
-        ce_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % 2 * size);
+        if (F::is_wide) {
+            ce_tensor_wait<0>();
+            __syncthreads();
+            fetch(at + 1, true, false);
+        }
+        ce_tile_multiply_add<T, D, F::tiles, keys>(y, scores, v + at % F::buffers * size);
     }
     ce_tensor_wait<0>();
     write_rows<T, F>(job, work, from, y, rows);
@@ -284,8 +295,8 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
 
 bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype)
 {
-    return dtype != CS_F32 && job->width % 8 == 0 && job->width <= 128 && is_aligned(job->q) && is_aligned(job->k) &&
-           is_aligned(job->v) && is_aligned(job->y) && is_aligned(job->dy) && is_aligned(job->dq);
+    return dtype != CS_F32 && job->width % 8 == 0 && job->width <= ce_attention_widest && is_aligned(job->q) &&
+           is_aligned(job->k) && is_aligned(job->v) && is_aligned(job->y) && is_aligned(job->dy) && is_aligned(job->dq);
 }
 
 void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype)

@@ -83,8 +83,11 @@ __device__ inline int64_t ce_attention_row(const ce_attention_job &job, int samp
     return ((int64_t)sample * job.queries + head) * job.length + t;
 }
 
+/* The largest width of a head that the tensor-core kernels compute. */
+constexpr int ce_attention_widest = 256;
+
 /* Calls body(W), where the integral constant W is the width of the narrowest tile that holds `width` columns. `width`
- * is at most 128. */
+ * is at most ce_attention_widest. */
 template <typename Body> void ce_attention_by_width(int width, Body body)
 {
     if (width <= 64)
@@ -93,8 +96,17 @@ template <typename Body> void ce_attention_by_width(int width, Body body)
         body(std::integral_constant<int, 80>{});
     else if (width <= 96)
         body(std::integral_constant<int, 96>{});
-    else
+    else if (width <= 128)
         body(std::integral_constant<int, 128>{});
+    else
+        body(std::integral_constant<int, ce_attention_widest>{});
+}
+
+/* Returns whether tiles of `width` columns are so wide that the kernels use fewer rows and buffers, so that registers
+ * and shared memory suffice. */
+constexpr bool ce_attention_is_wide(int width)
+{
+    return width > 128;
 }
 
 /* ---- dropout of probabilities ---- */
@@ -134,8 +146,8 @@ __device__ inline void ce_attention_dropout_mask(uint8_t *kept, const ce_attenti
 /* Computes the attention by cuDNN and returns true. Returns false, and does nothing, if cuDNN cannot compute it. */
 bool ce_attention_by_cudnn(cs_device *device, const ce_attention_args *given);
 ce_attention_job ce_attention_make(const ce_attention_args *given);
-/* Returns whether the tensor-core kernels can compute the job: 16-bit types, D a multiple of 8 and at most 128, rows
- * aligned to 16 bytes. */
+/* Returns whether the tensor-core kernels can compute the job: 16-bit types, D a multiple of 8 and at most
+ * ce_attention_widest, rows aligned to 16 bytes. */
 bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype);
 void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);
 void ce_attention_plain(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype);

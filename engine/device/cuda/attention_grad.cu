@@ -11,7 +11,13 @@
  *
  * In these two kernels, each row of the result belongs to one warp. The kernel over keys computes P and dS transposed,
  * so that the registers with the result of one product are the operand of the next product. Both kernels are bound by
- * the rate of mma.sync and by shared memory. */
+ * the rate of mma.sync and by shared memory.
+ *
+ * With heads of more than 128 columns, the registers of a warp hold 16 rows of only one matrix of results. So in the
+ * kernel over keys two warps share the same rows: one warp computes the scores and dv, the other warp dP and dk. They
+ * exchange the scores and dP through shared memory, and both compute P and dS. No product is computed twice. In the
+ * kernel over queries the tiles of values have a single buffer, because two would exceed the shared memory: a tile of
+ * values is copied while the scores are computed. */
 #include "device/cuda/attention.cuh"
 #include "device/cuda/tile.cuh"
 
@@ -21,11 +27,18 @@ namespace
 /* TEAM: number of lanes that compute one delta together */
 enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8, DELTA_THREADS = 256 };
 
-/* The tile sizes. A block keeps `rows` rows of two matrices in shared memory. It reads the two other matrices through
- * double buffers, in tiles of `streamed` rows. */
+/* The tile sizes. A block keeps rows of two matrices in shared memory: `queries` rows in the kernel over queries, and
+ * `keys` rows in the kernel over keys. It reads the two other matrices through buffers, in tiles of `streamed` rows.
+ * Each kernel has its own number of bytes of dynamic shared memory; `products` is the number of bytes through which
+ * warps exchange products. */
 template <int width, int row_tiles, int streamed_rows> struct sizes {
-    static constexpr int D = width, tiles = row_tiles, rows = 16 * tiles * WARPS, streamed = streamed_rows;
-    static constexpr size_t shared = sizeof(bf16) * ce_tile_stride<D> * (2 * rows + 4 * streamed);
+    static constexpr bool is_wide = ce_attention_is_wide(width);
+    static constexpr int D = width, tiles = row_tiles, streamed = is_wide ? 16 : streamed_rows;
+    static constexpr int queries = 16 * tiles * WARPS, keys = is_wide ? queries / 2 : queries;
+    static constexpr size_t row_bytes = sizeof(bf16) * ce_tile_stride<D>;
+    static constexpr size_t query_shared = row_bytes * (2 * queries + (is_wide ? 3 : 4) * streamed);
+    static constexpr size_t products = is_wide ? 2 * sizeof(float) * keys * streamed : 0;
+    static constexpr size_t key_shared = row_bytes * (2 * keys + 4 * streamed) + products;
 };
 
 /* The sizes for scores without a cap, and for capped scores. Each has its own instances of the kernels, so that the cap
@@ -115,13 +128,13 @@ __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::stream
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_queries(ce_attention_job job)
 {
     constexpr int D = F::D, keys = F::streamed, stride = ce_tile_stride<D>, size = keys * stride;
-    CS_SHARED uint8_t bits[F::rows * keys / 8];
-    T *q = reinterpret_cast<T *>(ce_shared_memory()), *dy = q + F::rows * stride;
-    T *k = dy + F::rows * stride, *v = k + 2 * size;
+    CS_SHARED uint8_t bits[F::queries * keys / 8];
+    T *q = reinterpret_cast<T *>(ce_shared_memory()), *dy = q + F::queries * stride;
+    T *k = dy + F::queries * stride, *v = k + 2 * size;
 
-    int tiles = (job.length + F::rows - 1) / F::rows;
+    int tiles = (job.length + F::queries - 1) / F::queries;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
-    int from = work.tile * F::rows, to = min(from + F::rows, job.length);
+    int from = work.tile * F::queries, to = min(from + F::queries, job.length);
     int64_t row = (int64_t)work.sample * job.length, column = (int64_t)work.head * job.width;
     int64_t key = row * job.k_stride + (int64_t)(work.head / job.group) * job.width;
     ce_tile_view<T> q_view = { static_cast<const T *>(job.q) + row * job.q_stride + column, job.q_stride, job.length };
@@ -130,16 +143,20 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
     ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
     ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
     int begin = ce_attention_first(job, work.sample, from) / keys, end = (to - 1) / keys + 1;
-    auto fetch = [&](int at) {
+    /* returns the buffer of a tile of values */
+    auto values = [&](int at) { return F::is_wide ? v : v + at % 2 * size; };
+    auto fetch = [&](int at, bool with_keys, bool with_values) {
         if (at < end) {
-            ce_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
-            ce_tile_copy<D, keys>(v + at % 2 * size, v_view, at * keys, job.width);
+            if (with_keys)
+                ce_tile_copy<D, keys>(k + at % 2 * size, k_view, at * keys, job.width);
+            if (with_values)
+                ce_tile_copy<D, keys>(values(at), v_view, at * keys, job.width);
         }
         ce_tensor_commit();
     };
-    ce_tile_copy<D, F::rows>(q, q_view, from, job.width);
-    ce_tile_copy<D, F::rows>(dy, dy_view, from, job.width);
-    fetch(begin);
+    ce_tile_copy<D, F::queries>(q, q_view, from, job.width);
+    ce_tile_copy<D, F::queries>(dy, dy_view, from, job.width);
+    fetch(begin, true, !F::is_wide);
 
     row_facts<F::tiles> rows;
     float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], dscores[F::tiles][keys / 8][4];
@@ -148,15 +165,21 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
     for (int at = begin; at < end; at++) {
         ce_tensor_wait<0>();
         __syncthreads();
-        fetch(at + 1);
+        if (F::is_wide)
+            fetch(at, false, true);
+        fetch(at + 1, true, !F::is_wide);
         if (job.threshold) {
-            ce_attention_dropout_mask<keys>(bits, job, work.sample, work.head, from, at * keys, F::rows);
+            ce_attention_dropout_mask<keys>(bits, job, work.sample, work.head, from, at * keys, F::queries);
             __syncthreads();
         }
         ce_tile_scores<T, D, F::tiles, keys>(scores, q + warp_rows, k + at % 2 * size);
         if (F::is_capped)
             ce_tile_tanh(scores, job.into);
-        ce_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, v + at % 2 * size);
+        if (F::is_wide) {
+            ce_tensor_wait<1>();
+            __syncthreads();
+        }
+        ce_tile_scores<T, D, F::tiles, keys>(dscores, dy + warp_rows, values(at));
         score_grads_by_query<F>(dscores, scores, rows, job, at * keys, job.threshold ? bits : nullptr);
         ce_tile_multiply_add<T, D, F::tiles, keys>(dq, dscores, k + at % 2 * size);
     }
@@ -191,6 +214,13 @@ __device__ inline void load_streamed_rows(streamed_rows<count> &rows, const ce_a
     rows.first[i] = ce_attention_first(job, sample, t);
 }
 
+/* Like ce_tile_row, for tiles of keys. With wide heads, warp WARPS / 2 + n has the rows of warp n. */
+template <typename F> __device__ inline int key_row(int tile, int lower)
+{
+    int row = ce_tile_row<F::tiles>(tile, lower);
+    return F::is_wide ? row % F::keys : row;
+}
+
 /* Like score_grads_by_query, but transposed: the rows of a tile are keys. Replaces scores by P after dropout, and
  * dscores by dS. `key` and `query` are the first key and the first query of the tile. `kept` is the dropout mask with
  * queries as rows, or NULL. */
@@ -209,16 +239,39 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
             float lse = rows.lse[column], delta = rows.delta[column];
 #pragma unroll
             for (int i = 0; i < F::tiles * 2; i++) {
-                int row = ce_tile_row<F::tiles>(i / 2, i % 2), j = key + row;
+                int row = key_row<F>(i / 2, i % 2), j = key + row;
                 float &score = scores[i / 2][n][i % 2 * 2 + side], &dscore = dscores[i / 2][n][i % 2 * 2 + side];
                 float p = j >= first && j <= query + column ? ce_tensor_exp2(score * scale - lse) : 0, part = 1;
                 if (kept)
-                    part = kept[column * (F::rows / 8) + row / 8] >> row % 8 & 1 ? job.keep_scale : 0;
+                    part = kept[column * (F::keys / 8) + row / 8] >> row % 8 & 1 ? job.keep_scale : 0;
                 float slope = F::is_capped ? 1 - score * score : 1;
                 score = p * part;
                 dscore = p * (dscore * part - delta) * slope;
             }
         }
+}
+
+/* With wide heads, each warp computes one product, which it passes in `scores`: the first half of the warps computes
+ * the scores, the other half computes dP of the same rows. The function sets scores and dscores to both products in
+ * both halves. `products` is shared memory for the products of all warps. All threads of the block must call this
+ * function. */
+template <typename F>
+__device__ inline void exchange_products(float (&scores)[F::tiles][F::streamed / 8][4],
+                                         float (&dscores)[F::tiles][F::streamed / 8][4], float *products)
+{
+    static_assert(F::tiles == 1, "a warp with wide heads has 16 rows");
+    constexpr int count = F::streamed / 8 * 4, half = WARPS / 2 * count * CS_WARP;
+    float *own = products + ce_tile_warp() * count * CS_WARP + ce_tile_lane();
+    const float *first = ce_tile_warp() < WARPS / 2 ? own : own - half;
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        own[i * CS_WARP] = scores[0][i / 4][i % 4];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < count; i++) {
+        scores[0][i / 4][i % 4] = first[i * CS_WARP];
+        dscores[0][i / 4][i % 4] = first[half + i * CS_WARP];
+    }
 }
 
 /* A tile of queries. `head` is the index of a query head among those that share a key head; `t` is the first row. */
@@ -229,16 +282,17 @@ struct visit {
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(ce_attention_job job)
 {
     constexpr int D = F::D, queries = F::streamed, stride = ce_tile_stride<D>, size = queries * stride;
-    CS_SHARED uint8_t bits[F::rows * queries / 8];
+    CS_SHARED uint8_t bits[F::keys * queries / 8];
     CS_SHARED streamed_rows<queries> facts[2];
-    T *k = reinterpret_cast<T *>(ce_shared_memory()), *v = k + F::rows * stride;
-    T *q = v + F::rows * stride, *dy = q + 2 * size;
+    T *k = reinterpret_cast<T *>(ce_shared_memory()), *v = k + F::keys * stride;
+    T *q = v + F::keys * stride, *dy = q + 2 * size;
+    float *products = reinterpret_cast<float *>(dy + 2 * size);
 
-    int tiles = (job.length + F::rows - 1) / F::rows;
+    int tiles = (job.length + F::keys - 1) / F::keys;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
     /* The earlier a key, the more queries see it. So the tiles with the first keys get the lowest block indices. */
     work.tile = tiles - 1 - work.tile;
-    int from = work.tile * F::rows, to = min(from + F::rows, job.length);
+    int from = work.tile * F::keys, to = min(from + F::keys, job.length);
     int64_t row = (int64_t)work.sample * job.length, key = row * job.k_stride + (int64_t)work.head * job.width;
     ce_tile_view<T> k_view = { static_cast<const T *>(job.k) + key, job.k_stride, job.length };
     ce_tile_view<T> v_view = { static_cast<const T *>(job.v) + key, job.k_stride, job.length };
@@ -257,13 +311,16 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
         }
         ce_tensor_commit();
     };
-    ce_tile_copy<D, F::rows>(k, k_view, from, job.width);
-    ce_tile_copy<D, F::rows>(v, v_view, from, job.width);
+    ce_tile_copy<D, F::keys>(k, k_view, from, job.width);
+    ce_tile_copy<D, F::keys>(v, v_view, from, job.width);
     fetch({ 0, begin }, 0);
 
-    float dk[F::tiles][D / 8][4] = {}, dv[F::tiles][D / 8][4] = {};
+    /* with wide heads, a warp has either dv or dk, in the same registers */
+    bool has_dv = !F::is_wide || ce_tile_warp() < WARPS / 2, has_dk = !F::is_wide || !has_dv;
+    float dk[F::tiles][D / 8][4] = {}, other[F::tiles][D / 8][4] = {};
+    auto &dv = F::is_wide ? dk : other;
     float scores[F::tiles][queries / 8][4], dscores[F::tiles][queries / 8][4];
-    int warp_rows = ce_tile_warp() * F::tiles * 16 * stride;
+    int warp_rows = (ce_tile_warp() - (has_dv ? 0 : WARPS / 2)) * F::tiles * 16 * stride;
     int stage = 0;
     for (visit at = { 0, begin }; at.head < job.group; stage ^= 1) {
         bool more = at.t + queries < end;
@@ -272,27 +329,34 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
         __syncthreads();
         fetch(next, stage ^ 1);
         if (job.threshold) {
-            ce_attention_dropout_mask<F::rows>(bits, job, work.sample, work.head * job.group + at.head, at.t, from,
+            ce_attention_dropout_mask<F::keys>(bits, job, work.sample, work.head * job.group + at.head, at.t, from,
                                                queries);
             __syncthreads();
         }
-        ce_tile_scores<T, D, F::tiles, queries>(scores, k + warp_rows, q + stage * size);
+        ce_tile_scores<T, D, F::tiles, queries>(scores, (has_dv ? k : v) + warp_rows, (has_dv ? q : dy) + stage * size);
+        if constexpr (F::is_wide)
+            exchange_products<F>(scores, dscores, products);
         if (F::is_capped)
             ce_tile_tanh(scores, job.into);
-        ce_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
+        if (!F::is_wide)
+            ce_tile_scores<T, D, F::tiles, queries>(dscores, v + warp_rows, dy + stage * size);
         score_grads_by_key<F>(dscores, scores, facts[stage], job, from, at.t, job.threshold ? bits : nullptr);
-        ce_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
-        ce_tile_multiply_add<T, D, F::tiles, queries>(dk, dscores, q + stage * size);
+        if (has_dv)
+            ce_tile_multiply_add<T, D, F::tiles, queries>(dv, scores, dy + stage * size);
+        if (has_dk)
+            ce_tile_multiply_add<T, D, F::tiles, queries>(dk, dscores, q + stage * size);
         at = next;
     }
 #pragma unroll
     for (int i = 0; i < F::tiles * 2; i++) {
-        int j = from + ce_tile_row<F::tiles>(i / 2, i % 2);
+        int j = from + key_row<F>(i / 2, i % 2);
         int64_t at = key + j * job.k_stride;
-        if (j < job.length) {
+        if (j >= job.length)
+            continue;
+        if (has_dk)
             ce_tile_store<T, D>(static_cast<T *>(job.dk) + at, dk[i / 2], i % 2, job.width, job.scale);
+        if (has_dv)
             ce_tile_store<T, D>(static_cast<T *>(job.dv) + at, dv[i / 2], i % 2, job.width, 1);
-        }
     }
 }
 
@@ -313,12 +377,14 @@ template <typename T> void launch_deltas(cudaStream_t stream, const ce_attention
 
 template <typename T, typename F> void launch(cudaStream_t stream, const ce_attention_job *job)
 {
-    int64_t tiles = (job->length + F::rows - 1) / F::rows * (int64_t)job->samples;
-    CS_ASSERT(tiles * job->queries <= INT32_MAX);
-    ce_launch(stream, (ce_shape{ dim3((unsigned)(tiles * (job->queries / job->group))), dim3(THREADS), F::shared }),
-              grad_keys<T, F>, *job);
-    ce_launch(stream, (ce_shape{ dim3((unsigned)(tiles * job->queries)), dim3(THREADS), F::shared }),
-              grad_queries<T, F>, *job);
+    int64_t key_heads = (int64_t)job->samples * (job->queries / job->group);
+    int64_t query_heads = (int64_t)job->samples * job->queries;
+    int64_t key_blocks = (job->length + F::keys - 1) / F::keys * key_heads;
+    int64_t query_blocks = (job->length + F::queries - 1) / F::queries * query_heads;
+    CS_ASSERT(key_blocks <= INT32_MAX && query_blocks <= INT32_MAX);
+    ce_launch(stream, (ce_shape{ dim3((unsigned)key_blocks), dim3(THREADS), F::key_shared }), grad_keys<T, F>, *job);
+    ce_launch(stream, (ce_shape{ dim3((unsigned)query_blocks), dim3(THREADS), F::query_shared }), grad_queries<T, F>,
+              *job);
 }
 
 template <typename T> void launch_width(cudaStream_t stream, const ce_attention_job *job)
