@@ -1,5 +1,5 @@
-/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module. They test the archive, the run, and
- * the tables that show the results. A table also shows failed steps, and steps that were cut by time. */
+/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module. They test the archive, the run,
+ * and the tables that show the results. A table also shows failed steps, and steps that were cut by time. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
