@@ -1,5 +1,5 @@
-/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module. They test the run, and the
- * tables that show the results. A table also shows failed steps. */
+/* test_gpu.c - tests of .ci/gpu, the test run on a GPU, with the emulated CUDA module. They test the archive, the run,
+ * and the tables that show the results. A table also shows failed steps, and steps that were cut by time. */
 #include "near.h"
 #include "shell.h"
 #include "suite.h"
@@ -35,83 +35,150 @@ static void check_names(const char *path, const char *const *names)
     free(table);
 }
 
-START_TEST(all_parts_run_on_the_emulator)
+/* Returns the output of a command that must end with this exit code; the caller frees it. */
+static char *output_of(int code, int got)
+{
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(code == got, "exit code %d, not %d:\n%s", got, code, said);
+    return said;
+}
+
+/* Makes the archive in a copy of this checkout, from programs of this build, and moves the copy. In the programs' place
+ * .ci/gpu then has to put a link. Returns false if this checkout is not a clone. */
+static bool pack(void)
+{
+    if (shell_run("git -C %s rev-parse", CS_SOURCE) != 0) {
+        printf("the archive for a GPU: skipped, %s is not a clone\n", CS_SOURCE);
+        return false;
+    }
+    int code =
+        shell_run("git clone -q %s clone && git -C %s ls-files -z | tar -C %s --null -T - -c | tar -C clone -x && "
+                  "CSPEED_GPU_BIN=%s XZ_OPT=-0 clone/.ci/gpu pack && mv clone moved",
+                  CS_SOURCE, CS_SOURCE, CS_SOURCE, CS_BIN);
+    free(output_of(0, code));
+    return true;
+}
+
+/* A run without a device stops before its first step, and says why. It leaves a link that leads nowhere. */
+static void run_without_a_device(void)
+{
+    int code = shell_run("LD_LIBRARY_PATH=/inherited CSPEED_EMULATOR_DEVICES=0 moved/.ci/gpu run all --out none");
+    char *said = output_of(1, code), *report = shell_read("none/report.txt", NULL);
+    expect(said, "there is a driver here but no GPU");
+    expect(said, "cspeed finds no GPU here; ");
+    expect(report, "programs of commit ");
+    expect(report, ":/inherited\n");
+    free(said);
+    free(report);
+    ck_assert_int_eq(shell_run("test ! -e none/correctness.tsv && test -L clone && test ! -e clone"), 0);
+}
+
+static void check_tables(void)
 {
     static const char *const correctness[] = { "smoke-gpt2\t0",
                                                "flash\t0",
+                                               "expert_products\t0",
                                                "cudnn-flash\t0",
                                                "stages\t0",
                                                "graphs\t0",
                                                "nccl-one-rank\t0",
                                                "nccl-graphs\t0",
                                                "curve-gpt2-fp32\t0",
-                                               "curve-llama-bf16\t0",
+                                               "curve-gemma2-fp32\t0",
+                                               "curve-mixtral-bf16\t0",
+                                               "devices\t0",
                                                "memcheck-flash\t-",
                                                NULL };
-    static const char *const speed[] = { "products\t0", "algorithms\t0", "gpt2-32-50257\t-", "torch-llama-1b-4\t-",
-                                         NULL };
-    static const char *const profile[] = { "save-kill-resume\t0", "four-ranks-devices\t0", "ncu\t-", NULL };
-    if (!near_emulated("the proof on a GPU"))
-        return;
-    shell_enter();
-    int code = shell_run("CSPEED_GPU_BIN=%s %s/.ci/gpu run all --here --out results", CS_BIN, CS_SOURCE);
-    char *said = shell_read("out.txt", NULL);
-    ck_assert_msg(code == 0, "it ended with %d:\n%s", code, said);
-    expect(said, "0 steps failed");
-    free(said);
-    ck_assert_int_gt(check_steps("results/correctness.tsv"), 40);
+    static const char *const speed[] = { "products\t0",      "nccl-host-us\t0",     "algorithms\t0",
+                                         "gpt2-32-50257\t-", "torch-llama-1b-4\t-", NULL };
+    static const char *const profile[] = { "save-kill-resume\t0", "ncu-forward\t-", "llama-8b\t-", NULL };
+    ck_assert_int_gt(check_steps("results/correctness.tsv"), 60);
     ck_assert_int_gt(check_steps("results/speed.tsv"), 15);
-    ck_assert_int_ge(check_steps("results/profile.tsv"), 5);
+    ck_assert_int_gt(check_steps("results/profile.tsv"), 10);
     check_names("results/correctness.tsv", correctness);
     check_names("results/speed.tsv", speed);
     check_names("results/profile.tsv", profile);
-    ck_assert_int_eq(shell_run("%s/.ci/gpu read results", CS_SOURCE), 0);
-    said = shell_read("out.txt", NULL);
+    check_names("results/curves.tsv", (const char *const[]){ "gpt2-fp32-10\t10\t", "mixtral-bf16-20\t20\t", NULL });
+}
+
+static void check_page(void)
+{
+    char *said = output_of(0, shell_run("%s/.ci/gpu read results", CS_SOURCE));
     expect(said, "| smoke-gpt2 | 0 | ");
     expect(said, " steps, at most ");
     expect(said, "(bound 0.001)");
     expect(said, "| memcheck-flash | - | 0 | skipped: ");
-    expect(said, "| product | algorithm | ms | ms of the first |");
+    expect(said, " | all_reduce returns to the host after ");
+    expect(said, "| product | algorithm | ms | ms of the first | ms of the fastest of any bits |");
     expect(said, "bf16 to fp32");
     ck_assert_ptr_null(strstr(said, "(failed)"));
+    ck_assert_ptr_null(strstr(said, "Cut by time"));
     free(said);
+}
+
+START_TEST(all_parts_run_from_an_archive)
+{
+    if (!near_emulated("the proof on a GPU"))
+        return;
+    shell_enter();
+    if (pack()) {
+        run_without_a_device();
+        char *said = output_of(0, shell_run("moved/.ci/gpu run all --out results"));
+        expect(said, "0 steps failed; the logs");
+        free(said);
+        check_tables();
+        check_page();
+    }
     shell_leave();
 }
 END_TEST
 
-/* A training fails and a test takes too long: neither stops later steps, and the table shows both with their last
- * output. */
+/* A training fails and a benchmark takes too long: neither stops later steps, and the table shows both with their last
+ * output. The programs have the library path of the caller. */
 START_TEST(failed_steps_are_reported)
 {
     if (!near_emulated("the proof on a GPU that fails"))
         return;
     shell_enter();
-    ck_assert_int_eq(shell_run("mkdir bin && ln -s %s/* bin && rm bin/train bin/test_devices", CS_BIN), 0);
+    ck_assert_int_eq(shell_run("mkdir bin && ln -s %s/* bin && rm bin/train bin/bench_comm", CS_BIN), 0);
     shell_write("bin/train", "#!/bin/sh\necho out of paper\nexit 7\n");
-    shell_write("bin/test_devices", "#!/bin/sh\necho half way\nexec timeout 1 sleep 20\n");
-    ck_assert_int_eq(shell_run("chmod +x bin/train bin/test_devices && "
-                               "CSPEED_GPU_BIN=$PWD/bin %s/.ci/gpu run profile --here --out results",
-                               CS_SOURCE),
-                     1);
-    char *said = shell_read("out.txt", NULL);
-    expect(said, "2 steps failed");
+    shell_write("bin/bench_comm", "#!/bin/sh\necho half way in $LD_LIBRARY_PATH\nexec timeout 1 sleep 20\n");
+    int code = shell_run("chmod +x bin/train bin/bench_comm && LD_LIBRARY_PATH=/inherited "
+                         "CSPEED_GPU_BIN=$PWD/bin %s/.ci/gpu run speed --here --out results",
+                         CS_SOURCE);
+    char *said = output_of(1, code);
+    expect(said, "3 steps failed; cut by time: nccl-host-us; the logs");
     free(said);
-    ck_assert_int_eq(shell_run("%s/.ci/gpu read results", CS_SOURCE), 0);
-    said = shell_read("out.txt", NULL);
+    said = output_of(0, shell_run("%s/.ci/gpu read results", CS_SOURCE));
     expect(said, "| data | 0 | ");
-    expect(said, "| save-kill-resume | 1 (failed) | ");
-    expect(said, "| four-ranks-devices | 124 (out of time) | ");
+    expect(said, "| products | 7 (failed) | ");
+    expect(said, "| nccl-host-us | 124 (out of time) | ");
+    expect(said, "| algorithms | 1 (failed) | ");
     expect(said, "    out of paper\n");
-    expect(said, "    half way\n");
+    expect(said, "    half way in /inherited\n");
     free(said);
-    ck_assert_int_eq(shell_run("rm results/profile.log && %s/.ci/gpu read results", CS_SOURCE), 0);
-    said = shell_read("out.txt", NULL);
-    expect(said, "| save-kill-resume | 1 (failed) | ");
-    expect(said, "profile.log is missing");
+    said = output_of(0, shell_run("rm results/speed.log && %s/.ci/gpu read results", CS_SOURCE));
+    expect(said, "| products | 7 (failed) | ");
+    expect(said, "speed.log is missing");
     free(said);
     ck_assert_int_eq(shell_run("%s/.ci/gpu read nothing", CS_SOURCE), 66);
     shell_leave();
 }
 END_TEST
 
-SUITE_MAIN("gpu", failed_steps_are_reported, all_parts_run_on_the_emulator)
+START_TEST(tables_show_ratios_and_cut_steps)
+{
+    shell_enter();
+    shell_write("speed.tsv", "gpt2-32\t0\t20\t500000.0 tok/s 0.1 ms; 600000.0 tok/s 0.1 ms graphs\n"
+                             "torch-gpt2-32\t0\t60\ttokens_per_s=400000.0 step_ms=64\n"
+                             "llama-1b-4\t124\t60\t\n"
+                             "torch-llama-1b-4\t-\t0\tskipped: no time is left\n");
+    char *said = output_of(0, shell_run("%s/.ci/gpu read .", CS_SOURCE));
+    expect(said, "\nCut by time: llama-1b-4, torch-llama-1b-4\n");
+    expect(said, "| gpt2-32 | 500000.0 | 400000.0 | 1.250 |\n| gpt2-32, graphs | 600000.0 | 400000.0 | 1.500 |\n");
+    free(said);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("gpu", tables_show_ratios_and_cut_steps, failed_steps_are_reported, all_parts_run_from_an_archive)
