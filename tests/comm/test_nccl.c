@@ -1,8 +1,10 @@
-/* test_nccl.c - collectives on the memory of CUDA devices with the emulated module: through the host if ranks share a
- * device, with NCCL if each rank has its own. test_nccl_lost.c is about lost ranks. */
+/* test_nccl.c - collectives on the memory of CUDA devices: through the host if ranks share a device, with NCCL if each
+ * rank has its own. The emulated module has as many devices as a test needs; on a real machine with fewer devices fewer
+ * ranks run over NCCL. test_nccl_lost.c is about lost ranks. */
 #include "gpu_ranks.h"
 #include "comm/comms_logger.h"
 #include "cspeed/ops.h"
+#include "near.h"
 #include "suite.h"
 #include "sums.h"
 
@@ -15,6 +17,32 @@
 #include <unistd.h>
 
 enum { MAX_RANKS = 5 };
+
+/* Runs the function in `ranks` ranks that share a device. */
+static void by_host(int (*rank)(void *kind), int ranks, const char *name)
+{
+    char kind[8];
+    snprintf(kind, sizeof kind, "%s", name);
+    if (near_gpus("ranks that share a device", 1))
+        ck_assert_msg(cs_spawn(ranks, rank, kind) == CS_OK, "%d ranks over %s: %s", ranks, kind, cs_error());
+}
+
+/* Runs the function in `ranks` ranks over NCCL. Returns false if the test is skipped, because there are fewer GPUs. */
+static bool by_nccl(int (*rank)(void *kind), int ranks)
+{
+    char kind[] = "nccl", test[32];
+    snprintf(test, sizeof test, "%d ranks over NCCL", ranks);
+    bool runs = near_gpus(test, ranks);
+    ck_assert_msg(!runs || cs_spawn(ranks, rank, kind) == CS_OK, "%s: %s", test, cs_error());
+    return runs;
+}
+
+/* As by_nccl; if there are fewer GPUs, runs the function in one rank. */
+static void by_nccl_or_alone(int (*rank)(void *kind), int ranks)
+{
+    if (!by_nccl(rank, ranks))
+        by_nccl(rank, 1);
+}
 
 /* ---- collectives ------------------------------------------------------------------------------ */
 
@@ -34,21 +62,15 @@ static int each_collective(void *kind)
 
 START_TEST(ranks_that_share_a_device_go_through_the_host)
 {
-    char kinds[2][5] = { "shm", "tcp" };
-    if (!gpu_ranks_emulated("1"))
-        return;
     for (int ranks = 2; ranks <= MAX_RANKS; ranks++)
-        ck_assert_msg(cs_spawn(ranks, each_collective, kinds[ranks % 2]) == CS_OK, "%d ranks: %s", ranks, cs_error());
+        by_host(each_collective, ranks, ranks % 2 ? "tcp" : "shm");
 }
 END_TEST
 
 START_TEST(ranks_of_their_own_devices_go_by_nccl)
 {
-    char kind[] = "nccl";
-    if (!gpu_ranks_emulated("5"))
-        return;
-    for (int ranks = 1; ranks <= MAX_RANKS; ranks++)
-        ck_assert_msg(cs_spawn(ranks, each_collective, kind) == CS_OK, "%d ranks: %s", ranks, cs_error());
+    for (int ranks = 1; ranks <= MAX_RANKS && by_nccl(each_collective, ranks);)
+        ranks++;
 }
 END_TEST
 
@@ -65,11 +87,12 @@ static int expect_kind(void *wanted)
 START_TEST(auto_takes_nccl_where_it_can)
 {
     char self[] = "self", shm[] = "shm", nccl[] = "nccl";
-    if (!gpu_ranks_emulated("2"))
+    int gpus = near_gpus("auto", 1), more = near_gpus("auto on two GPUs", 2);
+    if (!gpus)
         return;
     ck_assert_msg(cs_spawn(1, expect_kind, self) == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_spawn(2, expect_kind, nccl) == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_spawn(3, expect_kind, shm) == CS_OK, "%s", cs_error());
+    ck_assert_msg(!more || cs_spawn(2, expect_kind, nccl) == CS_OK, "%s", cs_error());
+    ck_assert_msg(cs_spawn((more ? more : gpus) + 1, expect_kind, shm) == CS_OK, "%s", cs_error());
 }
 END_TEST
 
@@ -84,10 +107,14 @@ static int be_refused(void *sentence)
 
 START_TEST(nccl_refuses_a_shared_device)
 {
-    char sentence[] = "ranks 0 and 2 share a GPU (0000:00:00.0";
-    if (!gpu_ranks_emulated("2"))
+    char sentence[64];
+    int gpus = near_gpus("a shared device", 1);
+    if (!gpus)
         return;
-    ck_assert_msg(cs_spawn(3, be_refused, sentence) == CS_OK, "%s", cs_error());
+    if (near_counts())
+        gpus = near_gpus("a shared device", 2);
+    snprintf(sentence, sizeof sentence, "ranks 0 and %d share a GPU (", gpus);
+    ck_assert_msg(cs_spawn(gpus + 1, be_refused, sentence) == CS_OK, "%s", cs_error());
 }
 END_TEST
 
@@ -118,11 +145,8 @@ static int compute_around(void *kind)
 
 START_TEST(events_order_computing_and_collectives)
 {
-    char shm[] = "shm", nccl[] = "nccl";
-    if (!gpu_ranks_emulated("3"))
-        return;
-    ck_assert_msg(cs_spawn(3, compute_around, shm) == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_spawn(3, compute_around, nccl) == CS_OK, "%s", cs_error());
+    by_host(compute_around, 3, "shm");
+    by_nccl_or_alone(compute_around, 3);
 }
 END_TEST
 
@@ -153,11 +177,8 @@ static int pass_messages(void *kind)
 
 START_TEST(messages_arrive)
 {
-    char shm[] = "shm", nccl[] = "nccl";
-    if (!gpu_ranks_emulated("3"))
-        return;
-    ck_assert_msg(cs_spawn(2, pass_messages, shm) == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_spawn(3, pass_messages, nccl) == CS_OK, "%s", cs_error());
+    by_host(pass_messages, 2, "shm");
+    by_nccl(pass_messages, 3);
 }
 END_TEST
 
@@ -180,11 +201,8 @@ static int count_traffic(void *kind)
 
 START_TEST(traffic_is_counted)
 {
-    char shm[] = "shm", nccl[] = "nccl";
-    if (!gpu_ranks_emulated("3"))
-        return;
-    ck_assert_msg(cs_spawn(2, count_traffic, shm) == CS_OK, "%s", cs_error());
-    ck_assert_msg(cs_spawn(3, count_traffic, nccl) == CS_OK, "%s", cs_error());
+    by_host(count_traffic, 2, "shm");
+    by_nccl_or_alone(count_traffic, 3);
 }
 END_TEST
 
@@ -226,11 +244,8 @@ static int call_often(void *kind)
 /* A call that takes 50 us must not sleep, because a sleep would last a millisecond, and must not start a thread. */
 START_TEST(a_call_is_not_slept_for)
 {
-    char nccl[] = "nccl";
-    if (!gpu_ranks_emulated("2"))
-        return;
     setenv("CSPEED_EMULATOR_NCCL_MICROSECONDS", "50", 1);
-    ck_assert_msg(cs_spawn(2, call_often, nccl) == CS_OK, "%s", cs_error());
+    by_nccl_or_alone(call_often, 2);
     unsetenv("CSPEED_EMULATOR_NCCL_MICROSECONDS");
 }
 END_TEST
@@ -254,10 +269,7 @@ static int come_late(void *kind)
 
 START_TEST(recorded_times_are_those_of_the_collective)
 {
-    char nccl[] = "nccl";
-    if (!gpu_ranks_emulated("2"))
-        return;
-    ck_assert_msg(cs_spawn(2, come_late, nccl) == CS_OK, "%s", cs_error());
+    by_nccl(come_late, 2);
 }
 END_TEST
 

@@ -1,10 +1,11 @@
-/* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, with the emulated module. The test
- * starts the ranks itself, so that it sees how each rank ends. */
+/* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, which only the emulated module injects.
+ * The test starts the ranks itself, so that it sees how each rank ends. */
 #include "endings.h"
 #include "gpu_ranks.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cspeed/ops.h"
+#include "near.h"
 #include "suite.h"
 #include "sums.h"
 
@@ -62,8 +63,8 @@ START_TEST(a_lost_rank_ends_the_others)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         scene on = { 3, 3, kinds[k], GPU_RANKS_SECONDS, die_in_time };
         ending ends[MAX_RANKS];
-        if (!gpu_ranks_emulated("3"))
-            return;
+        if (!near_gpus("a lost rank", k == 0 ? on.ranks : 1))
+            continue;
         perform(&on, ends);
         for (int i = 0; i < on.ranks; i++)
             endings_expect(&ends[i], i == 1 ? 128 + SIGKILL : 75, i == 1 ? NULL : "rank 1 was lost");
@@ -89,7 +90,7 @@ START_TEST(a_lost_rank_is_missed_without_a_call)
 {
     scene on = { 2, 2, "nccl", GPU_RANKS_SECONDS, die_while_others_compute };
     ending ends[MAX_RANKS];
-    if (!gpu_ranks_emulated("2"))
+    if (!near_gpus("a lost rank without a call", on.ranks))
         return;
     perform(&on, ends);
     endings_expect(&ends[0], 75, "rank 1 was lost");
@@ -100,7 +101,7 @@ START_TEST(a_rank_that_never_comes_is_named)
 {
     scene on = { 3, 2, "nccl", 1, die_in_time };
     ending ends[MAX_RANKS];
-    if (!gpu_ranks_emulated("3"))
+    if (!near_gpus("a missing rank", on.ranks))
         return;
     perform(&on, ends);
     for (int i = 0; i < on.started; i++)
@@ -194,11 +195,14 @@ static const struct {
 
 START_TEST(a_fault_in_nccl_ends_all_ranks_with_a_sentence)
 {
+    bool injects = near_emulated("faults of NCCL") && near_counts();
+    if (!injects)
+        printf("faults of NCCL: skipped, only the emulated module injects them\n");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         scene on = { faults[i].ranks, faults[i].ranks, "nccl", faults[i].seconds, faults[i].run };
         ending ends[MAX_RANKS] = { 0 };
-        if (!gpu_ranks_emulated("2"))
-            return;
+        if ((faults[i].fault[0] && !injects) || !near_gpus("a lost rank of graphs", on.ranks))
+            continue;
         setenv("CSPEED_EMULATOR_NCCL_FAULT", faults[i].fault, 1);
         perform(&on, ends);
         unsetenv("CSPEED_EMULATOR_NCCL_FAULT");

@@ -4,6 +4,7 @@
 #include "reference.h"
 #include "suite.h"
 
+#include "base/log.h"
 #include "base/rng.h"
 #include "cspeed/ops.h"
 #include "device/products.h"
@@ -223,6 +224,57 @@ START_TEST(attention_attends)
 }
 END_TEST
 
+/* Shapes without a window, documents and dropout, which cuDNN may compute on a GPU in 16 bits: several samples, shared key
+ * heads, and many tiles of rows. */
+START_TEST(shapes_of_cudnn_attend)
+{
+    static const attention_case sizes[] = { { 3, 128, 6, 6, 64, 0, 0, 0 },
+                                            { 2, 256, 4, 2, 64, 0, 0, 0 },
+                                            { 1, 1024, 4, 1, 128, 0, 0, 0 } };
+    int count = near_is_cpu() ? 2 : near_counts() ? 1 : 3; /* only a real GPU computes the larger ones in seconds */
+    open_device();
+    for (int i = 0; i < count; i++)
+        for (int dtype = CS_BF16; dtype <= CS_F16; dtype++)
+            check_attention((cs_dtype)dtype, sizes[i]);
+    near_close();
+}
+END_TEST
+
+static cs_tensor sample_of(cs_tensor x, int sample, int samples)
+{
+    x.shape[0] /= samples;
+    x.data = (char *)x.data + (size_t)(sample * cs_count(x)) * cs_dtype_bytes(x.dtype);
+    return x;
+}
+
+/* If cuDNN's workspace for all samples is too large, backward is computed in pieces. Each sample must have the bits that
+ * it has alone. On a real GPU the workspace of all samples is 3 GiB, more than its limit of 2 GiB; the emulated GPU has
+ * little memory in this test. The log says in how many pieces cuDNN computes. */
+START_TEST(samples_in_pieces_have_the_bits_of_each_alone)
+{
+    bool small = near_is_cpu() || near_counts();
+    attention_case given = { .B = 3, .T = small ? 130 : 16384, .queries = 2, .keys = 2, .D = small ? 16 : 64 };
+    int rows = given.B * given.T, C = given.queries * given.D;
+    setenv("CSPEED_EMULATOR_MEMORY", "2000000", 1);
+    ce_log_open(CS_LOG_DEBUG, 0);
+    open_device();
+    cs_tensor qkv = near_random(CS_BF16, rows, 3 * C, 1, 1), dy = near_random(CS_BF16, rows, C, 2, 1);
+    cs_tensor y = near_new(CS_BF16, rows, C), lse = near_new(CS_F32, given.B * given.queries, given.T);
+    cs_tensor all = near_new(CS_BF16, rows, 3 * C), alone = near_new(CS_BF16, rows, 3 * C);
+    run(y, lse, qkv, given, (cs_tensor){ 0 });
+    run_grad(all, dy, y, lse, qkv, given, (cs_tensor){ 0 });
+    given.B = 1;
+    for (int b = 0; b < 3; b++)
+        run_grad(sample_of(alone, b, 3), sample_of(dy, b, 3), sample_of(y, b, 3), sample_of(lse, b, 3),
+                 sample_of(qkv, b, 3), given, (cs_tensor){ 0 });
+    ck_assert(near_same_bits("samples alone", alone, all));
+    near_free(qkv), near_free(dy), near_free(y), near_free(lse), near_free(all), near_free(alone);
+    near_close();
+    ce_log_open(CS_LOG_WARNING, 0);
+    unsetenv("CSPEED_EMULATOR_MEMORY");
+}
+END_TEST
+
 START_TEST(large_scores_do_not_overflow)
 {
     attention_case given = { .B = 1, .T = 70, .queries = 1, .keys = 1, .D = 64 };
@@ -318,4 +370,5 @@ START_TEST(new_positions_see_the_cache)
 }
 END_TEST
 
-SUITE_MAIN("flash", attention_attends, large_scores_do_not_overflow, new_positions_see_the_cache)
+SUITE_MAIN("flash", attention_attends, shapes_of_cudnn_attend, samples_in_pieces_have_the_bits_of_each_alone,
+           large_scores_do_not_overflow, new_positions_see_the_cache)

@@ -207,6 +207,27 @@ START_TEST(columns_are_summed)
 }
 END_TEST
 
+/* The tensors `t`: dw, dbias, x, dy; with the weight in the layout CS_OUT_IN, the result's rows are dy's columns. */
+static void transposed_work(cs_stream *stream, cs_tensor (*at)(cs_tensor), const cs_tensor *t)
+{
+    cs_op_matmul_grad_weight(stream, at(t[0]), at(flat(t[1])), at(t[2]), at(t[3]), CS_OUT_IN);
+}
+
+/* The result has so many tiles of 128 x 128 that the product computes the sums for the gradient of the bias too. A real
+ * GPU has at most 148 multiprocessors; the emulated one has 4. */
+START_TEST(products_sum_columns)
+{
+    open_devices();
+    int64_t side = near_is_cpu() || near_counts() ? 256 : 1664;
+    for (int dtype = CS_BF16; dtype <= CS_F16; dtype++)
+        for (int layout = CS_IN_OUT; layout <= CS_OUT_IN; layout++)
+            COMPARE("product and sums", layout == CS_IN_OUT ? columns_work : transposed_work, 4e-6,
+                    near_random(CS_F32, side, side, 1, 1), near_random(CS_F32, 1, side, 2, 1),
+                    near_random((cs_dtype)dtype, 40, side, 3, 1), near_random((cs_dtype)dtype, 40, side, 4, 1));
+    close_devices();
+}
+END_TEST
+
 enum { VOCABULARY = 37, LENGTH = 350 };
 
 /* Two of three tokens are the same. */
@@ -493,7 +514,7 @@ START_TEST(exact_sums_have_the_same_digits)
 END_TEST
 
 SUITE_MAIN_APART("kernels", norms_take_rows_of_any_width, heads_are_normed_where_they_lie,
-                 residuals_are_normed_on_the_way, columns_are_summed, a_token_may_fill_the_batch,
+                 residuals_are_normed_on_the_way, columns_are_summed, products_sum_columns, a_token_may_fill_the_batch,
                  hits_are_the_first_of_the_largest, losses_of_odd_vocabularies, dropout_has_the_same_bits,
                  conversion_with_a_factor, updates_have_the_same_bits_however_cut, a_range_has_its_own_decay_and_slots,
                  narrow_state_is_updated_in_fp32, exact_sums_have_the_same_digits)

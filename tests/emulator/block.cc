@@ -109,16 +109,6 @@ void emulator_trap(const char *file, int line)
     emulator_fatal("__trap at %s:%d", file, line);
 }
 
-static void leave_grid();
-
-extern "C" void __assertfail(const char *condition, const char *file, unsigned line, const char *function, size_t)
-{
-    fprintf(stderr, "emulator: %s%s:%u: %s: assertion `%s` failed\n", emulator_where(), file, line, function,
-            condition);
-    emulator_broken = cudaErrorAssert;
-    leave_grid();
-}
-
 /* ---- fibers ---- */
 
 /* Tells AddressSanitizer that a switch is complete, and stores the bounds of the grid's stack. */
@@ -137,14 +127,6 @@ static void switch_to(fiber *from, fiber *to)
         __sanitizer_start_switch_fiber(&from->fake, to->stack, STACK);
     emulator_switch_stack(&from->top, to->top);
     arrive(from->fake);
-}
-
-/* Leaves the grid; none of its threads continues. */
-static void leave_grid()
-{
-    fiber *mine = ((thread *)emulator_self)->on;
-    emulator_self = nullptr;
-    switch_to(mine, &outside);
 }
 
 static void run_threads();
@@ -220,12 +202,15 @@ static void release_barrier()
     shadow_barrier(warp_count);
 }
 
-/* Returns the thread to run next, or NULL if all threads have ended. */
+/* Returns the thread to run next, or NULL if all threads have ended. After a failed assertion only the threads of the
+ * same warp still run, until each of them has ended, waits for others or has failed too. */
 static thread *choose(const emulator_thread *after)
 {
     unsigned w = after->number / WARP;
     if (warps[w].ready)
         return begin(w * WARP + next_bit(warps[w].ready, after->number % WARP));
+    if (emulator_broken != cudaSuccess)
+        return nullptr;
     for (;;) {
         for (unsigned i = 1; i <= warp_count; i++) {
             unsigned other = (w + (reversed ? warp_count - i : i)) % warp_count;
@@ -238,7 +223,8 @@ static thread *choose(const emulator_thread *after)
     }
 }
 
-/* Switches from the fiber of a thread that must wait to the fiber of the next thread. */
+/* Switches from the fiber of a thread that must wait to the fiber of the next thread, or out of the grid if there is no
+ * next thread. */
 static void leave(thread *self)
 {
     thread *next = choose(self);
@@ -246,10 +232,19 @@ static void leave(thread *self)
         emulator_self = self;
         return;
     }
-    if (!next->on)
+    if (next && !next->on)
         next->on = rested();
     emulator_self = next;
-    switch_to(self->on, next->on);
+    switch_to(self->on, next ? next->on : &outside);
+}
+
+/* Prints a line for each thread that fails, as a GPU does. The thread never continues. */
+extern "C" void __assertfail(const char *condition, const char *file, unsigned line, const char *function, size_t)
+{
+    fprintf(stderr, "emulator: %s%s:%u: %s: assertion `%s` failed\n", emulator_where(), file, line, function,
+            condition);
+    emulator_broken = cudaErrorAssert;
+    leave((thread *)emulator_self);
 }
 
 /* The function of a fiber: executes threads one after another. */

@@ -120,11 +120,12 @@ foreach(name test_emulator test_nccl test_nccl_lost test_cuda test_kernels test_
 endforeach()
 set_tests_properties(test_devices test_graphs test_together PROPERTIES LABELS slow)
 # Grids of the size that they have on a GPU's number of multiprocessors.
-foreach(name test_kernels test_state)
+foreach(name test_kernels test_state test_functions test_slots test_routing test_ops)
   add_test(NAME processors_${name} COMMAND ${name})
   set_tests_properties(processors_${name} PROPERTIES TIMEOUT 900 ENVIRONMENT
     "${environment};CSPEED_EMULATOR_PROCESSORS=132;CSPEED_TEST_DEVICE=cuda;CSPEED_CUDA_MODULE=$<TARGET_FILE:cspeed_cuda_emulated>")
 endforeach()
+set_tests_properties(processors_test_ops PROPERTIES LABELS slow)
 # Tests in which the instrumented module must report nothing; test_races.c is a training run.
 if(instrumented)
   foreach(name test_state test_kernels test_rope test_ops test_flash test_graph test_routing test_slots test_expert_products test_dora

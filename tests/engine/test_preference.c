@@ -205,13 +205,14 @@ static cs_metrics step_of(int64_t pairs)
     }
     for (int i = 0; i < 2 * TOGETHER; i++)
         references[i] = -106 - (float)(i % 3);
-    fprintf(out,
-            "{ \"train_batch_size\": %d, \"train_micro_batch_size_per_gpu\": %d,\n"
-            "  \"cspeed\": { \"data\": { \"seq_len\": %d }, \"threads\": 1, \"products\": \"fixed\", \"dpo\": { "
-            "\"beta\": 0.1 },\n"
-            "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
-            "\"n_positions\": 16, \"vocab_size\": %d } } }\n",
-            TOGETHER, (int)pairs, SHORT, WIDE);
+    fprintf(
+        out,
+        "{ \"train_batch_size\": %d, \"train_micro_batch_size_per_gpu\": %d,\n"
+        "  \"cspeed\": { \"device\": \"%s\", \"data\": { \"seq_len\": %d }, \"threads\": 1, \"products\": \"fixed\",\n"
+        "    \"dpo\": { \"beta\": 0.1 },\n"
+        "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 4, "
+        "\"n_positions\": 16, \"vocab_size\": %d } } }\n",
+        TOGETHER, (int)pairs, near_device(), SHORT, WIDE);
     fclose(out);
     CS_MUST(cs_config_open(&config, path));
     unlink(path);

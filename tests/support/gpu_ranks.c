@@ -1,15 +1,5 @@
-/* gpu_ranks.c - a rank with a CUDA device and a comm, on the emulated CUDA module. */
+/* gpu_ranks.c - a rank with a CUDA device and a comm, for tests of NCCL. */
 #include "gpu_ranks.h"
-
-#include "near.h"
-
-#include <stdlib.h>
-
-bool gpu_ranks_emulated(const char *devices)
-{
-    setenv("CSPEED_EMULATOR_DEVICES", devices, 1);
-    return near_emulated("nccl");
-}
 
 cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds)
 {

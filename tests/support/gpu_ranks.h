@@ -1,4 +1,4 @@
-/* gpu_ranks.h - a rank with a CUDA device and a comm, on the emulated CUDA module, for tests of NCCL. */
+/* gpu_ranks.h - a rank with a CUDA device and a comm, for tests of NCCL. */
 #ifndef CS_TESTS_GPU_RANKS_H
 #define CS_TESTS_GPU_RANKS_H
 
@@ -11,10 +11,6 @@ typedef struct {
     cs_device *device;
     cs_comm *comm;
 } gpu_rank;
-
-/* Makes the emulated module have `devices` devices from now on. If there are fewer devices than ranks, ranks share
- * them. Returns false, and reports a skipped test, if the module was not built. */
-bool gpu_ranks_emulated(const char *devices);
 
 cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds);
 cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind); /* reads rank and world size from the environment */

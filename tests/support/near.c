@@ -11,6 +11,7 @@
 
 #include "base/half.h"
 #include "base/must.h"
+#include "plan/gpus.h"
 
 enum { GUARD = 64, MARK = 0x5a, BLOCKS = 256 };
 
@@ -217,6 +218,19 @@ bool near_emulated(const char *test)
     return there;
 }
 
+int near_gpus(const char *test, int min)
+{
+    char text[16], why[128];
+    if (!near_emulated(test))
+        return 0;
+    snprintf(text, sizeof text, "%d", min);
+    setenv("CSPEED_EMULATOR_DEVICES", text, 1);
+    int count = near_counts() ? min : cl_gpus_count(why);
+    if (count < min)
+        printf("%s: skipped, it needs %d GPUs, and there are %d\n", test, min, count);
+    return count < min ? 0 : count;
+}
+
 /* Calls the function of this name in the module and returns its result, or 0 if the module has no such function. */
 static uint64_t ask(void *module, const char *name)
 {
@@ -260,8 +274,7 @@ near_launches near_since(near_launches before)
 
 int near_limit(int anywhere, int slowly)
 {
-    const char *module = near_is_cpu() ? NULL : getenv("CSPEED_CUDA_MODULE");
-    return CS_SANITIZED || (module && strstr(module, "emulated")) ? slowly : anywhere;
+    return CS_SANITIZED || !near_is_cpu() ? slowly : anywhere;
 }
 
 int near_threads(int max)

@@ -35,6 +35,10 @@ const char *near_device(void);
  * was not built; near_emulated then also prints that the test is skipped. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
+/* Returns the number of GPUs of the device "cuda" if it is at least `min`. Otherwise prints that the test is skipped, and
+ * returns 0. Ranks share GPUs if there are more ranks than GPUs. The emulated module has exactly `min` GPUs from now
+ * on. */
+int near_gpus(const char *test, int min);
 
 /* Numbers of launches on the emulated GPU by this process: single kernels, and graphs. */
 typedef struct {
@@ -54,8 +58,8 @@ near_launches near_since(near_launches before); /* returns the launches since `b
 cs_device *near_open(int threads);
 void near_close(void);
 bool near_is_cpu(void);
-/* Returns `slowly` on the emulated GPU, and in every build with a sanitizer: there every step takes long. Otherwise
- * returns `anywhere`. */
+/* Returns `slowly` in every build with a sanitizer and on every GPU, and otherwise `anywhere`. With a sanitizer and on
+ * the emulated GPU every step takes long; on a real GPU the start of each rank does. */
 int near_limit(int anywhere, int slowly);
 int near_threads(int max); /* returns `max` on a CPU, and 1 on other devices */
 /* Returns x in memory that the device can use. If x is in a block of near_new, the whole block is copied to the device,

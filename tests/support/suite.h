@@ -1,7 +1,9 @@
 /* suite.h - the main() of a test program: it runs a list of tests, and its exit code tells whether they passed.
  *
  * The tests of a program share one process. If they use a CUDA device, each test has its own process, because CUDA does
- * not survive a fork: a process that has opened a device must not fork ranks afterwards. */
+ * not survive a fork: a process that has opened a device must not fork ranks afterwards. With CSPEED_TEST_NOFORK=1 all
+ * tests share one process on a CUDA device too, for tools that do not follow a fork (compute-sanitizer); tests that start
+ * ranks fail then. */
 #ifndef CS_TESTS_SUITE_H
 #define CS_TESTS_SUITE_H
 
@@ -38,6 +40,7 @@ static inline int suite_run_in(bool apart, const char *name, const TTest *const 
     tcase_set_timeout(cases, 0); /* no time limit here; ctest has one */
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
+    apart = apart && !getenv("CSPEED_TEST_NOFORK");
     suite_forks = apart;
     srunner_set_fork_status(runner, apart ? CK_FORK : CK_NOFORK);
     srunner_run_all(runner, CK_ENV);

@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { SAID = 64 * 1024 }; /* more than a failed assertion of a warp prints: one line for each thread */
+
 static cs_device *open_cuda(void)
 {
     cs_device *device;
@@ -26,7 +28,7 @@ static cs_device *open_cuda(void)
 
 /* Runs part() in a child process, and stores in `said` what the child writes to stderr. Returns the child's exit code,
  * or -S if signal S ended the child. */
-static int run_in_child(void (*part)(void), char *said, size_t capacity)
+static int run_in_child(void (*part)(void), char said[SAID])
 {
     int ends[2], status;
     ck_assert_int_eq(pipe(ends), 0);
@@ -39,7 +41,7 @@ static int run_in_child(void (*part)(void), char *said, size_t capacity)
     }
     close(ends[1]);
     size_t used = 0;
-    for (ssize_t got; used + 1 < capacity && (got = read(ends[0], said + used, capacity - 1 - used)) > 0;)
+    for (ssize_t got; (got = read(ends[0], said + used, SAID - 1 - used)) > 0;)
         used += (size_t)got;
     said[used] = '\0';
     close(ends[0]);
@@ -87,8 +89,10 @@ START_TEST(hidden_gpus_are_reported)
     ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "CUDA_VISIBLE_DEVICES=\"\" hides all"));
     unsetenv("CUDA_VISIBLE_DEVICES");
-    ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
-    ck_assert_ptr_nonnull(strstr(cs_error(), "no GPU"));
+    if (near_counts()) { /* only the emulated module can be without GPUs on every machine */
+        ck_assert_int_eq(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }), CS_NO_DEVICE);
+        ck_assert_ptr_nonnull(strstr(cs_error(), "no GPU"));
+    }
     unsetenv("CSPEED_EMULATOR_DEVICES");
 }
 END_TEST
@@ -100,11 +104,11 @@ static void open_again(void)
 
 START_TEST(a_device_opened_before_a_fork_is_reported)
 {
-    char said[1024];
+    static char said[SAID];
     if (!near_emulated("fork"))
         return;
     cs_device *device = open_cuda();
-    ck_assert_int_eq(run_in_child(open_again, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
+    ck_assert_int_eq(run_in_child(open_again, said), cs_exit_code(CS_NO_DEVICE));
     ck_assert_msg(strstr(said, "CUDA cannot be used in this process: it was forked from one that had used CUDA"), "%s",
                   said);
     ce_device_close(device);
@@ -176,15 +180,15 @@ static void ask_too_much(void)
 
 START_TEST(out_of_memory_is_a_fatal_error)
 {
-    char said[4096];
+    static char said[SAID];
     if (!near_emulated("too much"))
         return;
-    ck_assert_int_eq(run_in_child(ask_too_much, said, sizeof said), cs_exit_code(CS_NO_MEMORY));
+    ck_assert_int_eq(run_in_child(ask_too_much, said), cs_exit_code(CS_NO_MEMORY));
     ck_assert_msg(strstr(said, "no memory for 1099511627776 bytes") != NULL, "it said: %s", said);
 }
 END_TEST
 
-/* The vocabulary has 4 tokens. */
+/* The vocabulary has 4 tokens. All threads of the kernel's only block, a warp, read the token 4. */
 static void embed_a_wrong_token(void)
 {
     int32_t token = 4;
@@ -200,11 +204,14 @@ static void embed_a_wrong_token(void)
 
 START_TEST(a_wrong_token_is_reported_with_file_and_line)
 {
-    char said[4096];
+    static char said[SAID];
+    int lines = 0;
     if (!near_emulated("a wrong token"))
         return;
-    ck_assert_int_eq(run_in_child(embed_a_wrong_token, said, sizeof said), cs_exit_code(CS_NO_DEVICE));
-    ck_assert_msg(strstr(said, "embed.cu:") && strstr(said, "token < job.vocabulary"), "it said: %s", said);
+    ck_assert_int_eq(run_in_child(embed_a_wrong_token, said), cs_exit_code(CS_NO_DEVICE));
+    for (const char *at = said; (at = strstr(at, "embed.cu:")); at++)
+        lines++;
+    ck_assert_msg(lines == 32 && strstr(said, "token < job.vocabulary"), "it said: %s", said);
     ck_assert_msg(strstr(said, "device-side assert triggered (cudaErrorAssert)"), "it said: %s", said);
 }
 END_TEST
@@ -443,7 +450,7 @@ END_TEST
 /* TF32 keeps 10 bits of the factors' mantissas. Without TF32 the product uses all bits. */
 START_TEST(tf32_is_used_if_requested)
 {
-    enum { N = 32 };
+    enum { N = 256 }; /* for a small product cuBLASLt may choose a kernel without tensor cores */
     if (!near_emulated("tf32"))
         return;
     for (int asked = 0; asked < 2; asked++) {
@@ -455,7 +462,7 @@ START_TEST(tf32_is_used_if_requested)
         cs_tensor there = on_device(device, a), into = on_device(device, a);
         cs_op_matmul(ce_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
         bring_back(device, got, into);
-        ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 1e-6));
+        ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 2e-6));
         double max = 0, apart = 0;
         for (int64_t i = 0; i < cs_count(want); i++) {
             max = fmax(max, fabs((double)cs_element(want, i)));
@@ -469,13 +476,14 @@ START_TEST(tf32_is_used_if_requested)
 }
 END_TEST
 
-/* The message comes before any allocation; it lists what needs how much memory, and what would help. */
+/* The model has 200 billion parameters. The message comes before any allocation; it lists what needs how much memory, and
+ * what would help. */
 START_TEST(a_run_that_does_not_fit_is_explained)
 {
     static const char *const config =
         "{ \"train_micro_batch_size_per_gpu\": 4, \"cspeed\": { \"device\": \"cuda\", \"steps\": 1, \"data\": { \"train\": "
-        "\"none\", \"seq_len\": 64 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, \"n_embd\": 64, \"n_layer\": "
-        "2, \"n_head\": 2, \"n_positions\": 64 } } }";
+        "\"none\", \"seq_len\": 64 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, \"n_embd\": 65536, \"n_layer\": "
+        "4, \"n_head\": 512, \"n_positions\": 64 } } }";
     static const char *const wanted[] = { "optimizer states", "activations of a micro-batch",
                                           "are free",         "what helps: more ranks",
                                           "cspeed.recompute", "bf16.enabled" };
@@ -484,7 +492,7 @@ START_TEST(a_run_that_does_not_fit_is_explained)
     size_t size;
     shell_enter();
     shell_write("config.json", config);
-    ck_assert_int_eq(shell_run("CSPEED_EMULATOR_MEMORY=1000000 %s/train --config config.json 2>&1", CS_BIN), 1);
+    ck_assert_int_eq(shell_run("%s/train --config config.json 2>&1", CS_BIN), 1);
     char *said = shell_read("out.txt", &size);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         ck_assert_msg(strstr(said, wanted[i]) != NULL, "no \"%s\" in: %s", wanted[i], said);

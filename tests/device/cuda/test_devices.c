@@ -6,6 +6,7 @@
 #include "suite.h"
 
 #include "base/must.h"
+#include "cspeed/ops.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -82,9 +83,9 @@ END_TEST
  * through shared memory of the host. */
 START_TEST(nccl_gives_the_same_but_for_rounding)
 {
-    if (!near_emulated("nccl"))
+    if (!near_gpus("nccl", 4))
         return;
-    run_result shared = short_run(2, "fp32", NULL, NULL), own = short_run(2, "fp32", "CSPEED_EMULATOR_DEVICES", "4");
+    run_result own = short_run(2, "fp32", NULL, NULL), shared = short_run(2, "fp32", "CSPEED_EMULATOR_DEVICES", "1");
     for (int step = 0; step < SHORT; step++)
         ck_assert_msg(fabs(shared.loss[step] - own.loss[step]) <= 1e-5 * shared.loss[step], "step %d: %.9g and %.9g",
                       step + 1, shared.loss[step], own.loss[step]);
@@ -367,6 +368,30 @@ static int count_products(void *argument)
     return 0;
 }
 
+/* Returns how many unaligned multiply-adds are counted for a product of bf16 matrices with this number of columns. */
+static uint64_t unaligned_of(cs_stream *stream, int64_t columns)
+{
+    void *module = dlopen(getenv("CSPEED_CUDA_MODULE"), RTLD_LAZY | RTLD_NOLOAD);
+    uint64_t *unaligned = find_count(module, "emulator_unaligned_multiply_adds"), before = *unaligned;
+    cs_tensor x = near_new(CS_BF16, 16, 32), w = near_new(CS_BF16, 32, columns), y = near_new(CS_BF16, 16, columns);
+    cs_op_matmul(stream, near_at(y), near_at(x), near_at(w), (cs_tensor){ 0 }, CS_IN_OUT);
+    near_fetch();
+    near_free(x), near_free(w), near_free(y);
+    return *unaligned - before;
+}
+
+START_TEST(products_of_unaligned_rows_are_counted)
+{
+    if (!near_emulated("unaligned rows") || !near_counts())
+        return;
+    setenv("CSPEED_TEST_DEVICE", "cuda", 1);
+    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    ck_assert_uint_eq(unaligned_of(stream, 61), 16 * 32 * 61);
+    ck_assert_uint_eq(unaligned_of(stream, 64), 0);
+    near_close();
+}
+END_TEST
+
 /* cuBLASLt uses slower kernels for matrices whose rows are not aligned to 16 bytes. */
 START_TEST(an_odd_vocabulary_leaves_products_aligned)
 {
@@ -385,6 +410,7 @@ START_TEST(an_odd_vocabulary_leaves_products_aligned)
 }
 END_TEST
 
-SUITE_MAIN_APART("devices", an_odd_vocabulary_leaves_products_aligned, scales_and_skipped_steps_are_the_cpus,
-                 reading_metrics_changes_no_bit, a_step_waits_only_for_the_previous_one, stages_and_runs_alike_in_fp32,
-                 stages_and_runs_alike_in_bf16, nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)
+SUITE_MAIN_APART("devices", products_of_unaligned_rows_are_counted, an_odd_vocabulary_leaves_products_aligned,
+                 scales_and_skipped_steps_are_the_cpus, reading_metrics_changes_no_bit,
+                 a_step_waits_only_for_the_previous_one, stages_and_runs_alike_in_fp32, stages_and_runs_alike_in_bf16,
+                 nccl_gives_the_same_but_for_rounding, losses_are_the_cpus)

@@ -22,7 +22,8 @@
 
 /* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
  * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. RANK: the rank of an
- * adapter. MAX_COUNT: the greatest number of tensors. */
+ * adapter. PAIRS: number of pairs of answers. CACHE: rows of a key-value cache. MAX_COUNT: the greatest number of
+ * tensors. */
 enum {
     N = 256,
     C = 768,
@@ -35,6 +36,8 @@ enum {
     E = 64,
     K = 4,
     RANK = 16,
+    PAIRS = 8,
+    CACHE = 1024,
     MAX_COUNT = 10
 };
 
@@ -55,6 +58,8 @@ typedef struct {
     double max; /* greatest allowed quotient: bytes moved, divided by the fewest bytes that the operation must move */
     tensor tensors[MAX_COUNT];
 } row;
+
+static bool only_sort; /* in this row only the traffic of the sort counts */
 
 /* ---- the operations, on the tensors of their row in the table ---- */
 
@@ -142,6 +147,51 @@ static void cross_entropy(cs_stream *stream, const cs_tensor *t)
     cs_op_cross_entropy(stream, t[0], t[1], t[2], V, t[3]);
 }
 
+static void hits(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_hits(stream, t[0], t[1], t[2], V);
+}
+
+static void squared_error(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_squared_error(stream, t[0], t[1], t[2]);
+}
+
+static void squared_error_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_squared_error_grad(stream, t[0], t[1], t[2], t[3]);
+}
+
+static void absolute_error(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_absolute_error(stream, t[0], t[1], t[2]);
+}
+
+static void absolute_error_grad(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_absolute_error_grad(stream, t[0], t[1], t[2], t[3]);
+}
+
+static void dropout(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_dropout(stream, t[0], t[1], (cs_dropout){ 0.1f, 5, t[2].data, 1 });
+}
+
+static void add_dropout(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_add_dropout(stream, t[0], t[1], t[2], (cs_dropout){ 0.1f, 5, t[3].data, 1 });
+}
+
+static void add_columns(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_add_columns(stream, t[0], C, t[1], 2);
+}
+
+static void take_columns(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_take_columns(stream, t[1], t[0], C, 2);
+}
+
 static void embed(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_embed(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 });
@@ -150,6 +200,12 @@ static void embed(cs_stream *stream, const cs_tensor *t)
 static void embed_grad(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_embed_grad(stream, t[0], t[1], t[2], t[3], (cs_tensor){ 0 }, -1);
+}
+
+static void sort_tokens(cs_stream *stream, const cs_tensor *t)
+{
+    only_sort = true;
+    embed_grad(stream, t);
 }
 
 /* The traffic of the product itself is not counted. */
@@ -188,14 +244,15 @@ static void dora_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_dora_grad(stream, t[6], t[8], t[7], t[0], &dora);
 }
 
-static void adamw(cs_stream *stream, const cs_tensor *t)
+static void update(cs_stream *stream, const cs_tensor *t, ce_optim_kind kind)
 {
-    static const ce_optim_settings settings = { .kind = CS_OPTIM_ADAMW,
-                                                .rate = 0.01,
-                                                .betas = { 0.9, 0.95 },
-                                                .epsilon = 1e-8,
-                                                .weight_decay = 0.1,
-                                                .bias_correction = true };
+    ce_optim_settings settings = { .kind = kind,
+                                   .rate = 0.01,
+                                   .betas = { 0.9, 0.95 },
+                                   .epsilon = 1e-8,
+                                   .weight_decay = 0.1,
+                                   .momentum = 0.9,
+                                   .bias_correction = true };
     static const ce_state_range all = { .to = P, .decays = 1 };
     ce_optimizer optimizer = ce_optim_find(&settings);
     ce_state_rows state = { .master = t[0],
@@ -205,6 +262,36 @@ static void adamw(cs_stream *stream, const cs_tensor *t)
                             .ranges = { .table = t[5].data, .count = 1, .tiles = ce_state_tiles((ce_range){ 0, P }) } };
     ce_stream_copy(stream, t[5].data, &all, sizeof all);
     ce_state_update(stream, &optimizer, ce_optim_hyper(&settings, 0.01, 3, 0.5), &state);
+}
+
+static void adamw(cs_stream *stream, const cs_tensor *t)
+{
+    update(stream, t, CS_OPTIM_ADAMW);
+}
+
+static void sgd(cs_stream *stream, const cs_tensor *t)
+{
+    update(stream, t, CS_OPTIM_SGD);
+}
+
+static void lion(cs_stream *stream, const cs_tensor *t)
+{
+    update(stream, t, CS_OPTIM_LION);
+}
+
+static void init(cs_stream *stream, const cs_tensor *t)
+{
+    ce_state_init(stream, t[0].data, (cs_init){ CS_NORMAL, 0.02f }, 5, 0, P);
+}
+
+static void fill(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_fill(stream, t[0], 3);
+}
+
+static void seed(cs_stream *stream, const cs_tensor *t)
+{
+    ce_state_seed(stream, t[0], t[1].data, 2);
 }
 
 static void cast(cs_stream *stream, const cs_tensor *t)
@@ -222,9 +309,27 @@ static void add_state(cs_stream *stream, const cs_tensor *t)
     ce_state_add(stream, t[0], t[1]);
 }
 
+static void sum_losses(cs_stream *stream, const cs_tensor *t)
+{
+    ce_state_sum(stream, t[0].data, t[1].data, P);
+}
+
+static void add_counts(cs_stream *stream, const cs_tensor *t)
+{
+    ce_state_add_counts(stream, t[0].data, t[1].data, P);
+}
+
 static void sum_squares(cs_stream *stream, const cs_tensor *t)
 {
     ce_state_sum_squares(stream, t[0].data, t[1], 0, 1);
+}
+
+static void preference(cs_stream *stream, const cs_tensor *t)
+{
+    ce_preference_rows rows = {
+        .rule = { .beta = 0.1 }, .losses = t[0], .targets = t[1], .references = t[2], .weights = t[3], .facts = t[4]
+    };
+    ce_state_preference(stream, &rows);
 }
 
 static const cs_heads heads = { .queries = HEADS, .keys = HEADS };
@@ -237,6 +342,11 @@ static void attention(cs_stream *stream, const cs_tensor *t)
 static void attention_grad(cs_stream *stream, const cs_tensor *t)
 {
     cs_op_attention_grad(stream, t[0], t[1], t[2], t[3], t[4], heads, (cs_dropout){ .batch = 1 });
+}
+
+static void extend(cs_stream *stream, const cs_tensor *t)
+{
+    cs_op_attention_extend(stream, t[0], t[1], t[2], t[3], heads, CACHE - 1);
 }
 
 /* The traffic includes that of sorting the slots. A number that is stored at a slot counts as a sector of 32 bytes. */
@@ -335,6 +445,26 @@ static void experts_grad_weight(cs_stream *stream, const cs_tensor *t)
     {                                                                                                                  \
         CS_BF16, N *K, C, use                                                                                          \
     }
+#define ROW_NUMBERS(use)                                                                                               \
+    {                                                                                                                  \
+        CS_F32, N, 1, use                                                                                              \
+    } /* a number for each row */
+#define WIDE                                                                                                           \
+    {                                                                                                                  \
+        CS_BF16, N, 3 * C, NOTHING                                                                                     \
+    } /* a matrix, of which a third is used */
+#define STATE(use)                                                                                                     \
+    {                                                                                                                  \
+        CS_F32, 1, P, use                                                                                              \
+    }
+#define RANGE                                                                                                          \
+    {                                                                                                                  \
+        CS_I64, 1, (int64_t)sizeof(ce_state_range) / 8, READ                                                           \
+    }
+#define CACHED                                                                                                         \
+    {                                                                                                                  \
+        CS_BF16, CACHE, HEADS *D, READ                                                                                 \
+    }
 #define ROUTING                                                                                                        \
     { CS_F32, N * K, 1, WRITE }, { CS_BF16, N, E, READ }, { CS_I32, N * K, 1, WRITE }, { CS_I32, N, K, WRITE },        \
         { CS_I32, 0, E + 1, WRITE }, { CS_I32, 0, E, WRITE },                                                          \
@@ -379,11 +509,28 @@ static const row rows[] = {
       cross_entropy,
       1.04,
       { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, BOTH }, { CS_I32, 0, M, READ }, { CS_F32, M, 1, READ } } },
+    { "hits", hits, 1.04, { { CS_F32, M, 1, WRITE }, { CS_BF16, M, V, READ }, { CS_I32, 0, M, READ } } },
+    { "squared error", squared_error, 1.01, { ROW_NUMBERS(WRITE), X, { CS_F32, N, C, READ } } },
+    { "squared error gradient", squared_error_grad, 1.03, { Y, ROW_NUMBERS(READ), X, { CS_F32, N, C, READ } } },
+    { "absolute error", absolute_error, 1.01, { ROW_NUMBERS(WRITE), X, { CS_F32, N, C, READ } } },
+    { "absolute error gradient", absolute_error_grad, 1.03, { Y, ROW_NUMBERS(READ), X, { CS_F32, N, C, READ } } },
+    { "dropout", dropout, 1.04, { Y, X, { CS_I64, 1, 1, READ } } },
+    { "residual and dropout", add_dropout, 1.03, { Y, X, X, { CS_I64, 1, 1, READ } } },
+    { "sum into columns", add_columns, 1.01, { WIDE, X, { CS_BF16, N, C, BOTH } } },
+    { "columns", take_columns, 1.51, { WIDE, Y, X } },
     { "embedding", embed, 1.03, { Y, { CS_I32, 1, N, READ }, X, X } },
     { "embedding gradient",
       embed_grad,
       1.14,
       { { CS_F32, N, C, BOTH }, { CS_F32, N, C, BOTH }, X, { CS_I32, 1, N, READ } } },
+    { "sort of tokens",
+      sort_tokens,
+      4.8,
+      { { CS_F32, N, C, NOTHING },
+        { 0 },
+        { CS_BF16, N, C, NOTHING },
+        { CS_I32, 1, N, READ },
+        { CS_I64, 1, N, WRITE } /* the sorted keys and row numbers */ } },
     { "bias sums", bias_sums, 1.07, { DWEIGHT, X, { CS_F32, 1, C, NOTHING }, { CS_BF16, N, 1, NOTHING } } },
     { "bias sums of a product",
       bias_sums,
@@ -408,15 +555,12 @@ static const row rows[] = {
       dora_grad,
       1.15,
       { { CS_F32, 0, C, READ }, FACTORS(NOTHING), WEIGHT, WEIGHT, { CS_BF16, N, C, BOTH }, X, DWEIGHT } },
-    { "adamw",
-      adamw,
-      1.01,
-      { { CS_F32, 1, P, BOTH },
-        { CS_F32, 1, P, READ },
-        { CS_F32, 1, P, BOTH },
-        { CS_F32, 1, P, BOTH },
-        { CS_BF16, 1, P, WRITE },
-        { CS_I64, 1, (int64_t)sizeof(ce_state_range) / 8, READ } } },
+    { "adamw", adamw, 1.01, { STATE(BOTH), STATE(READ), STATE(BOTH), STATE(BOTH), { CS_BF16, 1, P, WRITE }, RANGE } },
+    { "sgd", sgd, 1.02, { STATE(BOTH), STATE(READ), STATE(BOTH), { 0 }, { CS_BF16, 1, P, WRITE }, RANGE } },
+    { "lion", lion, 1.02, { STATE(BOTH), STATE(READ), STATE(BOTH), { 0 }, { CS_BF16, 1, P, WRITE }, RANGE } },
+    { "initial values", init, 1.01, { STATE(WRITE) } },
+    { "gradient of the loss", seed, 1.04, { STATE(WRITE), { CS_I64, 1, 1, READ } } },
+    { "fill", fill, 1.01, { { CS_BF16, 1, P, WRITE } } },
     { "cast", cast, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "narrow", narrow, 1.01, { { CS_BF16, 1, P, WRITE }, { CS_F32, 1, P, READ } } },
     { "sum of gradients", add_state, 1.01, { { CS_F32, 1, P, BOTH }, { CS_BF16, 1, P, READ } } },
@@ -424,6 +568,23 @@ static const row rows[] = {
       sum_squares,
       1.01,
       { { CS_I64, 1, (int64_t)sizeof(ce_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
+    { "sum of losses",
+      sum_losses,
+      1.01,
+      { { CS_I64, 1, (int64_t)sizeof(ce_exact) / 8, BOTH }, { CS_F32, 1, P, READ } } },
+    { "sum of counts", add_counts, 1.01, { { CS_I64, 1, P, BOTH }, { CS_I32, 1, P, READ } } },
+    { "preferences",
+      preference,
+      1.09,
+      { { CS_F32, 2 * PAIRS *T, 1, READ },
+        { CS_I32, 2 * PAIRS, T, READ },
+        { CS_F32, 0, 2 * PAIRS, READ },
+        { CS_F32, 2 * PAIRS *T, 1, BOTH },
+        { CS_F32, CS_PREFERENCE_FACTS, PAIRS, WRITE } } },
+    { "attention to a cache",
+      extend,
+      1.01,
+      { { CS_BF16, 1, HEADS *D, WRITE }, { CS_BF16, 1, 3 * HEADS *D, READ }, CACHED, CACHED } },
     { "attention", attention, 1.26, { HEAD_ROWS(WRITE), { CS_F32, HEADS, T, WRITE }, QKV(READ) } },
     { "attention gradient",
       attention_grad,
@@ -486,12 +647,19 @@ static double fewest_bytes(const row *it)
     return (double)bytes;
 }
 
+static bool is_counted(const char *kernel)
+{
+    if (only_sort)
+        return strstr(kernel, "count_digits") || strstr(kernel, "scatter_keys");
+    return strcmp(kernel, "a product") != 0;
+}
+
 static double moved_bytes(void)
 {
     const emulator_traffic *all;
     uint64_t sectors = 0;
     for (int i = list_traffic(&all) - 1; i >= 0; i--)
-        if (strcmp(all[i].name, "a product") != 0)
+        if (is_counted(all[i].name))
             sectors += all[i].read.sectors + all[i].written.sectors;
     return 32 * (double)sectors;
 }
@@ -505,6 +673,7 @@ static double measure(const row *it, cs_stream *stream)
         if (here[i].data && !it->tensors[i].rows)
             there[i] = cs_vector(there[i].data, there[i].dtype, cs_count(there[i]));
     }
+    only_sort = false;
     it->run(stream, there); /* tunes products and allocates workspaces */
     ce_stream_sync(stream);
     clear_traffic();
