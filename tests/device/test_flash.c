@@ -228,9 +228,9 @@ END_TEST
  * heads, and many tiles of rows. */
 START_TEST(shapes_of_cudnn_attend)
 {
-    static const attention_case sizes[] = { { 3, 128, 6, 6, 64, 0, 0, 0 },
-                                            { 2, 256, 4, 2, 64, 0, 0, 0 },
-                                            { 1, 1024, 4, 1, 128, 0, 0, 0 } };
+    static const attention_case sizes[] = { { 3, 128, 6, 6, 64, 0, 0, 0, 0 },
+                                            { 2, 256, 4, 2, 64, 0, 0, 0, 0 },
+                                            { 1, 1024, 4, 1, 128, 0, 0, 0, 0 } };
     int count = near_is_cpu() ? 2 : near_counts() ? 1 : 3; /* only a real GPU computes the larger ones in seconds */
     open_device();
     for (int i = 0; i < count; i++)
