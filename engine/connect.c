@@ -14,6 +14,12 @@ const char *ce_connect_kind(int device)
     return kinds[device];
 }
 
+bool ce_connect_is_gpu(const cs_engine *engine)
+{
+    return engine->device ? ce_device_has_own_memory(engine->device)
+                          : ce_device_is_gpu(ce_connect_kind(engine->settings->device));
+}
+
 /* Closes the device and the comm. cs_config_close calls this function if no engine has taken them over. */
 static void disconnect(cs_config *config)
 {

@@ -167,7 +167,6 @@ cs_status ce_dry_run(cs_engine *engine)
     ce_dry_run_persistent(engine, &engine->memory);
     engine->memory.value_rows = ce_pool_bytes(engine->values);
     engine->memory.gradient_rows = ce_pool_bytes(engine->grads) + ce_plan_wire(&engine->zero, engine->model);
-    bool gpu = device ? ce_device_has_own_memory(device) : engine->settings->device == CS_CHOOSE_CUDA;
-    engine->memory.pinned = gpu ? ce_transfer_bytes() : 0;
+    engine->memory.pinned = ce_connect_is_gpu(engine) ? ce_transfer_bytes() : 0;
     return status;
 }

@@ -1,5 +1,5 @@
-/* engine.h - struct cs_engine, and the functions that the files of engine/ and its rooms share. input/, persistence/ and
- * reporting/ have headers of their own. No other room includes this header. */
+/* engine.h - struct cs_engine, and the functions that the files of engine/ and its rooms share. input/, persistence/
+ * and reporting/ have headers of their own. No other room includes this header. */
 #ifndef CS_ENGINE_H
 #define CS_ENGINE_H
 
@@ -321,6 +321,8 @@ void ce_graphs_end(cs_engine *engine);
 cs_status ce_connect(cs_config *config);
 cs_status ce_connect_device(cs_device **device, const cs_config *config); /* opens a device as the configuration says */
 const char *ce_connect_kind(int device); /* the name of a CS_CHOOSE_* device: "auto", "cpu", "cuda" */
+/* Returns whether this rank computes on a GPU or, if no device is open yet, whether it would. */
+bool ce_connect_is_gpu(const cs_engine *engine);
 /* dry_run.c: runs forward and backward on a device that computes nothing, and sets engine->memory to the result */
 cs_status ce_dry_run(cs_engine *engine);
 /* Sets those members of `memory` that count the state which this rank keeps between steps, such as values, masters and

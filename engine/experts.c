@@ -1,5 +1,6 @@
-/* experts.c - how the tokens of a step were divided among the experts: the device adds up the counts of each micro-batch,
- * and at the end of the step the counts of all ranks. The host reads the sums with the verdict on the step. */
+/* experts.c - how the tokens of a step were divided among the experts: the device adds up the counts of each
+ * micro-batch, and at the end of the step the counts of all ranks. The host reads the sums with the verdict on the
+ * step. */
 #include "engine.h"
 #include "base/range.h"
 #include "base/trace.h"

@@ -139,7 +139,8 @@ static cs_status open_groups(cs_engine *engine)
     return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
 }
 
-/* Offload from a GPU needs state that is sharded over all ranks: collectives then do not work on state in host memory. */
+/* Offload from a GPU needs state that is sharded over all ranks: collectives then do not work on state in host memory.
+ * */
 static cs_status check_offload(const cs_engine *engine)
 {
     const ce_zero *zero = &engine->zero;
@@ -152,7 +153,7 @@ static cs_status check_offload(const cs_engine *engine)
                        "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
                        "shards no parameters; choose stage 3",
                        engine->settings->stage);
-    if ((zero->offload_optimizer || zero->offload_params) && zero->across)
+    if ((zero->offload_optimizer || zero->offload_params) && engine->settings->shard_size != engine->world.size)
         return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
                                        "with hybrid sharding (zero_optimization.mics_shard_size)");
     return CS_OK;
@@ -162,7 +163,7 @@ static cs_status check_offload(const cs_engine *engine)
 static cs_status measure(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    bool gpu = engine->device ? ce_device_has_own_memory(engine->device) : settings->device == CS_CHOOSE_CUDA;
+    bool gpu = ce_connect_is_gpu(engine);
     engine->zero = (ce_zero){
         .stage = ce_stages[settings->stage],
         .precision = settings->precision,

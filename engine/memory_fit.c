@@ -21,26 +21,34 @@ static void advise(const cs_engine *engine, char *text, size_t capacity)
     const char *stage = engine->world.size == 1 ? "more ranks with zero_optimization.stage 3, "
                         : settings->stage < 3   ? "a higher zero_optimization.stage, "
                                                 : "more ranks, ";
-    bool offload = ce_device_has_own_memory(engine->device) && !engine->zero.offload_optimizer;
-    snprintf(text, capacity, "%s%s%s%s%sor a shorter cspeed.data.seq_len", stage,
-             offload ? "zero_optimization.offload_optimizer, " : "",
+    const ce_zero *zero = &engine->zero;
+    bool can_offload = ce_device_has_own_memory(engine->device) && !zero->across;
+    bool optimizer = can_offload && zero->stage.optim == CS_SHARDED && !zero->offload_optimizer;
+    bool params = can_offload && zero->stage.params == CS_SHARDED && !zero->offload_params;
+    snprintf(text, capacity, "%s%s%s%s%s%sor a shorter cspeed.data.seq_len", stage,
+             optimizer ? "zero_optimization.offload_optimizer, " : "",
+             params ? "zero_optimization.offload_param, " : "",
              settings->micro_batch > 1 ? "a smaller train_micro_batch_size_per_gpu, " : "",
              settings->recompute == CS_RECOMPUTE_UNIT ? "" : "cspeed.recompute \"unit\", ",
              settings->precision.values == CS_F32 ? "bf16.enabled, " : "");
 }
 
-/* Returns CS_NO_MEMORY if the offloaded state of the host's ranks does not fit into the host's free memory. */
+/* Returns CS_NO_MEMORY if the host's free memory is too small for the offloaded state of its ranks, and for the copies
+ * for saving. All ranks of the host read the free size before any of them allocates. */
 static cs_status check_host(const cs_engine *engine)
 {
-    size_t needed = engine->memory.offloaded, available = ce_host_free_bytes("") / (size_t)engine->world.local_size;
+    const cs_memory *m = &engine->memory;
+    int sharers = engine->world.local_size;
+    size_t needed = m->offloaded + m->pinned + m->copy, available = ce_host_free_bytes("", true) / (size_t)sharers;
+    cs_comm_barrier(engine->comm);
     if (available == 0 || needed <= available)
         return CS_OK;
-    return ce_fail(CS_NO_MEMORY,
-                   "rank %d offloads %.1f MB to the host's memory, where %.1f MB are free for each of the %d rank%s of "
-                   "its host\nwhat helps: more ranks on other hosts, or without zero_optimization.offload_param or "
-                   "offload_optimizer",
-                   engine->world.rank, (double)needed * MB, (double)available * MB, engine->world.local_size,
-                   ce_plural(engine->world.local_size));
+    return ce_fail(
+        CS_NO_MEMORY,
+        "rank %d needs %.1f MB of the host's memory for offloaded state and for saving, where %.1f MB are free "
+        "for each of the %d rank%s of its host\nwhat helps: fewer ranks on a host, or training without "
+        "zero_optimization.offload_param or offload_optimizer",
+        engine->world.rank, (double)needed * MB, (double)available * MB, sharers, ce_plural(sharers));
 }
 
 /* Returns the bytes of device memory that this rank may allocate, or 0 if the number is not known. The CPU ranks of one
@@ -74,14 +82,14 @@ cs_status ce_memory_fit_check(const cs_engine *engine)
     int sharers;
     size_t total = 0, used = 0, available = find_free_memory(engine, &sharers);
     char table[1024] = "", advice[512], share[64] = "";
-    if (m->offloaded > 0)
+    if (engine->zero.offload_optimizer || engine->zero.offload_params)
         CS_TRY(check_host(engine));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         total += parts[i].bytes;
         used = add_line(table, sizeof table, used, parts[i].what, parts[i].bytes);
     }
     total -= m->offloaded;
-    used = add_line(table, sizeof table, used, "of that in host memory", m->offloaded);
+    used = add_line(table, sizeof table, used, "parts of these in host memory", m->offloaded);
     if (available == 0 || total <= available)
         return CS_OK;
     advise(engine, advice, sizeof advice);

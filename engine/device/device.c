@@ -68,19 +68,19 @@ cs_status ce_device_open(cs_device **device, const ce_device_settings *settings)
     return open_kind(device, settings, "cpu");
 }
 
-static bool is_gpu(const char *kind)
+bool ce_device_is_gpu(const char *kind)
 {
     return strcmp(kind, "cuda") == 0 || (strcmp(kind, "auto") == 0 && ce_module_has_driver());
 }
 
 int64_t ce_device_row_multiple(const char *kind)
 {
-    return is_gpu(kind) ? 128 : 1;
+    return ce_device_is_gpu(kind) ? 128 : 1;
 }
 
 size_t ce_device_chunk_bytes(const char *kind)
 {
-    return is_gpu(kind) ? (size_t)1 << 30 : 32000000;
+    return ce_device_is_gpu(kind) ? (size_t)1 << 30 : 32000000;
 }
 
 static void release(cs_device *device, ce_device_block block)

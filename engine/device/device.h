@@ -43,6 +43,8 @@ const char *ce_device_kind(const cs_device *device);
 const char *
 ce_device_describe(const cs_device *device); /* e.g. "cpu: 1 thread, avx2; bf16 and fp16 are stored, fp32 computed" */
 int ce_device_threads(const cs_device *device);
+/* Returns whether a device of this kind is a GPU. "auto" means the device that ce_device_open would try first. */
+bool ce_device_is_gpu(const char *kind);
 /* Returns a number m. A matrix whose rows become the columns of a product, such as the weight of a language model's
  * head, should be padded with zero rows to a multiple of m. m is 1 on a CPU, and 128 on a GPU, where products with
  * other numbers of columns use slower kernels. "auto" means the device that ce_device_open would try first. */
@@ -68,8 +70,9 @@ bool ce_device_holds(cs_device *device, const void *memory);
 size_t ce_device_allocated(const cs_device *device);
 size_t ce_device_free_bytes(cs_device *device); /* returns the free bytes on the device; 0: the number is not known */
 /* host_memory.c: returns the number of bytes of host memory that this process can still allocate, or 0 if it is not
- * known. `root` is a prefix for the paths of /proc and /sys; it is "" except in tests. */
-size_t ce_host_free_bytes(const char *root);
+ * known. If `pinned` is true, free swap is not counted, because pinned memory cannot be swapped. `root` is a prefix for
+ * the paths of /proc and /sys; it is "" except in tests. */
+size_t ce_host_free_bytes(const char *root, bool pinned);
 /* Returns the bytes of the kernels' workspace, which ce_device_allocated includes. The workspace grows when a kernel
  * needs more than before. After the first step the workspace does not grow while the shapes of the steps stay the
  * same. */

@@ -1,7 +1,8 @@
 /* host_memory.c - how much host memory this process can still allocate.
  *
  * The result is the smaller of two numbers. One is the kernel's estimate (MemAvailable: free memory and memory that the
- * kernel can reclaim) plus free swap. The other is what the control groups of this process leave to it (base/cgroup.h). */
+ * kernel can reclaim), plus free swap for memory that is not pinned. The other is what the control groups of this
+ * process leave to it (base/cgroup.h). */
 #include "base/cgroup.h"
 #include "device/device.h"
 
@@ -25,12 +26,13 @@ static size_t read_meminfo(const char *root, const char *name)
     return kilobytes << 10;
 }
 
-size_t ce_host_free_bytes(const char *root)
+size_t ce_host_free_bytes(const char *root, bool pinned)
 {
     size_t available = read_meminfo(root, "MemAvailable:");
     if (available == 0)
         return 0;
-    available += read_meminfo(root, "SwapFree:");
+    if (!pinned)
+        available += read_meminfo(root, "SwapFree:");
     double left = ce_cgroup_free_bytes(root);
     if (!(left < (double)available)) /* also if it is not a number */
         return available;

@@ -27,10 +27,15 @@ static void memory_lines(const cs_engine *engine)
         const char *name;
         size_t bytes;
     } parts[] = {
-        { "bytes_values", memory.values },           { "bytes_gradients", memory.gradients },
-        { "bytes_masters", memory.masters },         { "bytes_slots", memory.slots },
-        { "bytes_value_rows", memory.value_rows },   { "bytes_gradient_rows", memory.gradient_rows },
-        { "bytes_activations", memory.activations }, { "bytes_workspace", memory.workspace },
+        { "bytes_values", memory.values },
+        { "bytes_gradients", memory.gradients },
+        { "bytes_masters", memory.masters },
+        { "bytes_slots", memory.slots },
+        { "bytes_offloaded", memory.offloaded },
+        { "bytes_value_rows", memory.value_rows },
+        { "bytes_gradient_rows", memory.gradient_rows },
+        { "bytes_activations", memory.activations },
+        { "bytes_workspace", memory.workspace },
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         line(parts[i].name, "%zu", parts[i].bytes);

@@ -225,7 +225,8 @@ void ce_shard_forget(ce_shard *shard);
 void ce_shard_spread(ce_shard *shard);
 
 /* The piece of one parameter that this rank saves in checkpoints: elements `range` of the parameter. The pointers are
- * addresses of the first of these elements, in device memory; the elements of `gradient` have the type precision.sums,
+ * addresses of the first of these elements, in memory that the device's kernels access (device memory, or pinned host
+ * memory with offload); the elements of `gradient` have the type precision.sums,
  * and those of `slots` the type precision.slots. */
 typedef struct {
     ce_unit_entry *entry;
@@ -242,7 +243,7 @@ int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces);
 typedef struct {
     bool sharded;
     ce_range range; /* this rank's elements of the parameter; may be empty */
-    void *data;     /* address of the first element of `range`, in device memory; NULL if the range is empty */
+    void *data;     /* address of the first element of `range`, as in ce_shard_piece; NULL if the range is empty */
     cs_dtype dtype;
 } ce_shard_local_part;
 ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *entry);

@@ -257,8 +257,9 @@ typedef struct {
     int64_t from, to;
     /* the rows [first, last) in which the elements [from, to) lie; first == last if there are none */
     int64_t first, last;
-    /* address of element `from`, in the device's memory; NULL if this rank holds no element. The engine owns this
-     * memory. The address is valid until cs_destroy. The values change only in cs_step and cs_load_checkpoint. */
+    /* address of element `from`, in the device's memory, or with zero_optimization.offload_param in pinned host memory;
+     * NULL if this rank holds no element. The engine owns this memory. The address is valid until cs_destroy. The
+     * values change only in cs_step and cs_load_checkpoint. */
     const void *data;
 } cs_param_part;
 /* Describes this rank's shard of the parameter `name`. CS_NOT_FOUND: the model has no such parameter; cs_error() names

@@ -22,6 +22,9 @@ static void list_lines(line lines[LINES], const cs_memory *m)
 {
     size_t kept = m->values + m->gradients + m->masters + m->slots;
     size_t total = kept + m->value_rows + m->gradient_rows + m->activations + m->copy;
+    /* memory that is not on the device; `pinned` is 0 unless the device is a GPU, where the copy is in host memory too
+     * */
+    size_t host = m->offloaded + (m->pinned ? m->copy : 0);
     const line all[] = {
         { "parameters", "parameters", m->values },
         { "gradients", "gradients", m->gradients },
@@ -34,7 +37,7 @@ static void list_lines(line lines[LINES], const cs_memory *m)
         { "gradients not yet reduced", "unreduced_gradients", m->gradient_rows },
         { "activations", "activations", m->activations },
         { "async_save's copy", "async_save_copy", m->copy },
-        { "in all", "in_all", total - m->offloaded },
+        { "in all", "in_all", total - host },
         { "pinned for checkpoints", "pinned", m->pinned },
         { "sent to ranks in a step", "sent", m->sent },
         { "other groups' part of that", "sent_to_groups", m->sent_to_groups },

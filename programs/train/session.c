@@ -214,6 +214,8 @@ static void introduce(const session *run)
 {
     cs_memory memory = cs_memory_of(run->engine);
     double kept = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
+    char *offloaded = memory.offloaded ? text(" (%.1f MB of it offloaded to the host)", 1e-6 * (double)memory.offloaded)
+                                       : text("%s", "");
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
     int workers = cs_workers(run->engine), ranks = cs_world_size(run->engine);
     int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
@@ -231,13 +233,14 @@ static void introduce(const session *run)
         mode, cs_device_description(run->engine));
     free(experts);
     free(mode);
-    say("memory of a rank: %.1f MB between steps, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
+    say("memory of a rank: %.1f MB between steps%s, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
         " x %" PRId64 " accumulated x %" PRId64 " %s%s",
-        1e-6 * kept, 1e-6 * moving, batch, micro, steps, replicas,
+        1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, replicas,
         replicas > workers ? "replica"
         : workers < ranks  ? "worker"
                            : "rank",
         ce_plural(replicas));
+    free(offloaded);
 }
 
 /* Checks cspeed.export before the training, so that a folder that cannot be created is reported now and not only at the

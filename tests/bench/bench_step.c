@@ -339,7 +339,7 @@ static void report(const series *s, const series *first, int rounds)
         work->model->name, work->precision, work->accumulation, work->batch, work->length, work->ranks, work->threads,
         work->stage, ours.rate, ours.cpu, ours.peak_mb, 100 * s->outcome.peak_share, 1e3 * p->forward,
         1e3 * p->backward, 1e3 * p->reduce, 1e3 * p->step,
-        1e-6 * (double)(m->values + m->gradients + m->masters + m->slots),
+        1e-6 * (double)(m->values + m->gradients + m->masters + m->slots - m->offloaded),
         1e-6 * (double)(m->value_rows + m->gradient_rows + m->activations + m->workspace));
     if (work->graphs)
         printf("  graphs");

@@ -1,5 +1,5 @@
-/* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, which only the emulated module injects.
- * The test starts the ranks itself, so that it sees how each rank ends. */
+/* test_nccl_lost.c - ranks that are lost or missing, and faults in calls of NCCL, which only the emulated module
+ * injects. The test starts the ranks itself, so that it sees how each rank ends. */
 #include "endings.h"
 #include "gpu_ranks.h"
 #include "base/clock.h"

@@ -133,8 +133,9 @@ static void check_formula(cs_stream *stream, cs_dtype dtype, int i, cs_layout la
     drop(&t);
 }
 
-/* The weights are almost -scale B A, so the norms are small differences of large numbers, of which at
- * least the first 21 bits must be right. With one input, every error of a product shows. The weights are fp32 for every type of the factors. */
+/* The weights are almost -scale B A, so the norms are small differences of large numbers, of which at least the first
+ * 21 bits must be right. With one input, every error of a product shows. The weights are fp32 for every type of the
+ * factors. */
 static void check_cancellation(cs_stream *stream, cs_dtype dtype, int i, cs_layout layout)
 {
     tensors t = make(CS_F32, dtype, i, layout);

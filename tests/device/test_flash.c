@@ -224,8 +224,8 @@ START_TEST(attention_attends)
 }
 END_TEST
 
-/* Shapes without a window, documents and dropout, which cuDNN may compute on a GPU in 16 bits: several samples, shared key
- * heads, and many tiles of rows. */
+/* Shapes without a window, documents and dropout, which cuDNN may compute on a GPU in 16 bits: several samples, shared
+ * key heads, and many tiles of rows. */
 START_TEST(shapes_of_cudnn_attend)
 {
     static const attention_case sizes[] = { { 3, 128, 6, 6, 64, 0, 0, 0, 0 },
@@ -247,9 +247,9 @@ static cs_tensor sample_of(cs_tensor x, int sample, int samples)
     return x;
 }
 
-/* If cuDNN's workspace for all samples is too large, backward is computed in pieces. Each sample must have the bits that
- * it has alone. On a real GPU the workspace of all samples is 3 GiB, more than its limit of 2 GiB; the emulated GPU has
- * little memory in this test. The log says in how many pieces cuDNN computes. */
+/* If cuDNN's workspace for all samples is too large, backward is computed in pieces. Each sample must have the bits
+ * that it has alone. On a real GPU the workspace of all samples is 3 GiB, more than its limit of 2 GiB; the emulated
+ * GPU has little memory in this test. The log says in how many pieces cuDNN computes. */
 START_TEST(samples_in_pieces_have_the_bits_of_each_alone)
 {
     bool small = near_is_cpu() || near_counts();

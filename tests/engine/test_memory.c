@@ -178,9 +178,11 @@ START_TEST(the_free_memory_of_a_host)
         shell_write_below(root, "sys/fs/cgroup/job/rank/memory.stat", rows[i].stat);
         shell_write_below(root, "sys/fs/cgroup/memory.max", rows[i].above);
         shell_write_below(root, "sys/fs/cgroup/memory.current", "600000\n");
-        ck_assert_msg(ce_host_free_bytes(root) == rows[i].free_bytes, "%s: %zu", root, ce_host_free_bytes(root));
+        size_t bytes = ce_host_free_bytes(root, false);
+        ck_assert_msg(bytes == rows[i].free_bytes, "%s: %zu", root, bytes);
     }
-    ck_assert_uint_eq(ce_host_free_bytes("nowhere"), 0);
+    ck_assert_uint_eq(ce_host_free_bytes("a", true), 2000 << 10); /* without swap */
+    ck_assert_uint_eq(ce_host_free_bytes("nowhere", false), 0);
     shell_leave();
 }
 END_TEST

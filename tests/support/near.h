@@ -35,9 +35,9 @@ const char *near_device(void);
  * was not built; near_emulated then also prints that the test is skipped. */
 bool near_find_emulator(void);
 bool near_emulated(const char *test);
-/* Returns the number of GPUs of the device "cuda" if it is at least `min`. Otherwise prints that the test is skipped, and
- * returns 0. Ranks share GPUs if there are more ranks than GPUs. The emulated module has exactly `min` GPUs from now
- * on. */
+/* Returns the number of GPUs of the device "cuda" if it is at least `min`. Otherwise prints that the test is skipped,
+ * and returns 0. Ranks share GPUs if there are more ranks than GPUs. The emulated module has exactly `min` GPUs from
+ * now on. */
 int near_gpus(const char *test, int min);
 
 /* Numbers of launches on the emulated GPU by this process: single kernels, and graphs. */

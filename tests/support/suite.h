@@ -2,8 +2,8 @@
  *
  * The tests of a program share one process. If they use a CUDA device, each test has its own process, because CUDA does
  * not survive a fork: a process that has opened a device must not fork ranks afterwards. With CSPEED_TEST_NOFORK=1 all
- * tests share one process on a CUDA device too, for tools that do not follow a fork (compute-sanitizer); tests that start
- * ranks fail then. */
+ * tests share one process on a CUDA device too, for tools that do not follow a fork (compute-sanitizer); tests that
+ * start ranks fail then. */
 #ifndef CS_TESTS_SUITE_H
 #define CS_TESTS_SUITE_H
 

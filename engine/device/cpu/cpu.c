@@ -274,7 +274,7 @@ static void cpu_copy(cs_stream *stream, void *to, const void *from, size_t bytes
 static size_t cpu_free_bytes(cs_device *device)
 {
     (void)device;
-    return ce_host_free_bytes("");
+    return ce_host_free_bytes("", false);
 }
 
 const ce_device_table ce_device_cpu = {

@@ -14,8 +14,8 @@ struct ce_columns_scratch {
     float sums[CS_COLUMNS_WARPS][CS_COLUMNS_TILE];
 };
 
-/* Returns the launch configuration of the first step: grid.x blocks for the columns, and grid.y parts of the rows. There
- * is at least one part, so the partial sums of a matrix without rows are 0. */
+/* Returns the launch configuration of the first step: grid.x blocks for the columns, and grid.y parts of the rows.
+ * There is at least one part, so the partial sums of a matrix without rows are 0. */
 ce_shape ce_columns_shape(cs_device *device, int64_t rows, int64_t columns);
 
 /* Returns workspace for the partial sums, of shape (shape.grid.y, columns). */

@@ -5,7 +5,7 @@
  * of one expert's result, in one pass over the inner dimension, so that results are deterministic.
  *
  * The products of many slots are bound by the tensor cores. The kernels use mma.sync, which exists from compute
- * capability 8.0 on; on Hopper it reaches about 60 % of the rate of wgmma. The gradient of the weights also writes, or
+ * capability 8.0 on; on Hopper, wgmma would be faster. The gradient of the weights also writes, or
  * reads and writes, 4 bytes for each weight of all experts; with few slots for each expert this is its bound. If the
  * experts have few slots, as in generation, the other products are bound by reading the matrices of the chosen experts
  * once. A tile then has 16 rows, so that little is computed for rows that do not exist. */

@@ -270,8 +270,8 @@ void ce_cuda_product_sums(cs_device *device, const ce_product *product, cs_tenso
 }
 
 /* Returns whether cuBLASLt fuses GELU with the product. GELU's input and the bias must have the result's type, and the
- * number of columns must be a multiple of 8, so that rows of 16-bit elements are multiples of 16 bytes. Products of fp32
- * factors are not fused, because the accuracy of cuBLASLt's GELU is not documented. */
+ * number of columns must be a multiple of 8, so that rows of 16-bit elements are multiples of 16 bytes. Products of
+ * fp32 factors are not fused, because the accuracy of cuBLASLt's GELU is not documented. */
 static bool is_fused(const ce_product *product, cs_tensor other)
 {
     return product->a.dtype != CS_F32 && cs_columns(product->c) % 8 == 0 && product->c.dtype == other.dtype &&
@@ -305,8 +305,9 @@ void ce_cuda_product_gelu_grad(cs_device *device, const ce_product *product, cs_
 
 /* Measures the peak rate of products, in FLOP/s. The function multiplies square matrices for about a tenth of a second,
  * and returns the rate of the fastest product. The matrices are large enough to give each multiprocessor many tiles;
- * fp32 products are slower, so their matrices are smaller. Returns 0 (unknown) if there is no memory for the product. The factors are random, because a product of equal numbers
- * draws less power and runs faster than products of real data. */
+ * fp32 products are slower, so their matrices are smaller. Returns 0 (unknown) if there is no memory for the product.
+ * The factors are random, because a product of equal numbers draws less power and runs faster than products of real
+ * data. */
 double ce_cuda_roof(cs_device *device, cs_dtype dtype)
 {
     ce_cuda_products *products = ce_cuda_of(device)->products;

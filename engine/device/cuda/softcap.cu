@@ -1,5 +1,5 @@
-/* softcap.cu - the soft cap y = cap * tanh(x / cap) forward and backward. The kernels are bound by memory. They multiply
- * by 1 / cap, which a thread computes once for its eight elements. */
+/* softcap.cu - the soft cap y = cap * tanh(x / cap) forward and backward. The kernels are bound by memory. They
+ * multiply by 1 / cap, which a thread computes once for its eight elements. */
 #include "device/cuda/run.cuh"
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) softcap_runs(ce_view y, ce_view x, float cap, ce_flat flat)

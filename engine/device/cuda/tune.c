@@ -12,6 +12,7 @@
 #include "device/cuda/product.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { CANDIDATES = 6, MANY = 32, ROUNDS = 3 };
 
@@ -32,8 +33,8 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
     return kept;
 }
 
-/* Asks the heuristic for at most `most` algorithms and returns their number. `a` and `b` are passed in the opposite order, because
- * cuBLASLt is column-major (matmul.c). `c` is passed twice, as addend and as result. */
+/* Asks the heuristic for at most `most` algorithms and returns their number. `a` and `b` are passed in the opposite
+ * order, because cuBLASLt is column-major (matmul.c). `c` is passed twice, as addend and as result. */
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found, int most)
 {
     const ce_cuda_problem *problem = &plan->problem;
@@ -168,26 +169,22 @@ static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_
 
 /* ---- choosing the algorithm ---- */
 
-/* Returns the shortest time, in milliseconds, of the heuristic's first MANY algorithms, whatever bits they compute. */
-static float find_fastest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial)
-{
-    cublasLtMatmulHeuristicResult_t found[MANY];
-    float best = INFINITY;
-    for (int i = candidates(device, plan, found, MANY) - 1; i >= 0; i--)
-        best = fminf(best, measure(device, plan, trial, &found[i].algo));
-    return best;
-}
-
-/* Logs the choice, and what a choice among more algorithms, which may compute other bits, would gain. */
-static void log_choice(const ce_cuda_problem *problem, int chosen, int count, float best, float first, float fastest)
+/* Logs the choice, and what a choice among the heuristic's first MANY algorithms, which may compute other bits, would
+ * gain. */
+static void log_choice(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_operands *trial, const char *choice)
 {
     static const char *const types[] = { "fp32", "bf16", "fp16" };
+    const ce_cuda_problem *problem = &plan->problem;
+    cublasLtMatmulHeuristicResult_t found[MANY];
+    int count = candidates(device, plan, found, MANY);
+    float fastest = INFINITY;
+    for (int i = 0; i < count; i++)
+        fastest = fminf(fastest, measure(device, plan, trial, &found[i].algo));
     ce_log(CS_LOG_DEBUG,
-           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: algorithm %d of %d, %.3f ms (first: %.3f, "
-           "fastest of %d, of any bits: %.3f)",
+           "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: %s, fastest of %d, of any bits: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
-           (int)problem->epilogue, chosen, count, (double)best, (double)first, MANY, (double)fastest);
+           (int)problem->epilogue, choice, count, (double)fastest);
 }
 
 /* Returns the index of the fastest algorithm whose result has the same bits as the result of the first algorithm that
@@ -211,8 +208,12 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
             best = milliseconds;
         }
     }
-    if (ce_log_shows(CS_LOG_DEBUG))
-        log_choice(&plan->problem, chosen + 1, count, best, first, find_fastest(device, plan, trial));
+    if (ce_log_shows(CS_LOG_DEBUG)) {
+        char choice[80];
+        snprintf(choice, sizeof choice, "algorithm %d of %d, %.3f ms (first: %.3f", chosen + 1, count, (double)best,
+                 (double)first);
+        log_choice(device, plan, trial, choice);
+    }
     return chosen;
 }
 

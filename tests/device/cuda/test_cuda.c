@@ -476,8 +476,8 @@ START_TEST(tf32_is_used_if_requested)
 }
 END_TEST
 
-/* The model has 200 billion parameters. The message comes before any allocation; it lists what needs how much memory, and
- * what would help. */
+/* The model has 200 billion parameters. The message comes before any allocation; it lists what needs how much memory,
+ * and what would help. */
 START_TEST(a_run_that_does_not_fit_is_explained)
 {
     static const char *const config =

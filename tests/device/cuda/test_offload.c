@@ -1,6 +1,6 @@
 /* test_offload.c - masters, optimizer state and parameters in host memory (zero_optimization.offload_optimizer and
  * offload_param), on the emulated GPU: training has the same bits as with all state on the GPU, and the GPU holds fewer
- * bytes by exactly the bytes that are offloaded. */
+ * bytes by the bytes that are offloaded, up to the padding of allocations. */
 #include "near.h"
 #include "runs.h"
 #include "shell.h"

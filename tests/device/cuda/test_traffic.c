@@ -21,8 +21,8 @@
 #include "emulator/traffic.h"
 
 /* N, C: rows and columns of an activation. M, V: rows and columns of logits. P: number of parameters. T, HEADS, D: one
- * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. RANK: the rank of an
- * adapter. PAIRS: number of pairs of answers. CACHE: rows of a key-value cache. MAX_COUNT: the greatest number of
+ * sequence's length, heads, and columns of a head. E, K: number of experts, and of experts of a row. RANK: the rank of
+ * an adapter. PAIRS: number of pairs of answers. CACHE: rows of a key-value cache. MAX_COUNT: the greatest number of
  * tensors. */
 enum {
     N = 256,
