@@ -300,7 +300,7 @@ static void an_assertion_stays()
     int *memory = new_memory<int>(1);
     void *more;
     config.gridDim = config.blockDim = dim3(1);
-    ce_launch(stream, (ce_shape{ 3, 64 }), assert_small, 4);
+    ce_launch(stream, (ce_shape{ 3, 8 }), assert_small, 4); /* each thread of a block prints a line */
     cudaError_t seen[] = { cudaStreamSynchronize(stream),
                            cudaMalloc(&more, 4),
                            cudaFree(memory),
