@@ -117,10 +117,10 @@ typedef struct {
 /* If `batches` is 0, all of the data is evaluated. */
 static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
 {
-    int64_t micro = engine->settings->micro_batch, whole = (ce_windows_count(data->windows) + micro - 1) / micro;
+    int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(ce_windows_count(data->windows), micro);
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
                       .sharers = alone ? 1 : cs_workers(engine) };
-    shared.rounds = (shared.wanted + shared.sharers - 1) / shared.sharers;
+    shared.rounds = ce_divide_up(shared.wanted, shared.sharers);
     if ((alone && engine->world.rank > 0 && !helps_rank0(engine)) || ce_served_serves(engine))
         shared.rounds = 0;
     return shared;

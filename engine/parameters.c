@@ -67,7 +67,7 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
                              .from = held.range.from,
                              .to = held.range.to,
                              .first = held.range.from / columns,
-                             .last = (held.range.to + columns - 1) / columns,
+                             .last = ce_divide_up(held.range.to, columns),
                              .data = held.data };
     part->shape.data = NULL;
     part->shape.dtype = held.dtype;

@@ -7,16 +7,11 @@
 #ifndef CS_BASE_EXACT_H
 #define CS_BASE_EXACT_H
 
+#include "base/host_device.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* Marks functions that the CPU and CUDA kernels share. */
-#ifdef __CUDACC__
-#define CS_EXACT static __host__ __device__ inline
-#else
-#define CS_EXACT static inline
-#endif
 
 enum { CS_EXACT_DIGITS = 22, CS_EXACT_LOWEST = -352 };
 
@@ -31,7 +26,7 @@ void ce_exact_merge(ce_exact *sum, const ce_exact *other);
 
 /* Returns the sum as a double, with an error of at most one unit in the last place, or NaN if an infinity or a NaN was
  * added. */
-CS_EXACT double ce_exact_value(const ce_exact *sum)
+CS_HOST_DEVICE double ce_exact_value(const ce_exact *sum)
 {
     if (sum->nonfinite)
         return (double)NAN;

@@ -2,13 +2,9 @@
 #ifndef CS_BASE_NORMAL_H
 #define CS_BASE_NORMAL_H
 
-#ifdef __CUDACC__
-#define CS_DISTRIBUTION static __host__ __device__ inline
-#else
-#define CS_DISTRIBUTION static inline
-#endif
+#include "base/host_device.h"
 
-CS_DISTRIBUTION float ce_normal_divisor(float x)
+CS_HOST_DEVICE float ce_normal_divisor(float x)
 {
     return 1 + 0.3f * (x < 0 ? -x : x);
 }
@@ -17,7 +13,7 @@ CS_DISTRIBUTION float ce_normal_divisor(float x)
  * each device computes by its own instructions: `e`, which must be e^(-x^2 / 2), and `t`, which must be
  * 1 / ce_normal_divisor(x). The tail is e t q(t), where q is a polynomial (least squares, error below 5e-9). The
  * functions have no branches. */
-CS_DISTRIBUTION float ce_normal(float x, float e, float t)
+CS_HOST_DEVICE float ce_normal(float x, float e, float t)
 {
     float p = -2.087826139e-2f;
     p = p * t + 1.138065161e-1f;

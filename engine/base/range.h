@@ -1,6 +1,8 @@
-/* range.h - half-open ranges of integers [from, to): overlap, division into parts, rounding up. */
+/* range.h - half-open ranges of integers [from, to): overlap, division into parts; division and multiples, rounded up. */
 #ifndef CS_BASE_RANGE_H
 #define CS_BASE_RANGE_H
+
+#include "base/host_device.h"
 
 #include <stdint.h>
 
@@ -19,9 +21,15 @@ static inline ce_range ce_range_overlap(ce_range a, ce_range b)
     return both.from < both.to ? both : (ce_range){ both.from, both.from };
 }
 
-static inline int64_t ce_round_up(int64_t value, int64_t multiple)
+/* Returns value / by, rounded up, for value >= 0 and by > 0. */
+CS_HOST_DEVICE int64_t ce_divide_up(int64_t value, int64_t by)
 {
-    return (value + multiple - 1) / multiple * multiple;
+    return (value + by - 1) / by;
+}
+
+CS_HOST_DEVICE int64_t ce_round_up(int64_t value, int64_t multiple)
+{
+    return ce_divide_up(value, multiple) * multiple;
 }
 
 /* Divides [0, length) into `parts` parts and returns part number `index`. The parts' lengths differ by at most 1, and

@@ -4,21 +4,16 @@
 #ifndef CS_BASE_RNG_H
 #define CS_BASE_RNG_H
 
-#include <stdint.h>
+#include "base/host_device.h"
 
-/* Marks functions that the CPU and CUDA kernels share. */
-#ifdef __CUDACC__
-#define CS_RNG static __host__ __device__ inline
-#else
-#define CS_RNG static inline
-#endif
+#include <stdint.h>
 
 typedef struct {
     uint32_t word[4];
 } ce_rng_block;
 
 /* Returns 128 random bits for (key, counter). The function is inline so that compilers vectorise it in kernels. */
-CS_RNG ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+CS_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
@@ -38,7 +33,7 @@ CS_RNG ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 
 /* Derives a new key from a key and a number. The mixing function is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014):
  * every input bit influences every output bit. */
-CS_RNG uint64_t cs_rng_mix(uint64_t key, uint64_t number)
+CS_HOST_DEVICE uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 {
     uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

@@ -63,7 +63,7 @@ static cs_status read_box(ce_box *box, const ce_safetensors_entry *entry, const 
 static cs_status read_crcs(ce_chunks *chunks, const ce_safetensors_entry *entry, const notes *n)
 {
     const json_t *list = json_object_get(n->checksums, entry->key);
-    int64_t blocks = (entry->end - entry->begin + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
+    int64_t blocks = ce_divide_up(entry->end - entry->begin, CS_SHARDFILE_BLOCK);
     if (!json_is_array(list) || (int64_t)json_array_size(list) != blocks)
         return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);

@@ -46,7 +46,7 @@ static void dry_product(cs_device *device, const ce_product *product)
 static void dry_experts(cs_device *device, const ce_experts *job)
 {
     int64_t experts = cs_count(job->bounds) - 1;
-    int64_t slots = cs_rows(job->product.a), share = (slots + experts - 1) / experts;
+    int64_t slots = cs_rows(job->product.a), share = ce_divide_up(slots, experts);
     for (int64_t e = 0; e < experts; e++) {
         ce_product part = ce_experts_part(job, e, (ce_range){ 0, share });
         ce_product_list_add(device->private_data, &part);

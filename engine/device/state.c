@@ -66,7 +66,7 @@ int64_t ce_state_tiles(ce_range elements)
 {
     if (ce_range_length(elements) == 0)
         return 0;
-    return (elements.to + CS_STATE_TILE - 1) / CS_STATE_TILE - elements.from / CS_STATE_TILE;
+    return ce_divide_up(elements.to, CS_STATE_TILE) - elements.from / CS_STATE_TILE;
 }
 
 void ce_state_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows)

@@ -26,7 +26,7 @@ static void count_steps(cs_engine *engine, const ce_windows *data)
     engine->mark = ce_windows_mark(data);
     if (settings->epochs == 0)
         return;
-    settings->steps = (settings->epochs * windows + settings->train_batch_size - 1) / settings->train_batch_size;
+    settings->steps = ce_divide_up(settings->epochs * windows, settings->train_batch_size);
     cs_set_total_steps(engine, settings->steps);
 }
 

@@ -5,7 +5,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
+CS_HOST_DEVICE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
 {
     (void)unused;
     g += h.decay * p;

@@ -4,7 +4,7 @@
 
 #include "optim/adamw.h"
 
-CS_RULE float adam(float p, float g, float *m, float *v, ce_hyper h)
+CS_HOST_DEVICE float adam(float p, float g, float *m, float *v, ce_hyper h)
 {
     g += h.decay * p;
     *m = h.beta1 * *m + h.one_minus_beta1 * g;

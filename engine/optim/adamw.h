@@ -4,7 +4,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float adamw(float p, float g, float *m, float *v, ce_hyper h)
+CS_HOST_DEVICE float adamw(float p, float g, float *m, float *v, ce_hyper h)
 {
     *m = h.beta1 * *m + h.one_minus_beta1 * g;
     *v = h.beta2 * *v + h.one_minus_beta2 * g * g;

@@ -5,7 +5,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float lion(float p, float g, float *m, float *unused, ce_hyper h)
+CS_HOST_DEVICE float lion(float p, float g, float *m, float *unused, ce_hyper h)
 {
     (void)unused;
     float mix = h.beta1 * *m + h.one_minus_beta1 * g;

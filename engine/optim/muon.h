@@ -5,7 +5,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
+CS_HOST_DEVICE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)p, (void)unused;
     *buffer += h.one_minus_beta1 * (g - *buffer);

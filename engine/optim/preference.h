@@ -13,7 +13,7 @@
 #ifndef CS_OPTIM_PREFERENCE_H
 #define CS_OPTIM_PREFERENCE_H
 
-#include "optim/rule.h"
+#include "base/host_device.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -43,19 +43,19 @@ typedef struct {
     double reward[CS_ANSWERS]; /* beta times the ratio of each answer */
 } ce_preference_result;
 
-CS_RULE double ce_preference_log_sigmoid(double x)
+CS_HOST_DEVICE double ce_preference_log_sigmoid(double x)
 {
     return (x < 0 ? x : 0) - log1p(exp(-fabs(x)));
 }
 
-CS_RULE double ce_preference_sigmoid(double x)
+CS_HOST_DEVICE double ce_preference_sigmoid(double x)
 {
     return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x));
 }
 
 /* Computes the losses that depend on x alone, where x is beta times the difference of the answers' ratios. Sets *slope
  * to the derivative of the loss by x. */
-CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
+CS_HOST_DEVICE double ce_preference_of_margin(const ce_preference *rule, double x, double *slope)
 {
     double s = rule->kind == CS_PREFERENCE_ROBUST ? rule->smoothing : 0;
     if (rule->kind == CS_PREFERENCE_HINGE) {
@@ -66,7 +66,7 @@ CS_RULE double ce_preference_of_margin(const ce_preference *rule, double x, doub
     return (s * ce_preference_log_sigmoid(-x) - (1 - s) * ce_preference_log_sigmoid(x)) / (1 - 2 * s);
 }
 
-CS_RULE ce_preference_result ce_preference_judge(const ce_preference *rule, const ce_preference_pair *pair)
+CS_HOST_DEVICE ce_preference_result ce_preference_judge(const ce_preference *rule, const ce_preference_pair *pair)
 {
     ce_preference_result result;
     double ratio[CS_ANSWERS], slope;

@@ -1,15 +1,10 @@
-/* rule.h - the hyper-parameters of an update rule, and the macro CS_RULE, with which a rule compiles for every
- * device. */
+/* rule.h - the hyper-parameters of an update rule. The rules are functions that the CPU and CUDA kernels share. */
 #ifndef CS_OPTIM_RULE_H
 #define CS_OPTIM_RULE_H
 
-#include <math.h>
+#include "base/host_device.h"
 
-#ifdef __CUDACC__
-#define CS_RULE static __host__ __device__ inline
-#else
-#define CS_RULE static inline
-#endif
+#include <math.h>
 
 /* The hyper-parameters of one parameter group at step t. */
 typedef struct {

@@ -5,8 +5,10 @@
 #ifndef CS_OPTIM_SCALER_H
 #define CS_OPTIM_SCALER_H
 
+#include "base/host_device.h"
 #include "base/status.h"
-#include "optim/rule.h"
+
+#include <math.h>
 
 typedef struct {
     double loss_scale; /* static scale, or 0 if the scale is dynamic */
@@ -27,7 +29,7 @@ typedef struct {
 /* Returns the scaler of the next step. `overflow` says whether the gradients of this step overflowed. The algorithm is
  * DeepSpeed's with three corrections: a hysteresis of 0 or less means 1 (DeepSpeed would never lower the scale), a
  * scale below the minimum does not rise when gradients overflow, and the scale stays a finite float. */
-CS_RULE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
+CS_HOST_DEVICE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
 {
     bool stuck = scaler.dynamic && scaler.hysteresis <= 1 && scaler.scale <= settings->min_loss_scale;
     if (overflow && !stuck) {

@@ -7,7 +7,7 @@
 
 #include "optim/rule.h"
 
-CS_RULE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
+CS_HOST_DEVICE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)unused;
     g += h.decay * p;

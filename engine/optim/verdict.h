@@ -57,7 +57,7 @@ typedef struct {
 } ce_verdict;
 
 /* Returns the clipping factor as DeepSpeed and PyTorch compute it. The small constant avoids a division by zero. */
-CS_RULE double ce_verdict_clip(double norm, double max)
+CS_HOST_DEVICE double ce_verdict_clip(double norm, double max)
 {
     if (max <= 0 || !isfinite(norm))
         return 1;
@@ -65,7 +65,7 @@ CS_RULE double ce_verdict_clip(double norm, double max)
     return factor < 1 ? factor : 1;
 }
 
-CS_RULE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
+CS_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
 {
     ce_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;

@@ -279,7 +279,7 @@ int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t colum
 {
     int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
     int64_t max = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
-    int64_t chunks = (rows + max - 1) / max, even = (rows + chunks - 1) / chunks;
+    int64_t chunks = ce_divide_up(rows, max), even = ce_divide_up(rows, chunks);
     return chunks == 1 ? rows : ce_round_up(even, CS_PASS_CHUNK_ROWS);
 }
 

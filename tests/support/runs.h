@@ -7,6 +7,14 @@
 
 enum { RUN_STEPS = 64, RUN_RANKS = 8, RUN_SETS = 8, RUN_LENGTH = 12, RUN_VOCABULARY = 61 };
 
+/* The assignment of another model for run_spec.set: a tiny Mixtral with two layers of four experts, two for each token,
+ * and the load-balancing loss. */
+#define RUN_EXPERTS                                                                                                    \
+    "cspeed.model={\"model_type\": \"mixtral\", \"vocab_size\": 61, \"hidden_size\": 16, \"intermediate_size\": 24, "  \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "                               \
+    "\"max_position_embeddings\": 12, \"num_local_experts\": 4, \"num_experts_per_tok\": 2, "                          \
+    "\"output_router_logits\": true}"
+
 typedef struct {
     int world, stage, steps, micro, accumulation;
     const char *precision; /* "fp32", "bf16", "fp16" */

@@ -58,8 +58,8 @@ void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, 
 {
     char *data = vector;
     size_t element = cs_dtype_bytes(dtype);
-    int64_t part = ce_round_up((count + among->count - 1) / among->count, PART_STEP);
-    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = (part + piece - 1) / piece;
+    int64_t part = ce_round_up(ce_divide_up(count, among->count), PART_STEP);
+    int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), steps = ce_divide_up(part, piece);
     for (int64_t step = 0; step <= steps; step++) {
         ce_range own_piece = piece_of(count, part, piece, among->own_index, step);
         /* `sum` is the range of elements whose sum the previous step has completed */

@@ -213,7 +213,7 @@ void ce_halving_all_reduce(cs_comm *comm, const ce_members *among, void *data, i
     do {
         r.data = (char *)data + (size_t)at * element;
         r.count = count - at < piece ? count - at : piece;
-        r.unit = ce_round_up((r.count + r.leaves - 1) / r.leaves, UNIT_STEP);
+        r.unit = ce_round_up(ce_divide_up(r.count, r.leaves), UNIT_STEP);
         reduce(&r, previous);
         ce_range own_range = elements(&r, leaves_of(&r, among->own_index - r.first, r.size));
         if (op == CS_AVG && r.first == 0)

@@ -114,7 +114,7 @@ static void all_reduce_piece(const request *r, char *data, int64_t count)
 {
     const ce_members *among = r->among;
     size_t element = cs_dtype_bytes(r->dtype);
-    int64_t part = (count + among->count - 1) / among->count;
+    int64_t part = ce_divide_up(count, among->count);
     ce_range all = { 0, count };
     for (int step = 0; step < 2 * (among->count - 1); step++) {
         bool reduces = step < among->count - 1;

@@ -55,7 +55,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
         ce_shm_slots_all_reduce(shm, &call, data);
         return;
     }
-    int64_t step = ce_round_up((count + shm->size - 1) / shm->size, PART_STEP);
+    int64_t step = ce_round_up(ce_divide_up(count, shm->size), PART_STEP);
     ce_range own_range =
         ce_range_overlap((ce_range){ 0, count }, (ce_range){ shm->rank * step, (shm->rank + 1) * step });
     for (int i = 0; i < shm->size; i++) {

@@ -22,7 +22,7 @@ ce_attention_job ce_attention_job_of(cs_device *device, const ce_attention_args 
     all.width = cs_columns(given->y) / given->heads.queries;
     all.wide = ce_round_up(all.width, CS_LANES);
     all.each = pairs ? 2 : 1;
-    all.depth = (all.width + all.each - 1) / all.each;
+    all.depth = ce_divide_up(all.width, all.each);
     all.group = given->heads.queries / given->heads.keys;
     all.scale = ce_heads_scale(given->heads, all.width);
     if (given->heads.cap > 0) {

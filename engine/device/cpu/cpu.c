@@ -222,7 +222,7 @@ static void run_part(void *argument, int index, int thread)
 {
     (void)thread;
     const walk *all = argument;
-    int64_t units = (all->count + all->unit - 1) / all->unit;
+    int64_t units = ce_divide_up(all->count, all->unit);
     ce_range range = ce_range_part(units, index, all->parts);
     range = (ce_range){ range.from * all->unit, range.to * all->unit };
     if (range.to > all->count)

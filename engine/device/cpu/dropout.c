@@ -71,7 +71,7 @@ const uint16_t *ce_dropout_bits(uint16_t *scratch, uint64_t key, uint64_t from, 
 {
     uint64_t first = from / BLOCK, ahead = from % BLOCK;
     uint32_t words[4 * TOGETHER];
-    int64_t counters = (count + (int64_t)ahead + BLOCK - 1) / BLOCK;
+    int64_t counters = ce_divide_up(count + (int64_t)ahead, BLOCK);
     for (int64_t done = 0; done < counters; done += TOGETHER) {
         int64_t together = counters - done < TOGETHER ? counters - done : TOGETHER;
         philox_block(words, key, first + (uint64_t)done);

@@ -141,7 +141,7 @@ static void across(void *argument, ce_range lines, int part)
 {
     const job *all = argument;
     int64_t columns = cs_columns(all->product->b), whole = columns / CS_LANES * CS_LANES;
-    int64_t length = (ce_range_length(lines) + STREAMS - 1) / STREAMS;
+    int64_t length = ce_divide_up(ce_range_length(lines), STREAMS);
     float *sum = all->sums + part * all->rows * columns;
     memset(sum, 0, (size_t)(all->rows * columns) * sizeof *sum);
     slab next = { .rows = all->rows };
@@ -255,7 +255,7 @@ static void along(void *argument, ce_range range, int part)
     (void)part;
     const job *all = argument;
     float sum[LINES][MAX_ROWS][COLUMNS], some[MAX_ROWS][LINES];
-    int64_t length = (ce_range_length(range) + LINES - 1) / LINES, columns[LINES];
+    int64_t length = ce_divide_up(ce_range_length(range), LINES), columns[LINES];
     for (int64_t from = 0, to; from < length; from = to) {
         to = from + COLUMNS < length ? from + COLUMNS : length;
         for (int64_t at = from; at < to; at++) {

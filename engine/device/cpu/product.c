@@ -70,7 +70,7 @@ static piece piece_of(const job *all, int index)
     /* A product is cut into panels at borders of tiles. */
     int64_t m = all->whole.m, n = all->whole.n, step = all->by_columns ? 16 : 6;
     int64_t width = all->by_columns ? n : m;
-    ce_range part = ce_range_part((width + step - 1) / step, index, all->parts);
+    ce_range part = ce_range_part(ce_divide_up(width, step), index, all->parts);
     part = (ce_range){ part.from * step, part.to * step < width ? part.to * step : width };
     piece whole = { .panel = all->whole };
     return all->by_columns ? cut(whole, (ce_range){ 0, m }, part) : cut(whole, part, (ce_range){ 0, n });

@@ -68,7 +68,7 @@ static ce_panel share_of(const cs_device *device, const ce_product_use *use)
                        leading(size.n),
                        use->add ? 1.0f : 0.0f };
     int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
-    *wide = (*wide + device->threads - 1) / device->threads;
+    *wide = ce_divide_up(*wide, device->threads);
     return panel;
 }
 

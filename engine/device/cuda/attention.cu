@@ -59,7 +59,7 @@ __device__ inline void find_rows(row_facts<tiles> &rows, const ce_attention_job 
 template <int tiles, int keys>
 __device__ inline void apply_causal_mask(float (&scores)[tiles][keys / 8][4], const row_facts<tiles> &rows, int key)
 {
-    key += ce_tile_lane() % 4 * 2;
+    key += ce_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < tiles; tile++)
 #pragma unroll
@@ -113,7 +113,7 @@ __device__ inline void apply_dropout(float (&scores)[tiles][keys / 8][4], const 
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const uint8_t *row = kept + ce_tile_row<tiles>(tile, i / 2) * (keys / 8);
-            int bit = ce_tile_lane() % 4 * 2 + i % 2;
+            int bit = ce_lane() % 4 * 2 + i % 2;
 #pragma unroll
             for (int n = 0; n < keys / 8; n++)
                 if (!(row[n] >> bit & 1))
@@ -149,12 +149,12 @@ __device__ inline void write_rows(const ce_attention_job &job, const ce_attentio
         int t = row / job.pack, head = work.head * job.pack + row % job.pack;
         int64_t at = ce_attention_row(job, work.sample, head, t);
         at += (int64_t)work.split * job.samples * job.queries * job.length;
-        if (job.lse && ce_tile_lane() % 4 == 0)
+        if (job.lse && ce_lane() % 4 == 0)
             job.lse[at] = sum == 0 ? -INFINITY : rows.max[tile][lower] * ce_attention_ln2 + logf(sum);
         if (job.parts)
             for (int n = 0; n < F::D / 8; n++)
                 for (int c = 0; c < 2 && n * 8 < job.width; c++)
-                    job.parts[at * job.width + n * 8 + ce_tile_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
+                    job.parts[at * job.width + n * 8 + ce_lane() % 4 * 2 + c] = y[tile][n][lower * 2 + c] * part;
         else
             ce_tile_store<T, F::D>(static_cast<T *>(job.y) + ((int64_t)work.sample * job.length + t) * job.y_stride +
                                        (int64_t)head * job.width,
@@ -217,7 +217,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
             ce_attention_dropout_mask<keys>(kept, job, work.sample, work.head, from, at * keys, F::rows);
             __syncthreads();
         }
-        ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_tile_warp() * F::tiles * 16 * stride,
+        ce_tile_scores<T, D, F::tiles, keys>(scores, q + ce_warp() * F::tiles * 16 * stride,
                                              k + at % F::buffers * size);
         if (F::is_capped)
             ce_tile_tanh(scores, job.into);
@@ -239,7 +239,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS) for
 
 template <typename T, typename F> void launch(cudaStream_t stream, const ce_attention_job *job)
 {
-    int64_t tiles = ((int64_t)job->length * job->pack + F::rows - 1) / F::rows;
+    int64_t tiles = ce_divide_up((int64_t)job->length * job->pack, F::rows);
     int64_t count = tiles * (job->queries / job->pack) * job->samples * job->splits;
     CS_ASSERT(count <= INT32_MAX);
     ce_launch(stream, (ce_shape{ dim3((unsigned)count), dim3(THREADS), F::shared }), forward<T, F>, *job);
@@ -251,11 +251,6 @@ template <typename T> void launch_width(cudaStream_t stream, const ce_attention_
         constexpr int D = decltype(padded)::value;
         (job->cap > 0 ? launch<T, capped<D>> : launch<T, form<D>>)(stream, job);
     });
-}
-
-bool is_aligned(const void *memory)
-{
-    return reinterpret_cast<uintptr_t>(memory) % 16 == 0;
 }
 
 } // namespace
@@ -295,8 +290,9 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
 
 bool ce_attention_fits(const ce_attention_job *job, cs_dtype dtype)
 {
-    return dtype != CS_F32 && job->width % 8 == 0 && job->width <= ce_attention_widest && is_aligned(job->q) &&
-           is_aligned(job->k) && is_aligned(job->v) && is_aligned(job->y) && is_aligned(job->dy) && is_aligned(job->dq);
+    return dtype != CS_F32 && job->width % 8 == 0 && job->width <= ce_attention_widest && ce_is_aligned(job->q) &&
+           ce_is_aligned(job->k) && ce_is_aligned(job->v) && ce_is_aligned(job->y) && ce_is_aligned(job->dy) &&
+           ce_is_aligned(job->dq);
 }
 
 void cs_attention_forward(cudaStream_t stream, const ce_attention_job *job, cs_dtype dtype)

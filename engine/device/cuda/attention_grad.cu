@@ -60,7 +60,7 @@ template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS
     int lane = (int)threadIdx.x % TEAM;
     for (int64_t from = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x / CS_WARP * CS_WARP) / TEAM; from < heads;
          from += step) {
-        int64_t at = from + ce_tile_lane() / TEAM, row = at / job.queries, head = at % job.queries;
+        int64_t at = from + ce_lane() / TEAM, row = at / job.queries, head = at % job.queries;
         float sum = 0;
         for (int i = lane * count; at < heads && i < job.width; i += TEAM * count) {
             int64_t place = row * job.y_stride + head * job.width + i;
@@ -107,7 +107,7 @@ __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::stream
                                             const uint8_t *kept)
 {
     float scale = (F::is_capped ? job.cap : job.scale) * ce_attention_log2e;
-    int pair = ce_tile_lane() % 4 * 2;
+    int pair = ce_lane() % 4 * 2;
 #pragma unroll
     for (int tile = 0; tile < F::tiles; tile++)
 #pragma unroll
@@ -160,7 +160,7 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 
     row_facts<F::tiles> rows;
     float dq[F::tiles][D / 8][4] = {}, scores[F::tiles][keys / 8][4], dscores[F::tiles][keys / 8][4];
-    int warp_rows = ce_tile_warp() * F::tiles * 16 * stride;
+    int warp_rows = ce_warp() * F::tiles * 16 * stride;
     find_rows(rows, job, work.sample, work.head, from);
     for (int at = begin; at < end; at++) {
         ce_tensor_wait<0>();
@@ -235,7 +235,7 @@ __device__ inline void score_grads_by_key(float (&dscores)[F::tiles][F::streamed
     for (int n = 0; n < F::streamed / 8; n++)
 #pragma unroll
         for (int side = 0; side < 2; side++) {
-            int column = n * 8 + ce_tile_lane() % 4 * 2 + side, first = rows.first[column];
+            int column = n * 8 + ce_lane() % 4 * 2 + side, first = rows.first[column];
             float lse = rows.lse[column], delta = rows.delta[column];
 #pragma unroll
             for (int i = 0; i < F::tiles * 2; i++) {
@@ -261,8 +261,8 @@ __device__ inline void exchange_products(float (&scores)[F::tiles][F::streamed /
 {
     static_assert(F::tiles == 1, "a warp with wide heads has 16 rows");
     constexpr int count = F::streamed / 8 * 4, half = WARPS / 2 * count * CS_WARP;
-    float *own = products + ce_tile_warp() * count * CS_WARP + ce_tile_lane();
-    const float *first = ce_tile_warp() < WARPS / 2 ? own : own - half;
+    float *own = products + ce_warp() * count * CS_WARP + ce_lane();
+    const float *first = ce_warp() < WARPS / 2 ? own : own - half;
 #pragma unroll
     for (int i = 0; i < count; i++)
         own[i * CS_WARP] = scores[0][i / 4][i % 4];
@@ -316,11 +316,11 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
     fetch({ 0, begin }, 0);
 
     /* with wide heads, a warp has either dv or dk, in the same registers */
-    bool has_dv = !F::is_wide || ce_tile_warp() < WARPS / 2, has_dk = !F::is_wide || !has_dv;
+    bool has_dv = !F::is_wide || ce_warp() < WARPS / 2, has_dk = !F::is_wide || !has_dv;
     float dk[F::tiles][D / 8][4] = {}, other[F::tiles][D / 8][4] = {};
     auto &dv = F::is_wide ? dk : other;
     float scores[F::tiles][queries / 8][4], dscores[F::tiles][queries / 8][4];
-    int warp_rows = (ce_tile_warp() - (has_dv ? 0 : WARPS / 2)) * F::tiles * 16 * stride;
+    int warp_rows = (ce_warp() - (has_dv ? 0 : WARPS / 2)) * F::tiles * 16 * stride;
     int stage = 0;
     for (visit at = { 0, begin }; at.head < job.group; stage ^= 1) {
         bool more = at.t + queries < end;
@@ -365,10 +365,9 @@ template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) 
 template <typename T> void launch_deltas(cudaStream_t stream, const ce_attention_job *job)
 {
     int64_t rows = (int64_t)job->samples * job->length * job->queries,
-            blocks = (rows * TEAM + DELTA_THREADS - 1) / DELTA_THREADS;
+            blocks = ce_divide_up(rows * TEAM, DELTA_THREADS);
     ce_shape shape = { dim3((unsigned)(blocks < 65536 ? blocks : 65536)), dim3(DELTA_THREADS) };
-    bool packed = job->width % ce_pack_of<T> == 0 && reinterpret_cast<uintptr_t>(job->y) % 16 == 0 &&
-                  reinterpret_cast<uintptr_t>(job->dy) % 16 == 0;
+    bool packed = job->width % ce_pack_of<T> == 0 && ce_is_aligned(job->y) && ce_is_aligned(job->dy);
     if (packed)
         ce_launch(stream, shape, row_deltas<T, ce_pack_of<T>>, *job);
     else
@@ -379,8 +378,8 @@ template <typename T, typename F> void launch(cudaStream_t stream, const ce_atte
 {
     int64_t key_heads = (int64_t)job->samples * (job->queries / job->group);
     int64_t query_heads = (int64_t)job->samples * job->queries;
-    int64_t key_blocks = (job->length + F::keys - 1) / F::keys * key_heads;
-    int64_t query_blocks = (job->length + F::queries - 1) / F::queries * query_heads;
+    int64_t key_blocks = ce_divide_up(job->length, F::keys) * key_heads;
+    int64_t query_blocks = ce_divide_up(job->length, F::queries) * query_heads;
     CS_ASSERT(key_blocks <= INT32_MAX && query_blocks <= INT32_MAX);
     ce_launch(stream, (ce_shape{ dim3((unsigned)key_blocks), dim3(THREADS), F::key_shared }), grad_keys<T, F>, *job);
     ce_launch(stream, (ce_shape{ dim3((unsigned)query_blocks), dim3(THREADS), F::query_shared }), grad_queries<T, F>,

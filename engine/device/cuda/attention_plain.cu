@@ -346,9 +346,9 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
 /* Returns the launch configuration for `heads` heads of `rows` rows each. */
 ce_shape shape_of(const ce_attention_job *job, int64_t rows, int64_t heads)
 {
-    int64_t blocks = (rows + TILE - 1) / TILE * heads * job->samples * job->splits;
+    int64_t blocks = ce_divide_up(rows, TILE) * heads * job->samples * job->splits;
     CS_ASSERT(blocks <= INT32_MAX);
-    return { dim3((unsigned)blocks, (unsigned)((job->width + CHUNK - 1) / CHUNK)), dim3(THREADS) };
+    return { dim3((unsigned)blocks, (unsigned)ce_divide_up(job->width, CHUNK)), dim3(THREADS) };
 }
 
 } // namespace

@@ -40,10 +40,10 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
 
 ce_shape ce_columns_shape(cs_device *device, int64_t rows, int64_t columns)
 {
-    int64_t tiles = (columns + CS_COLUMNS_TILE - 1) / CS_COLUMNS_TILE, max = (rows + MIN_ROWS - 1) / MIN_ROWS;
+    int64_t tiles = ce_divide_up(columns, CS_COLUMNS_TILE), max = ce_divide_up(rows, MIN_ROWS);
     if (tiles == 0)
         return ce_shape{ dim3(0), dim3(WARPS * CS_WARP) };
-    int64_t wide = (4 * (int64_t)ce_cuda_facts_of(device)->processors + tiles - 1) / tiles;
+    int64_t wide = ce_divide_up(4 * (int64_t)ce_cuda_facts_of(device)->processors, tiles);
     int64_t parts = max < wide ? max : wide;
     return ce_shape{ dim3((unsigned)tiles, (unsigned)(parts > 0 ? parts : 1)), dim3(WARPS * CS_WARP) };
 }
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
     reduce_partials(float *into, const float *partial, int64_t parts, int64_t columns, int set)
 {
     CS_SHARED float warp_sums[WARPS][CS_WARP];
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp();
     int64_t column = (int64_t)blockIdx.x * CS_WARP + lane;
     float sum = 0;
     if (column < columns) {
@@ -86,7 +86,7 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP)
 
 void ce_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts)
 {
-    int64_t columns = cs_count(into), blocks = (columns + CS_WARP - 1) / CS_WARP;
+    int64_t columns = cs_count(into), blocks = ce_divide_up(columns, CS_WARP);
     ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, reduce_partials,
               (float *)into.data, partial, parts, columns, into.fresh ? 1 : 0);
 }

@@ -24,12 +24,12 @@ float *ce_columns_partial(cs_device *device, ce_shape shape, int64_t columns);
 /* Returns the first of the thread's eight columns. */
 __device__ inline int64_t ce_columns_at()
 {
-    return (int64_t)blockIdx.x * CS_COLUMNS_TILE + threadIdx.x % CS_WARP * CS_RUN;
+    return (int64_t)blockIdx.x * CS_COLUMNS_TILE + ce_lane() * CS_RUN;
 }
 
 __device__ inline int64_t ce_columns_first_row()
 {
-    return (int64_t)blockIdx.y * CS_COLUMNS_WARPS + threadIdx.x / CS_WARP;
+    return (int64_t)blockIdx.y * CS_COLUMNS_WARPS + ce_warp();
 }
 
 __device__ inline int64_t ce_columns_row_step()
@@ -42,7 +42,7 @@ __device__ inline int64_t ce_columns_row_step()
 __device__ inline void ce_columns_store(float *partial, const float *sum, int64_t columns, ce_columns_scratch *scratch)
 {
     for (int i = 0; i < CS_RUN; i++)
-        scratch->sums[threadIdx.x / CS_WARP][threadIdx.x % CS_WARP * CS_RUN + i] = sum[i];
+        scratch->sums[ce_warp()][ce_lane() * CS_RUN + i] = sum[i];
     __syncthreads();
     int64_t column = (int64_t)blockIdx.x * CS_COLUMNS_TILE + threadIdx.x;
     if (column >= columns)

@@ -17,6 +17,12 @@ extern "C" {
 #include "base/must.h"
 #include "device/table.h"
 
+/* Returns whether kernels can copy 16 bytes at once from or to this address. */
+static inline bool ce_is_aligned(const void *address)
+{
+    return (uintptr_t)address % 16 == 0;
+}
+
 /* Checks a call of the CUDA runtime; an error is fatal. */
 #define CS_CUDA(call) ce_cuda_check((call), #call, __FILE__, __LINE__)
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line);

@@ -132,19 +132,14 @@ static choice *choice_for(cs_device *device, struct ce_cudnn *cudnn, const ce_cu
 
 enum { WIDEST = 256 }; /* the greatest number of columns of a head that cuDNN supports on any GPU */
 
-static bool is_aligned(const void *memory)
-{
-    return (uintptr_t)memory % 16 == 0;
-}
-
 /* Returns whether the attention has only the causal mask (no window, no document starts), no dropout and no cap of the
  * scores (the graphs in cudnn_attention.c have no tanh), and its tensors are 16-bit and aligned. */
 static bool is_plain(const ce_attention_args *given)
 {
     bool near = given->heads.window && given->heads.window < cs_columns(given->lse);
     return given->y.dtype != CS_F32 && !given->heads.starts.data && !near && given->dropout.rate == 0 &&
-           given->heads.cap == 0 && is_aligned(given->qkv.data) && is_aligned(given->y.data) &&
-           is_aligned(given->lse.data) && is_aligned(given->dy.data) && is_aligned(given->dqkv.data);
+           given->heads.cap == 0 && ce_is_aligned(given->qkv.data) && ce_is_aligned(given->y.data) &&
+           ce_is_aligned(given->lse.data) && ce_is_aligned(given->dy.data) && ce_is_aligned(given->dqkv.data);
 }
 
 static ce_cudnn_shape shape_of(const ce_attention_args *given)

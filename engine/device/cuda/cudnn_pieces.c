@@ -26,7 +26,7 @@ static bool is_smallest(const ce_cudnn_shape *piece)
 static void cut(ce_cudnn_shape *piece, int64_t min)
 {
     int64_t by_samples = divisor(piece->samples, min);
-    int64_t by_heads = divisor(piece->keys, (min + by_samples - 1) / by_samples);
+    int64_t by_heads = divisor(piece->keys, ce_divide_up(min, by_samples));
     piece->samples /= by_samples;
     piece->queries /= by_heads;
     piece->keys /= by_heads;
@@ -41,7 +41,7 @@ cs_status ce_cudnn_pieces_open(ce_cudnn_plan *plan, const ce_cudnn_library *libr
         cs_status status = ce_cudnn_plan_open(plan, library, target, &piece, max);
         if (status == CS_OK || plan->workspace == 0 || is_smallest(&piece))
             return status;
-        cut(&piece, max > 0 ? (plan->workspace + max - 1) / max : piece.samples * piece.keys);
+        cut(&piece, max > 0 ? ce_divide_up(plan->workspace, max) : piece.samples * piece.keys);
     }
 }
 

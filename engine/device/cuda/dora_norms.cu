@@ -50,8 +50,8 @@ struct dora_place {
 
 static __device__ dora_place place_of(const dora_norms_job &job)
 {
-    int64_t across = (job.columns + COLUMNS - 1) / COLUMNS, tile = blockIdx.x;
-    int lane = ce_tile_lane(), warp = ce_tile_warp();
+    int64_t across = ce_divide_up(job.columns, COLUMNS), tile = blockIdx.x;
+    int lane = ce_lane(), warp = ce_warp();
     return dora_place{ tile / across * ROWS, tile % across * COLUMNS, warp % BANDS, warp / BANDS, lane / 4, lane % 4 };
 }
 
@@ -106,7 +106,7 @@ static __device__ void load_factors(bf16 *to, const dora_factors &from, int64_t 
 static __device__ void multiply_pairs(float (&c)[WIDTH / 8][4], const dora_norms_shared *shared, int depth,
                                       const dora_place &at)
 {
-    int lane = ce_tile_lane();
+    int lane = ce_lane();
     const bf16 *rows = shared->of_rows + (at.band * 16 + lane % 16) * STRIDE + lane / 16 * 8;
     const bf16 *columns = shared->of_columns + (at.half * WIDTH + lane / 16 * 8 + lane % 8) * STRIDE + lane / 8 % 2 * 8;
     for (int k = 0; k < depth; k += 16) {
@@ -127,7 +127,7 @@ static __device__ void multiply_factors(float (&c)[WIDTH / 8][4], dora_norms_sha
 {
     int most = DEPTH / job.pairs / STEP * STEP;
     for (int64_t inner = 0; inner < job.rank; inner += most) {
-        int64_t left = (job.rank - inner + STEP - 1) / STEP * STEP;
+        int64_t left = ce_round_up(job.rank - inner, STEP);
         int count = left < most ? (int)left : most;
         __syncthreads();
         load_factors<ROWS, true>(shared->of_rows, job.of_rows, at.row, inner, count, job.pairs);
@@ -212,11 +212,6 @@ static int pairs_of(cs_dtype a, cs_dtype b)
     return a == CS_BF16 && b == CS_BF16 ? 1 : 4;
 }
 
-static int64_t tiles_of(int64_t lines, int64_t size)
-{
-    return (lines + size - 1) / size;
-}
-
 extern "C" void ce_cuda_dora_norms(cs_device *device, cs_tensor norms, const cs_dora *dora)
 {
     bool by_row = dora->layout == CS_OUT_IN;
@@ -231,13 +226,15 @@ extern "C" void ce_cuda_dora_norms(cs_device *device, cs_tensor norms, const cs_
     job.rank = cs_rows(dora->a);
     job.scale = dora->scale;
     job.pairs = pairs_of(dora->a.dtype, dora->b.dtype);
-    int64_t down = tiles_of(job.rows, ROWS), across = tiles_of(job.columns, COLUMNS), parts = by_row ? across : down;
+    int64_t down = ce_divide_up(job.rows, ROWS), across = ce_divide_up(job.columns, COLUMNS),
+            parts = by_row ? across : down;
     job.partial =
         (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * cs_count(norms)) * sizeof(float));
     ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)(down * across)), dim3(THREADS) },
               by_row ? norm_tiles<true> : norm_tiles<false>, job);
     norms.fresh = true;
     ce_columns_reduce(device, norms, job.partial, parts);
-    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)tiles_of(cs_count(norms), THREADS)), dim3(THREADS) },
-              take_roots, (float *)norms.data, cs_count(norms));
+    ce_launch(ce_cuda_compute(device),
+              ce_shape{ dim3((unsigned)ce_divide_up(cs_count(norms), THREADS)), dim3(THREADS) }, take_roots,
+              (float *)norms.data, cs_count(norms));
 }

@@ -113,9 +113,9 @@ struct warp_work {
 
 static __device__ warp_work find_work(const add_job &job)
 {
-    int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
+    int64_t warp = (int64_t)blockIdx.x * WARPS + ce_warp();
     int64_t piece = warp / job.tiles, to = (piece + 1) * PIECE;
-    return warp_work{ piece, warp % job.tiles * TILE + threadIdx.x % CS_WARP * CS_RUN,
+    return warp_work{ piece, warp % job.tiles * TILE + ce_lane() * CS_RUN,
                       ce_range{ piece * PIECE, to < job.count ? to : job.count }, ce_range{ 0, job.columns } };
 }
 
@@ -228,17 +228,17 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, in
                      void (*name)(uint32_t *keys, uint32_t *rows, embed_job job))
 {
     cudaStream_t stream = ce_cuda_compute(device);
-    int64_t pieces = (job.rows + PIECE - 1) / PIECE, tiles = (job.columns + TILE - 1) / TILE;
+    int64_t pieces = ce_divide_up(job.rows, PIECE), tiles = ce_divide_up(job.columns, TILE);
     size_t bytes = (ce_sort_bytes(job.rows) + 63) / 64 * 64;
     void *memory = ce_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
     ce_sort sort = ce_sort_layout(memory, job.rows);
-    ce_launch(stream, ce_shape{ dim3((unsigned)((job.rows + KEY_THREADS - 1) / KEY_THREADS)), dim3(KEY_THREADS) }, name,
+    ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.rows, KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
     sort = ce_sort_run(stream, sort, job.rows, bits_of(cs_rows(into)));
     add_job add = { ce_run_view(into), job.y,        (float *)((char *)memory + bytes),
                     sort.keys[0],      sort.rows[0], job.rows,
                     job.columns,       tiles,        left_out };
-    ce_shape all = { dim3((unsigned)((pieces * tiles + WARPS - 1) / WARPS)), dim3(WARPS * CS_WARP) };
+    ce_shape all = { dim3((unsigned)ce_divide_up(pieces * tiles, WARPS)), dim3(WARPS * CS_WARP) };
     ce_launch(stream, all, embed_grad_pieces, add);
     ce_launch(stream, all, embed_grad_edges, add);
 }

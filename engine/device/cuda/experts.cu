@@ -29,7 +29,7 @@ __device__ void store_slots(T *y, const ce_experts_rows &part, const ce_experts_
                             const ce_multiply_result<rows> &c)
 {
     using shape = ce_multiply_shape<rows>;
-    int lane = ce_tile_lane(), odd = lane % 2;
+    int lane = ce_lane(), odd = lane % 2;
     int64_t column = tile.column + ce_multiply_column<rows>() + odd * 8 + lane % 4 / 2 * 4;
 #pragma unroll
     for (int i = 0; i < shape::high * 2; i++) {
@@ -94,8 +94,8 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 2) sum_slots(ce
                                      matrix_of<T>(job.b, ce_experts_slots(tile, job.b_columns)), tile.row, tile.column);
     ce_experts_rows part = ce_experts_own(job, tile, job.c_columns);
     float *dw = static_cast<float *>(job.c) + part.first;
-    int64_t row = tile.row + ce_multiply_row<ROWS>() + ce_tile_lane() / 4;
-    int64_t column = tile.column + ce_multiply_column<ROWS>() + ce_tile_lane() % 4 * 2;
+    int64_t row = tile.row + ce_multiply_row<ROWS>() + ce_lane() / 4;
+    int64_t column = tile.column + ce_multiply_column<ROWS>() + ce_lane() % 4 * 2;
 #pragma unroll
     for (int m = 0; m < ce_multiply_shape<ROWS>::high; m++)
         store_sums(dw, part, row + m * 16, column, c[m], job.add);
@@ -120,10 +120,10 @@ ce_experts_job job_of(const ce_experts *given)
     return job;
 }
 
-/* Returns whether 16 bytes of a row can be copied at once. */
+/* Returns whether 16 bytes can be copied at once from each row of 16-bit elements. */
 bool is_aligned(const void *data, int64_t columns)
 {
-    return (uintptr_t)data % 16 == 0 && columns % 8 == 0;
+    return ce_is_aligned(data) && columns % 8 == 0;
 }
 
 template <typename T, int rows> void launch_slots(cudaStream_t stream, const ce_experts_job &job)

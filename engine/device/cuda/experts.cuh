@@ -10,7 +10,6 @@
 #ifndef CS_DEVICE_EXPERTS_CUH
 #define CS_DEVICE_EXPERTS_CUH
 
-#include "base/range.h"
 #include "device/cuda/kernel.cuh"
 
 enum { CS_EXPERTS_GROUP = 16 };
@@ -40,21 +39,16 @@ struct ce_experts_rows {
     int64_t first, rows, columns;
 };
 
-__host__ __device__ inline int64_t ce_experts_tiles(int64_t length, int64_t each)
-{
-    return (length + each - 1) / each;
-}
-
 /* Returns the number of tiles of `rows` rows in the results of all experts. */
 __host__ __device__ inline int64_t ce_experts_row_tiles(const ce_experts_job &job, int rows)
 {
-    return job.sums ? job.experts * ce_experts_tiles(job.height, rows) : job.slots / rows + job.experts;
+    return job.sums ? job.experts * ce_divide_up(job.height, rows) : job.slots / rows + job.experts;
 }
 
 /* Returns the grid for tiles of this size: one block for each tile. */
 inline dim3 ce_experts_grid(const ce_experts_job &job, int rows, int columns)
 {
-    int64_t blocks = ce_experts_row_tiles(job, rows) * ce_experts_tiles(job.c_columns, columns);
+    int64_t blocks = ce_experts_row_tiles(job, rows) * ce_divide_up(job.c_columns, columns);
     CS_ASSERT(blocks <= INT32_MAX);
     return dim3((unsigned)blocks);
 }
@@ -80,11 +74,11 @@ __device__ inline int ce_experts_owner(const ce_experts_job &job, int64_t tile, 
  * would add nothing. All threads of the block must call this function. */
 __device__ inline bool ce_experts_find(ce_experts_tile *tile, const ce_experts_job &job, int rows, int columns)
 {
-    int all = (int)ce_experts_row_tiles(job, rows), across = (int)ce_experts_tiles(job.c_columns, columns);
+    int all = (int)ce_experts_row_tiles(job, rows), across = (int)ce_divide_up(job.c_columns, columns);
     int group = (int)blockIdx.x / across / CS_EXPERTS_GROUP * CS_EXPERTS_GROUP;
     int tall = min(all - group, (int)CS_EXPERTS_GROUP), inside = (int)blockIdx.x - group * across;
     int down = group + inside % tall;
-    int64_t each = ce_experts_tiles(job.height, rows);
+    int64_t each = ce_divide_up(job.height, rows);
     tile->column = (int64_t)(inside / tall) * columns;
     tile->expert = job.sums ? (int)(down / each) : ce_experts_owner(job, down, rows);
     tile->row = (job.sums ? down % each : down - ce_experts_first(job, tile->expert, rows)) * rows;

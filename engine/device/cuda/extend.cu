@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
 {
     int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
-    int lane = (int)threadIdx.x % CS_WARP;
-    for (int64_t row = (int64_t)blockIdx.x * (THREADS / CS_WARP) + threadIdx.x / CS_WARP; row < rows; row += warps) {
+    int lane = ce_lane();
+    for (int64_t row = (int64_t)blockIdx.x * (THREADS / CS_WARP) + ce_warp(); row < rows; row += warps) {
         float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
             max = fmaxf(max, job.lse[split * rows + row]);
@@ -81,9 +81,9 @@ ce_attention_job make(const ce_extension *given)
  * keys. */
 int splits_of(const ce_attention_job *job, int processors)
 {
-    int64_t blocks = ((int64_t)job->length * job->pack + ROWS - 1) / ROWS * (job->queries / job->pack);
+    int64_t blocks = ce_divide_up((int64_t)job->length * job->pack, ROWS) * (job->queries / job->pack);
     int64_t keys = job->window ? job->window + job->length : job->seen;
-    int64_t max = (keys + KEYS - 1) / KEYS, wanted = 2 * processors / blocks;
+    int64_t max = ce_divide_up(keys, KEYS), wanted = 2 * processors / blocks;
     wanted = wanted < max ? wanted : max;
     wanted = min(wanted, (int64_t)SPLITS);
     return wanted > 1 ? (int)wanted : 1;
@@ -91,7 +91,7 @@ int splits_of(const ce_attention_job *job, int processors)
 
 unsigned blocks_of(int64_t items, int64_t each)
 {
-    int64_t blocks = (items + each - 1) / each;
+    int64_t blocks = ce_divide_up(items, each);
     return (unsigned)(blocks < 65536 ? blocks : 65536);
 }
 

@@ -66,9 +66,9 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" void ce_cuda_init(cs_stream *stream, float *out, cs_init init, uint64_t key, int64_t from, int64_t count)
 {
-    int64_t blocks = (count / TOGETHER + 2 + THREADS - 1) / THREADS;
+    int64_t blocks = ce_divide_up(count / TOGETHER + 2, THREADS);
     if (count == 0)
         return;
-    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(THREADS) },
-              init_groups, out, init, key, from, count);
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(THREADS) }, init_groups, out, init,
+              key, from, count);
 }

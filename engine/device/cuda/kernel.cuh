@@ -7,6 +7,7 @@
 #ifndef CS_DEVICE_KERNEL_CUH
 #define CS_DEVICE_KERNEL_CUH
 
+#include "base/range.h"
 #include "base/rng.h"
 #include "device/cuda/cuda.h"
 
@@ -31,6 +32,17 @@ __device__ inline unsigned char *ce_shared_memory()
 
 enum { CS_WARP = 32 };
 
+/* The index of the calling thread in its warp, and of the warp in its block. Blocks have one dimension. */
+__device__ inline int ce_lane()
+{
+    return (int)threadIdx.x % CS_WARP;
+}
+
+__device__ inline int ce_warp()
+{
+    return (int)threadIdx.x / CS_WARP;
+}
+
 /* An assertion inside kernels, which is active in release builds too. If it fails, the driver prints the condition with
  * file and line, and the next CUDA call of the host fails. */
 extern "C" __device__ void __assertfail(const char *condition, const char *file, unsigned line, const char *function,
@@ -46,6 +58,13 @@ struct ce_shape {
     dim3 grid, block;
     size_t shared = 0; /* bytes of dynamic shared memory */
 };
+
+/* Returns the number of blocks of a kernel whose blocks process several items in a loop: one for each item, but at most
+ * 2^24. */
+inline unsigned ce_bounded_grid(int64_t items)
+{
+    return (unsigned)(items < 1 << 24 ? items : 1 << 24);
+}
 
 /* Adds a kernel's argument to the hash that identifies a launch when a CUDA graph is replayed (graph.c). All bytes of
  * the argument are added. If the argument is a structure with padding, only its first member, a pointer, is added. */
@@ -157,7 +176,7 @@ __device__ inline float ce_warp_max(float value)
  * one element for each warp. The function may be called again at once with the same scratch. */
 template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 {
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CS_WARP;
     value = ce_warp_sum(value);
     __syncthreads();
     if (lane == 0)
@@ -171,7 +190,7 @@ template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 
 __device__ inline float ce_block_max(float value, float *scratch)
 {
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP, warps = (int)blockDim.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CS_WARP;
     value = ce_warp_max(value);
     __syncthreads();
     if (lane == 0)

@@ -62,7 +62,7 @@ static __device__ int64_t target_index(const int32_t *targets, int64_t row, exte
 static inline ce_shape rows_shape(extent all)
 {
     int64_t runs = all.columns / CS_RUN + 2, threads = ce_round_up(runs, CS_WARP);
-    return ce_shape{ dim3((unsigned)(all.rows < 1 << 24 ? all.rows : 1 << 24)),
+    return ce_shape{ dim3(ce_bounded_grid(all.rows)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
 

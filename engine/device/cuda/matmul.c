@@ -72,7 +72,7 @@ static cudaDataType_t type_of(cs_dtype dtype)
  * and recomputation change the addresses of operands by multiples of 64 bytes, and must not change the bits. */
 static uint32_t alignment(const void *address)
 {
-    return (uintptr_t)address % 16 == 0 ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
+    return ce_is_aligned(address) ? 16 : (uint32_t)((uintptr_t)address & -(uintptr_t)address);
 }
 
 static ce_cuda_problem problem_of(const ce_product *product, cublasLtEpilogue_t epilogue, const ce_cuda_operands *on)

@@ -46,12 +46,12 @@ template <int rows> using ce_multiply_result = float[ce_multiply_shape<rows>::hi
 /* Returns the first row of the tile that this warp computes; ce_multiply_column returns the first column. */
 template <int rows> __device__ inline int ce_multiply_row()
 {
-    return ce_tile_warp() / ce_multiply_shape<rows>::across * ce_multiply_shape<rows>::high * 16;
+    return ce_warp() / ce_multiply_shape<rows>::across * ce_multiply_shape<rows>::high * 16;
 }
 
 template <int rows> __device__ inline int ce_multiply_column()
 {
-    return ce_tile_warp() % ce_multiply_shape<rows>::across * ce_multiply_shape<rows>::wide * 8;
+    return ce_warp() % ce_multiply_shape<rows>::across * ce_multiply_shape<rows>::wide * 8;
 }
 
 /* Returns the place of an element in a tile whose rows have `width` elements. 128 bytes cover all banks; shorter rows
@@ -94,7 +94,7 @@ __device__ inline void ce_multiply_take(T *tile, const ce_multiply_matrix<T> &x,
 template <int side, bool outer, bool left, typename T>
 __device__ inline void ce_multiply_load(uint32_t (&operand)[4], const T *tile, int at, int k)
 {
-    int lane = ce_tile_lane();
+    int lane = ce_lane();
     int row = left != outer ? lane % 16 : lane / 16 * 8 + lane % 8;
     int column = left != outer ? lane / 16 * 8 : lane / 8 % 2 * 8;
     if constexpr (outer)
@@ -135,7 +135,7 @@ __device__ inline void ce_multiply(ce_multiply_result<rows> &c, const ce_multipl
     using shape = ce_multiply_shape<rows>;
     T *memory = reinterpret_cast<T *>(ce_shared_memory());
     int64_t depth = a_outer ? a.rows : a.columns;
-    int steps = (int)((depth + CS_MULTIPLY_DEPTH - 1) / CS_MULTIPLY_DEPTH);
+    int steps = (int)ce_divide_up(depth, CS_MULTIPLY_DEPTH);
     auto start = [&](int step) {
         T *stage = memory + step % shape::stages * shape::stage;
         if (step < steps) {

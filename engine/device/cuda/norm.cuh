@@ -216,9 +216,9 @@ template <bool centered> void cs_norm_forward(cs_device *device, ce_norm_job job
 {
     job.group = ce_norm_group(job.width);
     int threads = ce_norm_threads(job.group);
-    int64_t together = threads / job.group, blocks = (job.items + together - 1) / together;
-    ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(threads) },
-              ce_norm_rows<centered>, job);
+    int64_t together = threads / job.group, blocks = ce_divide_up(job.items, together);
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(threads) }, ce_norm_rows<centered>,
+              job);
 }
 
 #endif

@@ -139,7 +139,7 @@ static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(
 {
     CS_SHARED float scratch[CS_WARP];
     int warps = job.group > CS_WARP ? 1 : (int)blockDim.x / CS_WARP, together = (int)blockDim.x / job.group;
-    int64_t part = (int64_t)blockIdx.x * warps + (warps > 1 ? threadIdx.x / CS_WARP : 0);
+    int64_t part = (int64_t)blockIdx.x * warps + (warps > 1 ? ce_warp() : 0);
     ce_norm_sums sums[CS_NORM_HELD] = {};
     for (int64_t first = (int64_t)blockIdx.x * together; first < job.items; first += (int64_t)gridDim.x * together)
         ce_norm_grad_item<centered>(job, ce_norm_work_of(job, first), part, sums, scratch);
@@ -147,7 +147,7 @@ static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_grad_rows(
 #pragma unroll
     for (int r = 0; r < CS_NORM_HELD; r++) {
         ce_norm_reduce_groups(&sums[r], job.group);
-        if ((int)threadIdx.x % CS_WARP < job.group)
+        if (ce_lane() < job.group)
             ce_norm_add_sums(job, part, ce_norm_at(job, work, r), sums[r]);
     }
 }
@@ -159,7 +159,7 @@ template <bool centered> void cs_norm_backward(cs_device *device, ce_norm_job jo
     enum { MIN_ITEMS = 4 };
     job.group = ce_norm_group(job.width);
     int threads = ce_norm_threads(job.group), warps = job.group > CS_WARP ? 1 : threads / CS_WARP;
-    int64_t together = threads / job.group * MIN_ITEMS, max = (job.items + together - 1) / together;
+    int64_t together = threads / job.group * MIN_ITEMS, max = ce_divide_up(job.items, together);
     int64_t blocks = (int64_t)ce_cuda_facts_of(device)->processors * (threads > 128 ? 2 : 256 / threads);
     blocks = blocks < max ? blocks : max;
     job.parts = blocks * warps;

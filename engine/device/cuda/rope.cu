@@ -57,12 +57,12 @@ extern "C" void ce_cuda_rope(cs_device *device, const ce_turn *turn)
 {
     rope_job job = { ce_run_view(turn->x), cs_rows(turn->x), cs_columns(turn->x),
                      turn->rows,           turn->sign,       ce_rope_head(turn->rope) };
-    int64_t samples = (job.rows + job.at.length - 1) / job.at.length;
+    int64_t samples = ce_divide_up(job.rows, job.at.length);
     int64_t wanted = 16 * (int64_t)ce_cuda_facts_of(device)->processors;
     int64_t length = job.at.length < job.rows ? job.at.length : job.rows;
     if (job.rows == 0)
         return;
-    int64_t across = (wanted + length - 1) / length;
+    int64_t across = ce_divide_up(wanted, length);
     across = across < samples ? across : samples;
     ce_shape shape = { dim3((unsigned)length, (unsigned)(across < 65535 ? across : 65535)), dim3(THREADS) };
     ce_launch(ce_cuda_compute(device), shape, rotate_positions, job, *turn->rope);

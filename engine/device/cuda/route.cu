@@ -21,22 +21,12 @@
 /* MAX_THREADS: number of threads of blocks that have a thread for each expert */
 enum { TILE = 32, WARPS = 8, THREADS = WARPS * CS_WARP, MAX_THREADS = CS_MAX_EXPERTS };
 
-static __device__ int warp_of()
-{
-    return (int)threadIdx.x / CS_WARP;
-}
-
-static __device__ int lane_of()
-{
-    return (int)threadIdx.x % CS_WARP;
-}
-
 /* ---- rows of logits in shared memory: lane l of a warp reads and writes elements l, l + 32 and so on ---- */
 
 static __device__ void load_row(float *values, ce_view logits, int64_t row, int experts)
 {
     ce_view from = ce_run_from(logits, row * experts);
-    for (int e = lane_of(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CS_WARP)
         values[e] = ce_run_read_one(from, e);
 }
 
@@ -44,15 +34,15 @@ static __device__ void load_row(float *values, ce_view logits, int64_t row, int 
 static __device__ void softmax_row(float *values, int experts)
 {
     float max = -INFINITY, sum = 0;
-    for (int e = lane_of(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CS_WARP)
         max = fmaxf(max, values[e]);
     max = ce_warp_max(max);
-    for (int e = lane_of(); e < experts; e += CS_WARP) {
+    for (int e = ce_lane(); e < experts; e += CS_WARP) {
         values[e] = expf(values[e] - max);
         sum += values[e];
     }
     sum = ce_warp_sum(sum);
-    for (int e = lane_of(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CS_WARP)
         values[e] /= sum;
     __syncwarp();
 }
@@ -81,7 +71,7 @@ static __device__ void choose_experts(int32_t *to, const float *logits, int expe
     for (int j = 0; j < chosen; j++) {
         float best = -INFINITY;
         int expert = experts;
-        for (int i = 0, e = lane_of(); e < experts; i++, e += CS_WARP) {
+        for (int i = 0, e = ce_lane(); e < experts; i++, e += CS_WARP) {
             float logit = fmaxf(logits[e], -INFINITY);
             if ((taken >> i & 1) == 0 && (expert == experts || logit > best)) {
                 best = logit;
@@ -91,7 +81,7 @@ static __device__ void choose_experts(int32_t *to, const float *logits, int expe
         int winner = __reduce_min_sync(0xffffffffu, best == ce_warp_max(best) ? expert : experts);
         if (expert == winner)
             taken |= 1u << expert / CS_WARP;
-        if (lane_of() == j % CS_WARP)
+        if (ce_lane() == j % CS_WARP)
             to[j] = winner;
     }
 }
@@ -101,12 +91,12 @@ static __device__ void weigh_row(const route_job &job, int64_t row, const float 
 {
     const int32_t *expert = job.slots + row * job.chosen;
     float sum = 0, divisor = 1;
-    for (int j = lane_of(); j < job.chosen; j += CS_WARP)
+    for (int j = ce_lane(); j < job.chosen; j += CS_WARP)
         sum += probability[expert[j]];
     sum = ce_warp_sum(sum);
     if (job.normalized)
         divisor = sum;
-    for (int j = lane_of(); j < job.chosen; j += CS_WARP) {
+    for (int j = ce_lane(); j < job.chosen; j += CS_WARP) {
         job.weights[row * job.chosen + j] = probability[expert[j]] / divisor;
         atomicOr(&masks[expert[j]], 1u << row % TILE);
     }
@@ -128,14 +118,14 @@ static __global__ void __launch_bounds__(THREADS) route_rows(route_job job)
 {
     CS_SHARED uint32_t masks[CS_MAX_EXPERTS];
     CS_SHARED float sums[CS_MAX_EXPERTS];
-    float *values = (float *)ce_shared_memory(), *own = values + warp_of() * job.experts;
+    float *values = (float *)ce_shared_memory(), *own = values + ce_warp() * job.experts;
     for (int e = (int)threadIdx.x; e < job.experts; e += THREADS) {
         masks[e] = 0;
         sums[e] = 0;
     }
     __syncthreads();
     for (int round = 0; round < TILE; round += WARPS) {
-        int64_t first = (int64_t)blockIdx.x * TILE + round, row = first + warp_of(), rest = job.count - first;
+        int64_t first = (int64_t)blockIdx.x * TILE + round, row = first + ce_warp(), rest = job.count - first;
         if (row < job.count) {
             load_row(own, job.logits, row, job.experts);
             choose_experts(job.slots + row * job.chosen, own, job.experts, job.chosen);
@@ -162,25 +152,25 @@ static __global__ void __launch_bounds__(MAX_THREADS)
                 int experts)
 {
     CS_SHARED int32_t counts[MAX_THREADS / CS_WARP][CS_WARP];
-    int expert = (int)blockIdx.x * CS_WARP + lane_of(), warps = MAX_THREADS / CS_WARP;
-    int64_t each = (tiles + warps - 1) / warps, from = warp_of() * each, to = from + each < tiles ? from + each : tiles;
+    int expert = (int)blockIdx.x * CS_WARP + ce_lane(), warps = MAX_THREADS / CS_WARP;
+    int64_t each = (tiles + warps - 1) / warps, from = ce_warp() * each, to = from + each < tiles ? from + each : tiles;
     int32_t count = 0;
     if (expert >= experts)
         to = from;
 #pragma unroll 8
     for (int64_t tile = from; tile < to; tile++)
         count += __popc(masks[tile * experts + expert]);
-    counts[warp_of()][lane_of()] = count;
+    counts[ce_warp()][ce_lane()] = count;
     __syncthreads();
     count = 0;
-    for (int warp = 0; warp < warp_of(); warp++)
-        count += counts[warp][lane_of()];
+    for (int warp = 0; warp < ce_warp(); warp++)
+        count += counts[warp][ce_lane()];
 #pragma unroll 8
     for (int64_t tile = from; tile < to; tile++) {
         earlier[tile * experts + expert] = (uint32_t)count;
         count += __popc(masks[tile * experts + expert]);
     }
-    if (warp_of() == warps - 1 && expert < experts)
+    if (ce_warp() == warps - 1 && expert < experts)
         tokens[expert] = count;
 }
 
@@ -191,12 +181,12 @@ static __device__ int32_t first_slot(const route_job &job)
     int32_t own = (int)threadIdx.x < job.experts ? job.tokens[threadIdx.x] : 0, sum = own;
     for (int apart = 1; apart < CS_WARP; apart *= 2) {
         int32_t lower = __shfl_up_sync(0xffffffffu, sum, (unsigned)apart);
-        sum += lane_of() >= apart ? lower : 0;
+        sum += ce_lane() >= apart ? lower : 0;
     }
-    if (lane_of() == CS_WARP - 1)
-        sums[warp_of()] = sum;
+    if (ce_lane() == CS_WARP - 1)
+        sums[ce_warp()] = sum;
     __syncthreads();
-    for (int warp = 0; warp < warp_of(); warp++)
+    for (int warp = 0; warp < ce_warp(); warp++)
         sum += sums[warp];
     return sum - own;
 }
@@ -251,12 +241,12 @@ extern "C" void ce_cuda_route(cs_device *device, const cs_routing *routing, cs_t
     job.experts = (int)cs_columns(logits);
     job.chosen = (int)cs_columns(routing->slots);
     job.normalized = normalized;
-    int64_t tiles = (job.count + TILE - 1) / TILE;
-    int64_t blocks = (job.count * job.chosen + MAX_THREADS - 1) / MAX_THREADS;
+    int64_t tiles = ce_divide_up(job.count, TILE);
+    int64_t blocks = ce_divide_up(job.count * job.chosen, MAX_THREADS);
     lay_out(device, &job, tiles, sums.data);
     size_t shared = (size_t)(WARPS * job.experts) * sizeof(float);
     ce_launch(stream, ce_shape{ dim3((unsigned)tiles), dim3(THREADS), shared }, route_rows, job);
-    ce_launch(stream, ce_shape{ dim3((unsigned)(job.experts + CS_WARP - 1) / CS_WARP), dim3(MAX_THREADS) }, count_tiles,
+    ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.experts, CS_WARP)), dim3(MAX_THREADS) }, count_tiles,
               job.earlier, job.masks, job.tokens, tiles, job.experts);
     ce_launch(stream, ce_shape{ dim3((unsigned)(blocks > 0 ? blocks : 1)), dim3(MAX_THREADS) }, place_slots, job);
     sums.fresh = true;
@@ -300,7 +290,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
 {
     const int32_t *slots = job.slots + row * job.chosen;
     float sum = 0, dot = 0, divisor = 1, mean = 0;
-    for (int j = lane_of(); j < job.chosen; j += CS_WARP) {
+    for (int j = ce_lane(); j < job.chosen; j += CS_WARP) {
         float p = probability[expert_of(bounds, job.experts, slots[j])];
         sum += p;
         dot += p * job.dfactors[slots[j]];
@@ -311,7 +301,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
         divisor = sum;
         mean = dot / sum;
     }
-    for (int j = lane_of(); j < job.chosen; j += CS_WARP)
+    for (int j = ce_lane(); j < job.chosen; j += CS_WARP)
         slope[expert_of(bounds, job.experts, slots[j])] += (job.dfactors[slots[j]] - mean) / divisor;
     __syncwarp();
 }
@@ -320,22 +310,22 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
 static __global__ void __launch_bounds__(GRAD_THREADS) route_grad_rows(route_grad_job job)
 {
     CS_SHARED int32_t bounds[CS_MAX_EXPERTS];
-    float *probability = (float *)ce_shared_memory() + 2 * warp_of() * job.experts, *slope = probability + job.experts;
+    float *probability = (float *)ce_shared_memory() + 2 * ce_warp() * job.experts, *slope = probability + job.experts;
     for (int e = (int)threadIdx.x; e < job.experts; e += GRAD_THREADS)
         bounds[e] = job.bounds[e];
     __syncthreads();
-    int64_t first = (int64_t)blockIdx.x * GRAD_WARPS + warp_of(), step = (int64_t)gridDim.x * GRAD_WARPS;
+    int64_t first = (int64_t)blockIdx.x * GRAD_WARPS + ce_warp(), step = (int64_t)gridDim.x * GRAD_WARPS;
     for (int64_t row = first; row < job.count; row += step) {
         load_row(probability, job.logits, row, job.experts);
-        for (int e = lane_of(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
             slope[e] = job.further ? job.further[e] : 0;
         softmax_row(probability, job.experts);
         add_factors(slope, job, row, probability, bounds);
         float sum = 0;
-        for (int e = lane_of(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
             sum += probability[e] * slope[e];
         sum = ce_warp_sum(sum);
-        for (int e = lane_of(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
             ce_run_store_one(job.dlogits, row * job.experts + e, probability[e] * (slope[e] - sum));
     }
 }
@@ -353,10 +343,9 @@ extern "C" void ce_cuda_route_grad(cs_device *device, cs_tensor dlogits, const c
                            (int)cs_columns(logits),
                            (int)cs_columns(routing->slots),
                            normalized };
-    int64_t blocks = (job.count + GRAD_WARPS - 1) / GRAD_WARPS;
+    int64_t blocks = ce_divide_up(job.count, GRAD_WARPS);
     size_t shared = (size_t)(2 * GRAD_WARPS * job.experts) * sizeof(float);
-    ce_launch(ce_cuda_compute(device),
-              ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(GRAD_THREADS), shared },
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(GRAD_THREADS), shared },
               route_grad_rows, job);
 }
 
@@ -424,7 +413,6 @@ extern "C" void ce_cuda_balance(cs_device *device, const cs_balance *balance, cs
                         cs_columns(balance->tokens),
                         balance->coefficient };
     ce_launch(stream, ce_shape{ dim3(1), dim3(BALANCE_THREADS) }, balance_experts, job);
-    ce_launch(stream,
-              ce_shape{ dim3((unsigned)((job.rows + BALANCE_THREADS - 1) / BALANCE_THREADS)), dim3(BALANCE_THREADS) },
+    ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.rows, BALANCE_THREADS)), dim3(BALANCE_THREADS) },
               balance_rows, job);
 }

@@ -9,7 +9,6 @@
 #ifndef CS_DEVICE_RUN_CUH
 #define CS_DEVICE_RUN_CUH
 
-#include "base/range.h"
 #include "device/cuda/kernel.cuh"
 
 #include <string.h>
@@ -201,11 +200,11 @@ inline ce_flat ce_run_flat(cs_tensor x)
 /* Returns a launch configuration with one thread for each run. */
 inline ce_shape ce_run_shape(ce_flat flat)
 {
-    int64_t runs = (flat.lead + flat.count + CS_RUN - 1) / CS_RUN;
-    int64_t blocks = (runs + CS_RUN_THREADS - 1) / CS_RUN_THREADS;
+    int64_t runs = ce_divide_up(flat.lead + flat.count, CS_RUN);
+    int64_t blocks = ce_divide_up(runs, CS_RUN_THREADS);
     if (flat.count == 0)
         blocks = 0;
-    return ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(CS_RUN_THREADS) };
+    return ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CS_RUN_THREADS) };
 }
 
 __device__ inline int64_t ce_run_first(ce_flat flat)
@@ -227,9 +226,9 @@ __device__ inline ce_range ce_run_all(ce_flat flat)
 
 inline ce_shape ce_run_rows_shape(int64_t rows, int64_t columns)
 {
-    int64_t runs = (columns + CS_RUN - 1) / CS_RUN;
-    int64_t threads = (runs + CS_WARP - 1) / CS_WARP * CS_WARP;
-    return ce_shape{ dim3((unsigned)(rows < 1 << 24 ? rows : 1 << 24)),
+    int64_t runs = ce_divide_up(columns, CS_RUN);
+    int64_t threads = ce_round_up(runs, CS_WARP);
+    return ce_shape{ dim3(ce_bounded_grid(rows)),
                      dim3((unsigned)(threads < CS_RUN_THREADS ? threads : (int64_t)CS_RUN_THREADS)) };
 }
 

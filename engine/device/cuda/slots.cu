@@ -39,7 +39,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
 extern "C" void ce_cuda_take_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
     int64_t slots = cs_rows(y), columns = cs_columns(y);
-    ce_launch(ce_cuda_compute(device), ce_run_rows_shape((slots + TOGETHER - 1) / TOGETHER, columns), take_rows,
+    ce_launch(ce_cuda_compute(device), ce_run_rows_shape(ce_divide_up(slots, TOGETHER), columns), take_rows,
               ce_run_view(y), ce_run_view(x), (const int32_t *)routing->rows.data, slots, columns);
 }
 
@@ -134,7 +134,7 @@ static __device__ float scale_grad_row(const scale_job &job, int64_t row, float 
     ce_view to = ce_run_from(job.y, row * job.columns);
     ce_range within = { 0, job.columns };
     float sum = 0;
-    for (int64_t at = threadIdx.x % CS_WARP * CS_RUN; at < job.columns; at += PAIRS * STEP) {
+    for (int64_t at = ce_lane() * CS_RUN; at < job.columns; at += PAIRS * STEP) {
         ce_run run_x[PAIRS], run_dy[PAIRS];
 #pragma unroll
         for (int k = 0; k < PAIRS; k++) {
@@ -156,11 +156,11 @@ static __device__ float scale_grad_row(const scale_job &job, int64_t row, float 
 
 static __global__ void __launch_bounds__(CS_RUN_THREADS) scale_grad_rows(scale_job job)
 {
-    int64_t warp = (int64_t)blockIdx.x * WARPS + threadIdx.x / CS_WARP;
+    int64_t warp = (int64_t)blockIdx.x * WARPS + ce_warp();
     for (int64_t row = warp; row < job.rows; row += (int64_t)gridDim.x * WARPS) {
         float factor = factor_of(job, row), slope = job.logistic ? factor * (1 - factor) : 1;
         float sum = ce_warp_sum(scale_grad_row(job, row, factor));
-        if (threadIdx.x % CS_WARP == 0)
+        if (ce_lane() == 0)
             ce_run_store_one(job.dfactors, row, slope * sum);
     }
 }
@@ -170,8 +170,7 @@ extern "C" void ce_cuda_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tens
 {
     scale_job job = { ce_run_view(dx),       ce_run_view(x), ce_run_view(dy), ce_run_view(factors),
                       ce_run_view(dfactors), cs_rows(x),     cs_columns(x),   logistic };
-    int64_t blocks = (job.rows + WARPS - 1) / WARPS;
-    ce_launch(ce_cuda_compute(device),
-              ce_shape{ dim3((unsigned)(blocks < 1 << 24 ? blocks : 1 << 24)), dim3(CS_RUN_THREADS) }, scale_grad_rows,
+    int64_t blocks = ce_divide_up(job.rows, WARPS);
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CS_RUN_THREADS) }, scale_grad_rows,
               job);
 }

@@ -11,7 +11,7 @@ enum { BITS = 4, DIGITS = 1 << BITS, THREADS = 128, EACH = 16, TILE = THREADS * 
 
 static int64_t blocks_of(int64_t count)
 {
-    return (count + TILE - 1) / TILE;
+    return ce_divide_up(count, TILE);
 }
 
 size_t ce_sort_bytes(int64_t count)
@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(THREADS)
     count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
     CS_SHARED uint32_t counts[DIGITS][THREADS];
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp();
     count_by_thread(counts, keys, count, shift);
     for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
         uint32_t sum = 0;
@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(THREADS)
 /* Exclusive scan: replaces each count by the destination of the thread's first key that has this digit. */
 static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *table)
 {
-    int lane = (int)threadIdx.x % CS_WARP, warp = (int)threadIdx.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp();
     for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
         uint32_t before = 0;
         for (int64_t i = lane; i < (int64_t)digit * gridDim.x + blockIdx.x; i += CS_WARP)

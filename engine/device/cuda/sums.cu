@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(THREADS)
 {
     CS_SHARED digits partial[GROUPS];
     int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
-    int64_t blocks = (lead + count + BLOCK - 1) / BLOCK;
+    int64_t blocks = ce_divide_up(lead + count, BLOCK);
     word nonfinite = 0;
     clear_digits(partial, GROUPS);
     for (int64_t first = (int64_t)blockIdx.x * GROUPS; first < blocks; first += (int64_t)gridDim.x * GROUPS) {
@@ -113,7 +113,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor g, int64_t lead, double unscale)
 {
-    int64_t count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = (lead + count + together - 1) / together;
+    int64_t count = cs_count(g), together = (int64_t)GROUPS * BLOCK, blocks = ce_divide_up(lead + count, together);
     int64_t max = 8 * (int64_t)ce_cuda_facts_of(stream->device)->processors;
     ce_shape shape = { dim3((unsigned)(blocks < max ? blocks : max)), dim3(THREADS) };
     if (count == 0)

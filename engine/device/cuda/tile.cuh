@@ -12,16 +12,6 @@ constexpr int CS_TILE_PAD = 8;
 
 template <int D> constexpr int ce_tile_stride = D + CS_TILE_PAD;
 
-__device__ inline int ce_tile_lane()
-{
-    return (int)threadIdx.x % CS_WARP;
-}
-
-__device__ inline int ce_tile_warp()
-{
-    return (int)threadIdx.x / CS_WARP;
-}
-
 /* The rows of one head of one sample in global memory. */
 template <typename T> struct ce_tile_view {
     const T *head;
@@ -54,7 +44,7 @@ template <typename T, int D, int tiles, int columns>
 __device__ inline void ce_tile_scores(float (&c)[tiles][columns / 8][4], const T *a, const T *b)
 {
     constexpr int stride = ce_tile_stride<D>;
-    int lane = ce_tile_lane();
+    int lane = ce_lane();
     a += lane % 16 * stride + lane / 16 * 8;
     b += (lane / 16 * 8 + lane % 8) * stride + lane / 8 % 2 * 8;
 #pragma unroll
@@ -84,7 +74,7 @@ __device__ inline void ce_tile_multiply_add(float (&c)[tiles][D / 8][4], const f
                                             const T *b)
 {
     constexpr int stride = ce_tile_stride<D>;
-    int lane = ce_tile_lane();
+    int lane = ce_lane();
     b += lane % 16 * stride + lane / 16 * 8;
 #pragma unroll
     for (int k = 0; k < depth; k += 16) {
@@ -147,7 +137,7 @@ __device__ inline float ce_tile_max(float value)
 /* Returns the row of the block that this lane holds in registers 2 * lower and 2 * lower + 1 of tile `tile`. */
 template <int tiles> __device__ inline int ce_tile_row(int tile, int lower)
 {
-    return (ce_tile_warp() * tiles + tile) * 16 + lower * 8 + ce_tile_lane() / 4;
+    return (ce_warp() * tiles + tile) * 16 + lower * 8 + ce_lane() / 4;
 }
 
 /* Stores the row that ce_tile_row returns, multiplied by `factor`, from the registers of the four lanes that hold
@@ -158,7 +148,7 @@ __device__ inline void ce_tile_store(T *row, const float (&c)[D / 8][4], int low
 #pragma unroll
     for (int n = 0; n < D / 8; n++)
         if (n * 8 < width)
-            *reinterpret_cast<uint32_t *>(row + n * 8 + ce_tile_lane() % 4 * 2) =
+            *reinterpret_cast<uint32_t *>(row + n * 8 + ce_lane() % 4 * 2) =
                 ce_tensor_pair<T>(c[n][2 * lower] * factor, c[n][2 * lower + 1] * factor);
 }
 

@@ -44,7 +44,7 @@ static __global__ void __launch_bounds__(THREADS) fill_noise(T *data, int64_t co
 
 static ce_shape shape_of(int64_t count)
 {
-    int64_t blocks = (count + THREADS - 1) / THREADS;
+    int64_t blocks = ce_divide_up(count, THREADS);
     return ce_shape{ dim3((unsigned)(blocks < max_blocks ? blocks : max_blocks)), dim3(THREADS) };
 }
 

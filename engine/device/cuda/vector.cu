@@ -94,6 +94,6 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS) add_counts(int64_t *sum
 
 extern "C" void ce_cuda_add_counts(cs_stream *stream, int64_t *sums, const int32_t *counts, int64_t count)
 {
-    unsigned blocks = (unsigned)((count + CS_RUN_THREADS - 1) / CS_RUN_THREADS);
+    unsigned blocks = (unsigned)ce_divide_up(count, CS_RUN_THREADS);
     ce_launch(ce_cuda_stream(stream), ce_shape{ dim3(blocks), dim3(CS_RUN_THREADS) }, add_counts, sums, counts, count);
 }

@@ -183,6 +183,8 @@ START_TEST(one_rank_has_the_same_bits)
           .documents = true },
         { .spec = { .world = 1, .stage = 1, .precision = "fp32", .more = LONGER }, .asked = true },
         { .spec = { .world = 1, .stage = 2, .precision = "fp16", .dropout = 0.1, .recompute = "unit" }, .asked = true },
+        { .spec = { .world = 1, .stage = 2, .precision = "bf16", .accumulation = 3, .set = { RUN_EXPERTS } },
+          .asked = true },
     };
     compare_all(courses, sizeof courses / sizeof *courses, "graphs of one rank");
 }
@@ -204,6 +206,8 @@ START_TEST(nccl_ranks_have_the_same_bits)
                     .dropout = 0.1 },
           .resumed = true },
         { .spec = { .world = 2, .stage = 3, .precision = "fp32", .prefetch = 2 }, .documents = true, .asked = true },
+        { .spec = { .world = 2, .stage = 3, .precision = "fp32", .recompute = "unit", .set = { RUN_EXPERTS } },
+          .resumed = true },
         { .spec = { .world = 1, .stage = 2, .precision = "bf16", .set = { "cspeed.comm=nccl" } }, .resumed = true },
     };
     compare_all(courses, sizeof courses / sizeof *courses, "graphs over NCCL");

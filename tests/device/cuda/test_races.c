@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-START_TEST(streams_of_a_training_are_ordered)
+/* Trains with two more assignments; each may be NULL. Fails the test if a rank aborts with a reported race. */
+static void train(const char *first, const char *second)
 {
     const char *module = CS_BIN "/libcspeed_cuda_emulated_instrumented.so";
     run_result result;
@@ -27,9 +28,32 @@ START_TEST(streams_of_a_training_are_ordered)
     }
     setenv("CSPEED_CUDA_MODULE", module, 1);
     setenv("CSPEED_EMULATOR_DEVICES", "2", 1);
-    run_train(&spec, &result); /* fails the test if a rank aborts with a reported race */
+    spec.set[1] = first;
+    spec.set[2] = second;
+    run_train(&spec, &result);
     ck_assert_double_lt(result.loss[2], 5);
+}
+
+START_TEST(streams_of_a_training_are_ordered)
+{
+    train(NULL, NULL);
 }
 END_TEST
 
-SUITE_MAIN_APART("races", streams_of_a_training_are_ordered)
+/* The detector observes device memory only: the copies of offloaded parameters, but not the host memory they are read
+ * from. */
+START_TEST(streams_of_a_training_with_offload_are_ordered)
+{
+    train("zero_optimization.offload_optimizer.device=cpu", "zero_optimization.offload_param.device=cpu");
+}
+END_TEST
+
+/* At the end of a step, the counts of the experts' load are summed over the ranks and copied to the host. */
+START_TEST(streams_of_a_mixture_of_experts_are_ordered)
+{
+    train(RUN_EXPERTS, NULL);
+}
+END_TEST
+
+SUITE_MAIN_APART("races", streams_of_a_training_are_ordered, streams_of_a_training_with_offload_are_ordered,
+                 streams_of_a_mixture_of_experts_are_ordered)
