@@ -244,7 +244,7 @@ static void dora_grad(cs_stream *stream, const cs_tensor *t)
     cs_op_dora_grad(stream, t[6], t[8], t[7], t[0], &dora);
 }
 
-static void update(cs_stream *stream, const cs_tensor *t, ce_optim_kind kind)
+static void update(cs_stream *stream, const cs_tensor *t, int kind)
 {
     ce_optim_settings settings = { .kind = kind,
                                    .rate = 0.01,
