@@ -60,6 +60,9 @@ cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_par
                 shard = engine->shards[i];
     if (!shard)
         return not_found(engine, name);
+    /* cs_step does not wait for the update and for the all-gather of the new values. */
+    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CS_COMM));
     ce_shard_local_part held = ce_shard_local(shard, entry);
     int64_t columns = entry->param.value.dims > 1 ? cs_columns(entry->param.value) : 1;
     *part = (cs_param_part){ .shape = entry->param.value,

@@ -2,7 +2,8 @@
  *
  * Pinning memory takes some 0.4 s for each GB, and the system limits how much may be pinned. Therefore only these two
  * buffers are pinned for a checkpoint, however large the state is. The device fills one buffer in its copy stream,
- * concurrently with computation, while the host empties the other. If the device is the CPU, nothing is copied. */
+ * concurrently with computation, while the host empties the other. The host itself copies offloaded state, which is in
+ * host memory, without the buffers. If the device is the CPU, nothing is copied. */
 #include "persistence/persistence.h"
 
 #include <pthread.h>
@@ -36,12 +37,9 @@ static size_t part_bytes(size_t bytes, size_t part)
 
 /* Copies from the device to the host in blocks of BUFFER bytes: the device copies block i + 1 into one buffer while the
  * host copies block i out of the other buffer. */
-static void fetch(void *argument, void *to, const void *from, size_t bytes)
+static void fetch_blocks(ce_transfer *transfer, void *to, const void *from, size_t bytes)
 {
-    ce_transfer *transfer = argument;
     size_t parts = (bytes + BUFFER - 1) / BUFFER;
-    pthread_mutex_lock(&transfer->mutex);
-    ce_event_wait(transfer->begun); /* ce_event_wait also makes this GPU the current GPU of the calling thread. */
     for (size_t i = 0; i <= parts; i++) {
         if (i < parts) {
             ce_stream_copy(copying(transfer), transfer->buffers[i % 2], (const char *)from + i * BUFFER,
@@ -53,6 +51,17 @@ static void fetch(void *argument, void *to, const void *from, size_t bytes)
             memcpy((char *)to + (i - 1) * BUFFER, transfer->buffers[(i - 1) % 2], part_bytes(bytes, i - 1));
         }
     }
+}
+
+static void fetch(void *argument, void *to, const void *from, size_t bytes)
+{
+    ce_transfer *transfer = argument;
+    pthread_mutex_lock(&transfer->mutex);
+    ce_event_wait(transfer->begun); /* ce_event_wait also makes this GPU the current GPU of the calling thread. */
+    if (ce_device_holds(transfer->device, from))
+        fetch_blocks(transfer, to, from, bytes);
+    else
+        memcpy(to, from, bytes);
     pthread_mutex_unlock(&transfer->mutex);
 }
 
@@ -66,10 +75,8 @@ static void switch_buffer(ce_transfer *transfer)
 }
 
 /* Copies from the host to the device. ce_transfer_end waits for the last copies. */
-static void send(void *argument, void *to, const void *from, size_t bytes)
+static void send_blocks(ce_transfer *transfer, void *to, const void *from, size_t bytes)
 {
-    ce_transfer *transfer = argument;
-    pthread_mutex_lock(&transfer->mutex);
     for (size_t sent = 0, now; sent < bytes; sent += now) {
         if (transfer->filled == BUFFER)
             switch_buffer(transfer);
@@ -80,6 +87,17 @@ static void send(void *argument, void *to, const void *from, size_t bytes)
         ce_stream_copy(copying(transfer), (char *)to + sent, buffer, now);
         transfer->filled += now;
     }
+}
+
+static void send(void *argument, void *to, const void *from, size_t bytes)
+{
+    ce_transfer *transfer = argument;
+    pthread_mutex_lock(&transfer->mutex);
+    ce_event_wait(transfer->begun);
+    if (ce_device_holds(transfer->device, to))
+        send_blocks(transfer, to, from, bytes);
+    else
+        memcpy(to, from, bytes);
     pthread_mutex_unlock(&transfer->mutex);
 }
 

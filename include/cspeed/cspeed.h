@@ -259,7 +259,8 @@ typedef struct {
     int64_t first, last;
     /* address of element `from`, in the device's memory, or with zero_optimization.offload_param in pinned host memory;
      * NULL if this rank holds no element. The engine owns this memory. The address is valid until cs_destroy. The
-     * values change only in cs_step and cs_load_checkpoint. */
+     * values are complete when cs_param_local returns. They change in cs_step and cs_load_checkpoint, and cs_step may
+     * return before they have changed; cs_param_local waits for them. */
     const void *data;
 } cs_param_part;
 /* Describes this rank's shard of the parameter `name`. CS_NOT_FOUND: the model has no such parameter; cs_error() names

@@ -7,6 +7,7 @@
 #include "suite.h"
 
 #include "base/must.h"
+#include "engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,6 +107,33 @@ START_TEST(graphs_replay_the_copies)
 }
 END_TEST
 
+/* The host reads a parameter of host memory after the step, and again when the GPU has certainly ended the step. */
+static int read_parameter(void *argument)
+{
+    const run_spec *spec = argument;
+    cs_engine *engine = run_open(spec, NULL);
+    cs_param_part part;
+    float before, after, settled;
+    run_step(engine, spec);
+    CS_MUST(cs_param_local(engine, "transformer.wte.weight", &part));
+    memcpy(&before, part.data, sizeof before);
+    run_step(engine, spec);
+    CS_MUST(cs_param_local(engine, "transformer.wte.weight", &part));
+    memcpy(&after, part.data, sizeof after);
+    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    memcpy(&settled, part.data, sizeof settled);
+    cs_destroy(engine);
+    return before == after || after != settled;
+}
+
+START_TEST(the_host_reads_complete_parameters)
+{
+    run_spec spec = { .world = 1, .stage = 3, .steps = 1, .precision = "fp32", .set = { GPU, PARAMS } };
+    if (near_emulated("offload"))
+        run_ranks(1, read_parameter, &spec);
+}
+END_TEST
+
 /* ---- checkpoints ---- */
 
 typedef struct {
@@ -201,5 +229,5 @@ START_TEST(what_has_no_offload_is_refused)
 END_TEST
 
 SUITE_MAIN("offload", the_bits_are_those_of_state_on_the_gpu, frozen_parameters_are_offloaded,
-           nccl_gathers_what_is_offloaded, graphs_replay_the_copies, checkpoints_fit_with_offload_and_without,
-           what_has_no_offload_is_refused)
+           the_host_reads_complete_parameters, nccl_gathers_what_is_offloaded, graphs_replay_the_copies,
+           checkpoints_fit_with_offload_and_without, what_has_no_offload_is_refused)
