@@ -158,10 +158,14 @@ static void across(void *argument, ce_range lines, int part)
 
 /* ---- b (columns, inner): an element of c is the dot product of two lines ---- */
 
+/* Pairs of 16-bit elements; the first pair of a line may begin at any element. */
+typedef float pairs __attribute__((vector_size(4 * CS_LANES), aligned(2), may_alias));
+
 static inline ce_lanes load_along(const void *line, int64_t word, word_form form)
 {
-    return form == PAIRS ? *(const ce_lanes *)((const uint16_t *)line + 2 * word)
-                         : ce_lanes_load(line, word, (cs_dtype)form);
+    if (form == PAIRS)
+        return *(const pairs *)((const uint16_t *)line + 2 * word);
+    return ce_lanes_load(line, word, (cs_dtype)form);
 }
 
 /* One line of b for each stream, and copies of the last words of these lines, padded with zeros. */
