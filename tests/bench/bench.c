@@ -71,6 +71,7 @@ void bench_arguments(int argc, char **argv, const bench_option *options)
     cs_option rows[MAX_OPTIONS + 1] = { { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" } };
     const bench_option *positional[MAX_OPTIONS];
     char usage[256];
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a benchmark that a time limit ends has printed its finished lines */
     int used = snprintf(usage, sizeof usage, "usage: %s [options]", program_invocation_short_name);
     cs_options_form form = { .usage = usage, .what = "option", .hint = "see --help", .options = rows, .count = 1 };
     (void)argc;

@@ -53,7 +53,7 @@ static bool pack(void)
     }
     int code =
         shell_run("git clone -q %s clone && git -C %s ls-files -z | tar -C %s --null -T - -c | tar -C clone -x && "
-                  "CSPEED_GPU_BIN=%s XZ_OPT=-0 clone/.ci/gpu pack && mv clone moved",
+                  "CSPEED_GPU_BIN=%s XZ_OPT=--lzma2=preset=0,dict=64MiB clone/.ci/gpu pack && mv clone moved",
                   CS_SOURCE, CS_SOURCE, CS_SOURCE, CS_BIN);
     free(output_of(0, code));
     return true;
@@ -116,6 +116,45 @@ static void check_page(void)
     free(said);
 }
 
+static void write_program(const char *path, const char *text)
+{
+    shell_write(path, text);
+    ck_assert_int_eq(shell_run("chmod +x %s", path), 0);
+}
+
+/* The steps that need a GPU run, because the archive does not say that its module is emulated. The benchmarks, the profiler
+ * and torch are scripts that print what the real programs print. */
+static void run_with_fakes(void)
+{
+    ck_assert_int_eq(shell_run("mkdir tree tools && tar -xJf moved/.gpu/cspeed.tar.xz -C tree && rm tree/emulated"), 0);
+    write_program("tree/bin/train", "#!/bin/sh\nkill -KILL $$\n");
+    write_program("tree/bin/bench_ops", "#!/bin/sh\necho 'matrix roof 700000.0 GFLOP/s'\n");
+    write_program("tree/bin/bench_comm", "#!/bin/sh\necho 'all_reduce 1024 9.0 0.5 2.5'\n");
+    write_program("tree/bin/bench_step",
+                  "#!/bin/sh\n"
+                  "echo 'gpt2 500000.0 tok/s'\n"
+                  "echo 'product (8 x 8 x 8): algorithm 2 of 6, 0.1 ms (first: 0.2, fastest of 8: 0.1)'\n");
+    write_program("tools/ncu", "#!/bin/sh\n"
+                               "case \"$*\" in *gated_rows*) echo '==ERROR== ERR_NVGPUCTRPERM'; exit 1 ;; esac\n"
+                               "echo '    DRAM Throughput  %  12.34'; echo '    Duration  us  5.00'\n");
+    write_program("tools/python3", "#!/bin/sh\n"
+                                   "case $1 in *step_cuda.py) echo 'tokens_per_s=400000.0 step_ms=64.00' ;; esac\n");
+    ck_assert_int_eq(shell_run("XZ_OPT=-0 tar -cJf moved/.gpu/cspeed.tar.xz -C tree ."), 0);
+    for (int i = 0; i < 2; i++) {
+        int code = shell_run("PATH=$PWD/tools:$PATH moved/.ci/gpu run %s --out fakes", i == 0 ? "speed" : "profile");
+        free(output_of(i, code));
+    }
+    char *said = output_of(0, shell_run("%s/.ci/gpu read fakes", CS_SOURCE));
+    expect(said, "| gpt2-32-50304 | 500000.0 | 400000.0 | 1.250 |");
+    expect(said, " | all_reduce returns to the host after 2.5 us (1 KiB) |");
+    expect(said, "| (8 x 8 x 8) | 2 of 6 | 0.1 | 0.2 | 0.1 |");
+    expect(said, "| save-kill-resume | 1 (failed) | ");
+    expect(said, " | DRAM Throughput % 12.34; Duration us 5.00 |");
+    expect(said, "| ncu-gated_rows | 1 (failed) | ");
+    expect(said, " | ==ERROR== ERR_NVGPUCTRPERM |");
+    free(said);
+}
+
 START_TEST(all_parts_run_from_an_archive)
 {
     if (!near_emulated("the proof on a GPU"))
@@ -128,6 +167,7 @@ START_TEST(all_parts_run_from_an_archive)
         free(said);
         check_tables();
         check_page();
+        run_with_fakes();
     }
     shell_leave();
 }
@@ -172,9 +212,11 @@ START_TEST(tables_show_ratios_and_cut_steps)
     shell_write("speed.tsv", "gpt2-32\t0\t20\t500000.0 tok/s 0.1 ms; 600000.0 tok/s 0.1 ms graphs\n"
                              "torch-gpt2-32\t0\t60\ttokens_per_s=400000.0 step_ms=64\n"
                              "llama-1b-4\t124\t60\t\n"
-                             "torch-llama-1b-4\t-\t0\tskipped: no time is left\n");
+                             "torch-llama-1b-4\t-\t0\tskipped: no time is left\n"
+                             "llama-1b-8\t137\t3\t\n");
     char *said = output_of(0, shell_run("%s/.ci/gpu read .", CS_SOURCE));
     expect(said, "\nCut by time: llama-1b-4, torch-llama-1b-4\n");
+    expect(said, "\n| llama-1b-8 | 137 (killed) | 3 |  |\n");
     expect(said, "| gpt2-32 | 500000.0 | 400000.0 | 1.250 |\n| gpt2-32, graphs | 600000.0 | 400000.0 | 1.500 |\n");
     free(said);
     shell_leave();
