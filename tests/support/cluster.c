@@ -79,11 +79,15 @@ static void write_config(const char *path, int from, int to, const char *lines)
             cluster.folder);
     for (int i = from; i < to; i++)
         fprintf(file, "ListenAddress %s\n", cluster.names[i]);
-    fprintf(file, "SetEnv HOME=%s\n", cluster.folder); /* keeps the user's own ~/.bashrc from being executed */
     fputs("PidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nPasswordAuthentication no\nUseDNS no\n"
           "KbdInteractiveAuthentication no\nMaxStartups 200\nPrintMotd no\nLogLevel ERROR\n",
           file);
     fputs(lines ? lines : "", file);
+    /* HOME keeps the user's own ~/.bashrc from being executed. Open MPI's daemons of two hosts must not create the same
+     * folder at the same time, so each host has its own folder for temporary files of Open MPI. */
+    for (int i = from; i < to; i++)
+        fprintf(file, "Match LocalAddress %s\nSetEnv HOME=%s OMPI_MCA_orte_tmpdir_base=%s/tmp.%d\n", cluster.names[i],
+                cluster.folder, cluster.folder, i);
     fclose(file);
 }
 
