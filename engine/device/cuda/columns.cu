@@ -18,13 +18,7 @@ static __device__ void add_rows(float *sum, ce_view x, int64_t at, int64_t row, 
             int64_t this_row = row + k * step;
             run[k] = ce_run_load(ce_run_from(x, this_row * columns), at, ce_range{ 0, this_row < rows ? columns : 0 });
         }
-#pragma unroll
-        for (int k = 0; k < TOGETHER; k++) {
-            float wide[CS_RUN];
-            ce_run_widen(wide, run[k], x.dtype);
-            for (int i = 0; i < CS_RUN; i++)
-                sum[i] += wide[i];
-        }
+        ce_run_add(sum, run, x.dtype);
     }
 }
 

@@ -163,6 +163,18 @@ __device__ inline void ce_run_read(float *to, ce_view x, int64_t at, ce_range wi
     ce_run_widen(to, ce_run_load(x, at, within), x.dtype);
 }
 
+/* Adds runs of a storage type to the fp32 run `sum`, one after another. */
+template <int count> __device__ inline void ce_run_add(float *sum, const ce_run (&runs)[count], cs_dtype dtype)
+{
+#pragma unroll
+    for (int k = 0; k < count; k++) {
+        float wide[CS_RUN];
+        ce_run_widen(wide, runs[k], dtype);
+        for (int i = 0; i < CS_RUN; i++)
+            sum[i] += wide[i];
+    }
+}
+
 /* ---- single elements ---- */
 
 /* Loads element number `at` of x and converts it to fp32. */

@@ -54,13 +54,7 @@ static __device__ void add_runs(float *sum, ce_view x, const int32_t *slots, int
             run[k] = ce_run_load(ce_run_from(x, exists ? slots[first + k] * columns : 0), at,
                                  ce_range{ 0, exists ? columns : 0 });
         }
-#pragma unroll
-        for (int k = 0; k < TOGETHER; k++) {
-            float wide[CS_RUN];
-            ce_run_widen(wide, run[k], x.dtype);
-            for (int i = 0; i < CS_RUN; i++)
-                sum[i] += wide[i];
-        }
+        ce_run_add(sum, run, x.dtype);
     }
 }
 
