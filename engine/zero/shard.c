@@ -39,7 +39,7 @@ static void take_values(ce_shard *shard)
         shard->home = ce_part_at(shard->whole, dtype, shard->part.from);
         return;
     }
-    shard->home = zero->offload_params ? alloc_state(zero, true, home) : cs_comm_alloc(zero->comm, home);
+    shard->home = zero->offload_params ? ce_device_alloc_pinned(zero->device, home) : cs_comm_alloc(zero->comm, home);
     if (zero->stage.params == CS_REPLICATED)
         shard->whole = shard->home;
 }

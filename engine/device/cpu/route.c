@@ -2,6 +2,7 @@
  * logits. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
+#include "device/slot.h"
 
 #include <string.h>
 
@@ -67,19 +68,9 @@ static void number_slots(const route_job *all)
     }
 }
 
-/* Returns the expert of a slot: the last expert whose first slot does not come after this slot. */
-static int64_t expert_of(const route_job *all, int32_t slot)
+static int expert_of(const route_job *all, int32_t slot)
 {
-    const int32_t *bounds = all->routing->bounds.data;
-    int64_t low = 0, high = all->experts - 1;
-    while (low < high) {
-        int64_t middle = (low + high + 1) / 2;
-        if (bounds[middle] <= slot)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return ce_slot_expert(all->routing->bounds.data, (int)all->experts, slot);
 }
 
 /* Returns the divisor of the chosen probabilities of a row. If all->normalized is true, the divisor is the sum of these

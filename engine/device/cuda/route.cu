@@ -15,6 +15,7 @@
  * maxima, the other kernels by the latency of their few dependent accesses. */
 #include "device/cuda/columns.cuh"
 #include "device/cuda/run.cuh"
+#include "device/slot.h"
 
 #include <math.h>
 
@@ -268,20 +269,6 @@ struct route_grad_job {
     bool normalized;
 };
 
-/* Returns the expert of a slot: the last expert whose first slot does not come after this slot. */
-static __device__ int expert_of(const int32_t *bounds, int experts, int32_t slot)
-{
-    int low = 0, high = experts - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (bounds[middle] <= slot)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 /* Adds to `slope`, the gradient of the probabilities, what comes from the factors of a row. The factor of expert e is
  * f_e = p_e / s, where s is the sum of the chosen probabilities. So dp_e is (df_e - sum of f df) / s; without
  * normalization, dp_e is df_e. */
@@ -291,7 +278,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
     const int32_t *slots = job.slots + row * job.chosen;
     float sum = 0, dot = 0, divisor = 1, mean = 0;
     for (int j = ce_lane(); j < job.chosen; j += CS_WARP) {
-        float p = probability[expert_of(bounds, job.experts, slots[j])];
+        float p = probability[ce_slot_expert(bounds, job.experts, slots[j])];
         sum += p;
         dot += p * job.dfactors[slots[j]];
     }
@@ -302,7 +289,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
         mean = dot / sum;
     }
     for (int j = ce_lane(); j < job.chosen; j += CS_WARP)
-        slope[expert_of(bounds, job.experts, slots[j])] += (job.dfactors[slots[j]] - mean) / divisor;
+        slope[ce_slot_expert(bounds, job.experts, slots[j])] += (job.dfactors[slots[j]] - mean) / divisor;
     __syncwarp();
 }
 
