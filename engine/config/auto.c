@@ -122,14 +122,13 @@ static void supply_schedule(ce_json *doc)
         return;
     section = object_in(root, "scheduler");
     params = object_in(section, "params");
-    supply(doc, section, "scheduler", "type", json_string("LinearLR"));
-    supply(doc, params, "scheduler.params", "start_factor", json_integer(1));
-    supply(doc, params, "scheduler.params", "end_factor", json_integer(0));
-    supply(doc, params, "scheduler.params", "total_iters", json_string("auto"));
+    supply(doc, section, "scheduler", "type", json_string("linear"));
+    supply(doc, params, "scheduler.params", "total_num_steps", json_string("auto"));
     ce_json_note(
         doc, "scheduler",
         "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "
-        "to 0 at the last step, as that Trainer has it by default%s; --set scheduler=null keeps it constant",
+        "to 0 at the last step, as that Trainer has it by default%s; --set scheduler=null keeps it constant, --set "
+        "scheduler.params.warmup_ratio=0.03 adds a warm-up",
         set ? ", but for what --set gives" : "");
 }
 

@@ -218,8 +218,10 @@ void ce_config_cut_windows(cs_config *config, int64_t seq_len)
 
 void ce_config_set_total(cs_config *config, int64_t steps)
 {
+    const char *total = ce_schedule_total(&config->settings.schedule);
     config->settings.schedule.total_num_steps = steps;
-    change_number(config, "scheduler.params", ce_schedule_total(&config->settings.schedule), steps);
+    if (total) /* NULL: only the schedule's warm-up is a share of all steps */
+        change_number(config, "scheduler.params", total, steps);
 }
 
 const char *const ce_config_biases[] = { "none", "all", "lora_only", NULL };

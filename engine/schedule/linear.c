@@ -1,6 +1,5 @@
 /* linear.c - PyTorch's LinearLR: the rate is the optimizer's lr times a factor. The factor changes linearly from
- * start_factor to end_factor in total_iters updates and is then constant. With a start_factor of 1 and an end_factor of
- * 0 this is the linear decay of Hugging Face's Trainer. */
+ * start_factor to end_factor in total_iters updates and is then constant. */
 #include "schedule/warmup.h"
 
 static const ce_key keys[] = {

@@ -26,10 +26,12 @@ static const ce_key section_keys[] = {
     { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
 };
 
-/* PyTorch's schedules that cspeed does not support. DeepSpeed would construct them; here each gives an error. */
+/* Schedules of PyTorch and of Trainer that cspeed does not support. DeepSpeed would construct PyTorch's; here each gives
+ * an error. */
 static const char refused_types[] =
     "ChainedScheduler, ConstantLR, CosineAnnealingLR, CyclicLR, ExponentialLR, LambdaLR, MultiStepLR, "
-    "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR";
+    "MultiplicativeLR, OneCycleLR, PolynomialLR, ReduceLROnPlateau, SequentialLR, StepLR, greedy, "
+    "reduce_lr_on_plateau";
 
 const ce_schedule *ce_schedule_at(int index)
 {
@@ -86,9 +88,9 @@ static const ce_schedule *find_shape(ce_json *doc, const char *name)
             return shapes[i];
     if (lists(refused_types, name))
         ce_json_fault(doc, "scheduler.type",
-                      "not supported: PyTorch's schedule %s, because no PyTorch runs here; there are %.*s, and "
+                      "not supported: %s schedule %s, because no PyTorch runs here; there are %.*s, and "
                       "cs_set_schedule for a program's own",
-                      name, NAMES_LENGTH, names);
+                      *name >= 'a' ? "Hugging Face's" : "PyTorch's", name, NAMES_LENGTH, names);
     else
         ce_json_fault(doc, "scheduler.type", "no schedule is named \"%.48s\"; there are %.*s", name, NAMES_LENGTH,
                       names);
@@ -116,12 +118,15 @@ const char *ce_schedule_total(const ce_schedule_settings *settings)
 static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
     const ce_key *total = find_total(settings->shape);
-    if (!total)
+    bool needed = total && strcmp(total->fallback, "null") == 0;
+    if (!total && settings->warmup_ratio <= 0)
         return;
-    if (ce_keys_is_auto(params, total->name)) {
+    if (!total || ce_keys_is_auto(params, total->name) || (!needed && settings->total_num_steps == 0)) {
         settings->total_is_auto = true;
         settings->total_num_steps = total_steps;
-    } else if (!is_there(params, total->name) && strcmp(total->fallback, "null") == 0) {
+        if (total)
+            json_object_set_new(params, total->name, json_string("auto"));
+    } else if (!is_there(params, total->name) && needed) {
         ce_json_fault(doc, "scheduler.params", "%s needs \"total_num_steps\" (\"auto\": cspeed.steps)",
                       settings->shape->name);
     }
@@ -129,6 +134,29 @@ static void resolve_total(ce_json *doc, json_t *params, int64_t total_steps, ce_
         ce_json_note(doc, "scheduler.params.total_num_steps",
                      "%lld is below warmup_num_steps, %lld: the rate falls to its end right after the warm-up",
                      (long long)settings->total_num_steps, (long long)settings->warmup_num_steps);
+}
+
+/* Decides between warmup_num_steps and warmup_ratio. A missing warmup_num_steps is 0 beside a ratio, whatever its
+ * default. */
+static void resolve_warmup(ce_json *doc, const json_t *params, ce_schedule_settings *settings)
+{
+    bool given = is_there(params, "warmup_num_steps") && !ce_keys_is_auto(params, "warmup_num_steps");
+    if (ce_keys_is_auto(params, "warmup_num_steps") || (settings->warmup_ratio > 0 && !given))
+        settings->warmup_num_steps = 0;
+    if (settings->warmup_ratio > 0 && settings->warmup_num_steps > 0)
+        ce_json_fault(doc, "scheduler.params.warmup_ratio", "warmup_num_steps is given too: leave one of them out");
+}
+
+/* Checks where Trainer's schedules end. */
+static void check_end(ce_json *doc, const json_t *params, const ce_schedule_settings *settings)
+{
+    const ce_schedule *shape = settings->shape;
+    if (ce_keys_find(shape->keys, shape->key_count, "min_lr") &&
+        is_there(params, "min_lr") == is_there(params, "min_lr_rate"))
+        ce_json_fault(doc, "scheduler.params", "%s needs one of \"min_lr\" and \"min_lr_rate\"", shape->name);
+    if (ce_keys_find(shape->keys, shape->key_count, "lr_end") && settings->lr_end >= settings->base_rate)
+        ce_json_fault(doc, "scheduler.params.lr_end", "%g is not below optimizer.params.lr, %g", settings->lr_end,
+                      settings->base_rate);
 }
 
 /* Adds an error to doc if this schedule has the key and the file does not contain it. */
@@ -171,21 +199,22 @@ static void note_rate(ce_json *doc, const json_t *params, const ce_schedule_sett
 
 static void read_params(ce_json *doc, json_t *params, int64_t total_steps, ce_schedule_settings *settings)
 {
-    static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0" };
+    static const char *const needed[] = { "cycle_min_lr", "cycle_max_lr", "T_0", "num_decay_steps" };
     const ce_schedule *shape = settings->shape;
     unwrap_lists(params, shape);
     ce_keys_fill(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
     if (ce_keys_is_auto(params, "warmup_max_lr"))
         settings->warmup_max_lr = settings->base_rate;
-    if (ce_keys_is_auto(params, "warmup_num_steps"))
-        settings->warmup_num_steps = 0;
+    resolve_warmup(doc, params, settings);
     if (settings->cycle_second_step_size < 0)
         settings->cycle_second_step_size = settings->cycle_first_step_size;
     if (settings->cycle_second_stair_count < 0)
         settings->cycle_second_stair_count = settings->cycle_first_stair_count;
     note_rate(doc, params, settings);
     resolve_total(doc, params, total_steps, settings);
-    json_t *unknown = settings->total_is_auto && total_steps == 0 ? remove_total(params, shape) : NULL;
+    check_end(doc, params, settings);
+    bool open = settings->total_is_auto && total_steps == 0 && find_total(shape);
+    json_t *unknown = open ? remove_total(params, shape) : NULL;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         require(doc, params, shape, needed[i]);
     ce_keys_settle(doc, params, "scheduler.params", settings, shape->keys, shape->key_count);
@@ -205,7 +234,11 @@ void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t t
                                         .warmup_max_lr = base_rate,
                                         .last_batch_iteration = -1,
                                         .cycle_second_step_size = -1,
-                                        .cycle_second_stair_count = -1 };
+                                        .cycle_second_stair_count = -1,
+                                        .num_stable_steps = -1,
+                                        .min_lr = -1,
+                                        .min_lr_rate = -1,
+                                        .warmup_lr_rate = -1 };
     if (!section)
         return;
     ce_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
@@ -213,6 +246,8 @@ void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t t
         ce_json_fault(doc, "scheduler", "\"type\" is missing; there are %.*s", NAMES_LENGTH, names);
     else
         settings->shape = find_shape(doc, text.type);
+    if (!json_object_get(section, "params"))
+        json_object_set_new(section, "params", json_object());
     if (settings->shape)
         read_params(doc, json_object_get(section, "params"), total_steps, settings);
 }
@@ -225,5 +260,5 @@ void ce_schedule_help(void)
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
         ce_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);
     }
-    printf("\n## Schedules that are not supported\n\nPyTorch's %s.\n", refused_types);
+    printf("\n## Schedules that are not supported\n\nPyTorch's and Hugging Face's %s.\n", refused_types);
 }

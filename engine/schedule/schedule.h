@@ -1,5 +1,5 @@
-/* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py computes them. A rate depends only on the
- * settings and on the number of applied updates. */
+/* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py, PyTorch and Hugging Face's Trainer compute
+ * them. A rate depends only on the settings and on the number of applied updates. */
 #ifndef CS_SCHEDULE_SCHEDULE_H
 #define CS_SCHEDULE_SCHEDULE_H
 
@@ -15,8 +15,9 @@ typedef struct {
     /* keys of WarmupLR, WarmupDecayLR and WarmupCosineLR */
     double warmup_min_lr, warmup_max_lr;
     int64_t warmup_num_steps, total_num_steps; /* total_num_steps is also LinearLR's total_iters. */
-    bool total_is_auto; /* True if the file says "auto", so that cs_set_total_steps sets the value. */
-    int warmup_type;    /* 0 for a logarithmic warm-up, 1 for a linear one */
+    double warmup_ratio; /* share of total_num_steps that is the warm-up, if warmup_num_steps is 0 */
+    bool total_is_auto;  /* True if cs_set_total_steps sets total_num_steps, because the file says "auto". */
+    int warmup_type;     /* 0 for a logarithmic warm-up, 1 for a linear one */
     double warmup_min_ratio, cos_min_ratio;
 
     /* keys of LRRangeTest */
@@ -37,6 +38,11 @@ typedef struct {
 
     /* keys of LinearLR */
     double start_factor, end_factor;
+
+    /* keys of Trainer's schedules; below 0: not given */
+    double cycles, power, lr_end, min_lr, min_lr_rate, min_lr_ratio, warmup_lr_rate;
+    int64_t timescale, num_stable_steps, num_decay_steps;
+    int stable_warmup, stable_decay; /* 0: linear, 1: cosine, 2: 1-sqrt */
 
     /* value of last_batch_iteration (last_epoch in PyTorch's schedules): iteration number at update 0; -1, the default,
      * begins the schedule at its start */
@@ -63,7 +69,7 @@ bool ce_schedule_momentum(const ce_schedule_settings *settings, int64_t update, 
  * Errors are added to doc. In the section, each "auto" is replaced by the number for which it stands, for example
  * base_rate for warmup_max_lr. For the key that says when the schedule ends (ce_schedule_total), "auto" stands for
  * total_steps. A total_steps of 0 means that the number of steps is not known yet; the "auto" of that key then
- * stays. */
+ * stays. Trainer's schedules have "auto" if the key is missing, and any schedule has it if the warm-up is a ratio. */
 void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t total_steps,
                       ce_schedule_settings *settings);
 /* Turns the momentum cycle of OneCycle off, because the optimizer has no betas, and adds a note to doc. */

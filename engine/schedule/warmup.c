@@ -12,9 +12,17 @@ static const ce_key keys[] = {
     CS_WARMUP_COMMON,
 };
 
+int64_t ce_warmup_given(const ce_schedule_settings *settings)
+{
+    if (settings->warmup_num_steps > 0)
+        return settings->warmup_num_steps;
+    return (int64_t)ceil((double)settings->total_num_steps * settings->warmup_ratio);
+}
+
 int64_t ce_warmup_steps(const ce_schedule_settings *settings)
 {
-    return settings->warmup_num_steps > 2 ? settings->warmup_num_steps : 2;
+    int64_t given = ce_warmup_given(settings);
+    return given > 2 ? given : 2;
 }
 
 double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration)

@@ -10,17 +10,23 @@
 #define CS_WARMUP_MAX 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
 
 /* The rows that several key tables have. */
-#define CS_WARMUP_COMMON                                                                                                    \
-    { "warmup_num_steps",                                                                                                   \
-      CS_KEY_INT,                                                                                                           \
-      CS_WARMUP_AT(warmup_num_steps),                                                                                       \
-      "1000",                                                                                                               \
-      0,                                                                                                                    \
-      CS_WARMUP_MAX,                                                                                                        \
-      "auto",                                                                                                               \
-      "updates of the warm-up; below 2 counts as 2; \"auto\": 0, Hugging Face's default" },                                 \
-        { "warmup_type", CS_KEY_CHOICE, CS_WARMUP_AT(warmup_type), "\"log\"", 0, 0, "log|linear", "shape of the warm-up" }, \
+#define CS_WARMUP_COMMON                                                                                               \
+    { "warmup_num_steps",                                                                                              \
+      CS_KEY_INT,                                                                                                      \
+      CS_WARMUP_AT(warmup_num_steps),                                                                                  \
+      "1000",                                                                                                          \
+      0,                                                                                                               \
+      CS_WARMUP_MAX,                                                                                                   \
+      "auto",                                                                                                          \
+      "updates of the warm-up; below 2 counts as 2; \"auto\": 0, Hugging Face's default" },                            \
+        CS_WARMUP_RATIO, { "warmup_type", CS_KEY_CHOICE,         CS_WARMUP_AT(warmup_type), "\"log\"", 0, 0,           \
+                           "log|linear",  "shape of the warm-up" },                                                    \
         CS_WARMUP_START
+#define CS_WARMUP_RATIO                                                                                                \
+    {                                                                                                                  \
+        "warmup_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_ratio), "0", 0, 1, NULL,                                    \
+            "instead of warmup_num_steps: its share of all updates, rounded up, as Trainer's argument of this name"    \
+    }
 #define CS_WARMUP_START                                                                                                \
     {                                                                                                                  \
         "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,         \
@@ -42,13 +48,26 @@
     SCHEDULE(LRRangeTest)                                                                                              \
     SCHEDULE(OneCycle)                                                                                                 \
     SCHEDULE(CosineAnnealingWarmRestarts)                                                                              \
-    SCHEDULE(LinearLR)
+    SCHEDULE(LinearLR)                                                                                                 \
+    SCHEDULE(linear)                                                                                                   \
+    SCHEDULE(cosine)                                                                                                   \
+    SCHEDULE(cosine_with_restarts)                                                                                     \
+    SCHEDULE(polynomial)                                                                                               \
+    SCHEDULE(constant)                                                                                                 \
+    SCHEDULE(constant_with_warmup)                                                                                     \
+    SCHEDULE(inverse_sqrt)                                                                                             \
+    SCHEDULE(cosine_with_min_lr)                                                                                       \
+    SCHEDULE(cosine_warmup_with_min_lr)                                                                                \
+    SCHEDULE(warmup_stable_decay)
 
 #define CS_SCHEDULE_DECLARE(type) extern const ce_schedule ce_schedule_##type;
 CS_SCHEDULES(CS_SCHEDULE_DECLARE)
 #undef CS_SCHEDULE_DECLARE
 
-/* Returns the length of the warm-up: a number of updates, at least 2. */
+/* Returns the length of the warm-up in updates, as the configuration gives it: warmup_num_steps, or warmup_ratio of all
+ * updates. */
+int64_t ce_warmup_given(const ce_schedule_settings *settings);
+/* Returns the length of DeepSpeed's warm-up: as given, but at least 2. */
 int64_t ce_warmup_steps(const ce_schedule_settings *settings);
 /* Returns the fraction of the warm-up, 0 to 1, that is complete at an iteration in [0, ce_warmup_steps). */
 double ce_warmup_share(const ce_schedule_settings *settings, int64_t iteration);

@@ -105,10 +105,10 @@ START_TEST(test_left_out)
     } rows[] = {
         { "\"fp16\": {}", NULL, 1e-3, NULL, 1e-3, 1e-3,
           OF_PROGRAM " (lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight_decay 0), at a constant rate;" },
-        { "\"fp16\": {\"enabled\": \"auto\"}", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5,
+        { "\"fp16\": {\"enabled\": \"auto\"}", NULL, 5e-5, "linear", 5e-5, 2.5e-5,
           OF_TRAINER "that Trainer's defaults (lr 5e-5" },
-        { "\"gradient_clipping\": \"auto\", \"optimizer\": null", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
-        { "\"steps_per_print\": \"auto\"", NULL, 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"gradient_clipping\": \"auto\", \"optimizer\": null", NULL, 5e-5, "linear", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"steps_per_print\": \"auto\"", NULL, 5e-5, "linear", 5e-5, 2.5e-5, OF_TRAINER },
         { "\"gradient_clipping\": \"auto\", \"scheduler\": null", NULL, 5e-5, NULL, 5e-5, 5e-5, OF_TRAINER },
         { "\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"warmup_max_lr\": \"auto\", \"warmup_num_steps\": 1}}",
           NULL, 5e-5, "WarmupLR", 0, 5e-5, OF_TRAINER },
@@ -116,21 +116,21 @@ START_TEST(test_left_out)
           "{\"warmup_max_lr\": "
           "\"auto\", \"warmup_num_steps\": 1}}",
           NULL, 1e-3, "WarmupLR", 0, 5e-5, NULL },
-        { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4, \"eps\": \"auto\"}}", NULL, 4e-4, "LinearLR",
+        { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4, \"eps\": \"auto\"}}", NULL, 4e-4, "linear",
           4e-4, 2e-4, NULL },
         { "\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 4e-4}}", NULL, 4e-4, NULL, 4e-4, 4e-4, NULL },
         /* "auto" is an ordinary value of the keys `stages` and `device`, and the key "_" is a comment */
         { "\"pipeline\": {\"stages\": \"auto\"}, \"_\": \"auto\", \"fp16\": {\"_\": \"auto\"}", "cspeed.device=auto",
           1e-3, NULL, 1e-3, 1e-3, OF_PROGRAM },
         { "\"fp16\": {}", "optimizer.params.lr=0.5", 0.5, NULL, 0.5, 0.5, OF_PROGRAM ", but for what --set gives" },
-        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr=0.5", 0.5, "LinearLR", 0.5, 0.25, OF_TRAINER },
-        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.eps=0.5", 5e-5, "LinearLR", 5e-5, 2.5e-5, OF_TRAINER },
-        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.end_factor=1", 5e-5, "LinearLR", 5e-5, 5e-5,
-          OF_TRAINER },
-        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.total_iters=5", 5e-5, "LinearLR", 5e-5, 0,
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.lr=0.5", 0.5, "linear", 0.5, 0.25, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.params.eps=0.5", 5e-5, "linear", 5e-5, 2.5e-5, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.warmup_ratio=0.31", 5e-5, "linear", 0,
+          4.166666666666667e-5, OF_TRAINER },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler.params.total_num_steps=5", 5e-5, "linear", 5e-5, 0,
           OF_TRAINER },
         { "\"fp16\": {\"enabled\": \"auto\"}", "scheduler=null", 5e-5, NULL, 5e-5, 5e-5, OF_TRAINER },
-        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.type=SGD", 1e-3, "LinearLR", 1e-3, 5e-4, NULL },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "optimizer.type=SGD", 1e-3, "linear", 1e-3, 5e-4, NULL },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -159,14 +159,14 @@ START_TEST(test_left_out)
 }
 END_TEST
 
-/* The number of steps is known only after the data is opened, so scheduler.params.total_iters is "auto" until then. */
+/* The number of steps is known only after the data is opened, so scheduler.params.total_num_steps is "auto" until then. */
 START_TEST(test_epochs)
 {
     shell_enter();
     cs_config *config =
         must_finish("{\"train_batch_size\": 1, \"gradient_clipping\": \"auto\", \"cspeed\": {\"epochs\": 2}}", 1);
-    ck_assert(config->settings.schedule.total_is_auto && strstr(config->text, "\"total_iters\": \"auto\""));
-    check_origin(config, "scheduler.params.total_iters", "auto: known once the data is read");
+    ck_assert(config->settings.schedule.total_is_auto && strstr(config->text, "\"total_num_steps\": \"auto\""));
+    check_origin(config, "scheduler.params.total_num_steps", "auto: known once the data is read");
     check_origin(config, "cspeed.steps", "derived: cspeed.epochs");
     cs_config *again = must_finish(config->text, 1);
     ck_assert_str_eq(again->text, config->text);

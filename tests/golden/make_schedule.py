@@ -1,11 +1,13 @@
-"""Rates of PyTorch's own schedulers, for test_schedule: python make_schedule.py > schedule.golden
+"""Rates of the schedulers of PyTorch and of transformers, for test_schedule: python make_schedule.py > schedule.golden
 
 A case is three lines: the "scheduler" section, the optimizer's lr and the rates of updates 1, 2, ..., and beta1 of them (empty
 where the schedule leaves it alone). CyclicLR is what DeepSpeed's OneCycle does within its one cycle; beta1 of update 1 is left
 out, as DeepSpeed begins at the lower end there."""
 import json
+import math
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, CyclicLR
+from transformers import get_scheduler
 
 
 def adam(lr):
@@ -39,3 +41,28 @@ for low, high, up, down, least, most in [(0.1, 0.5, 4, 4, 0.8, 0.9), (1e-4, 3e-3
     rates, momenta = trace(optimizer, schedule, up + down)
     case("OneCycle", {"cycle_min_lr": low, "cycle_max_lr": high, "cycle_first_step_size": up, "cycle_second_step_size": down,
                       "cycle_min_mom": least, "cycle_max_mom": most}, low, rates, momenta[1:])
+
+# The schedules of Hugging Face's Trainer. warmup_ratio is what Trainer makes of it: the next whole number of its steps.
+TRAINER = [
+    ("linear", 10, {}), ("linear", 0, {}), ("linear", 7, {"warmup_ratio": 0.07}), ("cosine", 5, {}), ("cosine", 0, {"num_cycles": 2}),
+    ("cosine_with_restarts", 4, {"num_cycles": 3}), ("cosine_with_restarts", 0, {}), ("polynomial", 6, {"lr_end": 1e-5, "power": 2}),
+    ("polynomial", 0, {}), ("constant", 0, {}), ("constant_with_warmup", 8, {}), ("constant_with_warmup", 0, {"warmup_ratio": 0.1}),
+    ("inverse_sqrt", 10, {}), ("inverse_sqrt", 0, {}), ("inverse_sqrt", 5, {"timescale": 20}),
+    ("cosine_with_min_lr", 5, {"min_lr": 1e-4}), ("cosine_with_min_lr", 0, {"min_lr_rate": 0.1, "num_cycles": 1}),
+    ("cosine_warmup_with_min_lr", 5, {"min_lr_rate": 0.1}), ("cosine_warmup_with_min_lr", 6, {"min_lr": 1e-4, "warmup_lr_rate": 0.2}),
+    ("warmup_stable_decay", 5, {"num_decay_steps": 20}),
+    ("warmup_stable_decay", 8, {"num_decay_steps": 10, "num_stable_steps": 12, "warmup_type": "cosine", "decay_type": "1-sqrt", "min_lr_ratio": 0.1}),
+    ("warmup_stable_decay", 8, {"num_decay_steps": 10, "warmup_type": "1-sqrt", "decay_type": "linear", "min_lr_ratio": 0.2}),
+]
+TOTAL, RATE = 50, 2e-3
+for kind, warmup, params in TRAINER:
+    optimizer = adam(RATE)
+    ratio, rest = params.get("warmup_ratio"), {k: v for k, v in params.items() if k != "warmup_ratio"}
+    if ratio is not None:
+        warmup = math.ceil(TOTAL * ratio)
+    elif kind != "constant":
+        params = {"warmup_num_steps": warmup, **params}
+    if kind not in ("constant", "constant_with_warmup", "inverse_sqrt") or ratio:
+        params = {"total_num_steps": TOTAL, **params}
+    rates, _ = trace(optimizer, get_scheduler(kind, optimizer, warmup, TOTAL, rest), TOTAL + 1)
+    case(kind, params, RATE, rates, [])

@@ -1,4 +1,4 @@
-/* test_schedule.c - compares learning rates with DeepSpeed's lr_schedules.py, and tests how the section
+/* test_schedule.c - compares learning rates with DeepSpeed's lr_schedules.py, PyTorch and transformers, and tests how the section
  * "scheduler" of the configuration is read. */
 #include "schedule/schedule.h"
 #include "suite.h"
@@ -180,7 +180,7 @@ START_TEST(test_against_torch)
         cases++;
     }
     fclose(file);
-    ck_assert_int_eq(cases, 7);
+    ck_assert_int_eq(cases, 29);
 }
 END_TEST
 
@@ -237,6 +237,28 @@ START_TEST(test_auto)
 }
 END_TEST
 
+/* warmup_ratio is a share of all updates, also of a schedule without an end. */
+START_TEST(test_ratio)
+{
+    static const char *const types[] = { "WarmupLR", "WarmupDecayLR", "WarmupCosineLR" };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char text[256];
+        ce_schedule_settings ratio, steps;
+        snprintf(text, sizeof text,
+                 "{\"type\": \"%s\", \"params\": {%s\"warmup_ratio\": 0.07, \"warmup_num_steps\": \"auto\"}}", types[i],
+                 i ? "\"total_num_steps\": \"auto\", " : "");
+        ck_assert_msg(read_text(text, 0.1, 0, &ratio) == CS_OK, "%s", cs_error());
+        ck_assert(ratio.total_is_auto);
+        ck_assert_msg(read_text(text, 0.1, 100, &ratio) == CS_OK, "%s", cs_error());
+        snprintf(text, sizeof text, "{\"type\": \"%s\", \"params\": {%s\"warmup_num_steps\": 8}}", types[i],
+                 i ? "\"total_num_steps\": 100, " : "");
+        ck_assert_int_eq(read_text(text, 0.1, 0, &steps), CS_OK);
+        for (int64_t k = 0; k < 100; k++) /* 8: the next whole number of 100 * 0.07 = 7.000000000000001 */
+            ck_assert(ce_schedule_rate(&ratio, k) == ce_schedule_rate(&steps, k));
+    }
+}
+END_TEST
+
 START_TEST(test_refused)
 {
     static const struct {
@@ -248,6 +270,15 @@ START_TEST(test_refused)
         { "{\"type\": \"OneCycle\", \"params\": {\"cycle_first_step_size\": 0}}", "at least 1 is needed, not 0" },
         { "{\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_size\": 0}}", "at least 1 is needed, not 0" },
         { "{\"type\": \"CosineAnnealingWarmRestarts\"}", "CosineAnnealingWarmRestarts needs \"T_0\"" },
+        { "{\"type\": \"warmup_stable_decay\"}", "warmup_stable_decay needs \"num_decay_steps\"" },
+        { "{\"type\": \"cosine_with_min_lr\"}", "needs one of \"min_lr\" and \"min_lr_rate\"" },
+        { "{\"type\": \"cosine_with_min_lr\", \"params\": {\"min_lr\": 0, \"min_lr_rate\": 0}}",
+          "needs one of \"min_lr\" and \"min_lr_rate\"" },
+        { "{\"type\": \"polynomial\", \"params\": {\"lr_end\": 1}}", "1 is not below optimizer.params.lr, 1" },
+        { "{\"type\": \"linear\", \"params\": {\"warmup_ratio\": 0.1, \"warmup_num_steps\": 3}}",
+          "warmup_num_steps is given too" },
+        { "{\"type\": \"linear\", \"params\": {\"warmup_ratio\": 3}}", "at most 1 is possible, not 3" },
+        { "{\"type\": \"greedy\"}", "not supported: Hugging Face's schedule greedy, because" },
         { "{\"type\": \"StepLR\"}", "not supported: PyTorch's schedule StepLR, because" },
         { "{\"type\": \"WarmupCosine\"}", "no schedule is named \"WarmupCosine\"" },
         { "{\"params\": {}}", "\"type\" is missing" },
@@ -296,4 +327,4 @@ START_TEST(test_rate_of_decay)
 END_TEST
 
 SUITE_MAIN("schedule", test_golden, test_momentum, test_against_torch, test_shape, test_start_midway, test_auto,
-           test_refused, test_rate_of_decay)
+           test_ratio, test_refused, test_rate_of_decay)
