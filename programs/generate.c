@@ -164,15 +164,11 @@ typedef struct {
     size_t shown; /* number of bytes already printed */
     int64_t tokens;
     const char *finish; /* the reason why the answer ended; NULL if it has not ended */
-    cs_context *context;
+    cs_generation *generation;
     int64_t which;      /* the number of the prompt */
     int64_t place, max; /* place: number of sampled tokens; max: the greatest number of tokens to sample */
-    int32_t last;       /* the token that was sampled last */
-    int32_t *read;      /* (read_count) the tokens that the context has read, and then the token `last` */
-    int64_t read_count;
-    /* true: the text has filled all positions of the model, so the context has dropped the text's beginning */
-    bool slid;
-    bool streams; /* true: the text is printed while it is generated */
+    bool slid;          /* true: the model has not read the text's beginning for the last tokens */
+    bool streams;       /* true: the text is printed while it is generated */
 } answer;
 
 static void take_token(const model *m, answer *a, int32_t token)
@@ -233,87 +229,57 @@ static void check_prompt(const model *m, const char *prompt, int64_t which)
               which + 1, count, max);
 }
 
-/* Samples the next token from the text's row of logits, unless the text has its maximum number of tokens already. The
- * text ends when it has this number of tokens. */
-static void go_on(const model *m, answer *a, cs_tensor logits)
+/* Ends a text that has its maximum number of tokens, and prints what a streamed text has gained. */
+static void go_on(const model *m, answer *a)
 {
-    if (a->place < a->max) {
-        a->last = cs_sample(logits, &m->given->sampling, a->which, a->place++);
-        a->read[a->read_count++] = a->last;
-        take_token(m, a, a->last);
-    }
     if (a->place == a->max && !a->finish)
         a->finish = "length";
     if (a->streams)
         show(m->given, a);
 }
 
-/* Reads the prompt and samples the first token. The answer of a chat ends when the model's positions are full, because
- * a conversation without its beginning has another meaning. Other texts continue (see slide). */
+/* The answer of a chat ends when the model's positions are full, because a conversation without its beginning has
+ * another meaning. Other texts continue (cs_generation). */
 static void begin(const model *m, const char *prompt, answer *a)
 {
     const ce_encoded *encoded = encode(m, prompt);
     int32_t first = first_token(m);
     int64_t count = encoded->count ? encoded->count : 1, positions = cs_context_positions(m->engine);
-    cs_tensor logits = { 0 };
     a->max = m->given->max_tokens;
     if (positions && m->chat)
         a->max = at_most(a->max, positions - count + 1);
-    a->read = calloc((size_t)(count + a->max), sizeof *a->read);
-    if (!a->read)
-        leave(1, "out of memory for a text of %" PRId64 " tokens", count + a->max);
-    memcpy(a->read, encoded->count ? encoded->ids : &first, (size_t)count * sizeof *a->read);
-    a->read_count = count;
-    /* the context never reads the last generated token */
-    int64_t length = count + a->max - (a->max > 0);
-    CS_MUST(cs_context_open(&a->context, m->engine, positions ? at_most(length, positions) : length));
-    if (a->max > 0)
-        CS_MUST(cs_context_read(a->context, a->read, count, &logits));
-    go_on(m, a, logits);
-}
-
-/* Continues a text that has filled the model's positions. The context is cleared. Then it reads the last tokens of the
- * text, half as many as the model has positions, as if these tokens were a whole text. */
-static void slide(const model *m, answer *a)
-{
-    int64_t half = (cs_context_positions(m->engine) + 1) / 2;
-    cs_tensor logits;
-    a->slid = true;
-    cs_context_clear(a->context);
-    CS_MUST(cs_context_read(a->context, a->read + a->read_count - half, half, &logits));
-    go_on(m, a, logits);
+    const cs_generation_options how = { .sampling = m->given->sampling, .text = a->which, .max = a->max };
+    CS_MUST(cs_generation_open(&a->generation, m->engine, encoded->count ? encoded->ids : &first, count, &how));
+    go_on(m, a);
 }
 
 /* Completes `count` texts together: in each step, the weights are read once for all texts that have not ended. */
 static void complete(const model *m, const char *const *prompts, answer *answers, int count)
 {
-    cs_context *contexts[BATCH];
-    int32_t tokens[BATCH];
-    cs_tensor logits;
     for (int i = 0; i < count; i++)
         begin(m, prompts[i], &answers[i]);
     for (;;) {
         answer *live[BATCH];
+        cs_generation *generations[BATCH];
+        int32_t tokens[BATCH];
         int lives = 0;
         for (int i = 0; i < count; i++)
-            if (!answers[i].finish && cs_context_count(answers[i].context) == cs_context_positions(m->engine))
-                slide(m, &answers[i]);
-        for (int i = 0; i < count; i++)
-            if (!answers[i].finish)
+            if (!answers[i].finish) {
+                generations[lives] = answers[i].generation;
                 live[lives++] = &answers[i];
+            }
         if (lives == 0)
             break;
+        CS_MUST(cs_generations_next(generations, lives, tokens));
         for (int i = 0; i < lives; i++) {
-            contexts[i] = live[i]->context;
-            tokens[i] = live[i]->last;
+            live[i]->place++;
+            take_token(m, live[i], tokens[i]);
+            go_on(m, live[i]);
         }
-        CS_MUST(cs_contexts_step(contexts, lives, tokens, &logits));
-        for (int i = 0; i < lives; i++)
-            go_on(m, live[i], cs_matrix_rows(logits, i, 1));
     }
     for (int i = 0; i < count; i++) {
-        cs_context_close(answers[i].context);
-        free(answers[i].read);
+        answers[i].slid = cs_generation_slid(answers[i].generation);
+        cs_generation_close(answers[i].generation);
     }
 }
 

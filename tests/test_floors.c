@@ -78,7 +78,7 @@ static const floor_rule rules[] = {
       " public engine/base engine/data engine/text engine/chat programs/train programs/generate programs/bench " },
     { "programs/bench", " public " },
     { "programs/generate", " public engine/base engine/text engine/formats " },
-    { "programs/train", " public engine/base " },
+    { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },
 };
 enum { RULES = sizeof rules / sizeof *rules };

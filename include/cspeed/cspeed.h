@@ -441,6 +441,28 @@ typedef struct {
  * text) and `place` (the token's position) only. */
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place);
 
+/* The text that a model generates after a prompt, token by token, with a cs_context. A text that has filled the
+ * positions continues: the context is cleared and reads the last tokens of the text, half as many as there are
+ * positions. */
+typedef struct cs_generation cs_generation;
+typedef struct {
+    cs_sampling sampling;
+    int64_t text; /* the number of the text, see cs_sample */
+    int64_t max;  /* the greatest number of tokens to generate */
+    /* the number of tokens after which the text continues from its last half; 0: cs_context_positions */
+    int64_t positions;
+} cs_generation_options;
+/* `prompt` has 1 to cs_context_positions tokens, and is copied. */
+cs_status cs_generation_open(cs_generation **generation, cs_engine *engine, const int32_t *prompt, int64_t count,
+                             const cs_generation_options *options);
+/* Frees the generation, which may be NULL. Call it before cs_destroy. */
+void cs_generation_close(cs_generation *generation);
+/* Samples the next token of each of `count` different texts of one engine: tokens[i] of generations[i]. `count` is
+ * limited as for cs_contexts_step. Collective at stage 3. */
+cs_status cs_generations_next(cs_generation *const *generations, int64_t count, int32_t *tokens);
+/* true if the text has filled the positions, so that the model no longer reads its beginning */
+bool cs_generation_slid(const cs_generation *generation);
+
 /* Saves the state in the folder dir/tag and writes the tag into dir/latest. If `tag` is NULL, the tag is
  * "global_step<N>". client_state is NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG:
  * client_state is not JSON. CS_NOT_FINITE: a parameter is infinite or NaN, and nothing was saved. A failed save does

@@ -1,31 +1,44 @@
 /* sample_text.c - prints a sample of generated text at the end of a training. */
 #include "train.h"
+#include "text/unicode.h"
 
-#include <ctype.h>
+enum { TOKENS = 500 };
 
-enum { WINDOW = 128, TOKENS = 500 };
+/* Prints bytes as text: U+FFFD replaces what is not UTF-8, and control characters that could change the terminal. */
+static void print_bytes(const char *bytes, size_t count)
+{
+    ce_text repaired = { 0 }, shown = { 0 };
+    ce_unicode_repair(&repaired, bytes, count);
+    for (size_t at = 0, width; at < repaired.size; at += width) {
+        int32_t point = ce_unicode_point(repaired.bytes, repaired.size, at, &width);
+        bool shows = point == '\n' || point == '\t' || !ce_unicode_is_control(point);
+        ce_unicode_append_point(&shown, shows ? point : 0xfffd);
+    }
+    say("\na sample:\n%.*s\n", (int)shown.size, shown.bytes);
+    ce_unicode_free(&repaired);
+    ce_unicode_free(&shown);
+}
 
 /* Prints a sample only if the tokens are bytes and the training data has no conversations. A model that was trained on
- * conversations needs a prompt, and a sample has none. The program `generate` prints text of the other models. */
+ * conversations needs a prompt, and a sample has none. The program `generate` prints text of the other models. The
+ * model predicts from at most seq_len tokens, as in training. */
 void sample_text_print(cs_engine *engine, const cs_config *config)
 {
-    cs_sampling how = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") };
-    int64_t window = cs_config_get_int(config, "cspeed.data.seq_len");
-    int32_t tokens[TOKENS] = { '\n' };
+    const cs_generation_options how = {
+        .sampling = { .temperature = 0.8, .top_p = 1, .seed = cs_config_get_int(config, "cspeed.seed") },
+        .max = TOKENS,
+        .positions = cs_config_get_int(config, "cspeed.data.seq_len")
+    };
+    cs_generation *generation;
+    char bytes[TOKENS];
     if (cs_worker(engine) < 0 || cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
         return;
-    window = window > WINDOW ? WINDOW : window;
-    say("\na sample:\n");
-    for (int64_t count = 1; count < TOKENS; count++) {
-        int64_t from = count > window ? count - window : 0;
-        cs_batch batch = { .inputs = cs_matrix(tokens + from, CS_I32, 1, count - from) };
-        cs_tensor logits;
-        CS_MUST(cs_predict(engine, &batch, &logits));
-        tokens[count] = cs_sample(logits, &how, 0, count);
-        if (is_rank_zero()) {
-            putchar(isprint(tokens[count]) || tokens[count] == '\n' ? tokens[count] : '?');
-            fflush(stdout);
-        }
+    CS_MUST(cs_generation_open(&generation, engine, &(int32_t){ '\n' }, 1, &how));
+    for (int i = 0; i < TOKENS; i++) {
+        int32_t token;
+        CS_MUST(cs_generations_next(&generation, 1, &token));
+        bytes[i] = (char)token;
     }
-    say("\n");
+    cs_generation_close(generation);
+    print_bytes(bytes, TOKENS);
 }

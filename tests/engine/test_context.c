@@ -248,6 +248,15 @@ START_TEST(what_cannot_be_read_is_refused)
     ck_assert_int_eq(cs_contexts_step(many, 17, tokens, &output), CS_BAD_CONFIG);
     ck_assert_ptr_nonnull(strstr(cs_error(), "17 contexts, and a micro-batch has 1 to 16 rows"));
     cs_context_close(context);
+    cs_generation *generation;
+    int32_t next;
+    const cs_generation_options one = { .max = 1 };
+    ck_assert_int_eq(cs_generation_open(&generation, engine, tokens, 0, &one), CS_MISUSE);
+    CS_MUST(cs_generation_open(&generation, engine, tokens, POSITIONS, &one));
+    CS_MUST(cs_generations_next(&generation, 1, &next));
+    ck_assert_int_eq(cs_generations_next(&generation, 1, &next), CS_MISUSE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "the text has its 1 tokens"));
+    cs_generation_close(generation);
     cs_destroy(engine);
 }
 END_TEST

@@ -226,6 +226,37 @@ START_TEST(a_text_goes_on_beyond_the_positions)
 }
 END_TEST
 
+/* The sample that `train` prints is the text that `generate` writes from the checkpoint, also beyond the positions. */
+START_TEST(the_sample_of_train_is_generated_text)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe --quiet train --config config.json --output two "
+                               "--steps 20 --set cspeed.model.n_positions=24 --set zero_optimization.stage=3 --set "
+                               "cspeed.device=%s",
+                               CS_BIN, near_device()),
+                     0);
+    char *out = shell_read("out.txt", NULL), *sample = strstr(out, "a sample:\n");
+    char *end = sample ? strstr(sample, "\n\nthe run is in ") : NULL;
+    ck_assert_msg(end != NULL, "%s", out);
+    *end = '\0';
+    sample += strlen("a sample:\n");
+    ck_assert_int_eq(shell_run("%s/generate two --prompt '' --seed 5 --max_tokens 500 2>err.txt | iconv -c -f UTF-8 -t "
+                               "ASCII >text.txt; tr -dc '[:print:]\n' <text.txt >shown.txt",
+                               CS_BIN),
+                     0);
+    char *text = shell_read("shown.txt", NULL);
+    shell_write("sample.txt", sample);
+    ck_assert_int_eq(shell_run("iconv -c -f UTF-8 -t ASCII <sample.txt | tr -dc '[:print:]\n'"), 0);
+    char *plain = shell_read("out.txt", NULL);
+    ck_assert_uint_gt(strlen(text), 400);
+    ck_assert_str_eq(plain, text);
+    free(plain);
+    free(text);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
 /* ---- many prompts ---- */
 
 static char *answers(int ranks, const char *more)
@@ -305,5 +336,5 @@ START_TEST(errors_of_ranks_are_reported)
 END_TEST
 
 SUITE_MAIN("generate", only_what_may_come_is_drawn, a_large_vocabulary_is_cut_as_by_sorting, as_often_as_it_is_likely,
-           a_prompt_is_continued, a_text_goes_on_beyond_the_positions, many_prompts_are_answered_in_their_order,
-           errors_of_ranks_are_reported)
+           a_prompt_is_continued, a_text_goes_on_beyond_the_positions, the_sample_of_train_is_generated_text,
+           many_prompts_are_answered_in_their_order, errors_of_ranks_are_reported)
