@@ -57,10 +57,11 @@ FILE *metrics_file_open(char *path, int64_t step)
     return file;
 }
 
+/* Writes nine significant digits of a measurement, and all digits of a whole number, for example of a loss scale. */
 static void put_number(FILE *file, const char *name, double value)
 {
     if (isfinite(value))
-        fprintf(file, ", \"%s\": %.9g", name, value);
+        fprintf(file, ", \"%s\": %.*g", name, value == trunc(value) ? 17 : 9, value);
     else
         fprintf(file, ", \"%s\": null", name);
 }

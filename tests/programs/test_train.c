@@ -36,6 +36,18 @@ START_TEST(names_of_digits_are_names)
 }
 END_TEST
 
+START_TEST(whole_numbers_have_all_digits)
+{
+    training_prepare();
+    training_config("fp16", ", \"initial_scale_power\": 30", 1);
+    training_run(1, "--steps 1");
+    char *line = shell_read("out/metrics.jsonl", NULL);
+    ck_assert_msg(strstr(line, "\"loss_scale\": 1073741824, ") != NULL, "%s", line);
+    free(line);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(metrics_are_written_to_the_given_file)
 {
     training_prepare();
@@ -246,7 +258,7 @@ START_TEST(the_shortest_program_trains_alike)
 }
 END_TEST
 
-SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file,
+SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
            steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
            a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
            own_model_trains_sharded, the_shortest_program_trains_alike)
