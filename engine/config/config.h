@@ -130,10 +130,11 @@ typedef struct {
     const char *export_folder; /* folder of the export; NULL means that there is none */
     int export_dtype;          /* CS_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
-    int eval_on;     /* CS_EVALUATE_ON_* */
-    int device;      /* CS_CHOOSE_* */
-    int64_t threads; /* number of threads; 0 means that it is chosen automatically */
-    int products;    /* CS_PRODUCTS_* */
+    int64_t saves_per_epoch, evals_per_epoch; /* if above 0, they replace save_interval and eval_interval */
+    int eval_on;                              /* CS_EVALUATE_ON_* */
+    int device;                               /* CS_CHOOSE_* */
+    int64_t threads;                          /* number of threads; 0 means that it is chosen automatically */
+    int products;                             /* CS_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */

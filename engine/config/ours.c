@@ -27,6 +27,9 @@ static const ce_key cspeed[] = {
               "checkpoint of load to start from, or of output to go back to; null: the latest"),
     SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
               "updates between checkpoints; 0: only at the end"),
+    SUPPORTED(
+        "saves_per_epoch", INT, saves_per_epoch, "0", 0, MAX_EXACT, NULL,
+        "instead of save_interval: checkpoints in each pass over the data; 1: at the end of each; 0: save_interval counts"),
     SUPPORTED("keep_last", INT, keep_last, "3", 0, MAX_EXACT, NULL,
               "how many checkpoints to keep, of those that the latest one continues; 0: all"),
     SUPPORTED("keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
@@ -38,6 +41,8 @@ static const ce_key cspeed[] = {
               "training continues while a checkpoint is written from a copy of the state, which needs memory"),
     SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
               "updates between evaluations; 0: only at the end"),
+    SUPPORTED("evals_per_epoch", INT, evals_per_epoch, "0", 0, MAX_EXACT, NULL,
+              "instead of eval_interval: evaluations in each pass over the data; 0: eval_interval counts"),
     SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
               "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
     SUPPORTED(

@@ -217,6 +217,16 @@ static const char *host_transport(const cs_world *world)
     return world->local_size == world->size ? "shm" : "tcp";
 }
 
+/* An interval in updates and one in epochs exclude each other. The one that counts is the only one above 0. */
+static void resolve_interval(cs_config *config, const char *path, int64_t *interval, int64_t per_epoch,
+                             const char *other)
+{
+    if (per_epoch > 0 && *interval > 0 && ce_resolve_is_given(config, path))
+        ce_json_fault(config->doc, path, "%s is given too: set one of the two to 0, or leave it out", other);
+    if (per_epoch > 0)
+        *interval = 0;
+}
+
 void ce_resolve_run(cs_config *config)
 {
     static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
@@ -235,6 +245,8 @@ void ce_resolve_run(cs_config *config)
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);
+    resolve_interval(config, "cspeed.save_interval", &s->save_interval, s->saves_per_epoch, "cspeed.saves_per_epoch");
+    resolve_interval(config, "cspeed.eval_interval", &s->eval_interval, s->evals_per_epoch, "cspeed.evals_per_epoch");
     if (s->epochs > 0 && s->steps > 0 && ce_resolve_is_given(config, "cspeed.steps"))
         ce_json_fault(config->doc, "cspeed.epochs",
                       "steps and epochs are both given: set one of them to 0, or leave it out");

@@ -111,9 +111,24 @@ static void fit_steps(session *run)
     take_fitted(run, steps);
 }
 
-static bool due(int64_t step, int64_t interval, int64_t steps)
+/* Returns how many checkpoints or evaluations are due in the first `step` steps, without the one after the last step.
+ * `interval` and `per_epoch` are keys of the configuration, of which at most one is above 0. With `per_epoch` one is due
+ * after the step that completes a further part of an epoch. */
+static int64_t count_due(const session *run, int64_t step, const char *interval, const char *per_epoch)
 {
-    return step == steps || (interval > 0 && step % interval == 0);
+    int64_t steps = cs_config_get_int(run->config, interval), parts = cs_config_get_int(run->config, per_epoch);
+    double samples = (double)step * (double)cs_config_get_int(run->config, "train_batch_size");
+    return steps > 0 ? step / steps : (int64_t)(samples * (double)parts / (double)cs_data_windows(run->train));
+}
+
+static int64_t count_saves(const session *run, int64_t step)
+{
+    return count_due(run, step, "cspeed.save_interval", "cspeed.saves_per_epoch");
+}
+
+static int64_t count_evaluations(const session *run, int64_t step)
+{
+    return count_due(run, step, "cspeed.eval_interval", "cspeed.evals_per_epoch");
 }
 
 void session_step(session *run)
@@ -123,7 +138,8 @@ void session_step(session *run)
     progress_draw(&run->progress, &m, run->steps, seconds);
     time_budget_step(&run->budget, lap(run));
     fit_steps(run);
-    bool check = due(m.step, cs_config_get_int(run->config, "cspeed.eval_interval"), run->steps);
+    bool last = m.step == run->steps,
+         check = last || count_evaluations(run, m.step) > count_evaluations(run, m.step - 1);
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
     cs_expert_load load = cs_expert_load_of(run->engine);
     metrics_file_write(&run->metrics, &m, &valid, learns_pairs(run), &load, check);
@@ -131,8 +147,8 @@ void session_step(session *run)
     bool asked = cs_save_asked(run->engine);
     if (asked)
         say("step %" PRId64 "  the launcher asks for a checkpoint", m.step);
-    if (asked || due(m.step, cs_config_get_int(run->config, "cspeed.save_interval"), run->steps)) {
-        if (m.not_finite > 0 && m.step != run->steps)
+    if (asked || last || count_saves(run, m.step) > count_saves(run, m.step - 1)) {
+        if (m.not_finite > 0 && !last)
             complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
         else
             save(run);
@@ -269,10 +285,8 @@ static void check_export(session *run)
 /* Checks at the start whether the disk has room for the checkpoints, since the disk may become full only days later. */
 static void check_room(const session *run)
 {
-    int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval"), saves = 0;
-    if (interval > 0)
-        saves = run->steps / interval - run->first / interval;
-    saves += run->first < run->steps && (interval == 0 || run->steps % interval != 0);
+    int64_t saves = count_saves(run, run->steps) - count_saves(run, run->first);
+    saves += run->first < run->steps && count_saves(run, run->steps) == count_saves(run, run->steps - 1);
     if (is_rank_zero() && cs_checkpoint_room(run->engine, run->output, saves) != CS_OK)
         complain("%s", cs_error());
 }

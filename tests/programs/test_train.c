@@ -84,6 +84,34 @@ START_TEST(steps_fit_the_time_also_after_a_resume)
 }
 END_TEST
 
+/* A text of 16 windows and a batch of 6: epochs end in the middle of steps 3 and 6, and with the last of step 8. Two
+ * parts of an epoch end in steps 2, 3, 4, 6, 7, 8. */
+START_TEST(intervals_may_be_parts_of_epochs)
+{
+    static const int64_t saved[] = { 3, 6, 8 }, validated[] = { 2, 3, 4, 6, 7, 8 };
+    char name[64];
+    training_prepare();
+    training_text("short.txt", 8);
+    training_config("bf16", "", 1);
+    ck_assert_int_eq(shell_run("%s/pack --valid 0 --output short short.txt", CS_BIN), 0);
+    training_run(
+        1,
+        "--data short --steps 8 --save_interval 0 --eval_interval 0 --set cspeed.data.valid=data/valid.bin --set cspeed.keep_last=0 "
+        "--set train_batch_size=6 --set train_micro_batch_size_per_gpu=3 "
+        "--set cspeed.saves_per_epoch=1 --set cspeed.evals_per_epoch=2 --set cspeed.eval_batches=1");
+    for (int64_t step = 1, s = 0, v = 0; step <= 8; step++) {
+        bool save = step == saved[s], valid = step == validated[v];
+        snprintf(name, sizeof name, "out/global_step%d/manifest.json", (int)step);
+        ck_assert_msg((access(name, F_OK) == 0) == save, "%s", name);
+        snprintf(name, sizeof name, "step %d  valid loss", (int)step);
+        ck_assert_msg(training_says(name) == valid, "%s", name);
+        s += save;
+        v += valid;
+    }
+    shell_leave();
+}
+END_TEST
+
 /* A progress line must fit the terminal. Only one of several ranks prints it, whichever launcher started them. */
 START_TEST(progress_fits_the_terminal)
 {
@@ -259,6 +287,6 @@ START_TEST(the_shortest_program_trains_alike)
 END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
-           steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
-           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
-           own_model_trains_sharded, the_shortest_program_trains_alike)
+           intervals_may_be_parts_of_epochs, steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
+           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
+           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
