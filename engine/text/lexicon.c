@@ -79,6 +79,14 @@ const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size)
     return *size > 0 ? lexicon->text.bytes + lexicon->names[id].from : "";
 }
 
+int64_t ce_lexicon_named(const ce_lexicon *lexicon, const char *text, size_t size)
+{
+    for (int64_t id = 0; id < lexicon->size; id++)
+        if (lexicon->names[id].size == size && memcmp(lexicon->text.bytes + lexicon->names[id].from, text, size) == 0)
+            return id;
+    return -1;
+}
+
 /* Returns the slot of a token in the index, or the free slot for it if the index does not contain it. */
 static size_t place_of(const ce_lexicon *lexicon, const char *bytes, size_t size)
 {

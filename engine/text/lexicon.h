@@ -59,6 +59,8 @@ void ce_lexicon_find_bytes(ce_lexicon *lexicon);
 
 /* Returns the id of the token with these bytes, or -1 if there is none. */
 int32_t ce_lexicon_find(const ce_lexicon *lexicon, const char *bytes, size_t size);
+/* Returns the id of the token that is written so in the file, or -1 if there is none. Compares with every token. */
+int64_t ce_lexicon_named(const ce_lexicon *lexicon, const char *text, size_t size);
 /* Returns the text of a token as it is written in the file. *size is 0 if no token has the id. */
 const char *ce_lexicon_name(const ce_lexicon *lexicon, int64_t id, size_t *size);
 

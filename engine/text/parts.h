@@ -43,6 +43,9 @@ cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root);
 /* Adds an entry of "added_tokens", or of "added_tokens_decoder", as the token `id`. */
 cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id);
 
+/* True if a special token with this text has been added. */
+bool ce_tokenizer_has_added(const ce_tokenizer *tokenizer, const char *text);
+
 /* Sets the tokenizer's members from SentencePiece's tokenizer.model. `config` is tokenizer_config.json, or NULL if that
  * file does not exist. */
 cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config);

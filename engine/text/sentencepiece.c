@@ -324,41 +324,6 @@ static char *copy_piece(const model *m, int id)
     return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
 }
 
-/* Sets the tokens around a text as transformers does: <s> before it unless add_bos_token is false, and </s> behind it
- * if add_eos_token is true. */
-static void add_around(ce_tokenizer *tokenizer, const model *m, const json_t *config)
-{
-    bool begin = m->begin >= 0 && (size_t)m->begin < m->count, end = m->end >= 0 && (size_t)m->end < m->count;
-    if (begin && !json_is_false(json_object_get(config, "add_bos_token")))
-        tokenizer->before[tokenizer->before_count++] = m->begin;
-    if (end && json_is_true(json_object_get(config, "add_eos_token")))
-        tokenizer->after[tokenizer->after_count++] = m->end;
-    if (!tokenizer->begin_text)
-        tokenizer->begin_text = copy_piece(m, m->begin);
-    if (!tokenizer->end_text)
-        tokenizer->end_text = copy_piece(m, m->end);
-}
-
-static bool is_there(const ce_tokenizer *tokenizer, const char *text)
-{
-    const ce_special *raw = ce_special_at(&tokenizer->raw, text, strlen(text));
-    const ce_special *user = ce_special_at(&tokenizer->normal, text, strlen(text));
-    return (raw && raw->size == strlen(text)) || (user && user->size == strlen(text));
-}
-
-/* Adds the tokens that only tokenizer_config.json lists, because they were added after the model was made. */
-static cs_status add_added(ce_tokenizer *tokenizer, const json_t *config)
-{
-    const char *key;
-    json_t *token;
-    json_object_foreach (json_object_get(config, "added_tokens_decoder"), key, token) {
-        const char *text = json_string_value(json_object_get(token, "content"));
-        if (!text || !is_there(tokenizer, text))
-            CS_TRY(ce_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
-    }
-    return CS_OK;
-}
-
 static cs_status fill(ce_tokenizer *tokenizer, model *m, const json_t *config)
 {
     CS_TRY(check(m));
@@ -369,10 +334,9 @@ static cs_status fill(ce_tokenizer *tokenizer, model *m, const json_t *config)
     tokenizer->lexicon.fuse_unknown = true;
     tokenizer->words = ce_words_open();
     tokenizer->unknown_text = strndup(m->unknown_text, m->unknown_size);
-    add_around(tokenizer, m, config);
-    ce_special_sort(&tokenizer->raw);
-    ce_special_sort(&tokenizer->normal);
-    return add_added(tokenizer, config);
+    tokenizer->begin_text = copy_piece(m, m->begin);
+    tokenizer->end_text = copy_piece(m, m->end);
+    return CS_OK;
 }
 
 cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config)

@@ -28,12 +28,25 @@ void ce_special_sort(ce_specials *specials)
         qsort(specials->tokens, (size_t)specials->count, sizeof *specials->tokens, compare);
 }
 
+static void free_texts(ce_special *token)
+{
+    free(token->text);
+    free(token->content);
+}
+
+void ce_special_remove(ce_specials *specials, int32_t id)
+{
+    for (int64_t i = 0; i < specials->count; i++)
+        if (specials->tokens[i].id == id) {
+            free_texts(&specials->tokens[i]);
+            specials->tokens[i--] = specials->tokens[--specials->count];
+        }
+}
+
 void ce_special_free(ce_specials *specials)
 {
-    for (int64_t i = 0; i < specials->count; i++) {
-        free(specials->tokens[i].text);
-        free(specials->tokens[i].content);
-    }
+    for (int64_t i = 0; i < specials->count; i++)
+        free_texts(&specials->tokens[i]);
     free(specials->tokens);
     *specials = (ce_specials){ 0 };
 }

@@ -27,6 +27,8 @@ typedef struct {
 
 /* Adds a token, and takes ownership of the token's texts. A token whose text is empty is never found. */
 void ce_special_add(ce_specials *specials, ce_special token);
+/* Removes the token with this id, if there is one. The list must be sorted again. */
+void ce_special_remove(ce_specials *specials, int32_t id);
 void ce_special_sort(ce_specials *specials);
 void ce_special_free(ce_specials *specials);
 

@@ -1,7 +1,9 @@
 /* tokenizer.c - opens a tokenizer from its files. */
 #include "text/tokenizer.h"
 #include "base/ends_with.h"
+#include "base/log.h"
 #include "base/must.h"
+#include "text/added.h"
 #include "text/parts.h"
 
 #include <errno.h>
@@ -77,14 +79,15 @@ static char *copy_template(const json_t *value)
     return copy_text(value);
 }
 
-static cs_status read_config(ce_tokenizer *tokenizer, const char *folder, json_t **config)
+static cs_status read_beside(ce_tokenizer *tokenizer, const char *folder, ce_added_files *beside)
 {
     ce_text content = { 0 };
     /* The parser ce_json_words accepts large numbers, because model_max_length may be 1e30. */
-    CS_TRY(read_json(config, folder, "tokenizer_config.json", ce_json_words));
-    tokenizer->begin_text = copy_text(json_object_get(*config, "bos_token"));
-    tokenizer->end_text = copy_text(json_object_get(*config, "eos_token"));
-    tokenizer->chat_template = copy_template(json_object_get(*config, "chat_template"));
+    CS_TRY(read_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
+    CS_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
+    CS_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
+    CS_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
+    tokenizer->chat_template = copy_template(json_object_get(beside->config, "chat_template"));
     cs_status status = slurp(&content, folder, "chat_template.jinja");
     if (status == CS_OK) {
         free(tokenizer->chat_template);
@@ -110,22 +113,42 @@ static json_t *read_merges(ce_text *content)
     return merges;
 }
 
-/* Chooses the word pattern and the normalization by the tokenizer class in the configuration, because the files
- * vocab.json and merges.txt do not contain them. */
-static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
+/* Copies the tokenizer class that tokenizer_config.json names, or else the one of the model_type of config.json. Without
+ * either, the class is GPT-2's. */
+static cs_status choose_class(char **class, const char *folder, const json_t *config)
+{
+    json_t *model;
+    const char *named = json_string_value(json_object_get(config, "tokenizer_class"));
+    CS_TRY(read_json(&model, folder, "config.json", ce_json_words));
+    const char *type = json_string_value(json_object_get(model, "model_type"));
+    *class = strdup(named                                                              ? named
+                    : !type || strcmp(type, "gpt2") == 0                               ? "GPT2Tokenizer"
+                    : strncmp(type, "qwen2", 5) == 0 || strncmp(type, "qwen3", 5) == 0 ? "Qwen2Tokenizer"
+                                                                                       : type);
+    CS_ASSERT(*class);
+    json_decref(model);
+    return CS_OK;
+}
+
+/* Chooses the word pattern and the normalization by the tokenizer class, because the files vocab.json and merges.txt do
+ * not contain them. */
+static cs_status choose_words(ce_tokenizer *tokenizer, const char *class, bool prefix)
 {
     static const struct {
         const char *class, *pattern;
-        bool compose;
+        bool
+            composes; /* True if texts become NFC, and if the prefix is put before each word and not before the text. */
     } known[] = { { "GPT2Tokenizer", ce_words_gpt2, false }, { "Qwen2Tokenizer", ce_words_qwen2, true } };
-    const char *class = json_string_value(json_object_get(config, "tokenizer_class"));
     ce_normal_step *step;
-    tokenizer->words = ce_words_open();
+    ce_words *words = tokenizer->words = ce_words_open();
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(class ? class : known[0].class, known[i].class, strlen(known[i].class)) == 0) {
-            if (known[i].compose) /* A new step is zeroed, so its form is NFC, the first value of ce_unicode_form. */
+        if (strncmp(class, known[i].class, strlen(known[i].class)) == 0) {
+            if (known[i].composes) /* A new step is zeroed, so its form is NFC, the first value of ce_unicode_form. */
                 CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_FORM, &step));
-            return ce_words_add_regex(tokenizer->words, known[i].pattern);
+            if (prefix && !known[i].composes)
+                CS_TRY(ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS));
+            CS_TRY(ce_words_add_regex(words, known[i].pattern));
+            return prefix && known[i].composes ? ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS) : CS_OK;
         }
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: vocab.json and merges.txt of a %s, because they do not say how it cuts words; a "
@@ -135,8 +158,6 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const json_t *config)
 
 static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary, const json_t *config)
 {
-    const char *key;
-    json_t *token;
     ce_text content = { 0 };
     ce_decode_step *decode;
     cs_status status = slurp(&content, folder, "merges.txt");
@@ -151,17 +172,18 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     ce_unicode_free(&content);
     CS_TRY(status);
     CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_BYTES, &decode));
-    CS_TRY(choose_words(tokenizer, config));
+    char *class;
+    CS_TRY(choose_class(&class, folder, config));
+    status = choose_words(tokenizer, class, json_is_true(json_object_get(config, "add_prefix_space")));
+    free(class);
+    CS_TRY(status);
     int32_t end = ce_tokenizer_find(tokenizer, "<|endoftext|>");
-    if (end >= 0 && !json_object_get(config, "added_tokens_decoder")) {
-        json_t *added = json_pack("{s:s, s:b}", "content", "<|endoftext|>", "special", 1);
-        status = ce_tokenfile_added(tokenizer, added, end);
-        json_decref(added);
-        CS_TRY(status);
-    }
-    json_object_foreach (json_object_get(config, "added_tokens_decoder"), key, token)
-        CS_TRY(ce_tokenfile_added(tokenizer, token, strtoll(key, NULL, 10)));
-    return CS_OK;
+    if (end < 0)
+        return CS_OK;
+    json_t *added = json_pack("{s:s, s:b}", "content", "<|endoftext|>", "special", 1);
+    status = ce_tokenfile_added(tokenizer, added, end);
+    json_decref(added);
+    return status;
 }
 
 /* ---- opening ---- */
@@ -215,24 +237,52 @@ static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, co
     return status == CS_OK ? status : ce_fail(status, "%s/%s: %s", folder, name, cs_error());
 }
 
-static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
-                            json_t **config)
+/* Warns of a key of tokenizer_config.json that the post_processor of tokenizer.json overrules, as in transformers 5. */
+static void warn_of_around(const ce_tokenizer *tokenizer, const json_t *config)
 {
-    CS_TRY(read_config(tokenizer, folder, config));
+    static const char *const keys[] = { "add_bos_token", "add_eos_token" };
+    const int counts[] = { tokenizer->before_count, tokenizer->after_count };
+    for (int i = 0; i < 2; i++) {
+        const json_t *value = json_object_get(config, keys[i]);
+        if (json_is_boolean(value) && json_is_true(value) != (counts[i] > 0))
+            ce_log(CS_LOG_WARNING,
+                   "tokenizer_config.json: %s is %s and has no effect, because the post_processor of tokenizer.json "
+                   "decides, which adds %s token",
+                   keys[i], json_is_true(value) ? "true" : "false", counts[i] > 0 ? "such a" : "no such");
+    }
+}
+
+static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
+                            ce_added_files *beside)
+{
+    CS_TRY(read_beside(tokenizer, folder, beside));
+    bool is_model = false, has_processor = false;
     cs_status status = CS_NOT_FOUND;
     if (!ce_ends_with(name, ".model"))
-        status = read_json_files(tokenizer, folder, name, root, *config);
-    if (status == CS_NOT_FOUND && !*root)
-        status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", *config);
+        status = read_json_files(tokenizer, folder, name, root, beside->config);
+    has_processor = json_object_get(*root, "model") != NULL;
+    if (status == CS_NOT_FOUND && !*root) {
+        is_model = true;
+        status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", beside->config);
+    }
     if (status == CS_NOT_FOUND && !*root)
         ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
-    return status;
+    CS_TRY(status);
+    status = ce_added_read(tokenizer, beside);
+    if (status != CS_OK)
+        return ce_fail(status, "%s: %s", folder, cs_error());
+    if (has_processor)
+        warn_of_around(tokenizer, beside->config);
+    else
+        ce_added_around(tokenizer, beside->config, is_model);
+    return CS_OK;
 }
 
 static cs_status build(ce_tokenizer *tokenizer, const char *path)
 {
     struct stat facts;
-    json_t *root = NULL, *config = NULL;
+    json_t *root = NULL;
+    ce_added_files beside = { 0 };
     if (stat(path, &facts) != 0)
         return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
                              path);
@@ -240,9 +290,12 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
     const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
     char *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     CS_ASSERT(folder);
-    cs_status status = read_files(tokenizer, folder, name, &root, &config);
+    cs_status status = read_files(tokenizer, folder, name, &root, &beside);
     json_decref(root);
-    json_decref(config);
+    json_decref(beside.config);
+    json_decref(beside.map);
+    json_decref(beside.tokens);
+    json_decref(beside.generation);
     free(folder);
     if (status == CS_OK)
         ce_tokenizer_finish(tokenizer);

@@ -20,6 +20,11 @@ static const ce_special *find_text(const ce_specials *specials, const char *text
     return NULL;
 }
 
+bool ce_tokenizer_has_added(const ce_tokenizer *tokenizer, const char *text)
+{
+    return find_text(&tokenizer->raw, text) || find_text(&tokenizer->normal, text);
+}
+
 int32_t ce_tokenizer_find(const ce_tokenizer *tokenizer, const char *token)
 {
     const ce_special *found = find_text(&tokenizer->raw, token);
