@@ -113,6 +113,7 @@ typedef struct {
     int64_t seq_len;
     bool shuffle;
     int packing; /* CS_PACK_* */
+    int longer;  /* what becomes of documents longer than seq_len, CS_LONG_* (data/fill.h) */
     /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in the
      * folder model_path is used. If that folder has no tokenizer, each byte is a token. */
     const char *tokenizer, *field, *template, *cache;

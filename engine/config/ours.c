@@ -100,7 +100,10 @@ static const ce_key cspeed_data[] = {
     SUPPORTED("weights", JSON, written.weights, "null", 0, 0, NULL,
               "a number for each entry of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
     SUPPORTED("packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
-              "documents: attention does not cross the borders of the documents in a window; windows: it does"),
+              "documents: a window has whole documents, best-fit decreasing, and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents"),
+    SUPPORTED(
+        "long", CHOICE, longer, "\"auto\"", 0, 0, "auto|truncate|split|drop|refuse",
+        "with packing \"documents\", what becomes of a training document longer than seq_len: its first seq_len tokens are read (truncate), it is divided into samples of seq_len tokens (split), it is left out (drop), or the run ends (refuse); auto: truncate where only answers are learnt, otherwise split. Validation and eval divide it"),
     SUPPORTED(
         "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
         "folder, tokenizer.json or tokenizer.model with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),

@@ -1,5 +1,6 @@
 /* preference.c - checks the keys of preference training, cspeed.dpo. */
 #include "config/resolve.h"
+#include "data/fill.h"
 
 #include <string.h>
 
@@ -40,6 +41,7 @@ void ce_preference_resolve(cs_config *config)
                       "less than 0.5 is needed: with half of the labels wrong "
                       "there is nothing to learn");
     refuse(config, "cspeed.data.packing", s->packing == CS_PACK_DOCUMENTS, "each answer is a sequence of its own");
+    refuse(config, "cspeed.data.long", s->longer != CS_LONG_AUTO, "an answer is always cut after seq_len tokens");
     refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
     refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
            "the keys of a pair are prompt, chosen and rejected");

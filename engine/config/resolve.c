@@ -1,6 +1,7 @@
 /* resolve.c - turns values of the file into settings: precision, offload, and the section "cspeed". */
 #include "config/resolve.h"
 #include "comm/collective/algorithms.h"
+#include "data/fill.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,6 +88,13 @@ static void read_weights(cs_config *config)
     }
     if (s->weighted && !s->shuffle)
         ce_json_fault(config->doc, path, "a mixture has no order but a shuffled one: leave data.shuffle true");
+}
+
+static void check_long(cs_config *config)
+{
+    const ce_settings *s = &config->settings;
+    if (s->longer != CS_LONG_AUTO && s->packing != CS_PACK_DOCUMENTS && s->preference.beta <= 0)
+        ce_json_fault(config->doc, "cspeed.data.long", "has no effect without cspeed.data.packing \"documents\"");
 }
 
 static void read_columns(cs_config *config)
@@ -239,6 +247,7 @@ void ce_resolve_run(cs_config *config)
     ce_resolve_data(config);
     read_weights(config);
     read_columns(config);
+    check_long(config);
     s->comm = s->written.comm < NAMED ? transports[s->written.comm] : host_transport(&config->world);
     if (ce_algorithms_check(s->comm_algorithms) != CS_OK)
         ce_json_fault(config->doc, "cspeed.comm_algorithms", "%s", cs_error() + strlen("comm_algorithms: "));

@@ -1,15 +1,8 @@
 /* pairs.c - pairs of answers in a token shard. */
 #include "data/pairs.h"
-#include "base/range.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
-
-static ce_range document(const ce_tokens *tokens, int64_t number)
-{
-    int64_t end = number + 1 < tokens->documents ? (int64_t)tokens->starts[number + 1] : tokens->count;
-    return (ce_range){ (int64_t)tokens->starts[number], end };
-}
 
 /* Returns the position of the first target in a document, or the end of the document if it has no target. */
 static int64_t answer_at(const ce_tokens *tokens, ce_range of)
@@ -20,7 +13,24 @@ static int64_t answer_at(const ce_tokens *tokens, ce_range of)
     return at;
 }
 
-cs_status ce_pairs_open(ce_pairs *pairs, const ce_tokens *tokens, int64_t seq_len, const char *path)
+/* Counts the rows of a pair, and what is cut from it. */
+static void count_pair(ce_data_counts *counts, const ce_tokens *tokens, int64_t chosen, int64_t seq_len,
+                       const char *path)
+{
+    int64_t longest = 0;
+    for (int64_t i = chosen; i < chosen + 2; i++) {
+        ce_range of = ce_tokens_range(tokens, i);
+        int64_t length = ce_range_length(of);
+        longest = length > longest ? length : longest;
+        counts->rows += length < seq_len ? length : seq_len;
+        counts->lost += ce_tokens_targets(tokens, (ce_range){ of.from + seq_len, of.to });
+    }
+    if (longest > seq_len)
+        ce_fill_note_long(counts, path, chosen / 2 + 1, longest);
+}
+
+cs_status ce_pairs_open(ce_pairs *pairs, ce_data_counts *counts, const ce_tokens *tokens, int64_t seq_len,
+                        const char *path)
 {
     int64_t all = tokens->documents / 2;
     *pairs = (ce_pairs){ 0 };
@@ -33,12 +43,15 @@ cs_status ce_pairs_open(ce_pairs *pairs, const ce_tokens *tokens, int64_t seq_le
     if (!pairs->first)
         return ce_fail(CS_NO_MEMORY, "%s: no memory for a list of its pairs", path);
     for (int64_t k = 0; k < all; k++) {
-        ce_range chosen = document(tokens, 2 * k);
-        if (answer_at(tokens, chosen) - chosen.from < seq_len)
-            pairs->first[pairs->count++] = 2 * k;
-        else
-            pairs->left_out++;
+        ce_range chosen = ce_tokens_range(tokens, 2 * k);
+        if (answer_at(tokens, chosen) - chosen.from >= seq_len) {
+            counts->bare++;
+            continue;
+        }
+        pairs->first[pairs->count++] = 2 * k;
+        count_pair(counts, tokens, 2 * k, seq_len, path);
     }
+    counts->documents += all;
     return CS_OK;
 }
 
@@ -61,14 +74,14 @@ static void read_answer(const ce_tokens *tokens, ce_range of, int64_t seq_len, i
 void ce_pairs_read(const ce_pairs *pairs, const ce_tokens *tokens, int64_t index, int64_t seq_len, ce_window window)
 {
     for (int i = 0; i < 2; i++)
-        read_answer(tokens, document(tokens, pairs->first[index] + i), seq_len, window.inputs + i * seq_len,
+        read_answer(tokens, ce_tokens_range(tokens, pairs->first[index] + i), seq_len, window.inputs + i * seq_len,
                     window.targets + i * seq_len);
 }
 
 uint64_t ce_pairs_mark(const ce_pairs *pairs, const ce_tokens *tokens, uint64_t mark)
 {
     for (int64_t k = 0; k < 2 * pairs->count; k++) {
-        ce_range of = document(tokens, pairs->first[k / 2] + k % 2);
+        ce_range of = ce_tokens_range(tokens, pairs->first[k / 2] + k % 2);
         mark = cs_rng_mix(mark, (uint64_t)(answer_at(tokens, of) - of.from));
         for (int64_t at = of.from; at < of.to; at++)
             mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, at));

@@ -1,6 +1,5 @@
 /* tokens.c - token shard files: reads three formats and writes one. */
 #include "data/tokens.h"
-#include "base/range.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -220,6 +219,27 @@ int64_t ce_tokens_at(const ce_tokens *tokens, int64_t position)
 bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position)
 {
     return !tokens->learnt || (tokens->learnt[position / 8] >> position % 8 & 1);
+}
+
+int64_t ce_tokens_targets(const ce_tokens *tokens, ce_range of)
+{
+    int64_t count = 0;
+    if (!tokens->learnt)
+        return ce_range_length(of);
+    for (int64_t at = of.from; at < of.to; at++)
+        if (at % 8 == 0 && of.to - at >= 8) { /* counts a whole byte of the mask */
+            count += __builtin_popcount(tokens->learnt[at / 8]);
+            at += 7;
+        } else {
+            count += ce_tokens_is_learnt(tokens, at);
+        }
+    return count;
+}
+
+ce_range ce_tokens_range(const ce_tokens *tokens, int64_t document)
+{
+    int64_t end = document + 1 < tokens->documents ? (int64_t)tokens->starts[document + 1] : tokens->count;
+    return (ce_range){ (int64_t)tokens->starts[document], end };
 }
 
 /* Computes the maximum of each block, in a loop that the compiler vectorizes. If the maximum is `limit` or more, the

@@ -14,6 +14,7 @@
 #ifndef CS_DATA_TOKENS_H
 #define CS_DATA_TOKENS_H
 
+#include "base/range.h"
 #include "base/status.h"
 
 typedef struct {
@@ -38,6 +39,8 @@ void ce_tokens_close(ce_tokens *tokens); /* accepts `tokens` that are closed alr
 int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit);
 int64_t ce_tokens_at(const ce_tokens *tokens, int64_t position);
 bool ce_tokens_is_learnt(const ce_tokens *tokens, int64_t position);
+int64_t ce_tokens_targets(const ce_tokens *tokens, ce_range of);     /* Returns the number of targets in a range. */
+ce_range ce_tokens_range(const ce_tokens *tokens, int64_t document); /* Returns the positions of a document. */
 
 typedef struct ce_tokens_writer ce_tokens_writer;
 /* Creates a shard under a temporary name beside `path`. When the shard is complete, ce_tokens_finish renames it to

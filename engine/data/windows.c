@@ -17,8 +17,10 @@
 #include <string.h>
 
 typedef struct {
+    char *path;
     ce_tokens tokens;
     ce_pairs pairs;
+    ce_fill fill;
     int64_t first; /* index of the shard's first window */
 } shard;
 
@@ -27,6 +29,7 @@ struct ce_windows {
     int64_t shard_count, count, seq_len;
     bool shuffle, documents, pairs;
     uint64_t seed;
+    ce_data_counts counts;
     ce_mixture mixture;                 /* A count of 0 means that there is no mixture. */
     int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
 };
@@ -96,6 +99,37 @@ static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *s
                                               : "largest token there can be");
 }
 
+/* Counts what windows that begin at the multiples of seq_len contain. */
+static int64_t count_plain(ce_data_counts *counts, const ce_tokens *tokens, const ce_data_settings *settings)
+{
+    int64_t targets = tokens->count > 0 ? tokens->count - 1 : 0;
+    int64_t count = settings->all ? ce_divide_up(targets, settings->seq_len) : targets / settings->seq_len;
+    int64_t rows = count * settings->seq_len < targets ? count * settings->seq_len : targets;
+    for (int64_t k = 0; k < tokens->documents; k++) {
+        ce_range of = ce_tokens_range(tokens, k);
+        counts->documents += of.from < of.to;
+        counts->divided += of.from < of.to && of.from / settings->seq_len != (of.to - 1) / settings->seq_len;
+    }
+    counts->rows += rows;
+    counts->lost += ce_tokens_targets(tokens, (ce_range){ rows + 1, tokens->count });
+    return count;
+}
+
+/* Divides a shard into windows. */
+static cs_status divide(ce_windows *windows, const ce_data_settings *settings, shard *added)
+{
+    ce_data_counts *counts = &windows->counts;
+    int longer = settings->all && settings->longer != CS_LONG_REFUSE ? CS_LONG_SPLIT : settings->longer;
+    if (settings->pairs)
+        CS_TRY(ce_pairs_open(&added->pairs, counts, &added->tokens, windows->seq_len, added->path));
+    else if (settings->documents)
+        CS_TRY(ce_fill_open(&added->fill, counts, &added->tokens, windows->seq_len, longer, added->path));
+    else
+        windows->count += count_plain(counts, &added->tokens, settings);
+    windows->count += added->pairs.count + added->fill.count;
+    return CS_OK;
+}
+
 static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings, const char *path)
 {
     shard *more = realloc(windows->shards, (size_t)(windows->shard_count + 1) * sizeof *more);
@@ -103,21 +137,18 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
         return ce_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
     windows->shards = more;
     shard *added = &more[windows->shard_count];
-    added->pairs = (ce_pairs){ 0 };
-    CS_TRY(ce_tokens_open(&added->tokens, path));
+    *added = (shard){ .path = strdup(path) };
     windows->shard_count++;
+    if (!added->path)
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its name", path);
+    CS_TRY(ce_tokens_open(&added->tokens, path));
     if (settings->documents && added->tokens.documents == 0)
         return ce_fail(CS_BAD_FILE,
                        "%s: does not say where its documents begin, which cspeed.data.packing "
                        "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
                        path);
     added->first = windows->count;
-    if (settings->pairs)
-        CS_TRY(ce_pairs_open(&added->pairs, &added->tokens, windows->seq_len, path));
-    if (settings->pairs)
-        windows->count += added->pairs.count;
-    else if (added->tokens.count > windows->seq_len)
-        windows->count += (added->tokens.count - 1) / windows->seq_len;
+    CS_TRY(divide(windows, settings, added));
     return check_tokens(&added->tokens, settings, path);
 }
 
@@ -170,7 +201,14 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
         return ce_fail(CS_BAD_FILE,
                        "%s: nothing to learn: each of the %" PRId64 " pairs has a prompt that fills seq_len, %" PRId64
                        " tokens, alone; take a greater seq_len",
-                       settings->patterns[0], ce_windows_left_out(windows), settings->seq_len);
+                       settings->patterns[0], windows->counts.bare, settings->seq_len);
+    if (settings->documents)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: nothing to learn: of %" PRId64 " documents, %" PRId64 " are longer than seq_len, %" PRId64
+                       " tokens, and %" PRId64
+                       " have no target in the tokens that cspeed.data.long leaves; take a greater seq_len",
+                       settings->patterns[0], windows->counts.documents, windows->counts.longer, settings->seq_len,
+                       windows->counts.bare);
     int64_t max = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
         max = windows->shards[i].tokens.count > max ? windows->shards[i].tokens.count : max;
@@ -204,6 +242,8 @@ void ce_windows_close(ce_windows *windows)
     if (!windows)
         return;
     for (int64_t i = 0; i < windows->shard_count; i++) {
+        free(windows->shards[i].path);
+        ce_fill_close(&windows->shards[i].fill);
         ce_pairs_close(&windows->shards[i].pairs);
         ce_tokens_close(&windows->shards[i].tokens);
     }
@@ -218,12 +258,15 @@ int64_t ce_windows_count(const ce_windows *windows)
     return windows->count;
 }
 
-int64_t ce_windows_left_out(const ce_windows *windows)
+const ce_data_counts *ce_windows_counts(const ce_windows *windows)
 {
-    int64_t count = 0;
-    for (int64_t i = 0; i < windows->shard_count; i++)
-        count += windows->shards[i].pairs.left_out;
-    return count;
+    return &windows->counts;
+}
+
+/* Returns element `at` of MARKED positions that are spread evenly over [0, count). */
+static int64_t sampled(int64_t count, int64_t at)
+{
+    return count / MARKED * at + count % MARKED * at / MARKED;
 }
 
 uint64_t ce_windows_mark(const ce_windows *windows)
@@ -236,10 +279,11 @@ uint64_t ce_windows_mark(const ce_windows *windows)
             mark = ce_pairs_mark(&windows->shards[i].pairs, tokens, mark);
             continue;
         }
-        for (int64_t at = 0; at < MARKED && at < tokens->count; at++) {
-            int64_t place = tokens->count / MARKED * at + tokens->count % MARKED * at / MARKED;
-            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, place));
-        }
+        for (int64_t at = 0; at < MARKED && at < tokens->count; at++)
+            mark = cs_rng_mix(mark, (uint64_t)ce_tokens_at(tokens, sampled(tokens->count, at)));
+        const ce_fill *plan = &windows->shards[i].fill;
+        for (int64_t at = 0; at < MARKED && at < plan->piece_count; at++)
+            mark = cs_rng_mix(mark, (uint64_t)plan->pieces[sampled(plan->piece_count, at)].from);
     }
     return mark;
 }
@@ -259,50 +303,49 @@ static const shard *holder(const ce_windows *windows, int64_t index)
     return &windows->shards[low];
 }
 
-static void copy_tokens(const ce_tokens *tokens, int64_t start, int64_t length, ce_window window)
+static void copy_tokens(int32_t *to, const ce_tokens *tokens, int64_t from, int64_t count)
 {
     if (tokens->token_bytes == 2) {
-        const uint16_t *token = (const uint16_t *)tokens->tokens + start;
-        for (int64_t t = 0; t < length; t++) {
-            window.inputs[t] = token[t];
-            window.targets[t] = token[t + 1];
-        }
+        const uint16_t *token = (const uint16_t *)tokens->tokens + from;
+        for (int64_t t = 0; t < count; t++)
+            to[t] = token[t];
     } else {
         /* The values of the tokens were checked when the shard was opened. */
-        const int32_t *token = (const int32_t *)tokens->tokens + start;
-        memcpy(window.inputs, token, (size_t)length * sizeof *token);
-        memcpy(window.targets, token + 1, (size_t)length * sizeof *token);
+        memcpy(to, (const int32_t *)tokens->tokens + from, (size_t)count * sizeof *to);
     }
 }
 
-/* Returns the index of the first document that begins after the position `after`. */
-static int64_t document_behind(const ce_tokens *tokens, int64_t after)
+/* Reads a piece of a shard as the rows from `at` on. Returns the first row after it. */
+static int64_t read_piece(const ce_tokens *tokens, ce_fill_piece piece, int64_t at, ce_window window)
 {
-    int64_t low = 0, high = tokens->documents;
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        if ((int64_t)tokens->starts[middle] > after)
-            high = middle;
-        else
-            low = middle + 1;
+    int64_t targets = piece.rows - !piece.continues;
+    copy_tokens(window.inputs + at, tokens, piece.from, piece.rows);
+    copy_tokens(window.targets + at, tokens, piece.from + 1, targets);
+    for (int64_t t = 0; t < piece.rows; t++) {
+        if (t >= targets || !ce_tokens_is_learnt(tokens, piece.from + t + 1))
+            window.targets[at + t] = -1;
+        if (window.starts)
+            window.starts[at + t] = (int32_t)at;
     }
-    return low;
+    return at + piece.rows;
 }
 
-static void part_documents(const ce_tokens *tokens, int64_t start, int64_t length, ce_window window)
+/* Fills the rows from `at` to the end of the window with padding. */
+static void pad(int64_t at, int64_t seq_len, ce_window window)
 {
-    int64_t next = document_behind(tokens, start);
-    int32_t from = 0;
-    for (int64_t t = 0; t < length; t++) {
-        window.starts[t] = from;
-        if (next == tokens->documents || (int64_t)tokens->starts[next] > start + t + 1)
-            continue;
-        from = (int32_t)(t + 1);
+    for (int64_t t = at; t < seq_len; t++) {
+        window.inputs[t] = 0;
         window.targets[t] = -1;
-        /* Empty documents, which begin at the same position, are skipped too. */
-        while (next < tokens->documents && (int64_t)tokens->starts[next] == start + t + 1)
-            next++;
+        if (window.starts)
+            window.starts[t] = (int32_t)at;
     }
+}
+
+/* Returns the window that begins at the multiple number `index` of seq_len. */
+static ce_fill_piece plain_piece(const ce_windows *windows, const ce_tokens *tokens, int64_t index)
+{
+    int64_t from = index * windows->seq_len, left = tokens->count - 1 - from;
+    return (ce_fill_piece){ from, (int32_t)(left < windows->seq_len ? left : windows->seq_len), true };
 }
 
 void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window)
@@ -314,13 +357,13 @@ void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window w
         ce_pairs_read(&from->pairs, &from->tokens, index - from->first, windows->seq_len, window);
         return;
     }
-    int64_t start = (index - from->first) * windows->seq_len, length = windows->seq_len;
-    copy_tokens(&from->tokens, start, length, window);
-    for (int64_t t = 0; from->tokens.learnt && t < length; t++)
-        if (!ce_tokens_is_learnt(&from->tokens, start + t + 1))
-            window.targets[t] = -1;
+    int64_t number = index - from->first, at = 0;
     if (windows->documents)
-        part_documents(&from->tokens, start, length, window);
+        for (int64_t i = from->fill.first[number]; i < from->fill.first[number + 1]; i++)
+            at = read_piece(&from->tokens, from->fill.pieces[i], at, window);
+    else
+        at = read_piece(&from->tokens, plain_piece(windows, &from->tokens, number), at, window);
+    pad(at, windows->seq_len, window);
 }
 
 int64_t ce_windows_index(const ce_windows *windows, int64_t position)

@@ -25,6 +25,9 @@ void ce_curriculum_close(cs_engine *engine);
 cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
 bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
 
+/* summary.c: prints what the windows of a split contain, and what is cut or left out */
+void ce_summary_print(const cs_data *data, bool train);
+
 int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b in the whole training */
 
 #endif

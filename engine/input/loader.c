@@ -61,6 +61,8 @@ static cs_status build(cs_data *data, bool train)
         .vocab_size = data->engine->facts.vocabulary,
         .weights = train && settings->weighted ? settings->weights : NULL,
         .documents = settings->packing == CS_PACK_DOCUMENTS,
+        .longer = settings->longer,
+        .all = !train,
         .pairs = ce_preference_is_on(data->engine),
     };
     size_t sequences = (size_t)(data->engine->sequences * replicas_of(data));
@@ -75,12 +77,9 @@ static cs_status build(cs_data *data, bool train)
     if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts) ||
         (wanted.pairs && !data->references))
         return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
-    if (ce_windows_left_out(data->windows) > 0)
-        ce_log(CS_LOG_WARNING,
-               "cspeed.data.%s: %lld pairs are left out, because their prompt alone fills seq_len, %lld tokens",
-               train ? "train" : "valid", (long long)ce_windows_left_out(data->windows), (long long)wanted.seq_len);
     if (train)
         count_steps(data->engine, data->windows);
+    ce_summary_print(data, train);
     return CS_OK;
 }
 

@@ -153,7 +153,9 @@ START_TEST(pairs_are_cut_padded_and_left_out)
     CS_MUST(ce_tokens_finish(writer));
     ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(ce_windows_count(windows), 2);
-    ck_assert_int_eq(ce_windows_left_out(windows), 1);
+    ck_assert_int_eq(ce_windows_counts(windows)->bare, 1);
+    ck_assert_int_eq(ce_windows_counts(windows)->longer, 2);
+    ck_assert_int_eq(ce_windows_counts(windows)->lost, 7);
     ce_windows_read(windows, 0, (ce_window){ inputs, targets, NULL });
     check_answer(inputs, targets, 10, 3, 2);
     check_answer(inputs + LONG, targets + LONG, 20, 9, 2);

@@ -45,7 +45,7 @@ static cs_status open_pattern(ce_windows **windows, const char *pattern, int64_t
 {
     snprintf(path, sizeof path, "%s/%s", folder, pattern);
     const char *patterns[] = { path };
-    ce_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false, false };
+    ce_data_settings settings = { patterns, 1, seq_len, true, 42, vocab_size, NULL, false, false, 0, false };
     return ce_windows_open(windows, &settings);
 }
 
@@ -184,7 +184,7 @@ START_TEST(unshuffled_is_file_order)
     strcpy(second, path);
     write_shard("a.bin", 100, 50, 10);
     const char *patterns[] = { second, path }; /* the order of the list takes precedence over alphabetical order */
-    ce_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false, false };
+    ce_data_settings settings = { patterns, 2, 3, false, 0, 0, NULL, false, false, 0, false };
     ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_OK);
     for (int64_t position = 0; position < 12; position++) {
         static const int32_t first[] = { 20, 23, 26, 50, 53, 56 };
@@ -216,7 +216,7 @@ START_TEST(mixtures_and_masks_are_read)
     }
     ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
     const char *patterns[] = { first, path };
-    ce_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false, false };
+    ce_data_settings settings = { patterns, 2, 4, true, 7, 0, weights, false, false, 0, false };
     ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(ce_windows_count(windows), 110);
     for (int64_t position = 0; position < 110; position++) {
@@ -232,41 +232,13 @@ START_TEST(mixtures_and_masks_are_read)
 }
 END_TEST
 
-/* The shard has 18 tokens. Its six documents begin at tokens 0, 3, 3, 4, 9 and 16, so the second document is empty. A
- * window has 4 input tokens. */
-START_TEST(documents_are_kept_apart)
+/* Shards that do not say where their documents begin cannot be packed by documents. */
+START_TEST(documents_need_an_index)
 {
-    static const int32_t first[] = { 0, 3, 3, 4, 9, 16 };
-    ce_tokens_writer *writer;
     ce_windows *windows;
-    int32_t inputs[4], targets[4], starts[4];
-    snprintf(path, sizeof path, "%s/documents.bin", folder);
-    ck_assert_int_eq(ce_tokens_create(&writer, path, 1000), CS_OK);
-    for (int32_t token = 0, next = 0; token < 18; token++) {
-        for (; next < 6 && first[next] == token; next++)
-            ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
-        ck_assert_int_eq(ce_tokens_append_masked(writer, &token, NULL, 1), CS_OK);
-    }
-    ck_assert_int_eq(ce_tokens_finish(writer), CS_OK);
+    write_shard("unlisted.bin", 100, 0, 20);
     const char *patterns[] = { path };
     ce_data_settings settings = { .patterns = patterns, .pattern_count = 1, .seq_len = 4, .documents = true };
-    ck_assert_msg(ce_windows_open(&windows, &settings) == CS_OK, "%s", cs_error());
-    ck_assert_int_eq(ce_windows_count(windows), 4);
-    for (int32_t t = 0; t < 16; t++) {
-        int32_t start = 0;
-        bool ends = false; /* a document begins after this token */
-        if (t % 4 == 0)
-            ce_windows_read(windows, t / 4, (ce_window){ inputs, targets, starts });
-        for (int d = 0; d < 6; d++) {
-            start = first[d] <= t && first[d] > start ? first[d] : start;
-            ends |= first[d] == t + 1;
-        }
-        ck_assert_int_eq(inputs[t % 4], t);
-        ck_assert_int_eq(targets[t % 4], ends ? -1 : t + 1);
-        ck_assert_int_eq(starts[t % 4], start > t / 4 * 4 ? start - t / 4 * 4 : 0);
-    }
-    ce_windows_close(windows);
-    write_shard("unlisted.bin", 100, 0, 20);
     ck_assert_int_eq(ce_windows_open(&windows, &settings), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "unlisted.bin") && strstr(cs_error(), "cspeed.data.packing"), "%s", cs_error());
 }
@@ -371,7 +343,7 @@ int main(void)
     tcase_add_test(cases, windows_stay_inside_shards);
     tcase_add_test(cases, unshuffled_is_file_order);
     tcase_add_test(cases, mixtures_and_masks_are_read);
-    tcase_add_test(cases, documents_are_kept_apart);
+    tcase_add_test(cases, documents_need_an_index);
     tcase_add_test(cases, other_data_has_another_mark);
     tcase_add_test(cases, faults_are_named);
     tcase_add_test(cases, tokens_beyond_the_vocabulary_are_named);

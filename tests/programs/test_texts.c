@@ -16,7 +16,7 @@
 static const char *const recipe =
     "{ \"train_batch_size\": 6,\n"
     "  \"cspeed\": { \"model\": \"model\", \"data\": { \"train\": \"chats.jsonl\", \"template\": \"auto\",\n"
-    "    \"packing\": \"documents\", \"seq_len\": 32 },\n"
+    "    \"packing\": \"documents\", \"seq_len\": 64 },\n"
     "    \"steps\": 30, \"output\": \"out\", \"export\": \"tuned\" } }\n";
 
 static const char *const plain =
@@ -92,7 +92,7 @@ static void find_folder(char *path, size_t capacity, const char *cache, int coun
 
 static double loss_of(const char *source)
 {
-    ck_assert_int_eq(shell_run("'%s/eval' %s --data chats.jsonl --seq_len 32 --set cspeed.data.template=auto --set "
+    ck_assert_int_eq(shell_run("'%s/eval' %s --data chats.jsonl --seq_len 64 --set cspeed.data.template=auto --set "
                                "cspeed.data.cache=cache --set cspeed.data.packing=documents --micro_batch 4 --json",
                                CS_BIN, source),
                      0);
