@@ -285,7 +285,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
 {
     CS_TRY(cs_config_finish(engine->config));
     engine->settings = &engine->config->settings;
-    ce_log_open(engine->config->reads ? CS_LOG_WARNING : CS_LOG_INFO, engine->config->world.rank);
+    ce_log_open(engine->config->reads ? CS_LOG_NOTICE : CS_LOG_INFO, engine->config->world.rank);
     for (int i = 0; i < ce_json_note_count(engine->config->doc); i++)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);

@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
+/* NOTICE: a fact that programs that only read a model print too, such as where the model's values come from. */
+typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_NOTICE, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
 
 /* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints this
  * level and all higher ones; other ranks print only errors. */

@@ -2,11 +2,12 @@
 #include "interchange/huggingface_folder.h"
 #include "interchange/huggingface.h"
 #include "base/ends_with.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/files.h"
-#include "checkpoint/other_formats.h"
 #include "checkpoint/safetensors.h"
+#include "interchange/weight_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +17,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define SINGLE "model.safetensors"
-#define INDEX "model.safetensors.index.json"
-#define ADAPTER "adapter_model.safetensors"
 
 enum { INDEX_LIMIT = 1 << 28 };
 
@@ -44,11 +41,11 @@ typedef struct {
 
 cs_status ce_huggingface_detect(bool *found, const char *folder)
 {
-    char foreign[CS_OTHER_FORMATS_BYTES];
-    *found = ce_files_holds(folder, SINGLE) || ce_files_holds(folder, INDEX);
-    if (!*found && ce_other_formats_recognise(foreign, folder))
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
-    return CS_OK;
+    ce_weight_files files;
+    cs_status status = ce_weight_files_find(&files, folder);
+    *found = files.count > 0;
+    ce_weight_files_close(&files);
+    return status;
 }
 
 /* Returns true for the names of masks and tables that older versions of transformers saved with the weights. */
@@ -160,7 +157,7 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
 
 static cs_status add_index(ce_source *source, const char *folder)
 {
-    char *path = ce_files_join(folder, INDEX), *text = NULL;
+    char *path = ce_files_join(folder, CS_WEIGHTS_INDEX), *text = NULL;
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, INDEX_LIMIT);
     json_t *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
@@ -256,7 +253,7 @@ static cs_status refuse_folder(const char *folder)
                        "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
                        "one of them",
                        folder, folder);
-    return ce_fail(CS_NOT_FOUND, "%s holds neither " SINGLE " nor " INDEX, folder);
+    return ce_fail(CS_NOT_FOUND, "%s holds no weights: neither " CS_WEIGHTS_SINGLE " nor " CS_WEIGHTS_INDEX, folder);
 }
 
 /* Returns a copy of a name without ".base_layer", which PEFT adds to the names of an adapted layer's own biases. */
@@ -275,29 +272,58 @@ static cs_status build_adapter(ce_source *source, const char *folder)
     weights->buffer = malloc(CS_SOURCE_BUFFER);
     if (!weights->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    if (!ce_files_holds(folder, ADAPTER))
-        return ce_fail(CS_NOT_FOUND, "%s: there is no " ADAPTER " in it%s", folder,
+    if (!ce_files_holds(folder, CS_WEIGHTS_ADAPTER))
+        return ce_fail(CS_NOT_FOUND, "%s: there is no " CS_WEIGHTS_ADAPTER " in it%s", folder,
                        ce_files_holds(folder, "adapter_model.bin")
                            ? ", but an adapter_model.bin, which is not read: save it with safe_serialization=True"
                            : "; a folder that PEFT's save_pretrained wrote is needed");
-    CS_TRY(add_file(source, folder, ADAPTER));
+    CS_TRY(add_file(source, folder, CS_WEIGHTS_ADAPTER));
     for (int64_t i = 0; i < source->count; i++)
         if (strncmp(source->tensors[i].name, prefix, sizeof prefix - 1) == 0)
             ce_huggingface_rename_tensor(source, i, name_in_model(source->tensors[i].name + sizeof prefix - 1));
     return CS_OK;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(weight_place *const *)a)->name, (*(weight_place *const *)b)->name);
+}
+
+/* Fails if two files have tensors of the same name: it is then unknown which of them is meant. */
+static cs_status check_names(const ce_source *source)
+{
+    const folder_source *weights = source->private_data;
+    size_t count = (size_t)source->count;
+    weight_place **sorted = calloc(count + 1, sizeof *sorted);
+    cs_status status = sorted ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
+    for (size_t i = 0; i < count && status == CS_OK; i++)
+        sorted[i] = &weights->places[i];
+    if (status == CS_OK)
+        qsort(sorted, count, sizeof *sorted, by_name);
+    for (size_t i = 1; i < count && status == CS_OK; i++)
+        if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
+            status = ce_fail(CS_BAD_FILE, "tensor %s is in %s and in %s", sorted[i]->name,
+                             weights->files[sorted[i - 1]->file].path, weights->files[sorted[i]->file].path);
+    free(sorted);
+    return status;
+}
+
 static cs_status build(ce_source *source, const char *folder)
 {
     folder_source *weights = source->private_data;
-    bool found;
+    ce_weight_files files;
     weights->buffer = malloc(CS_SOURCE_BUFFER);
     if (!weights->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    CS_TRY(ce_huggingface_detect(&found, folder));
-    if (!found)
-        return refuse_folder(folder);
-    return ce_files_holds(folder, SINGLE) ? add_file(source, folder, SINGLE) : add_index(source, folder);
+    CS_TRY(ce_weight_files_find(&files, folder));
+    cs_status status = files.count ? CS_OK : refuse_folder(folder);
+    bool indexed = files.count && strcmp(files.names[0], CS_WEIGHTS_INDEX) == 0;
+    if (indexed)
+        status = add_index(source, folder);
+    for (int i = 0; i < files.count && status == CS_OK && !indexed; i++)
+        status = add_file(source, folder, files.names[i]);
+    ce_weight_files_close(&files);
+    return status == CS_OK ? check_names(source) : status;
 }
 
 static cs_status open_by(ce_source *source, const char *folder, cs_status (*how)(ce_source *, const char *))
@@ -320,6 +346,31 @@ cs_status ce_huggingface_open(ce_source *source, const char *folder)
 cs_status ce_huggingface_open_adapter(ce_source *source, const char *folder)
 {
     return open_by(source, folder, build_adapter);
+}
+
+/* ---- files that are not read ---- */
+
+typedef struct {
+    const folder_source *weights;
+    const char *folder;
+} folder_reader;
+
+static bool is_read(const void *reader, const char *name)
+{
+    const folder_reader *r = reader;
+    return is_listed(r->weights, r->folder, name);
+}
+
+void ce_huggingface_name_others(const ce_source *source, const char *folder)
+{
+    char line[CS_WEIGHT_FILES_LINE];
+    folder_reader reader = { source->private_data, folder };
+    if (!ce_files_holds(folder, CS_WEIGHTS_SINGLE) && !ce_files_holds(folder, CS_WEIGHTS_INDEX))
+        ce_log(CS_LOG_NOTICE, "%s has neither " CS_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
+               ce_huggingface_first_file(source), reader.weights->file_count > 1 ? ", and the shards after it" : "");
+    ce_weight_files_others(line, folder, is_read, &reader);
+    if (*line)
+        ce_log(CS_LOG_NOTICE, "%s: these files are not read: %s", folder, line);
 }
 
 /* ---- the digest ---- */

@@ -1,7 +1,7 @@
 /* huggingface.h - reads the weights of a Hugging Face model folder as a source of tensors (source.h), and writes such
  * folders.
  *
- * Weights are in model.safetensors, or in the shards that model.safetensors.index.json lists. The names and shapes of
+ * weight_files.h says which files of a folder are read. The names and shapes of
  * the tensors are those of the model's class in transformers; cspeed's models have the same names and shapes. Buffers
  * that hold no weights are skipped. */
 #ifndef CS_INTERCHANGE_HUGGINGFACE_H
@@ -11,9 +11,12 @@
 #include "interchange/source.h"
 #include "models/models.h"
 
-/* Sets *found to true if the folder holds weights. If the weights are in another program's format (other_formats.h),
- * returns CS_UNSUPPORTED, with the command that converts them. */
+/* Sets *found to true if the folder holds weights. If it holds weights that are not read (weight_files.h), or weights in
+ * another program's format (other_formats.h), returns an error that names them and says what to do. */
 cs_status ce_huggingface_detect(bool *found, const char *folder);
+/* Logs the names of the files in the folder that look like weights and are not read. `source` has been opened from this
+ * folder. */
+void ce_huggingface_name_others(const ce_source *source, const char *folder);
 
 /* Gives the tensors of a Hugging Face folder's source the names that the model has:
  * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, the prefix is removed, with a message.

@@ -63,7 +63,7 @@ static cs_status read_all(cs_engine *engine)
     for (int i = 0; i < engine->model->count && status == CS_OK; i++)
         status = ce_pretrained_read(engine, &source, i, true);
     if (status == CS_OK)
-        ce_log(CS_LOG_INFO, "first values of the adapters: %lld tensors of %s", (long long)source.count,
+        ce_log(CS_LOG_NOTICE, "first values of the adapters: %lld tensors of %s", (long long)source.count,
                engine->settings->lora.adapter);
     ce_source_close(&source);
     return status;

@@ -72,29 +72,55 @@ static cs_status read_all(cs_engine *engine, const char *folder)
         ce_progress_add(&progress, 1);
     }
     ce_progress_end(&progress);
-    if (status == CS_OK)
-        ce_log(CS_LOG_INFO, "first values: %lld tensors of %s", (long long)source.count, folder);
+    if (status == CS_OK) {
+        bool replaced = engine->config->reads && engine->settings->load && !engine->lora.first;
+        ce_log(replaced ? CS_LOG_INFO : CS_LOG_NOTICE, "first values: %lld tensors of %s", (long long)source.count,
+               folder);
+        ce_huggingface_name_others(&source, folder);
+    }
     ce_source_close(&source);
     return status;
+}
+
+/* transformers takes a folder with a whole model and an adapter for the adapter, beside the base model that
+ * adapter_config.json names, and not for the whole model. */
+static cs_status check_adapter(const cs_engine *engine, const char *folder)
+{
+    if (engine->settings->lora.adapter || !ce_files_holds(folder, "adapter_config.json"))
+        return CS_OK;
+    return ce_fail(CS_BAD_CONFIG,
+                   "%s holds a whole model and an adapter (adapter_config.json), and it is not clear which of them is "
+                   "meant: give --adapter %s for the adapter, with its base model as the model; or move "
+                   "adapter_config.json and the adapter's weights elsewhere",
+                   folder, folder);
+}
+
+/* Called if there are no weights to read. `folder` is NULL if the model has no folder. */
+static cs_status start_at_random(const cs_engine *engine, const char *folder)
+{
+    bool reads = engine->config->reads;
+    if (reads && !engine->settings->load)
+        return ce_fail(CS_NOT_FOUND,
+                       "%s has a config.json and no weights (no *.safetensors), so there is no trained model to use: "
+                       "only training starts from random values",
+                       folder ? folder : "cspeed.model");
+    if (engine->settings->lora.dora && !engine->settings->lora.adapter && !reads && folder)
+        return ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, and their norms are the first magnitudes",
+                       folder);
+    if (!reads)
+        ce_log(CS_LOG_NOTICE, "first values: random, seed %lld%s%s", (long long)engine->settings->seed,
+               folder ? "; there are no weights in " : "", folder ? folder : "");
+    return CS_OK;
 }
 
 cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
 {
     bool found = false;
-    if (!folder)
-        return CS_OK;
-    cs_status status = ce_huggingface_detect(&found, folder);
+    cs_status status = folder ? ce_huggingface_detect(&found, folder) : CS_OK;
     if (status == CS_OK && found)
-        status = read_all(engine, folder);
-    else if (status == CS_OK && engine->config->reads && !engine->settings->load)
-        status = ce_fail(CS_NOT_FOUND,
-                         "%s has a config.json and no weights (no *.safetensors), so there is no trained "
-                         "model to use: only training starts from random values",
-                         folder);
-    if (status == CS_OK && !found && engine->settings->lora.dora && !engine->settings->lora.adapter &&
-        !engine->config->reads)
-        status = ce_fail(CS_BAD_CONFIG, "cspeed.lora.dora: %s has no weights, and their norms are the first magnitudes",
-                         folder);
+        status = check_adapter(engine, folder);
+    if (status == CS_OK)
+        status = found ? read_all(engine, folder) : start_at_random(engine, folder);
     CS_TRY(ce_collective_status(engine->comm, status));
     if (found)
         CS_TRY(ce_base_note(engine, folder));

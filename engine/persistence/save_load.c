@@ -304,7 +304,7 @@ static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bo
 /* Loads the state from the open checkpoint. Counters, the loss scale and positions in the data are set after all
  * tensors have been read. So a read that fails at a damaged block has changed only tensors, and a later read of another
  * checkpoint replaces all of these tensors. */
-static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
+static cs_status load(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, const cs_load_options *options)
 {
     bool states = !options->module_only && !options->skip_optimizer_states;
     json_t *state = ce_checkpoint_engine(reader);
@@ -316,6 +316,8 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
     cs_status status = read_pieces(engine, reader, states, &list);
     drop(&list);
     CS_TRY(status);
+    if (engine->config->reads)
+        ce_log(CS_LOG_NOTICE, "the model's values: %s of %s", ce_checkpoint_tag(reader), dir);
     for (int i = 0; i < engine->model->total; i++) {
         if (options->skip_optimizer_states)
             ce_shard_forget(engine->shards[i]);
@@ -337,12 +339,13 @@ static cs_status load(cs_engine *engine, ce_checkpoint_reader *reader, const cs_
 }
 
 /* Loads the chosen checkpoint. If reading shows that it is damaged, loads the next candidate instead, and so on. */
-static cs_status load_whole(cs_engine *engine, ce_checkpoint_reader *reader, const cs_load_options *options)
+static cs_status load_whole(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader,
+                            const cs_load_options *options)
 {
-    cs_status status = load(engine, reader, options);
+    cs_status status = load(engine, dir, reader, options);
     while (status != CS_OK && ce_checkpoint_is_damaged(reader)) {
         CS_TRY(ce_checkpoint_fall_back(reader, engine->comm));
-        status = load(engine, reader, options);
+        status = load(engine, dir, reader, options);
     }
     return status;
 }
@@ -369,7 +372,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     engine->fresh = false;
     CS_TRY(ce_transfer_begin(engine, &reading.device_copy));
     CS_TRY(ce_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
-    cs_status status = load_whole(engine, reader, options);
+    cs_status status = load_whole(engine, dir, reader, options);
     if (status == CS_OK)
         ce_ancestry_loaded(engine, dir, reader, options->module_only);
     if (status == CS_OK && options->rewind)

@@ -49,6 +49,7 @@ static cs_status import_folder(const cl_weights_request *request)
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", request->from);
     CS_TRY(ce_huggingface_open(&source, request->from));
+    ce_huggingface_name_others(&source, request->from);
     cs_status status = ce_json_open(&doc, path);
     if (status == CS_OK)
         status = import_checked(request, &source, doc);

@@ -209,6 +209,10 @@ START_TEST(other_weights_are_refused_by_name)
     refused("\"d\"", "save_pretrained", CS_UNSUPPORTED);
     ck_assert_int_eq(shell_run("head -c 999 /dev/zero > d/model.safetensors"), 0);
     refused("\"d\"", "d/model.safetensors", CS_BAD_FILE);
+    ck_assert_int_eq(shell_run("mv d/model.safetensors d/consolidated.safetensors"), 0);
+    refused("\"d\"", "d/consolidated.safetensors has the tensor names", CS_UNSUPPORTED);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved e && echo {} > e/adapter_config.json", CS_BIN), 0);
+    refused("\"e\"", "e holds a whole model and an adapter (adapter_config.json)", CS_BAD_CONFIG);
     shell_leave();
 }
 END_TEST

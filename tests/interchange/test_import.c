@@ -269,6 +269,58 @@ START_TEST(shards_must_be_there)
 }
 END_TEST
 
+/* The only set of weights of a folder is read, whatever its name is. Weights that are not read are refused by name. */
+START_TEST(weights_of_other_names_are_read_or_refused)
+{
+    static const struct {
+        const char
+            *make; /* makes the folder "a", which has a config.json, from "one" or from "six", which has six shards */
+        int code;
+        const char *words;
+    } rows[] = {
+        { "cp six/model-0* a", 0,
+          "a has neither model.safetensors nor an index: a/model-00001-of-00006.safetensors is" },
+        { "cp one/model.safetensors a/model-00001-of-00001.safetensors", 0,
+          "model-00001-of-00001.safetensors is read" },
+        { "cp one/model.safetensors a/model.fp16.safetensors", 0, "a/model.fp16.safetensors is read" },
+        { "cp one/model.safetensors a && touch a/pytorch_model.bin a/optimizer.pt a/model.gguf a/README.md", 0,
+          "a: these files are not read: model.gguf, optimizer.pt, pytorch_model.bin" },
+        { "cp six/model* one/model.safetensors a", 0, "not read: model-00001-of-00006.safetensors, model-00002-of-" },
+        { "cp six/model-0* a && rm a/model-00003*", 65,
+          "a holds 5 of 6 shards, and model-00003-of-00006.safetensors is" },
+        { "cp six/model-0* a && rm a/model-00006*", 65,
+          "a holds 5 of 6 shards, and model-00006-of-00006.safetensors is" },
+        { "cp six/model-0* a && cp a/model-00001* a/model-00002-of-00006.safetensors", 65, "is in a/model-00001-of-0" },
+        { "cp six/model-0* a && cp one/model.safetensors a/model.fp16.safetensors", 78,
+          "several sets of weights and no model.safetensors (model-00001-of-00006.safetensors, model.fp16.safetensors)" },
+        { "cp one/model.safetensors a/consolidated.safetensors", 78, "has the tensor names of Mistral's own programs" },
+        { "cp one/model.safetensors a/adapter_model.safetensors", 78,
+          "a/adapter_model.safetensors as a model, because" },
+        { "touch a/adapter_model.bin", 78, "give --adapter a" },
+        { "touch a/model.safetensors.incomplete", 65,
+          "a/model.safetensors.incomplete is a download that has not ended" },
+        { "mkdir -p a/.cache/huggingface/download && touch a/.cache/huggingface/download/x.incomplete", 65,
+          "a/.cache/huggingface/download/x.incomplete is a download that has not ended" },
+        { "cp one/model.safetensors a/model.safetensors.bak", 78, "a/model.safetensors.bak: weights are read from" },
+        { "touch a/model.onnx", 78, "a/model.onnx: weights are read from model.safetensors" },
+        { "touch a/training_args.bin", 66, "a holds no weights: neither model.safetensors nor" },
+    };
+    shell_enter();
+    write_llmc("model.bin", 3, false);
+    shell_expect(0, "28 tensors", "import model.bin one");
+    shell_expect(0, "28 tensors", "import model.bin six --max_shard 500B");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf a new && mkdir a && cp one/config.json a && %s", rows[i].make), 0);
+        shell_expect(rows[i].code, rows[i].words, "import a new");
+        if (rows[i].code == 0)
+            check_folder("new", CS_F32);
+        else
+            nothing_is_left("new");
+    }
+    shell_leave();
+}
+END_TEST
+
 /* ---- other programs' files ---- */
 
 START_TEST(others_are_refused_with_a_command)
@@ -318,4 +370,5 @@ START_TEST(others_are_refused_with_a_command)
 END_TEST
 
 SUITE_MAIN("import", llmc_files_are_read, other_llmc_files_are_refused, weights_must_be_those_of_the_config,
-           a_tied_head_is_the_table, shards_must_be_there, others_are_refused_with_a_command)
+           a_tied_head_is_the_table, shards_must_be_there, weights_of_other_names_are_read_or_refused,
+           others_are_refused_with_a_command)

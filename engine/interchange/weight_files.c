@@ -1,0 +1,269 @@
+/* weight_files.c - finds the files with weights in a model's folder by their names. */
+#include "interchange/weight_files.h"
+#include "base/ends_with.h"
+#include "base/must.h"
+#include "checkpoint/files.h"
+#include "checkpoint/other_formats.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Names of files that programs give to weights, complete or not. */
+static const char *const weights[] = { "*.safetensors*", "*.bin", "*.bin.index.json", "*.pt",     "*.pth",
+                                       "*.ckpt",         "*.h5",  "*.msgpack",        "*.gguf",   "*.ot",
+                                       "*.onnx",         "*.npz", "*.tflite",         "*.distcp", "*.incomplete",
+                                       "*.pdparams" };
+/* Names of files in which Trainer and accelerate save the state of a training. */
+static const char *const states[] = { "training_args.bin", "optimizer*.pt",      "optimizer*.bin",
+                                      "scheduler*.pt",     "scheduler*.bin",     "scaler*.pt",
+                                      "rng_state*.pth",    "trainer_state.json", "random_states*.pkl" };
+/* Names of downloads that have not ended. */
+static const char *const partial[] = { "*.incomplete", "*.part", "*.partial", "*.tmp", "*.crdownload", "*.aria2" };
+
+#define COUNT(list) (int)(sizeof(list) / sizeof *(list))
+
+static bool matches(const char *name, const char *const *patterns, int count)
+{
+    bool found = false;
+    for (int i = 0; i < count && !found; i++)
+        found = fnmatch(patterns[i], name, 0) == 0;
+    return found;
+}
+
+static bool is_state(const char *name)
+{
+    return matches(name, states, COUNT(states));
+}
+
+static bool is_weights(const char *name)
+{
+    return matches(name, weights, COUNT(weights)) && !is_state(name);
+}
+
+/* ---- lists of names ---- */
+
+static void add(ce_weight_files *files, const char *name)
+{
+    files->names = realloc(files->names, (size_t)(files->count + 1) * sizeof *files->names);
+    CS_ASSERT(files->names);
+    files->names[files->count] = strdup(name);
+    CS_ASSERT(files->names[files->count++]);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static ce_weight_files list(const char *folder, bool (*takes)(const char *name))
+{
+    ce_weight_files found = { 0 };
+    DIR *listing = opendir(folder);
+    for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;)
+        if (takes(entry->d_name))
+            add(&found, entry->d_name);
+    if (listing)
+        closedir(listing);
+    if (found.count)
+        qsort(found.names, (size_t)found.count, sizeof *found.names, by_name);
+    return found;
+}
+
+void ce_weight_files_close(ce_weight_files *files)
+{
+    for (int i = 0; i < files->count; i++)
+        free(files->names[i]);
+    free(files->names);
+    *files = (ce_weight_files){ 0 };
+}
+
+/* ---- shards ---- */
+
+/* A name such as "model-00002-of-00003.safetensors" has the stem "model" and is number 2 of 3. Another name of a
+ * safetensors file is number 1 of 1. */
+typedef struct {
+    int stem, number, count;
+} shard;
+
+static bool read_shard(shard *read, const char *name)
+{
+    int end = 0;
+    const char *dash = strstr(name, "-of-");
+    if (!ce_ends_with(name, ".safetensors") || strcmp(name, CS_WEIGHTS_ADAPTER) == 0)
+        return false;
+    *read = (shard){ (int)(strlen(name) - strlen(".safetensors")), 1, 1 };
+    if (!dash || dash - name < 6 ||
+        sscanf(dash - 6, "-%5d-of-%5d.safetensors%n", &read->number, &read->count, &end) != 2 || dash[end - 6] != 0)
+        return true;
+    read->stem = (int)(dash - 6 - name);
+    return true;
+}
+
+static bool same_set(const char *a, const char *b)
+{
+    shard one, other;
+    return read_shard(&one, a) && read_shard(&other, b) && one.stem == other.stem && one.count == other.count &&
+           strncmp(a, b, (size_t)one.stem) == 0;
+}
+
+/* Fails unless the files, which are all of one set, are the whole set. */
+static cs_status check_complete(const ce_weight_files *files, const char *folder)
+{
+    shard read = { 0 };
+    int missing = 1;
+    for (int i = 0; i < files->count; i++)
+        missing += read_shard(&read, files->names[i]) && read.number == missing;
+    if (missing > read.count)
+        return CS_OK;
+    return ce_fail(CS_BAD_FILE,
+                   "%s holds %d of %d shards, and %.*s-%05d-of-%05d.safetensors is not there: the download or the copy "
+                   "has not ended; begin it again, with `hf download` for example",
+                   folder, files->count, read.count, read.stem, files->names[0], missing, read.count);
+}
+
+/* ---- refusals ---- */
+
+static cs_status refuse_sets(const ce_weight_files *files, const char *folder)
+{
+    char line[CS_WEIGHT_FILES_LINE] = "";
+    size_t used = 0;
+    for (int i = 0; i < files->count && used < sizeof line; i++)
+        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", i ? ", " : "", files->names[i]);
+    return ce_fail(CS_UNSUPPORTED,
+                   "not supported: %s holds several sets of weights and no " CS_WEIGHTS_SINGLE
+                   " (%s): keep one of them "
+                   "in a folder with the config.json and the tokenizer",
+                   folder, line);
+}
+
+/* The weights of Mistral's own programs have other names, and another order of the rows of q and k. */
+static cs_status refuse_consolidated(const char *folder, const char *name)
+{
+    return ce_fail(CS_UNSUPPORTED,
+                   "not supported: %s/%s has the tensor names of Mistral's own programs: take the files "
+                   "model-….safetensors of the same model instead",
+                   folder, name);
+}
+
+static cs_status refuse_adapter(const char *folder, const char *name)
+{
+    return ce_fail(CS_UNSUPPORTED,
+                   "not supported: %s/%s as a model, because it holds only adapters: name the model beside which they "
+                   "were trained (base_model_name_or_path of %s/adapter_config.json), and give --adapter %s",
+                   folder, name, folder, folder);
+}
+
+static cs_status refuse_partial(const char *folder, const char *name)
+{
+    return ce_fail(CS_BAD_FILE,
+                   "%s/%s is a download that has not ended, so %s has no weights that can be read: begin the download "
+                   "again, with `hf download` for example",
+                   folder, name, folder);
+}
+
+/* Looks for the downloads that `hf download --local-dir` has not finished. */
+static cs_status check_downloads(const char *folder)
+{
+    char *place = ce_files_join(folder, ".cache/huggingface/download");
+    ce_weight_files files = list(place, is_weights);
+    cs_status status = CS_OK;
+    for (int i = 0; i < files.count && status == CS_OK; i++)
+        if (matches(files.names[i], partial, COUNT(partial)))
+            status = refuse_partial(place, files.names[i]);
+    ce_weight_files_close(&files);
+    free(place);
+    return status;
+}
+
+/* Fails if the folder has files with weights, of which none is a whole safetensors file. */
+static cs_status refuse_others(const ce_weight_files *files, const char *folder)
+{
+    char sentence[CS_OTHER_FORMATS_BYTES];
+    for (int i = 0; i < files->count; i++)
+        if (matches(files->names[i], partial, COUNT(partial)))
+            return refuse_partial(folder, files->names[i]);
+    for (int i = 0; i < files->count; i++)
+        if (strncmp(files->names[i], "adapter_model.", strlen("adapter_model.")) == 0)
+            return refuse_adapter(folder, files->names[i]);
+    if (ce_other_formats_recognise(sentence, folder))
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
+    if (files->count == 0)
+        return check_downloads(folder);
+    return ce_fail(CS_UNSUPPORTED,
+                   "not supported: %s/%s: weights are read from " CS_WEIGHTS_SINGLE
+                   ", or from the shards that " CS_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",
+                   folder, files->names[0]);
+}
+
+/* ---- the choice ---- */
+
+/* Sets `chosen` to the safetensors files of the only set in `all`. */
+static cs_status choose_set(ce_weight_files *chosen, const ce_weight_files *all, const char *folder)
+{
+    ce_weight_files sets = { 0 };
+    shard read;
+    for (int i = 0; i < all->count; i++) {
+        const char *name = all->names[i];
+        if (!read_shard(&read, name) || strncmp(name, "consolidated", strlen("consolidated")) == 0)
+            continue;
+        if (!sets.count || !same_set(sets.names[sets.count - 1], name))
+            add(&sets, name);
+        add(chosen, name);
+    }
+    cs_status status = sets.count > 1 ? refuse_sets(&sets, folder) : CS_OK;
+    ce_weight_files_close(&sets);
+    if (status != CS_OK)
+        return status;
+    if (chosen->count)
+        return check_complete(chosen, folder);
+    for (int i = 0; i < all->count; i++)
+        if (read_shard(&read, all->names[i]))
+            return refuse_consolidated(folder, all->names[i]);
+    return refuse_others(all, folder);
+}
+
+cs_status ce_weight_files_find(ce_weight_files *files, const char *folder)
+{
+    static const char *const usual[] = { CS_WEIGHTS_SINGLE, CS_WEIGHTS_INDEX };
+    *files = (ce_weight_files){ 0 };
+    for (int i = 0; i < 2 && files->count == 0; i++)
+        if (ce_files_holds(folder, usual[i]))
+            add(files, usual[i]);
+    if (files->count)
+        return CS_OK;
+    ce_weight_files all = list(folder, is_weights);
+    cs_status status = choose_set(files, &all, folder);
+    ce_weight_files_close(&all);
+    if (status != CS_OK)
+        ce_weight_files_close(files);
+    return status;
+}
+
+static bool is_any(const char *name)
+{
+    return is_weights(name) || is_state(name);
+}
+
+void ce_weight_files_others(char line[CS_WEIGHT_FILES_LINE], const char *folder,
+                            bool (*is_read)(const void *reader, const char *name), const void *reader)
+{
+    ce_weight_files all = list(folder, is_any);
+    size_t used = 0;
+    int more = 0;
+    line[0] = 0;
+    for (int i = 0; i < all.count; i++) {
+        bool index = strcmp(all.names[i], CS_WEIGHTS_INDEX) == 0 && !ce_files_holds(folder, CS_WEIGHTS_SINGLE);
+        if (index || is_read(reader, all.names[i]))
+            continue;
+        if (used + strlen(all.names[i]) + 32 < CS_WEIGHT_FILES_LINE)
+            used += (size_t)snprintf(line + used, CS_WEIGHT_FILES_LINE - used, "%s%s", used ? ", " : "", all.names[i]);
+        else
+            more++;
+    }
+    if (more)
+        snprintf(line + used, CS_WEIGHT_FILES_LINE - used, " and %d more", more);
+    ce_weight_files_close(&all);
+}
