@@ -225,14 +225,34 @@ static const char *host_transport(const cs_world *world)
     return world->local_size == world->size ? "shm" : "tcp";
 }
 
-/* An interval in updates and one in epochs exclude each other. The one that counts is the only one above 0. */
-static void resolve_interval(cs_config *config, const char *path, int64_t *interval, int64_t per_epoch,
-                             const char *other)
+static bool is_of_command_line(cs_config *config, const char *path)
 {
-    if (per_epoch > 0 && *interval > 0 && ce_resolve_is_given(config, path))
-        ce_json_fault(config->doc, path, "%s is given too: set one of the two to 0, or leave it out", other);
-    if (per_epoch > 0)
-        *interval = 0;
+    char origin[32];
+    return strcmp(ce_json_origin(config->doc, path, origin, sizeof origin), "command line") == 0;
+}
+
+/* Two keys that exclude each other: a number of updates, and a number of epochs or a number for each epoch, which
+ * replaces the default of the first key. If the command line gives one of them and the file the other, the command line
+ * decides. The key that has no effect becomes 0. */
+static void choose(cs_config *config, const char *path, int64_t *updates, const char *other_path, int64_t *other)
+{
+    bool set = is_of_command_line(config, path), other_set = is_of_command_line(config, other_path);
+    bool given = ce_resolve_is_given(config, path);
+    char origin[64];
+    if (*updates <= 0 || *other <= 0)
+        return;
+    if (given && set == other_set)
+        ce_json_fault(config->doc, other_path, "%s is given too: set one of the two to 0, or leave it out", path);
+    else if (given)
+        ce_json_note(config->doc, set ? other_path : path, "no effect, because the command line gives %s",
+                     set ? path : other_path);
+    if (set && !other_set) {
+        *other = 0;
+        return;
+    }
+    *updates = 0;
+    snprintf(origin, sizeof origin, "derived: %s", other_path);
+    ce_json_mark(config->doc, path, origin);
 }
 
 void ce_resolve_run(cs_config *config)
@@ -254,15 +274,9 @@ void ce_resolve_run(cs_config *config)
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
     resolve_storage(config);
-    resolve_interval(config, "cspeed.save_interval", &s->save_interval, s->saves_per_epoch, "cspeed.saves_per_epoch");
-    resolve_interval(config, "cspeed.eval_interval", &s->eval_interval, s->evals_per_epoch, "cspeed.evals_per_epoch");
-    if (s->epochs > 0 && s->steps > 0 && ce_resolve_is_given(config, "cspeed.steps"))
-        ce_json_fault(config->doc, "cspeed.epochs",
-                      "steps and epochs are both given: set one of them to 0, or leave it out");
-    if (s->epochs > 0 && s->steps > 0)
-        ce_json_mark(config->doc, "cspeed.steps", "derived: cspeed.epochs");
-    if (s->epochs > 0)
-        s->steps = 0;
-    else if (s->steps == 0)
+    choose(config, "cspeed.save_interval", &s->save_interval, "cspeed.saves_per_epoch", &s->saves_per_epoch);
+    choose(config, "cspeed.eval_interval", &s->eval_interval, "cspeed.evals_per_epoch", &s->evals_per_epoch);
+    choose(config, "cspeed.steps", &s->steps, "cspeed.epochs", &s->epochs);
+    if (s->epochs == 0 && s->steps == 0)
         ce_json_fault(config->doc, "cspeed.steps", "at least 1 step is needed, or epochs");
 }

@@ -269,7 +269,7 @@ START_TEST(test_refused)
         { "\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed" },
         { "\"cspeed\": {\"checkpoint\": {\"writer_threads\": 0}}", "at least 1 is needed" },
         { "\"cspeed\": {\"model\": 5}", "a folder in double quotes is needed" },
-        { "\"cspeed\": {\"steps\": 5, \"epochs\": 1}", "steps and epochs are both given" },
+        { "\"cspeed\": {\"steps\": 5, \"epochs\": 1}", "cspeed.steps is given too" },
         { "\"cspeed\": {\"steps\": 0}", "at least 1 step is needed" },
         { "\"cspeed\": {\"stepz\": 5}", "the nearest known one is \"steps\"" },
     };
@@ -327,6 +327,36 @@ START_TEST(test_all_faults_at_once)
 END_TEST
 
 /* ---- overriding and asking ---- */
+
+/* Of steps and epochs, the command line's one replaces the file's. */
+START_TEST(test_length)
+{
+    static const struct {
+        const char *file, *set[2];
+        int steps, epochs; /* -1: refused */
+    } rows[] = {
+        { "\"epochs\": 3", { "cspeed.steps=70" }, 70, 0 },
+        { "\"steps\": 5", { "cspeed.epochs=3" }, 0, 3 },
+        { "\"steps\": 5", { "cspeed.steps=70" }, 70, 0 },
+        { "\"seed\": 5", { "cspeed.epochs=3" }, 0, 3 },
+        { "\"seed\": 5", { "cspeed.epochs=3", "cspeed.steps=70" }, -1, -1 },
+        { "\"epochs\": 3", { "cspeed.steps=0" }, 0, 3 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "\"cspeed\": {%s}", rows[i].file);
+        cs_config *config = written_config(written_with(text));
+        for (int k = 0; k < 2 && rows[i].set[k]; k++)
+            ck_assert_int_eq(cs_config_set(config, rows[i].set[k]), CS_OK);
+        ck_assert_int_eq(cs_config_finish(config), rows[i].steps < 0 ? CS_BAD_CONFIG : CS_OK);
+        if (rows[i].steps >= 0) {
+            ck_assert_int_eq(cs_config_get_int(config, "cspeed.steps"), rows[i].steps);
+            ck_assert_int_eq(cs_config_get_int(config, "cspeed.epochs"), rows[i].epochs);
+        }
+        cs_config_close(config);
+    }
+}
+END_TEST
 
 START_TEST(test_getters)
 {
@@ -491,5 +521,5 @@ START_TEST(test_tables)
 END_TEST
 
 SUITE_MAIN("config", test_triangle, test_precision, test_precision_notes, test_defaults, test_real_file, test_refused,
-           test_harmless, test_all_faults_at_once, test_getters, test_epochs, test_lenient, test_text, test_files,
-           test_reference, test_tables)
+           test_harmless, test_all_faults_at_once, test_getters, test_length, test_epochs, test_lenient, test_text,
+           test_files, test_reference, test_tables)

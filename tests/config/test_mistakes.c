@@ -40,8 +40,8 @@ START_TEST(test_refused)
         { "\"cspeed\": {\"mode\": \"pss\"}",
           "at cspeed.mode: one of zero|dp|ps is needed, not \"pss\"; did you mean \"ps\"?" },
         { "\"cspeed\": {\"fsdp\": {\"sharding_strategy\": \"FULLSHARD\"}}", "did you mean \"FULL_SHARD\"?" },
-        { "\"cspeed\": {\"save_interval\": 5, \"saves_per_epoch\": 1}", "cspeed.saves_per_epoch is given too" },
-        { "\"cspeed\": {\"eval_interval\": 5, \"evals_per_epoch\": 1}", "cspeed.evals_per_epoch is given too" },
+        { "\"cspeed\": {\"save_interval\": 5, \"saves_per_epoch\": 1}", "cspeed.save_interval is given too" },
+        { "\"cspeed\": {\"eval_interval\": 5, \"evals_per_epoch\": 1}", "cspeed.eval_interval is given too" },
         /* keys without effect have types too */
         { "\"zero_optimization\": {\"overlap_comm\": {\"banana\": 1}}", "overlap_comm: true or false is needed" },
         { "\"zero_optimization\": {\"leaf_module\": 5}", "an object is needed, not 5" },
