@@ -104,36 +104,84 @@ static void print_optimizer_times(const cs_engine *engine)
 
 /* ---- files ---- */
 
+/* Writes a number to the monitors, at the position that DeepSpeed gives its numbers: the number of samples so far. */
+static void write_event(const cs_engine *engine, const char *name, double value)
+{
+    char tag[128];
+    snprintf(tag, sizeof tag, "Train/Samples/%s", name);
+    ce_monitor_write(engine->monitor, tag, value, engine->metrics.samples);
+}
+
+/* Writes the means of preference training, with TRL's names behind `before`. */
+static void write_preference(const cs_engine *engine, const char *before, const cs_preference *p)
+{
+    const struct {
+        const char *name;
+        double value;
+    } means[] = { { "rewards/chosen", p->chosen_reward }, { "rewards/rejected", p->rejected_reward },
+                  { "rewards/accuracies", p->accuracy },  { "rewards/margins", p->margin },
+                  { "logps/chosen", p->chosen_logp },     { "logps/rejected", p->rejected_logp } };
+    char name[64];
+    for (size_t i = 0; ce_preference_is_on(engine) && i < sizeof means / sizeof *means; i++) {
+        snprintf(name, sizeof name, "%s%s", before, means[i].name);
+        write_event(engine, name, means[i].value);
+    }
+}
+
+static void write_expert_load(cs_engine *engine)
+{
+    cs_expert_load load = cs_expert_load_of(engine);
+    if (load.layers == 0)
+        return;
+    write_event(engine, "experts/imbalance", load.imbalance);
+    write_event(engine, "experts/imbalance_max", load.worst);
+    write_event(engine, "experts/unused", (double)load.unused);
+}
+
+/* Writes DeepSpeed's numbers with DeepSpeed's names, and the others with their names in metrics.jsonl. */
 static void write_events(cs_engine *engine)
 {
     const cs_metrics *metrics = &engine->metrics;
     const cs_phase_seconds *t = &engine->seconds;
+    bool times = engine->settings->wall_clock_breakdown;
     const struct {
-        const char *tag;
+        const char *name;
         double value;
         bool wanted;
     } events[] = {
-        { "Train/Samples/train_loss", metrics->loss, true },
-        { "Train/Samples/lr", metrics->learning_rate, true },
-        { "Train/Samples/rewards/chosen", metrics->preference.chosen_reward, ce_preference_is_on(engine) },
-        { "Train/Samples/rewards/rejected", metrics->preference.rejected_reward, ce_preference_is_on(engine) },
-        { "Train/Samples/rewards/accuracies", metrics->preference.accuracy, ce_preference_is_on(engine) },
-        { "Train/Samples/rewards/margins", metrics->preference.margin, ce_preference_is_on(engine) },
-        { "Train/Samples/logps/chosen", metrics->preference.chosen_logp, ce_preference_is_on(engine) },
-        { "Train/Samples/logps/rejected", metrics->preference.rejected_logp, ce_preference_is_on(engine) },
-        { "Train/Samples/loss_scale", metrics->loss_scale, engine->settings->precision.scaled },
-        { "Train/Samples/elapsed_time_ms_forward", 1e3 * t->forward, engine->settings->wall_clock_breakdown },
-        { "Train/Samples/elapsed_time_ms_backward", 1e3 * t->backward, engine->settings->wall_clock_breakdown },
-        { "Train/Samples/elapsed_time_ms_backward_inner", 1e3 * (t->backward - t->reduce),
-          engine->settings->wall_clock_breakdown },
-        { "Train/Samples/elapsed_time_ms_backward_allreduce", 1e3 * t->reduce, engine->settings->wall_clock_breakdown },
-        { "Train/Samples/elapsed_time_ms_step", 1e3 * t->step, engine->settings->wall_clock_breakdown },
+        { "train_loss", metrics->loss, true },
+        { "lr", metrics->learning_rate, true },
+        { "loss_scale", metrics->loss_scale, engine->settings->precision.scaled },
+        { "elapsed_time_ms_forward", 1e3 * t->forward, times },
+        { "elapsed_time_ms_backward", 1e3 * t->backward, times },
+        { "elapsed_time_ms_backward_inner", 1e3 * (t->backward - t->reduce), times },
+        { "elapsed_time_ms_backward_allreduce", 1e3 * t->reduce, times },
+        { "elapsed_time_ms_step", 1e3 * t->step, times },
+        { "epoch", metrics->epoch, true },
+        { "grad_norm", metrics->grad_norm, true },
+        { "skipped", (double)metrics->skipped, true },
+        { "tokens", (double)metrics->tokens, true },
+        { "tokens_per_s", metrics->tokens_per_second, true },
+        { "step_ms", 1e3 * metrics->step_seconds, true },
+        { "peak_share", metrics->peak_share, true },
     };
     if (!engine->monitor)
         return;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i].wanted)
-            ce_monitor_write(engine->monitor, events[i].tag, events[i].value, metrics->samples);
+            write_event(engine, events[i].name, events[i].value);
+    write_preference(engine, "", &metrics->preference);
+    write_expert_load(engine);
+    ce_monitor_flush(engine->monitor);
+}
+
+void cs_write_scores(cs_engine *engine, const cs_scores *scores)
+{
+    ce_step_settle(engine);
+    if (!engine->monitor)
+        return;
+    write_event(engine, "valid_loss", scores->loss);
+    write_preference(engine, "valid_", &scores->preference);
     ce_monitor_flush(engine->monitor);
 }
 

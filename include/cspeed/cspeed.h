@@ -406,6 +406,10 @@ typedef struct {
     cs_preference preference;
 } cs_scores;
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores);
+/* Writes the result of a validation to the files of csv_monitor and tensorboard, as Train/Samples/valid_loss; in
+ * preference training also the means of `scores->preference`. Does nothing if neither is enabled, and on other ranks than
+ * rank 0. */
+void cs_write_scores(cs_engine *engine, const cs_scores *scores);
 
 /* Computes the model's output for a batch. The batch's targets are not used. For a language model the output is the
  * logits, (B*T, vocabulary). B and T may be smaller than in training. The output is valid until the next call with this

@@ -31,6 +31,7 @@ static cs_scores validate(session *run)
         CS_MUST(cs_evaluate(run->engine, run->valid, batches, &scores.loss));
         say("step %" PRId64 "  valid loss %.4f", step, scores.loss);
     }
+    cs_write_scores(run->engine, &scores);
     run->best = scores.loss < run->best || isnan(run->best) ? scores.loss : run->best;
     return scores;
 }

@@ -212,11 +212,26 @@ START_TEST(a_failure_costs_the_file_alone)
 }
 END_TEST
 
-START_TEST(an_engine_writes_deepspeeds_tags)
+/* Numbers of DeepSpeed have DeepSpeed's names, and the others their names in metrics.jsonl. */
+START_TEST(an_engine_writes_a_file_for_each_number)
 {
-    static const char *const always[] = { "train_loss", "lr" }, *const timed[] = { "forward", "backward",
-                                                                                   "backward_inner",
-                                                                                   "backward_allreduce", "step" };
+    static const char *const names[] = {
+        "train_loss",
+        "lr",
+        "loss_scale",
+        "elapsed_time_ms_forward",
+        "elapsed_time_ms_backward",
+        "elapsed_time_ms_backward_inner",
+        "elapsed_time_ms_backward_allreduce",
+        "elapsed_time_ms_step",
+        "epoch",
+        "grad_norm",
+        "skipped",
+        "tokens",
+        "tokens_per_s",
+        "step_ms",
+        "peak_share",
+    };
     run_spec spec = { .world = 2,
                       .stage = 2,
                       .steps = 3,
@@ -226,11 +241,8 @@ START_TEST(an_engine_writes_deepspeeds_tags)
     char path[128];
     shell_enter();
     free(lines_of(&spec));
-    for (size_t i = 0; i < 2 + 1 + 5; i++) {
-        snprintf(path, sizeof path, "m/j/Train_Samples_%s%s.csv", i < 3 ? "" : "elapsed_time_ms_",
-                 i < 2    ? always[i]
-                 : i == 2 ? "loss_scale"
-                          : timed[i - 3]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "m/j/Train_Samples_%s.csv", names[i]);
         char *rows = shell_read(path, NULL);
         ck_assert_msg(lines_count(rows, "^(4|8|12),[0-9.e+-]+$") == 3, "%s: %s", path, rows);
         free(rows);
@@ -240,4 +252,4 @@ START_TEST(an_engine_writes_deepspeeds_tags)
 END_TEST
 
 SUITE_MAIN("monitor", records_are_tensorboards, numbers_are_pythons, csv_continues, events_are_framed,
-           tensorboard_reads_them, a_failure_costs_the_file_alone, an_engine_writes_deepspeeds_tags)
+           tensorboard_reads_them, a_failure_costs_the_file_alone, an_engine_writes_a_file_for_each_number)

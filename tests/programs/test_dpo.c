@@ -52,7 +52,10 @@ static double last(const char *run, const char *name)
 START_TEST(stages_agree_and_the_answers_are_learnt)
 {
     prepare(0, "");
-    training_run(1, "");
+    training_run(1, "--set csv_monitor='{\"enabled\": true, \"output_path\": \"m\", \"job_name\": \"j\"}'");
+    ck_assert_int_eq(shell_run("test $(wc -l <m/j/Train_Samples_rewards_margins.csv) = 13 && "
+                               "test $(wc -l <m/j/Train_Samples_valid_rewards_margins.csv) = 3"),
+                     0);
     /* the first loss is log 2 */
     ck_assert_int_eq(shell_run("head -1 out/metrics.jsonl | grep -c '\"loss\": 0.693147'"), 0);
     double loss = last("out", "loss"), margin = last("out", "rewards/margins"), held = last("out", "valid_loss");

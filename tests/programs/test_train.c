@@ -48,6 +48,36 @@ START_TEST(whole_numbers_have_all_digits)
 }
 END_TEST
 
+/* CSV and TensorBoard show the validation too. A step of this configuration has four samples, and steps 12 and 14 are
+ * followed by a validation. */
+START_TEST(monitors_have_the_validation)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    training_run(1, "--steps 14 --set csv_monitor='{\"enabled\": true, \"output_path\": \"m\", \"job_name\": \"j\"}' "
+                    "--set tensorboard='{\"enabled\": true, \"output_path\": \"t\", \"job_name\": \"j\"}'");
+    char *rows = shell_read("m/j/Train_Samples_valid_loss.csv", NULL);
+    double first, second;
+    ck_assert_msg(sscanf(rows, "step,valid_loss\n48,%lf\n56,%lf\n", &first, &second) == 2, "%s", rows);
+    ck_assert_double_eq_tol(second, training_last_number("out/metrics.jsonl", "\"valid_loss\""), 1e-8);
+    ck_assert_double_gt(first, 0);
+    free(rows);
+    static const struct {
+        const char *name;
+        int events;
+    } curves[] = { { "train_loss", 14 }, { "grad_norm", 14 }, { "tokens_per_s", 14 }, { "valid_loss", 2 } };
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        char wanted[16];
+        snprintf(wanted, sizeof wanted, "%d\n", curves[i].events);
+        ck_assert_int_eq(shell_run("grep -ao Train/Samples/%s t/j/events.out.tfevents.* | wc -l", curves[i].name), 0);
+        char *count = shell_read("out.txt", NULL);
+        ck_assert_msg(strcmp(count, wanted) == 0, "%s: %s", curves[i].name, count);
+        free(count);
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(metrics_are_written_to_the_given_file)
 {
     training_prepare();
@@ -287,6 +317,7 @@ START_TEST(the_shortest_program_trains_alike)
 END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
-           intervals_may_be_parts_of_epochs, steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal,
-           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
-           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
+           monitors_have_the_validation, intervals_may_be_parts_of_epochs, steps_fit_the_time_also_after_a_resume,
+           progress_fits_the_terminal, errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why,
+           a_file_of_the_trainer_is_explained, config_help_prints_the_table, own_model_trains_sharded,
+           the_shortest_program_trains_alike)
