@@ -8,9 +8,11 @@
 #include "wire/starter.h"
 
 #include "base/status.h"
+#include "cspeed/cspeed.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -57,6 +59,15 @@ static int be_agent(const cl_options *options, char **arguments)
     return cl_guard_run(serve, NULL);
 }
 
+/* Refuses a command of another trainer, such as accelerate. */
+static int refuse_word(const char *word)
+{
+    char *advice = cs_word_advice(word, true);
+    int code = advice ? cl_codes_fail(CL_CODE_USAGE, "%s is no command of cspeed but %s", word, advice) : 0;
+    free(advice);
+    return code;
+}
+
 static int obey(char **argv)
 {
     cl_options options;
@@ -73,7 +84,8 @@ static int obey(char **argv)
         return be_agent(&options, options.program + 1);
     const cl_command *command = find(options.program[0]);
     if (!command) {
-        code = cl_program_may_be(options.program[0]);
+        code = refuse_word(options.program[0]);
+        code = code ? code : cl_program_may_be(options.program[0]);
         return code ? code : cl_run(&options);
     }
     if (!wants_help(command, options.program + 1))

@@ -1,6 +1,7 @@
 /* options.c - reads the launch flags from PET_ variables, CSPEED_ variables and the command line; a later source
  * overrides. */
 #include "options.h"
+#include "cspeed/cspeed.h"
 
 #include "codes.h"
 
@@ -190,6 +191,11 @@ static int check_combinations(cl_options *options)
     return 0;
 }
 
+static char *advise(const char *word)
+{
+    return cs_word_advice(word, false);
+}
+
 int cl_options_read(cl_options *options, char **argv)
 {
     const cs_options_form form = {
@@ -199,6 +205,7 @@ int cl_options_read(cl_options *options, char **argv)
         .count = cl_flags_count,
         .stops = true,
         .given = note_given,
+        .advise = advise,
     };
     memset(origins, 0, sizeof origins);
     *options = (cl_options){

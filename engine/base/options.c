@@ -221,8 +221,19 @@ const char *cs_options_last(const char *names, char **arguments)
     return found;
 }
 
+static char *advise(const cs_options_form *form, const char *word)
+{
+    return form->advise ? form->advise(word) : NULL;
+}
+
 static int refuse_unknown(const cs_options_form *form, const char *word, const char *wanted)
 {
+    char *advice = advise(form, wanted);
+    if (advice) {
+        int code = WRONG("unknown %s %s: %s", form->what, word, advice);
+        free(advice);
+        return code;
+    }
     static char names[MAX_NAMES][CS_OPTION_BYTES];
     const char *list[MAX_NAMES + 1];
     int count = 0;
@@ -262,6 +273,14 @@ static int read_option(const cs_options_form *form, void *settings, const char *
     return code ? code : cs_options_store(option, settings, word, value);
 }
 
+static int refuse_argument(const cs_options_form *form, const char *word)
+{
+    char *advice = advise(form, word);
+    int code = WRONG("unknown argument %s%s %s", word, advice ? ":" : ";", advice ? advice : form->hint);
+    free(advice);
+    return code;
+}
+
 static int read_all(const cs_options_form *form, void *settings, char ***arguments)
 {
     char **rest = *arguments, **places = rest;
@@ -278,7 +297,7 @@ static int read_all(const cs_options_form *form, void *settings, char ***argumen
         else if (option)
             code = read_option(form, settings, text, &rest);
         else if (form->max >= 0 && count == form->max)
-            code = WRONG("unknown argument %s; %s", text, form->hint);
+            code = refuse_argument(form, text);
         else
             places[count++] = text;
     }

@@ -4,6 +4,7 @@
 #include "base/value.h"
 #include "config/resolve.h"
 #include "config/sections.h"
+#include "config/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,11 +243,27 @@ static char *list_places(const char *before, const char *of, const char *const *
     return made;
 }
 
+char *ce_listing_place(const char *name)
+{
+    placer seek = { .wanted = name };
+    char *path = NULL;
+    each_table(place_in, &seek);
+    if (seek.owner_count + seek.folder_count == 1)
+        CS_ASSERT(
+            asprintf(&path, "%s%s%s", seek.owner_count ? "" : seek.folders[0], seek.owner_count ? "" : ".", name) >= 0);
+    return path;
+}
+
 char *ce_listing_advise(const char *path)
 {
     placer seek = { .wanted = path };
+    const ce_word *word = ce_words_find(last_name(path), false);
     char *advice = NULL;
     each_table(place_in, &seek);
+    /* Other trainers have flat files. Below the top level a key of cspeed that has the same name is more likely. */
+    bool ours = seek.owner_count > 0 || seek.folder_count > 0 || seek.idle || seek.refused;
+    if (word && (!ours || !strchr(path, '.')))
+        return ce_words_say(word);
     if (seek.owner_count > 0 && seek.owner_count <= PLACES)
         return list_places("it is a key", "of", seek.owners, seek.owner_count);
     if (seek.folder_count > 0 && seek.folder_count <= PLACES)

@@ -26,6 +26,9 @@ int ce_listing_explain(const char *path, void (*visit)(void *to, const char *hea
  * names these sections. The text is the end of a sentence, and the caller frees it. Returns NULL if no section, or too
  * many sections, have a key of this name. */
 char *ce_listing_advise(const char *path);
+/* Returns the path of the one key with an effect whose last name is `name`, or NULL if there is none or there are
+ * several. The caller frees the result. */
+char *ce_listing_place(const char *name);
 /* Returns the known path that is most similar to `path`, or NULL if none is similar. The caller frees the result. */
 char *ce_listing_nearest(const char *path);
 

@@ -126,6 +126,10 @@ bool cs_config_get_bool(const cs_config *config, const char *path);
 /* Prints every key of the configuration in Markdown, with its type, its default and its effect, or with the reason why
  * cspeed does not accept the key. The output is the page docs/keys.md. */
 void cs_config_help(void);
+/* `name` is a command line's option, without dashes, or its command, that this program does not have. Returns the end of
+ * a sentence that says what takes its place, or why nothing does, if it is a word of another trainer (docs/from-trainer.md)
+ * or the last name of a key of the configuration; otherwise NULL. The caller frees the text. */
+char *cs_word_advice(const char *name, bool command);
 
 /* Makes a configuration for the evaluation or sampling of a trained model. `source` is a folder of checkpoints, one
  * checkpoint, or a Hugging Face folder; `tag` names a checkpoint in the folder, NULL means the latest. The

@@ -86,6 +86,9 @@ typedef struct {
     /* A function that is called for each option before the option's value is stored, or NULL. The function returns 0,
      * or an exit code with a message in cs_error(). */
     int (*given)(void *settings, const cs_option *option, const char *word, const char *value);
+    /* A function that says what an unknown option (without its dashes) or argument may mean: it returns the end of a
+     * sentence, which the caller frees, or NULL. `advise` may be NULL. */
+    char *(*advise)(const char *word);
 } cs_options_form;
 
 #define CS_OPTIONS_TABLE(table) .options = (table), .count = (int)(sizeof(table) / sizeof *(table))

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "config/differences.h"
 #include "config/listing.h"
+#include "config/words.h"
 
 #include <limits.h>
 #include <math.h>
@@ -22,7 +23,7 @@ typedef struct {
     const char *file, *explain;
     cs_option_list sets;
     int64_t world; /* the world size; 0: it is taken from the environment */
-    bool json, lenient, all;
+    bool json, lenient, all, words;
 } request;
 
 /* ---- the command line ---- */
@@ -33,6 +34,7 @@ static int read_arguments(request *r, char **at)
         { CL_COMMAND_OPTION(SWITCH, "json", json, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "lenient", lenient, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "all", all, NULL) },
+        { CL_COMMAND_OPTION(SWITCH, "words", words, NULL) },
         { CL_COMMAND_OPTION(WHOLE, "world_size", world, "N"), .min = 1, .max = MAX_WORLD },
         { CL_COMMAND_OPTION(RAW, "explain", explain, "KEY.PATH") },
         { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
@@ -40,7 +42,7 @@ static int read_arguments(request *r, char **at)
     static const cs_options_form form = { CL_COMMAND_FORM("config", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
     int code = cs_options_read(&form, r, &at);
     r->file = *at;
-    if (code == 0 && !r->file && !r->explain)
+    if (code == 0 && !r->file && !r->explain && !r->words)
         code = cl_codes_fail(CL_CODE_USAGE, "config: name a file, or --explain KEY");
     return code;
 }
@@ -122,6 +124,12 @@ static int explain(request *r)
 {
     if (ce_listing_explain(r->explain, explain_row, r) > 0)
         return 0;
+    char *other = cs_word_advice(r->explain, false);
+    if (other) {
+        printf("%s: %s\n", r->explain, other);
+        free(other);
+        return 0;
+    }
     char *near = ce_listing_nearest(r->explain);
     int code = cl_codes_fail(CL_CODE_USAGE, "no key is at %s%s%s", r->explain, near ? "; the nearest is " : "",
                              near ? near : "");
@@ -231,8 +239,10 @@ static int run(const cl_options *options, char **arguments)
     cs_config *config = NULL;
     int code = read_arguments(&r, arguments);
     (void)options;
-    if (code || r.explain)
-        return code ? code : explain(&r);
+    if (code == 0 && r.words)
+        ce_words_page();
+    if (code || r.explain || r.words)
+        return code || !r.explain ? code : explain(&r);
     cs_status status = open_config(&config, &r);
     if (status == CS_OK) {
         status = cs_config_finish(config);
@@ -250,14 +260,16 @@ const cl_command cl_command_config = {
     .summary = "what a configuration comes to, key by key",
     .usage = "cspeed config FILE [--all] [--world_size N] [--json] [--lenient]\n"
              "                     [--set KEY.PATH=VALUE]\n"
-             "       cspeed config --explain KEY.PATH",
+             "       cspeed config --explain KEY.PATH\n"
+             "       cspeed config --words",
     .text =
         "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
         "every value that is set and where it comes from: a line of the file, the command line, \"auto\", or derived\n"
         "from others; then every refusal, also those of the model, if the file describes it or its folder is on this\n"
         "machine. --all prints the defaults too, as --json always does. Exits with 78 when training would be refused,\n"
         "or with the code of the file that is wrong. --explain says what a key does, its type, default and limits, and where\n"
-        "DeepSpeed means something else.\n",
+        "DeepSpeed means something else, or what takes the place of a word of another trainer; --words prints all of\n"
+        "these words.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run = run,
 };

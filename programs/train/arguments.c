@@ -1,5 +1,6 @@
 /* arguments.c - the command line of train, which overrides values of the configuration file. */
 #include "train.h"
+#include "base/ends_with.h"
 
 #include "cspeed/options.h"
 
@@ -44,7 +45,7 @@ static int print_config_help(void *to, const char *flag, const char *value)
 #define DATA "cspeed.data.train"
 
 static const cs_option table[] = {
-    { CS_OPTION(RAW, "config deepspeed_config", request, config, "FILE",
+    { CS_OPTION(RAW, "config deepspeed_config c", request, config, "FILE",
                 "a DeepSpeed configuration; what it has no word for is in its \"cspeed\" section") },
     { .names = "deepspeed", .kind = CS_OPTION_INERT, .text = "accepted" },
     KEY("model", "cspeed.model", "DIR", "a folder with a Hugging Face config.json"),
@@ -177,6 +178,12 @@ static void set_world(cs_config *config, command_line *options)
     cs_config_for_world(config, (int)options->world_size, (int)options->local_size);
 }
 
+/* A bare word is most often the configuration. */
+static char *advise(const char *word)
+{
+    return ce_ends_with(word, ".json") ? text("--config %s reads it", word) : cs_word_advice(word, false);
+}
+
 static request read_line(int count, char **argument)
 {
     static const cs_options_form form = {
@@ -185,6 +192,7 @@ static request read_line(int count, char **argument)
         .hint = "--help lists those of train, and launch flags stand before it",
         CS_OPTIONS_TABLE(table),
         .given = note_override,
+        .advise = advise,
     };
     request r = { .overrides = calloc((size_t)count, sizeof *r.overrides) };
     if (!r.overrides) {

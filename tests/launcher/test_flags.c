@@ -218,6 +218,7 @@ START_TEST(refusals)
         { "--hostfil x", "unknown launch flag --hostfil; did you mean --hostfile?" },
         { "--num_g 1", "unknown launch flag --num_g; did you mean --num_gpus?" },
         { "--abcdefgh", "unknown launch flag --abcdefgh; `cspeed help flags`" },
+        { "--num_processes 2", "unknown launch flag --num_processes: a word of Accelerate; here it is --num_gpus (" },
         { "-x", "unknown launch flag -x" },
         { "-hostfile x", "unknown launch flag -hostfile" },
         { "--H x", "unknown launch flag --H" },

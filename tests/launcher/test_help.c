@@ -8,6 +8,9 @@
 #include "suite.h"
 
 #include "base/json.h"
+#include "config/listing.h"
+#include "config/words.h"
+#include "options.h"
 
 #include <stdio.h>
 
@@ -158,6 +161,58 @@ START_TEST(the_page_of_keys_is_what_the_table_says)
 }
 END_TEST
 
+START_TEST(the_page_of_words_is_what_the_table_says)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed config --words"), 0);
+    char *text = shell_read("out.txt", NULL);
+    ck_assert_msg(strcmp(text, page_of("from-trainer")) == 0,
+                  "docs/from-trainer.md is old: cspeed config --words > docs/from-trainer.md");
+    free(text);
+    shell_leave();
+}
+END_TEST
+
+static void ignore_row(void *to, const char *heading, const ce_key *key)
+{
+    (void)to;
+    (void)heading;
+    ck_assert_msg(key->type != CS_KEY_REFUSED, "%s is refused", key->name);
+}
+
+static void must_exist(const char *key, const char *options_of_train)
+{
+    char row[80];
+    snprintf(row, sizeof row, "  %s", key);
+    ck_assert_msg(*key != '-'                                          ? ce_listing_explain(key, ignore_row, NULL) > 0
+                  : cs_options_find(cl_flags, cl_flags_count, key + 2) ? true
+                                                                       : strstr(options_of_train, row) != NULL,
+                  "no key or flag is at %s", key);
+}
+
+/* Each answer of the table is a key that has an effect or a flag, and no word has two answers. */
+START_TEST(words_of_other_trainers_have_true_answers)
+{
+    char name[CS_OPTION_BYTES];
+    int count = 0;
+    shell_enter();
+    ck_assert_int_eq(shell_run(CS_BIN "/train --help"), 0);
+    char *options = shell_read("out.txt", NULL);
+    for (int i = 0; i < ce_words_count; i++) {
+        const ce_word *word = &ce_words[i];
+        for (const char *place = word->key; cs_options_name(&place, name);)
+            must_exist(name, options);
+        for (const char *of = word->of; *of; of++)
+            ck_assert_ptr_nonnull(ce_words_owner(*of));
+        for (const char *place = word->names; cs_options_name(&place, name); count++)
+            ck_assert_msg(ce_words_find(name, word->kind == CS_WORD_COMMAND) == word, "%s has two rows", name);
+    }
+    ck_assert_int_ge(count, 300);
+    free(options);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(troubleshooting_has_every_exit_code)
 {
     static const int ours[] = { CL_CODE_USAGE,    CL_CODE_FILE,    CL_CODE_NO_FILE, CL_CODE_HOST,
@@ -208,4 +263,5 @@ END_TEST
 SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_fit_or_become_records,
            wide_characters_take_two_columns, every_page_fits_into_80_columns, every_help_fits_into_80_columns,
            every_command_has_help_behind_its_arguments, the_page_of_keys_is_what_the_table_says,
+           the_page_of_words_is_what_the_table_says, words_of_other_trainers_have_true_answers,
            troubleshooting_has_every_exit_code, metrics_has_every_key)

@@ -184,6 +184,14 @@ START_TEST(errors_have_one_sentence_and_a_code)
     training_expect(66, shell_run("%s/train --config nowhere.json", CS_BIN));
     training_expect(64, shell_run("%s/train --config config.json --stepz 3", CS_BIN));
     training_expect(64, shell_run("%s/train", CS_BIN));
+    training_expect(64, shell_run("%s/train --config config.json --learning-rate 1e-3", CS_BIN));
+    ck_assert(training_says("here it is optimizer.params.lr; --set optimizer.params.lr=VALUE sets it"));
+    training_expect(64, shell_run("%s/train --config config.json --prefetch 2", CS_BIN));
+    ck_assert(training_says("a key of the configuration; --set cspeed.prefetch=VALUE sets it"));
+    training_expect(64, shell_run("%s/train config.json", CS_BIN));
+    ck_assert(training_says("unknown argument config.json: --config config.json reads it"));
+    training_expect(64, shell_run("%s/cspeed accelerate launch train.py", CS_BIN));
+    ck_assert(training_says("accelerate is no command of cspeed but a word of Accelerate; here it is `cspeed train"));
     training_expect(78, shell_run("%s/train --config config.json --set zero_optimization.stagge=2", CS_BIN));
     ck_assert(training_says("stage"));
     training_expect(78, shell_run("%s/train --config config.json --set train_batch_size=7", CS_BIN));
