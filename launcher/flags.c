@@ -42,8 +42,8 @@ const cs_option cl_flags[] = {
     FLAG(SWITCH, "standalone", standalone, NULL, "use only this machine, even if there is a hostfile"),
 
     GROUP("Master address and rendezvous"),
-    CHECKED(maybe, "master_addr", master_addr, "ADDR",
-            "address of rank 0's host. Default: an address that a connection has confirmed"),
+    CALL(address, "master_addr", "ADDR[:PORT]", NULL,
+         "address of rank 0's host. Default: an address that a connection has confirmed"),
     CHECKED(port, "master_port", master_port, "P", "its port. Default: any free one; 29500 with --no_ssh"),
     FLAG(TEXT, "master_if", master_if, "IFNAME", "the interface of rank 0's host whose address is the master address"),
     CHECKED(job, "job_id rdzv_id", job_id, "ID",

@@ -321,25 +321,39 @@ int cl_spellings_redirects(void *field, const char *flag, const char *value)
     return 0;
 }
 
-/* Accepts HOST, HOST:PORT and [IPv6]:PORT. */
+/* Reads HOST, HOST:PORT, IPv6, [IPv6] and [IPv6]:PORT. If the text has no port, *port remains unchanged. */
+static int read_host(const char *flag, const char *value, char host[WORD_BYTES], int *port)
+{
+    const char *colon = strchr(value, ':');
+    bool bracket = *value == '[', bare = !bracket && colon && strchr(colon + 1, ':');
+    size_t length = bare ? strlen(value) : strcspn(value + bracket, bracket ? "]" : ":");
+    const char *rest = value + bracket + length;
+    if (bracket && *rest == ']')
+        rest++;
+    if (length == 0 || length >= WORD_BYTES || (*rest && *rest != ':'))
+        return cl_codes_fail(CL_CODE_USAGE, "%s takes HOST, HOST:PORT or [IPv6]:PORT, not \"%s\"", flag, value);
+    snprintf(host, WORD_BYTES, "%.*s", (int)length, value + bracket);
+    return *rest ? cl_spellings_port(port, flag, rest + 1) : 0;
+}
+
+int cl_spellings_address(void *field, const char *flag, const char *value)
+{
+    cl_options *options = field;
+    static char host[WORD_BYTES];
+    options->master_addr = *value ? host : NULL;
+    return *value ? read_host(flag, value, host, &options->master_port) : 0;
+}
+
 int cl_spellings_endpoint(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
     static char host[WORD_BYTES];
-    bool bracket = *value == '[';
-    size_t length = strcspn(value + bracket, bracket ? "]" : ":");
-    const char *rest = value + bracket + length;
     if (!*value) /* an empty value is torchrun's default and changes nothing */
         return 0;
-    if (bracket && *rest == ']')
-        rest++;
-    if (length == 0 || length >= sizeof host || (*rest && *rest != ':'))
-        return cl_codes_fail(CL_CODE_USAGE, "%s takes HOST or HOST:PORT, not \"%s\"", flag, value);
-    snprintf(host, sizeof host, "%.*s", (int)length, value + bracket);
     options->master_addr = host;
     options->endpoint = true;
     options->master_port = 29400; /* torchrun uses this port if the endpoint names none */
-    return *rest ? cl_spellings_port(&options->master_port, flag, rest + 1) : 0;
+    return read_host(flag, value, host, &options->master_port);
 }
 
 static int conf_item(cl_options *options, const char *flag, const char *name, const char *value)

@@ -40,6 +40,7 @@ int cl_spellings_format(void *options, const char *flag, const char *value);
 int cl_spellings_level(void *options, const char *flag, const char *value);
 int cl_spellings_rank_log(void *options, const char *flag, const char *value);
 int cl_spellings_redirects(void *options, const char *flag, const char *value);
+int cl_spellings_address(void *options, const char *flag, const char *value);
 int cl_spellings_endpoint(void *options, const char *flag, const char *value);
 int cl_spellings_conf(void *options, const char *flag, const char *value);
 

@@ -381,7 +381,7 @@ cs_status ce_join_key(unsigned char *key, bool *known)
     return CS_OK;
 }
 
-static bool is_loopback(const struct sockaddr *address)
+bool ce_join_is_loopback(const struct sockaddr *address)
 {
     const struct sockaddr_in *four = (const void *)address;
     const struct sockaddr_in6 *six = (const void *)address;
@@ -397,7 +397,7 @@ cs_status ce_join_allow(const struct sockaddr *address, bool keyed)
 {
     static bool warned;
     const char *insecure = getenv("CSPEED_INSECURE_JOIN");
-    if (keyed || is_loopback(address))
+    if (keyed || ce_join_is_loopback(address))
         return CS_OK;
     if (!insecure || strcmp(insecure, "1") != 0)
         return ce_fail(CS_BAD_CONFIG,

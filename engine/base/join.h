@@ -90,6 +90,7 @@ cs_status ce_join_key(unsigned char *key, bool *known);
 /* Checks whether a socket may be bound or connected to this address. With a key every address is allowed. Without a key
  * only loopback addresses are allowed, unless CSPEED_INSECURE_JOIN=1 allows every address, with a warning that is
  * printed once. Returns CS_BAD_CONFIG if the address is not allowed; cs_error() then says what to do. */
+bool ce_join_is_loopback(const struct sockaddr *address);
 cs_status ce_join_allow(const struct sockaddr *address, bool keyed);
 
 #endif

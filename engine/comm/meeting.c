@@ -69,7 +69,7 @@ static cs_status choose_address(cs_world *world, int *listener)
     snprintf(world->address, sizeof world->address, "127.0.0.1");
     if (keyed && gethostname(world->address, sizeof world->address - 1) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "this host has no name");
-    snprintf(anywhere.address, sizeof anywhere.address, keyed ? "0.0.0.0" : "127.0.0.1");
+    snprintf(anywhere.address, sizeof anywhere.address, keyed ? "::" : "127.0.0.1");
     return ce_store_listen(&anywhere, listener, &world->port);
 }
 

@@ -134,6 +134,11 @@ static cs_status read_master(cs_world *world, const dialect *names)
                        names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
     if (address)
         CS_TRY(read_text(world->address, sizeof world->address, "MASTER_ADDR"));
+    size_t length = strlen(world->address);
+    if (length > 2 && world->address[0] == '[' && world->address[length - 1] == ']') { /* [IPv6] */
+        memmove(world->address, world->address + 1, length - 2);
+        world->address[length - 2] = 0;
+    }
     world->port = DEFAULT_PORT;
     if (port)
         CS_TRY(read_number(&world->port, "MASTER_PORT", 1, 65535));

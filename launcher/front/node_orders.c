@@ -53,8 +53,12 @@ static long long read_size(const char *text)
     return size;
 }
 
-static bool is_on_many_hosts(const cl_front *front)
+/* Returns true if ranks need another address than the loopback address to reach rank 0. */
+static bool is_reached_from_outside(const cl_front *front)
 {
+    const char *given = front->plan->master_addr;
+    if ((*given && strcmp(given, "127.0.0.1") != 0) || front->options->master_if)
+        return true;
     for (int i = 0; i < front->plan->node_count; i++)
         if (!front->nodes[i].here)
             return true;
@@ -86,7 +90,7 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
         .dead_after = front->nodes[index].here ? 0 : options->dead_after,
         .stop_signal = options->stop_signal,
         .insecure = options->insecure_join,
-        .many_hosts = is_on_many_hosts(front),
+        .everywhere = is_reached_from_outside(front),
         .verbose = options->verbose,
     };
     order->columns = cl_output_columns(&front->output, order->terminal);

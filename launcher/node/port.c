@@ -3,9 +3,9 @@
 
 #include "codes.h"
 
+#include "base/inet.h"
 #include "base/status.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <stddef.h>
@@ -21,17 +21,16 @@ static int name_fd = -1;
 /* Opens a socket that is bound to a port; *port receives the port. Returns 0, or an errno value. */
 static int bind_port(const cl_port_wish *wish, int *port, int *fd)
 {
-    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)wish->port) };
-    socklen_t length = sizeof address;
-    int on = 1;
-    address.sin_addr.s_addr = htonl(wish->everywhere ? INADDR_ANY : INADDR_LOOPBACK);
-    *fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
-        bind(*fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        getsockname(*fd, (struct sockaddr *)&address, &length) < 0)
-        return errno;
-    *port = ntohs(address.sin_port);
-    return 0;
+    struct sockaddr_in loopback = { .sin_family = AF_INET,
+                                    .sin_port = htons((uint16_t)wish->port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = loopback.sin_port };
+    const struct sockaddr *address =
+        wish->everywhere ? (const struct sockaddr *)&any : (const struct sockaddr *)&loopback;
+    int reason = ce_inet_bind(address, wish->everywhere ? sizeof any : sizeof loopback, fd);
+    if (reason == 0)
+        *port = ce_inet_port(*fd);
+    return reason;
 }
 
 /* Opens a Unix socket that is bound to an abstract name, which contains the port's number. Only one socket at a time

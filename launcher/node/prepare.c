@@ -53,7 +53,7 @@ static int hold_port(cl_agent *agent)
     const char *wanted = agent->order.master_if;
     if (*wanted && cl_rendezvous_interface(wanted, agent->interface, sizeof agent->interface))
         return CL_CODE_USAGE;
-    return cl_port_hold(&(cl_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.many_hosts },
+    return cl_port_hold(&(cl_port_wish){ .port = agent->order.master_port, .everywhere = agent->order.everywhere },
                         &agent->order.master_port, &agent->master_fd);
 }
 

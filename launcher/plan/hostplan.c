@@ -177,7 +177,8 @@ static int set_master_addr(cl_plan *plan)
         SET(plan->master_addr, "%s", first->address ? first->address : first->name);
         SET(plan->master_addr_origin, "the first host of %.40s", plan->hosts.origin);
     } else if (given && *given && !ours) {
-        SET(plan->master_addr, "%s", given);
+        size_t bracket = *given == '['; /* [IPv6] */
+        SET(plan->master_addr, "%.*s", (int)strcspn(given + bracket, bracket ? "]" : ""), given + bracket);
         SET(plan->master_addr_origin, "MASTER_ADDR");
     } else {
         return cl_codes_fail(CL_CODE_USAGE, "no master address: without a hostfile --no_ssh needs --master_addr");
@@ -201,7 +202,8 @@ static int read_port_variable(int *port)
 static int set_master_port(cl_plan *plan)
 {
     int port = plan->options->master_port, code = 0;
-    SET(plan->master_port_origin, "%s", cl_options_origin("master_port"));
+    bool alone = strcmp(cl_options_origin("master_port"), "default") != 0; /* otherwise --master_addr HOST:PORT */
+    SET(plan->master_port_origin, "%s", cl_options_origin(alone ? "master_port" : "master_addr"));
     if (port < 0) {
         code = read_port_variable(&port);
         SET(plan->master_port_origin, "MASTER_PORT");

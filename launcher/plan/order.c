@@ -51,7 +51,7 @@ static const struct {
     ORDER(stop_signal, WHOLE),
     ORDER_TEXT(key),
     ORDER(insecure, FLAG),
-    ORDER(many_hosts, FLAG),
+    ORDER(everywhere, FLAG),
     ORDER(verbose, FLAG),
     ORDER(columns, WHOLE),
     ORDER_TEXT(terminal),

@@ -42,7 +42,7 @@ typedef struct {
      * without a secret, no key. */
     char key[65];
     bool insecure;   /* true: ranks may communicate without a key */
-    bool many_hosts; /* true: the job has ranks on other hosts */
+    bool everywhere; /* true: the master port is reserved on every interface, not only on the loopback interface */
     bool verbose;
     int columns;      /* the width in columns of the terminal that shows the output; 0: no terminal shows it */
     char terminal[3]; /* which outputs of the ranks a terminal shows, by descriptor: "1", "2", "12", or "" for none */

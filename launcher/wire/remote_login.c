@@ -2,12 +2,13 @@
 #include "codes.h"
 #include "wire/remote_login.h"
 
+#include "base/inet.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,27 +91,6 @@ static int set_up(ssh_session session, const cl_host *host, const cl_options *op
 
 /* ---- connection ---- */
 
-/* Connects to the host. Returns 0, or an errno value if the connection failed. */
-static int try_address(const struct addrinfo *address, int *fd)
-{
-    int reason = 0, on = 1;
-    socklen_t length = sizeof reason;
-    *fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (*fd < 0)
-        return errno;
-    if (connect(*fd, address->ai_addr, address->ai_addrlen) < 0)
-        reason = errno;
-    if (reason == EINPROGRESS) {
-        reason = ETIMEDOUT;
-        if (poll(&(struct pollfd){ .fd = *fd, .events = POLLOUT }, 1, CONNECT_SECONDS * 1000) == 1)
-            getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &length);
-    }
-    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (reason)
-        close(*fd);
-    return reason;
-}
-
 static int explain_refusal(const char *name, unsigned port, int reason)
 {
     if (reason == ECONNREFUSED)
@@ -130,7 +110,7 @@ static int call(ssh_session session, int *fd)
     struct addrinfo *addresses = NULL, hints = { .ai_socktype = SOCK_STREAM };
     char *name = NULL, service[16];
     unsigned port = 22;
-    int reason = EHOSTUNREACH, code;
+    int code;
     if (ssh_options_get(session, SSH_OPTIONS_HOST, &name) != SSH_OK)
         return cl_codes_fail(CL_CODE_FILE, "this is no name of a host");
     ssh_options_get_port(session, &port);
@@ -142,9 +122,9 @@ static int call(ssh_session session, int *fd)
                              "address there as addr=",
                              name, gai_strerror(unresolved));
     else {
-        for (const struct addrinfo *a = addresses; a && reason; a = a->ai_next)
-            reason = try_address(a, fd);
+        int reason = ce_inet_connect(addresses, CONNECT_SECONDS, NULL, NULL, fd), on = 1;
         code = reason ? explain_refusal(name, port, reason) : 0;
+        setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         freeaddrinfo(addresses);
     }
     ssh_string_free_char(name);

@@ -7,6 +7,7 @@
 #include "wire/secret.h"
 
 #include "base/clock.h"
+#include "base/inet.h"
 #include "base/join.h"
 
 #include <arpa/inet.h>
@@ -96,6 +97,8 @@ static void name_address(const address *a, char text[INET6_ADDRSTRLEN])
         inet_ntop(a->any.sa_family, bytes, text, INET6_ADDRSTRLEN);
 }
 
+/* Finds the address of an interface: one of IPv4 if there is one. Other hosts cannot use a link-local address, because
+ * it lacks the name of their interface. */
 static int find_interface(const char *name, address *a)
 {
     struct ifaddrs *all = NULL;
@@ -104,7 +107,8 @@ static int find_interface(const char *name, address *a)
         return cl_codes_fail(CL_CODE_SYSTEM, "the interfaces of this machine cannot be read: %s", strerror(errno));
     for (const struct ifaddrs *i = all; i && !(found && a->any.sa_family == AF_INET); i = i->ifa_next) {
         int family = i->ifa_addr ? i->ifa_addr->sa_family : AF_UNSPEC;
-        if (strcmp(i->ifa_name, name) != 0 || (family != AF_INET && family != AF_INET6))
+        if (strcmp(i->ifa_name, name) != 0 || (family != AF_INET && family != AF_INET6) ||
+            (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)(void *)i->ifa_addr)->sin6_addr)))
             continue;
         memcpy(a, i->ifa_addr, family == AF_INET ? sizeof a->four : sizeof a->six);
         found = true;
@@ -140,31 +144,18 @@ static void read_address(const char *text, address *a)
         *a = (address){ .six = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT } };
 }
 
-static bool is_any(const address *a)
-{
-    return a->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&a->six.sin6_addr);
-}
-
 /* Listens at the address. Returns 0, or an errno value. */
 static int listen_at(cl_rendezvous *rendezvous, const address *a)
 {
-    int on = 1, off = 0;
-    address bound;
-    socklen_t length = sizeof bound;
-    rendezvous->fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (rendezvous->fd < 0)
-        return errno;
-    setsockopt(rendezvous->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (is_any(a))
-        setsockopt(rendezvous->fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(rendezvous->fd, &a->any, a->any.sa_family == AF_INET6 ? sizeof a->six : sizeof a->four) < 0 ||
-        listen(rendezvous->fd, SOMAXCONN) < 0 || getsockname(rendezvous->fd, &bound.any, &length) < 0) {
-        int reason = errno;
+    int reason = ce_inet_bind(&a->any, a->any.sa_family == AF_INET6 ? sizeof a->six : sizeof a->four, &rendezvous->fd);
+    if (reason == 0 && listen(rendezvous->fd, SOMAXCONN) < 0) {
+        reason = errno;
         close(rendezvous->fd);
         rendezvous->fd = -1;
-        return reason;
     }
-    rendezvous->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.six.sin6_port : bound.four.sin_port);
+    if (reason)
+        return reason;
+    rendezvous->port = ce_inet_port(rendezvous->fd);
     rendezvous->listens = true;
     return 0;
 }
@@ -205,10 +196,6 @@ static int listen_for(cl_rendezvous *rendezvous, const cl_plan *plan)
     rendezvous->port_given = port != 0;
     set_port(&a, port);
     int reason = listen_at(rendezvous, &a);
-    if (reason == EAFNOSUPPORT && is_any(&a)) { /* this kernel has no IPv6 */
-        a = (address){ .four = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) } };
-        reason = listen_at(rendezvous, &a);
-    }
     return reason ? explain(plan, port, reason) : 0;
 }
 

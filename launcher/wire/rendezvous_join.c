@@ -4,6 +4,7 @@
 #include "wire/secret.h"
 
 #include "base/clock.h"
+#include "base/inet.h"
 #include "base/join.h"
 #include "base/status.h"
 
@@ -52,38 +53,22 @@ static void remind(attempt *c)
             now - c->began, c->parameters->timeout_seconds);
 }
 
+/* Returns true if the attempts to connect shall end. */
+static bool is_over(void *context)
+{
+    attempt *c = context;
+    remind(c);
+    return pending_signal() || ce_clock_seconds() > c->began + c->parameters->timeout_seconds;
+}
+
 /* Waits until the socket is ready, in intervals of a fraction of a second. Returns false if the deadline has passed or
  * a signal is pending. */
 static bool await(attempt *c, int fd, short events, double until)
 {
-    while (ce_clock_seconds() < until && ce_clock_seconds() < c->began + c->parameters->timeout_seconds &&
-           !pending_signal()) {
+    while (ce_clock_seconds() < until && !is_over(c))
         if (poll(&(struct pollfd){ .fd = fd, .events = events }, 1, PAUSE_MILLISECONDS) > 0)
             return true;
-        remind(c);
-    }
     return false;
-}
-
-/* Connects to one address. Returns 0, or an errno value. */
-static int connect_to(attempt *c, const struct addrinfo *a, int *fd)
-{
-    int reason = 0, on = 1;
-    socklen_t length = sizeof reason;
-    *fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (*fd < 0)
-        return errno;
-    if (connect(*fd, a->ai_addr, a->ai_addrlen) < 0)
-        reason = errno;
-    if (reason == EINPROGRESS) {
-        reason = ETIMEDOUT;
-        if (await(c, *fd, POLLOUT, ce_clock_seconds() + CONNECT_SECONDS))
-            getsockopt(*fd, SOL_SOCKET, SO_ERROR, &reason, &length);
-    }
-    setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (reason)
-        close(*fd);
-    return reason;
 }
 
 static const char shared_or_absent[] =
@@ -97,7 +82,7 @@ static int connect_to_front(attempt *c, int *fd)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_STREAM };
     char service[16];
-    int reason = 0;
+    int reason, on = 1;
     *fd = -1;
     snprintf(service, sizeof service, "%d", c->parameters->port);
     int unresolved = getaddrinfo(c->parameters->address, service, &hints, &all);
@@ -105,7 +90,7 @@ static int connect_to_front(attempt *c, int *fd)
         snprintf(c->why, sizeof c->why, "the name is not known: %s", gai_strerror(unresolved));
         return 0;
     }
-    for (const struct addrinfo *a = all; a && *fd < 0; a = a->ai_next) {
+    for (const struct addrinfo *a = all; a; a = a->ai_next) {
         if (ce_join_allow(a->ai_addr, c->keyed) != CS_OK) {
             freeaddrinfo(all);
             return cl_codes_fail(CL_CODE_USAGE,
@@ -113,11 +98,11 @@ static int connect_to_front(attempt *c, int *fd)
                                  "the same on every node; --insecure_join does without",
                                  c->parameters->address);
         }
-        reason = connect_to(c, a, fd);
-        if (reason)
-            *fd = -1;
     }
+    reason = ce_inet_connect(all, CONNECT_SECONDS, is_over, c, fd);
     freeaddrinfo(all);
+    if (*fd >= 0)
+        setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (*fd < 0)
         snprintf(c->why, sizeof c->why, "%s%s", reason == ETIMEDOUT ? "no answer" : ce_reason(reason),
                  reason != ECONNREFUSED       ? ""

@@ -52,22 +52,25 @@ static const cl_host *first_elsewhere(const cl_plan *plan)
     return NULL;
 }
 
-/* Finds this machine's address on the route to a host, by connecting a datagram socket (which sends nothing). */
+/* Finds this machine's address on the route to a host (to the first of its addresses that has a route), by connecting a datagram socket (which sends nothing). */
 static int find_address(const cl_host *host, char text[INET6_ADDRSTRLEN])
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
     struct sockaddr_storage local;
     socklen_t length = sizeof local;
-    int unresolved = getaddrinfo(cl_hosts_address(host), "9", &hints, &all), fd = -1;
+    int unresolved = getaddrinfo(cl_hosts_address(host), "9", &hints, &all);
     if (unresolved)
         return cl_codes_fail(CL_CODE_HOST, "%s: the name cannot be resolved: %s", host->name, gai_strerror(unresolved));
-    fd = socket(all->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool found = fd >= 0 && connect(fd, all->ai_addr, all->ai_addrlen) == 0 &&
-                 getsockname(fd, (struct sockaddr *)&local, &length) == 0 &&
-                 getnameinfo((struct sockaddr *)&local, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
+    bool found = false;
+    for (const struct addrinfo *a = all; a && !found; a = a->ai_next) {
+        int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        found = fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+                getsockname(fd, (struct sockaddr *)&local, &length) == 0 &&
+                getnameinfo((struct sockaddr *)&local, length, text, INET6_ADDRSTRLEN, NULL, 0, NI_NUMERICHOST) == 0;
+        if (fd >= 0)
+            close(fd);
+    }
     freeaddrinfo(all);
-    if (fd >= 0)
-        close(fd);
     return found ? 0
                  : cl_codes_fail(CL_CODE_HOST,
                                  "%s: no route to it: %s; --master_addr says where its agent finds this "

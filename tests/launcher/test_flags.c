@@ -244,7 +244,7 @@ START_TEST(refusals)
         { "--bind list:3,1", "--bind takes cores and spans" },
         { "--bind_core_list 8,2-6", "--bind_core_list takes cores and spans" },
         { "--job_id a/b", "--job_id takes at most 63 letters" },
-        { "--rdzv_endpoint :5", "--rdzv_endpoint takes HOST or HOST:PORT" },
+        { "--rdzv_endpoint :5", "--rdzv_endpoint takes HOST, HOST:PORT or [IPv6]:PORT" },
         { "--hostfile a --hosts b", "--hosts and --hostfile both name the hosts" },
         { "--num_nodes 1 -i a", "--num_nodes 1 and -i both select hosts" },
         { "--exclude a --nnodes=2", "--nnodes 2 and --exclude both select hosts" },

@@ -1,6 +1,7 @@
 /* socket.c - TCP sockets: resolves host names, listens, connects, and finds the address by which other hosts reach this
  * host. */
 #include "comm/store/socket.h"
+#include "base/inet.h"
 #include "base/join.h"
 
 #include <arpa/inet.h>
@@ -10,7 +11,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,27 +35,38 @@ static const struct sockaddr *plain(const ce_address *address)
     return (const struct sockaddr *)(const void *)&address->name;
 }
 
-cs_status ce_socket_resolve(ce_address *address, const char *host, int port)
+/* Finds all addresses of a host name, or of the loopback interface if `host` is NULL. */
+static cs_status find(struct addrinfo **all, const char *host, int port)
 {
-    struct addrinfo wish = { .ai_socktype = SOCK_STREAM }, *found = NULL;
-    int code = getaddrinfo(host, NULL, &wish, &found);
-    if (code != 0)
-        return ce_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
-    *address = (ce_address){ .bytes = found->ai_addrlen };
-    memcpy(&address->name, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    ce_socket_set_port(address, port);
-    return CS_OK;
+    struct addrinfo wish = { .ai_socktype = SOCK_STREAM };
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    int code = getaddrinfo(host, service, &wish, all);
+    return code == 0 ? CS_OK : ce_fail(CS_NO_PEER, "the host \"%s\" is not found: %s", host, gai_strerror(code));
+}
+
+/* An IPv4 address that a socket for both versions of IP reports becomes a plain IPv4 address, which hosts without IPv6
+ * can use. */
+static void unmap(ce_address *address)
+{
+    const struct sockaddr_in6 six = *six_of(address);
+    if (address->name.ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+        return;
+    *address = (ce_address){ .bytes = sizeof(struct sockaddr_in) };
+    *four_of(address) = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = six.sin6_port };
+    memcpy(&four_of(address)->sin_addr, &six.sin6_addr.s6_addr[12], sizeof(struct in_addr));
 }
 
 const char *ce_socket_text(const ce_address *address, char *text)
 {
     char host[INET6_ADDRSTRLEN] = "?";
-    bool six = address->name.ss_family == AF_INET6;
+    ce_address own = *address;
+    unmap(&own);
+    bool six = own.name.ss_family == AF_INET6;
     if (six)
-        inet_ntop(AF_INET6, &six_of(address)->sin6_addr, host, sizeof host);
+        inet_ntop(AF_INET6, &six_of(&own)->sin6_addr, host, sizeof host);
     else
-        inet_ntop(AF_INET, &four_of(address)->sin_addr, host, sizeof host);
+        inet_ntop(AF_INET, &four_of(&own)->sin_addr, host, sizeof host);
     snprintf(text, CS_SOCKET_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_socket_port(address));
     return text;
 }
@@ -79,58 +90,88 @@ bool ce_socket_is_any(const ce_address *address)
                                                : four_of(address)->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-static int give_up(int socket)
+void ce_socket_set_any(ce_address *address, int port)
 {
-    int error = errno;
-    close(socket);
-    errno = error;
-    return -1;
+    *address = (ce_address){ .name.ss_family = AF_INET6, .bytes = sizeof(struct sockaddr_in6) };
+    ce_socket_set_port(address, port);
 }
 
 cs_status ce_socket_listen(int *made, ce_address *address, bool keyed)
 {
     char text[CS_SOCKET_TEXT];
-    int on = 1;
     *made = -1;
     CS_TRY(ce_join_allow(plain(address), keyed));
-    int listener = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "no socket to listen at %s", ce_socket_text(address, text));
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, plain(address), address->bytes) < 0 || listen(listener, BACKLOG) < 0 ||
-        getsockname(listener, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0) {
-        int error = errno;
-        close(listener);
-        ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_socket_text(address, text),
-                      error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
-        errno = error;
-        return CS_IO_ERROR;
+    int listener, error = ce_inet_bind(plain(address), address->bytes, &listener);
+    if (error == 0 && listen(listener, BACKLOG) == 0) {
+        *made = listener;
+        address->bytes = sizeof address->name;
+        getsockname(listener, (struct sockaddr *)(void *)&address->name, &address->bytes);
+        return CS_OK;
     }
-    *made = listener;
-    return CS_OK;
+    error = error ? error : errno;
+    if (listener >= 0)
+        close(listener);
+    ce_fail_errno(CS_IO_ERROR, error, "cannot listen at %s%s", ce_socket_text(address, text),
+                  error == EADDRINUSE ? " (another job or program does: choose another port)" : "");
+    errno = error;
+    return CS_IO_ERROR;
 }
 
-int ce_socket_connect(const ce_address *address, double seconds)
+cs_status ce_socket_listen_at(int *made, ce_address *address, const char *host, int port, bool keyed)
 {
-    int error = 0;
-    socklen_t length = sizeof error;
-    int made = socket(address->name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0)
-        return -1;
-    if (connect(made, plain(address), address->bytes) == 0)
-        return made;
-    if (errno != EINPROGRESS)
-        return give_up(made);
-    struct pollfd wait = { made, POLLOUT, 0 };
-    if (poll(&wait, 1, seconds > 0 ? (int)(seconds * 1000) + 1 : 0) <= 0)
-        error = ETIMEDOUT;
-    else
-        getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &length);
-    if (!error)
-        return made;
-    close(made);
-    errno = error;
-    return -1;
+    struct addrinfo *all;
+    cs_status status = CS_OK;
+    bool elsewhere = true;
+    CS_TRY(find(&all, host, port));
+    for (const struct addrinfo *a = all; a && elsewhere && (!all->ai_next || ce_join_is_loopback(a->ai_addr));
+         a = a->ai_next) {
+        *address = (ce_address){ .bytes = a->ai_addrlen };
+        memcpy(&address->name, a->ai_addr, a->ai_addrlen);
+        status = ce_socket_listen(made, address, keyed);
+        elsewhere = status == CS_IO_ERROR && errno == EADDRNOTAVAIL;
+    }
+    freeaddrinfo(all);
+    if (!elsewhere)
+        return status;
+    ce_socket_set_any(address, port);
+    return ce_socket_listen(made, address, keyed);
+}
+
+static cs_status connect_to_list(int *made, const struct addrinfo *all, bool keyed, double seconds)
+{
+    *made = -1;
+    for (const struct addrinfo *a = all; a; a = a->ai_next)
+        CS_TRY(ce_join_allow(a->ai_addr, keyed));
+    int error = ce_inet_connect(all, seconds, NULL, NULL, made);
+    return error == 0 ? CS_OK : ce_fail(CS_NO_PEER, "%s", strerror(error));
+}
+
+cs_status ce_socket_connect(int *made, const char *host, int port, bool keyed, double seconds)
+{
+    struct addrinfo *all;
+    *made = -1;
+    CS_TRY(find(&all, host, port));
+    cs_status status = connect_to_list(made, all, keyed, seconds);
+    freeaddrinfo(all);
+    return status != CS_NO_PEER || !host
+               ? status
+               : ce_fail(CS_NO_PEER, strchr(host, ':') ? "[%s]:%d: %s" : "%s:%d: %s", host, port, cs_error());
+}
+
+cs_status ce_socket_connect_to(int *made, const ce_address *address, bool keyed, double seconds)
+{
+    ce_address copy = *address;
+    struct addrinfo one = { .ai_family = copy.name.ss_family,
+                            .ai_addrlen = copy.bytes,
+                            .ai_addr = (struct sockaddr *)(void *)&copy.name };
+    return connect_to_list(made, &one, keyed, seconds);
+}
+
+void ce_socket_peer(ce_address *address, int socket)
+{
+    *address = (ce_address){ .bytes = sizeof address->name };
+    getpeername(socket, (struct sockaddr *)(void *)&address->name, &address->bytes);
+    unmap(address);
 }
 
 void ce_socket_tune(int socket)
@@ -192,6 +233,7 @@ cs_status ce_socket_local(ce_address *address, int socket)
     *address = (ce_address){ .bytes = sizeof address->name };
     if (getsockname(socket, (struct sockaddr *)(void *)&address->name, &address->bytes) < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "a socket does not say its address");
+    unmap(address);
     ce_socket_set_port(address, 0);
     if (!list || !list[0])
         return CS_OK;

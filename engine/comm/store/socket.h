@@ -15,20 +15,29 @@ typedef struct {
 
 enum { CS_SOCKET_TEXT = 64 };
 
-/* Sets *address to the first address of a host name, with this port. */
-cs_status ce_socket_resolve(ce_address *address, const char *host, int port);
 /* Writes the address to `text`, which has CS_SOCKET_TEXT bytes, in the form "127.0.0.1:29500" or "[::1]:29500", and
  * returns `text`. */
 const char *ce_socket_text(const ce_address *address, char *text);
 void ce_socket_set_port(ce_address *address, int port);
 int ce_socket_port(const ce_address *address);
 bool ce_socket_is_any(const ce_address *address); /* returns true for 0.0.0.0 and :: */
+/* Sets *address to :: with this port: a socket that listens there is reached by IPv6 and IPv4. */
+void ce_socket_set_any(ce_address *address, int port);
 
 /* Opens a non-blocking listening socket and sets *address to the address to which the socket is bound. If it returns
  * CS_IO_ERROR, errno is set. */
 cs_status ce_socket_listen(int *socket, ce_address *address, bool keyed);
-/* Returns a connected, non-blocking socket. On failure it returns -1 and sets errno, to ETIMEDOUT after `seconds`. */
-int ce_socket_connect(const ce_address *address, double seconds);
+/* Does the same at an address of the host name. If the name has several addresses, or none that is this host's, the
+ * socket listens on all addresses of this host; the first loopback address is used alone. */
+cs_status ce_socket_listen_at(int *socket, ce_address *address, const char *host, int port, bool keyed);
+/* Connects to one of the addresses of a host name; NULL means this host's loopback addresses. *socket receives a
+ * non-blocking socket, or -1. Returns CS_NO_PEER if no address answers within `seconds`, or CS_BAD_CONFIG if the job has
+ * no key and an address is not a loopback address. */
+cs_status ce_socket_connect(int *socket, const char *host, int port, bool keyed, double seconds);
+/* Does the same with one address. */
+cs_status ce_socket_connect_to(int *socket, const ce_address *address, bool keyed, double seconds);
+/* Sets *address to the address of the peer of a connected socket. */
+void ce_socket_peer(ce_address *address, int socket);
 /* Sets TCP_NODELAY, and keepalive probes that detect within a minute that the peer's host is lost. */
 void ce_socket_tune(int socket);
 

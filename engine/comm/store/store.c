@@ -22,8 +22,9 @@ struct ce_store {
     cs_world world;
     unsigned char key[CS_MAC_BYTES];
     bool keyed;
+    bool everywhere; /* on rank 0: ranks of other hosts may connect, at any address of this host */
     int socket;
-    ce_address master;
+    ce_address master; /* the address at which this rank has reached rank 0; before that, where rank 0 listens */
     ce_seal seal;
     ce_store_server *server; /* the server, on rank 0 only */
     int listener;            /* on rank 0, the listening socket that the caller gave; otherwise -1 */
@@ -50,18 +51,6 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
     return CS_OK;
 }
 
-/* Listens on MASTER_ADDR. If MASTER_ADDR is not an address of this host (it may be the address of a service, for
- * example), listens on all addresses of this host. */
-static cs_status listen_as_master(const cs_world *world, bool keyed, int *listener, ce_address *address)
-{
-    CS_TRY(ce_socket_resolve(address, world->address, world->port));
-    cs_status status = ce_socket_listen(listener, address, keyed);
-    if (status != CS_IO_ERROR || errno != EADDRNOTAVAIL)
-        return status;
-    CS_TRY(ce_socket_resolve(address, address->name.ss_family == AF_INET6 ? "::" : "0.0.0.0", world->port));
-    return ce_socket_listen(listener, address, keyed);
-}
-
 cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
 {
     unsigned char key[CS_MAC_BYTES];
@@ -69,7 +58,7 @@ cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
     ce_address address;
     CS_TRY(ce_join_key(key, &keyed));
     ce_mac_forget(key, sizeof key);
-    CS_TRY(listen_as_master(world, keyed, listener, &address));
+    CS_TRY(ce_socket_listen_at(listener, &address, world->address, world->port, keyed));
     *port = ce_socket_port(&address);
     return CS_OK;
 }
@@ -86,8 +75,9 @@ static cs_status get_listener(const ce_store *store, int *listener, ce_address *
                    ? CS_OK
                    : ce_fail_errno(CS_IO_ERROR, errno, "the socket of the meeting has no address");
     }
-    return inherited && inherited[0] ? inherit_listener(listener, address, inherited)
-                                     : listen_as_master(&store->world, store->keyed, listener, address);
+    return inherited && inherited[0]
+               ? inherit_listener(listener, address, inherited)
+               : ce_socket_listen_at(listener, address, store->world.address, store->world.port, store->keyed);
 }
 
 static cs_status start_server(ce_store *store)
@@ -101,9 +91,8 @@ static cs_status start_server(ce_store *store)
         return status;
     }
     store->master = address;
-    if (ce_socket_is_any(&address))
-        CS_TRY(ce_socket_resolve(&store->master, address.name.ss_family == AF_INET6 ? "::1" : "127.0.0.1",
-                                 ce_socket_port(&address)));
+    store->everywhere = ce_socket_is_any(&address) &&
+                        ce_join_allow((const struct sockaddr *)(const void *)&address.name, store->keyed) == CS_OK;
     return ce_store_server_open(&store->server, listener, &store->world, store->keyed ? store->key : NULL);
 }
 
@@ -133,18 +122,20 @@ static outcome join(ce_store *store, double end)
 static outcome connect_once(ce_store *store, double end)
 {
     char text[CS_SOCKET_TEXT];
-    double left = end - ce_clock_seconds();
-    if (store->world.rank != 0 && ce_socket_resolve(&store->master, store->world.address, store->world.port) != CS_OK) {
+    double left = end - ce_clock_seconds(), seconds = left < 5 ? left : 5;
+    bool own = store->world.rank == 0;
+    cs_status status =
+        own && !ce_socket_is_any(&store->master)
+            ? ce_socket_connect_to(&store->socket, &store->master, store->keyed, seconds)
+            : ce_socket_connect(&store->socket, store->everywhere ? NULL : store->world.address,
+                                own ? ce_socket_port(&store->master) : store->world.port, store->keyed, seconds);
+    if (status == CS_BAD_CONFIG)
+        return FAILED;
+    if (status != CS_OK) {
         snprintf(store->why, sizeof store->why, "%s", cs_error());
         return AGAIN;
     }
-    if (ce_join_allow((const struct sockaddr *)(const void *)&store->master.name, store->keyed) != CS_OK)
-        return FAILED;
-    store->socket = ce_socket_connect(&store->master, left < 5 ? left : 5);
-    if (store->socket < 0) {
-        snprintf(store->why, sizeof store->why, "%s: %s", ce_socket_text(&store->master, text), strerror(errno));
-        return AGAIN;
-    }
+    ce_socket_peer(&store->master, store->socket);
     ce_socket_tune(store->socket);
     outcome result = join(store, end);
     if (result == JOINED)
@@ -320,6 +311,11 @@ void ce_store_close(ce_store *store)
 int ce_store_socket(const ce_store *store)
 {
     return store->socket;
+}
+
+bool ce_store_is_everywhere(const ce_store *store)
+{
+    return store->everywhere;
 }
 
 const ce_address *ce_store_master(const ce_store *store)

@@ -40,5 +40,7 @@ void ce_store_close(ce_store *store); /* closes the store; `store` may be NULL *
 
 int ce_store_socket(const ce_store *store);               /* returns the socket that is connected to rank 0 */
 const ce_address *ce_store_master(const ce_store *store); /* returns the address of rank 0 */
+/* Returns true on rank 0 if ranks of other hosts may connect to it, at any of its addresses. */
+bool ce_store_is_everywhere(const ce_store *store);
 
 #endif

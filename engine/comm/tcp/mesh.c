@@ -52,9 +52,9 @@ static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endp
     ce_address address;
     CS_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
-    /* Rank 0's store socket may have the loopback address, which other hosts cannot reach. */
-    if (by_master && all->keyed)
-        CS_TRY(ce_socket_resolve(&address, address.name.ss_family == AF_INET6 ? "::" : "0.0.0.0", 0));
+    /* Other ranks use the address at which they have reached the store, which may be any address of this host. */
+    if (by_master && ce_store_is_everywhere(all->store))
+        ce_socket_set_any(&address, 0);
     CS_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
     *own_endpoint = (ce_mesh_endpoint){ .place = { world->local_rank, world->local_size },
                                         .port = ce_socket_port(&address),
@@ -130,13 +130,14 @@ static cs_status connect_to(mesh_builder *all, int rank)
         memcpy(&address.name, its->name, (size_t)its->bytes);
     }
     ce_socket_set_port(&address, its->port);
-    CS_TRY(ce_join_allow((const struct sockaddr *)(const void *)&address.name, all->keyed));
-    int made = ce_socket_connect(&address, all->end - ce_clock_seconds());
-    if (made < 0)
-        return ce_fail_errno(CS_NO_PEER, errno,
-                             "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
-                             "interface in CSPEED_SOCKET_IFNAME",
-                             all->tcp->rank, rank, ce_socket_text(&address, text));
+    int made;
+    cs_status status = ce_socket_connect_to(&made, &address, all->keyed, all->end - ce_clock_seconds());
+    if (status == CS_NO_PEER)
+        return ce_fail(CS_NO_PEER,
+                       "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
+                       "interface in CSPEED_SOCKET_IFNAME: %s",
+                       all->tcp->rank, rank, ce_socket_text(&address, text), cs_error());
+    CS_TRY(status);
     begin_joining(all, &all->peers[all->peer_count++], made, rank);
     return CS_OK;
 }
