@@ -42,13 +42,15 @@ typedef struct {
     bool resumes; /* the save in progress writes to resume_dir */
 } ce_async_save;
 
-/* Steps whose loss or gradient norm is not finite. */
+/* Steps whose loss or gradient norm is not finite, and steps that move nothing. */
 typedef struct {
+    int64_t idle; /* number of steps in a row, up to the last one, without a target or whose gradients are all zero */
     /* true if a series of non-finite steps has begun and its first step is not reported yet */
     bool unreported;
     int64_t step; /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
     double loss, norm;
-    char *gave_up; /* the message with which the run must end if no usable loss scale is left; otherwise NULL */
+    /* the message with which the run must end, because no usable loss scale is left or nothing moves; otherwise NULL */
+    char *gave_up;
 } ce_finite;
 
 /* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
@@ -292,7 +294,8 @@ void ce_preference_report(cs_preference *report, const double means[CS_PAIR_MEAN
 /* ---- finite.c: steps whose loss or gradients are not finite ---- */
 /* Updates metrics.not_finite from the verdict on step number metrics.step: adds 1 if the loss or the gradient norm is
  * not finite; otherwise sets metrics.not_finite to 0. The verdict is ignored if no row has a target, or if only the
- * gradients overflowed and a dynamic loss scale skips the step. */
+ * gradients overflowed and a dynamic loss scale skips the step. Also counts the steps that move nothing; after
+ * nan_patience of them in a row, the next ce_finite_report ends the run. */
 void ce_finite_count(cs_engine *engine, const ce_verdict *verdict);
 void ce_finite_give_up(cs_engine *engine, const char *why); /* makes the next ce_finite_report end the run */
 /* Reports the first step of a series of steps whose loss or gradient norm is not finite, and ends the run after

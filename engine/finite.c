@@ -1,5 +1,6 @@
 /* finite.c - detection of NaN and infinity: steps whose loss or gradient norm is not finite are counted and reported
- * with the first affected parameter, and nan_patience such steps in a row end the run.
+ * with the first affected parameter, and nan_patience such steps in a row end the run. Steps without a target, and steps
+ * whose gradients are all zero, are counted too: nan_patience of them in a row end the run.
  *
  * Every rank reads the same verdict, so every rank counts the same steps. The search for the parameter is collective
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
@@ -26,9 +27,35 @@ static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
 }
 
+void ce_finite_give_up(cs_engine *engine, const char *why)
+{
+    if (!engine->finite.gave_up)
+        engine->finite.gave_up = strdup(why);
+}
+
+/* Counts the steps in a row that move nothing. */
+static void count_idle(cs_engine *engine, const ce_verdict *verdict)
+{
+    int64_t patience = engine->settings->nan_patience, *idle = &engine->finite.idle;
+    char why[384];
+    *idle = verdict->rows == 0 || verdict->norm == 0 ? *idle + 1 : 0;
+    if (patience == 0 || *idle < patience)
+        return;
+    snprintf(why, sizeof why, "%s in %lld step%s in a row, the first of them step %lld (cspeed.nan_patience): %s",
+             verdict->rows == 0 ? "no sample had a target" : "all gradients were zero", (long long)*idle,
+             ce_plural(*idle), (long long)(engine->metrics.step - *idle + 1),
+             verdict->rows == 0
+                 ? "the data has no token that is to be learnt; check the roles and the template of its conversations"
+                 : "no parameter changes; the gradients of a fp16 loss scale that is too low become zero, and so do "
+                   "those of a model that already predicts all its data");
+    ce_finite_give_up(engine, why);
+    *idle = 0;
+}
+
 void ce_finite_count(cs_engine *engine, const ce_verdict *verdict)
 {
     ce_finite *finite = &engine->finite;
+    count_idle(engine, verdict);
     if (verdict->rows == 0 || is_search(engine, verdict))
         return;
     if (isfinite(verdict->loss) && isfinite(verdict->norm)) {
@@ -41,12 +68,6 @@ void ce_finite_count(cs_engine *engine, const ce_verdict *verdict)
     finite->step = engine->metrics.step;
     finite->loss = verdict->loss;
     finite->norm = verdict->norm;
-}
-
-void ce_finite_give_up(cs_engine *engine, const char *why)
-{
-    if (!engine->finite.gave_up)
-        engine->finite.gave_up = strdup(why);
 }
 
 /* ---- the first affected parameter ---- */

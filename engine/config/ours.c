@@ -36,7 +36,7 @@ static const ce_key cspeed[] = {
               "never remove checkpoints of steps that are multiples of this; 0: no such steps"),
     SUPPORTED(
         "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
-        "after this many steps in a row whose loss or gradients are not finite, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
+        "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
     SUPPORTED("async_save", BOOL, async_save, "false", 0, 0, NULL,
               "training continues while a checkpoint is written from a copy of the state, which needs memory"),
     SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
@@ -99,8 +99,9 @@ static const ce_key cspeed_data[] = {
               "a different permutation of the windows in each epoch; false: the order of the files"),
     SUPPORTED("weights", JSON, written.weights, "null", 0, 0, NULL,
               "a number for each entry of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
-    SUPPORTED("packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
-              "documents: a window has whole documents, best-fit decreasing, and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents"),
+    SUPPORTED(
+        "packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
+        "documents: a window has whole documents, best-fit decreasing, and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents"),
     SUPPORTED(
         "long", CHOICE, longer, "\"auto\"", 0, 0, "auto|truncate|split|drop|refuse",
         "with packing \"documents\", what becomes of a training document longer than seq_len: its first seq_len tokens are read (truncate), it is divided into samples of seq_len tokens (split), it is left out (drop), or the run ends (refuse); auto: truncate where only answers are learnt, otherwise split. Validation and eval divide it"),

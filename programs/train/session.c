@@ -317,6 +317,7 @@ session session_open(int count, char **argument)
     check_room(&run);
     run.metrics_path = metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics"));
     run.metrics = metrics_file_open(run.metrics_path, run.first);
+    run.skipped = cs_last_step(run.engine).skipped;
     run.started = run.marked = ce_clock_seconds();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",
@@ -349,8 +350,22 @@ static void export(session *run)
     say("wrote %s, a %s folder", run->exported, adapters ? "PEFT" : "Hugging Face");
 }
 
+/* Says that the training has changed nothing. Ten such steps in a row are an error (cspeed.nan_patience), but a short
+ * run, or one whose loss scale never fitted, can end earlier. */
+static void report_idle(const session *run)
+{
+    cs_metrics m = cs_last_step(run->engine);
+    int64_t steps = m.step - run->first;
+    if (steps > 0 && m.skipped - run->skipped == steps)
+        complain(
+            "%" PRId64 " of %" PRId64
+            " steps were skipped, so no parameter has changed: their gradients overflowed, or no sample had a target",
+            steps, steps);
+}
+
 void session_close(session *run)
 {
+    report_idle(run);
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
     cs_log_summary(run->engine);

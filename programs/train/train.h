@@ -106,8 +106,9 @@ typedef struct {
     /* steps: the number of steps of this training, computed from the time budget if there is one; max_steps: as
      * configured */
     int64_t steps, max_steps;
-    int64_t first; /* the number of steps that were done before this run began */
-    bool fitted;   /* true: `steps` was computed from the time budget and the speed of this machine */
+    int64_t first;   /* the number of steps that were done before this run began */
+    int64_t skipped; /* how many of these were skipped */
+    bool fitted;     /* true: `steps` was computed from the time budget and the speed of this machine */
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;

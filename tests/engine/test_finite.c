@@ -4,6 +4,7 @@
 #include "runs.h"
 #include "shell.h"
 #include "suite.h"
+#include "data/tokens.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -168,6 +169,43 @@ START_TEST(patience_may_be_endless_or_short)
 }
 END_TEST
 
+/* Steps without a target, and steps whose gradients are all zero, end the run too. */
+START_TEST(a_run_that_moves_nothing_ends)
+{
+    static const struct {
+        const char *options, *why;
+    } cases[] = {
+        { "--set cspeed.data.train=masked.bin ",
+          "cspeed: no sample had a target in 10 steps in a row, the first of them "
+          "step 1 (cspeed.nan_patience)" },
+        { FP16 "--set fp16.loss_scale=1e-12 --set fp16.min_loss_scale=1e-12 --set cspeed.nan_patience=3 ",
+          "cspeed: all gradients were zero in 3 steps in a row, the first of them step 1 (cspeed.nan_patience)" },
+    };
+    const bool learnt = false;
+    ce_tokens_writer *writer = NULL;
+    prepare();
+    CS_MUST(ce_tokens_create(&writer, "masked.bin", 256));
+    for (int32_t i = 0; i < 257; i++)
+        CS_MUST(ce_tokens_append_masked(writer, &(int32_t){ i % 256 }, &learnt, 1));
+    CS_MUST(ce_tokens_finish(writer));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char both[1024];
+        snprintf(both, sizeof both, "%s--fresh", cases[i].options);
+        char *out = train(1, 2, both);
+        ck_assert_msg(shell_count_of(out, cases[i].why) == 1, "%.3000s", out);
+        ck_assert_msg(shell_count_of(out, "starts again") == 0, "%.3000s", out);
+        free(out);
+    }
+    char *out = train(0, 1, "--set cspeed.data.train=masked.bin --fresh --steps 3");
+    ck_assert_msg(strstr(out, "train: 3 of 3 steps were skipped") != NULL, "%.3000s", out);
+    free(out);
+    out = train(0, 1, "--set cspeed.data.train=masked.bin --fresh --set cspeed.nan_patience=0");
+    ck_assert_msg(strstr(out, "train: 40 of 40 steps were skipped") != NULL, "%.3000s", out);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
 /* ---- the engine: which step and which parameter ---- */
 
 enum { WORLD = 2, STEPS = 5, POISONED = 2, UNIT = 2 };
@@ -237,4 +275,4 @@ START_TEST(the_step_and_the_parameter_are_named)
 END_TEST
 
 SUITE_MAIN("finite", a_run_that_is_not_finite_ends, o3_does_not_end_in_silence, what_is_not_finite_is_not_saved,
-           patience_may_be_endless_or_short, the_step_and_the_parameter_are_named)
+           patience_may_be_endless_or_short, a_run_that_moves_nothing_ends, the_step_and_the_parameter_are_named)
