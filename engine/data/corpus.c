@@ -1,5 +1,6 @@
 /* corpus.c - maps text files, divides them into documents, and holds out a part for validation. */
 #include "data/corpus.h"
+#include "base/json.h"
 #include "data/data.h"
 
 #include <errno.h>
@@ -131,6 +132,30 @@ static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
     return first < end && *first == '[' ? cut_list(corpus, first + 1, end) : cut_documents(corpus, files, true);
 }
 
+/* Refuses a file whose content is rows and whose name does not say whether its rows or its characters are to be learnt. */
+static cs_status check_name(const ce_corpus *corpus, const char *path)
+{
+    const char *bytes = corpus->texts[corpus->text_count - 1].bytes;
+    size_t size = corpus->texts[corpus->text_count - 1].size;
+    const char *newline = memchr(bytes, '\n', size);
+    if (ce_plain_is_text(path))
+        return CS_OK;
+    if (strcasestr(basename(path), ".csv") || strcasestr(basename(path), ".tsv"))
+        return ce_fail(
+            CS_BAD_FILE,
+            "%s: a table of separated values: make lines of JSON of its rows, python3 -c \"import csv, json, "
+            "sys; [print(json.dumps(r)) for r in csv.DictReader(open(sys.argv[1]))]\" '%s' > rows.jsonl; or "
+            "name it .txt, if its characters are the text",
+            path, path);
+    json_t *row = *bytes == '{' ? ce_json_document(bytes, newline ? (size_t)(newline - bytes) : size) : NULL;
+    json_decref(row);
+    return row ? ce_fail(CS_BAD_FILE,
+                         "%s: its first line is a JSON object: name it .jsonl, if its rows are texts, or .txt, if its "
+                         "characters are the text",
+                         path)
+               : CS_OK;
+}
+
 static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, const char *path)
 {
     FILE *file;
@@ -138,7 +163,10 @@ static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, cons
     cs_status status = map_text(corpus, file, path);
     fclose(file);
     CS_TRY(status);
-    return files->json || ce_plain_is_json(path) ? cut_json(corpus, files) : cut_documents(corpus, files, false);
+    if (files->json || ce_plain_is_json(path))
+        return cut_json(corpus, files);
+    CS_TRY(check_name(corpus, path));
+    return cut_documents(corpus, files, false);
 }
 
 static cs_status build(ce_corpus *corpus, const ce_corpus_files *files)

@@ -1,13 +1,18 @@
 /* texts.c - finds the files that the name of a text refers to. */
 #include "data/texts.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "checkpoint/files.h"
 #include "data/folder.h"
 #include "formats/plain.h"
 
+#include <ctype.h>
+#include <dirent.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -127,17 +132,46 @@ static cs_status check_twins(const glob_t *paths, size_t first)
     for (size_t i = first; i < paths->gl_pathc; i++) {
         const char *path = paths->gl_pathv[i], *dot = strrchr(path, '.');
         snprintf(plain, sizeof plain, "%.*s", (int)(dot - path), path);
-        if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0)
+        if (strcasecmp(dot, ".gz") != 0 && strcasecmp(dot, ".zst") != 0)
             continue;
         /* If there is no uncompressed copy, looks for the other compressed copy: .zst for a .gz file, .gz for a .zst
          * file. */
         if (access(plain, F_OK) != 0)
-            snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, dot[1] == 'g' ? ".zst" : ".gz");
+            snprintf(plain, sizeof plain, "%.*s%s", (int)(dot - path), path, (dot[1] | 32) == 'g' ? ".zst" : ".gz");
         if (access(plain, F_OK) == 0)
             return ce_fail(CS_BAD_FILE, "%s: the same text as %s, which is in this folder too; remove one of them",
                            path, plain);
     }
     return CS_OK;
+}
+
+static bool is_listed(const glob_t *paths, size_t first, const char *name)
+{
+    for (size_t i = first; i < paths->gl_pathc; i++)
+        if (strcmp(basename(paths->gl_pathv[i]), name) == 0)
+            return true;
+    return false;
+}
+
+/* Warns of the files of a folder that are not read, except descriptions of the data set. */
+static void warn_of_others(const char *folder, const glob_t *paths, size_t first)
+{
+    static const char *const known[] = { "README*", "LICENSE*", "*.md", "dataset_info*.json", ".*" };
+    char list[512] = "";
+    int count = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && (entry = readdir(open));) {
+        bool other = entry->d_type != DT_DIR && !is_listed(paths, first, entry->d_name);
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            other = other && fnmatch(known[i], entry->d_name, 0) != 0;
+        if (other && count++ < 3)
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.100s", count > 1 ? ", " : "", entry->d_name);
+    }
+    if (open)
+        closedir(open);
+    if (count > 0)
+        ce_log(CS_LOG_WARNING, "%s: %d other file%s not read, for example %s", folder, count,
+               count == 1 ? " is" : "s are", list);
 }
 
 static cs_status list_texts(glob_t *paths, const char *folder)
@@ -146,7 +180,9 @@ static cs_status list_texts(glob_t *paths, const char *folder)
     size_t first = paths->gl_pathc;
     ce_folder_quote(quoted, sizeof quoted, folder);
     for (int i = 0; i < ce_plain_ending_count; i++) {
-        snprintf(pattern, sizeof pattern, "%s/*%s", quoted, ce_plain_endings[i]);
+        size_t at = (size_t)snprintf(pattern, sizeof pattern, "%s/*", quoted);
+        for (const char *c = ce_plain_endings[i]; *c; c++) /* Letters of either case match. */
+            at += (size_t)snprintf(pattern + at, sizeof pattern - at, "[%c%c]", *c, toupper((unsigned char)*c));
         CS_TRY(look(paths, pattern));
     }
     if (paths->gl_pathc == first)
@@ -154,6 +190,7 @@ static cs_status list_texts(glob_t *paths, const char *folder)
             CS_NOT_FOUND,
             "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself)",
             folder);
+    warn_of_others(folder, paths, first);
     CS_TRY(check_twins(paths, first));
     return check_splits(folder, paths, first);
 }

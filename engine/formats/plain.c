@@ -1,13 +1,14 @@
 /* plain.c - opens a file of texts in any of the formats in which they are published, as one file of plain text. */
 #include "formats/plain.h"
-#include "base/ends_with.h"
 #include "base/must.h"
 #include "formats/decode.h"
+#include "formats/kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,10 +16,11 @@ const char *const ce_plain_endings[] = { ".jsonl",    ".txt",    ".jsonl.gz", ".
                                          ".json.zst", ".txt.gz", ".txt.zst",  ".parquet",   ".arrow" };
 const int ce_plain_ending_count = sizeof ce_plain_endings / sizeof *ce_plain_endings;
 
-/* Returns true if the name consists of this ending and of something before it. */
+/* Returns true if the name consists of this ending, in letters of either case, and of something before it. */
 static bool ends(const char *name, const char *ending)
 {
-    return ce_ends_with(name, ending) && strcmp(name, ending) != 0;
+    size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcasecmp(name + length - tail, ending) == 0;
 }
 
 bool ce_plain_is_table(const char *name)
@@ -58,18 +60,23 @@ static cs_status create(FILE **file, const char *path, const char *folder)
     return ce_fail_errno(CS_IO_ERROR, why, "%s: its text cannot be kept in the folder %s", path, folder);
 }
 
-static cs_status decode(FILE **plain, const char *path, FILE *from, int64_t bytes, const ce_plain_how *how)
+typedef cs_status decode_file(ce_decode *self);
+
+static cs_status decode(FILE **plain, const char *path, FILE *from, decode_file *decoder, const ce_plain_how *how)
 {
     ce_decode self = { .path = path, .from = from, .columns = how->columns, .folder = how->folder };
+    struct stat facts;
+    if (fstat(fileno(from), &facts) != 0)
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
     CS_TRY(create(&self.to, path, how->folder));
-    ce_progress_begin(&self.progress, "decoding", NULL, bytes);
-    cs_status status = ends(path, ".gz")    ? ce_decode_gzip(&self)
-                       : ends(path, ".zst") ? ce_decode_zstd(&self)
-                                            : ce_decode_rows(&self);
+    ce_progress_begin(&self.progress, "decoding", NULL, facts.st_size);
+    cs_status status = decoder(&self);
     ce_progress_end(&self.progress);
     if (status == CS_OK && fflush(self.to) != 0)
         status =
             ce_fail_errno(CS_IO_ERROR, errno, "%s: its text cannot be written into the folder %s", path, how->folder);
+    if (status == CS_OK && decoder != ce_decode_rows)
+        status = ce_kind_check(self.to, path);
     if (status != CS_OK) {
         fclose(self.to);
         return status;
@@ -79,19 +86,36 @@ static cs_status decode(FILE **plain, const char *path, FILE *from, int64_t byte
     return CS_OK;
 }
 
+/* Chooses the decoder by the content, and by the name where the content does not tell: a damaged file, or a stream of
+ * Arrow. *decoder is NULL for a file that is plain text. */
+static cs_status choose(decode_file **decoder, FILE *file, const char *path)
+{
+    ce_kind kind = ce_kind_of(file);
+    bool other = kind == CS_KIND_OTHER;
+    *decoder = kind == CS_KIND_GZIP || (other && ends(path, ".gz"))    ? ce_decode_gzip
+               : kind == CS_KIND_ZSTD || (other && ends(path, ".zst")) ? ce_decode_zstd
+               : ce_plain_is_table(path)                               ? ce_decode_rows
+                                                                       : NULL;
+    if (kind == CS_KIND_TABLE && !*decoder)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: a table (Parquet or Arrow), and its name does not say so: mv '%s' '%s.parquet'", path, path,
+                       path);
+    return *decoder ? CS_OK : ce_kind_check(file, path);
+}
+
 cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how)
 {
-    struct stat facts;
+    decode_file *decoder;
     FILE *from = fopen(path, "re");
     *file = from;
     if (!from)
         return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
                              "%s: cannot open this text", path);
-    if (!ends(path, ".gz") && !ends(path, ".zst") && !ce_plain_is_table(path))
+    cs_status status = choose(&decoder, from, path);
+    if (status == CS_OK && !decoder)
         return CS_OK;
-    cs_status status = fstat(fileno(from), &facts) == 0
-                           ? decode(file, path, from, facts.st_size, how)
-                           : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
+    if (status == CS_OK)
+        status = decode(file, path, from, decoder, how);
     fclose(from);
     return status;
 }

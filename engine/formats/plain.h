@@ -1,7 +1,8 @@
 /* plain.h - opens a file of texts in any of the formats in which they are published, as one file of plain text.
  *
- * The ending of a file's name determines its format: .txt, .jsonl or .json, also followed by .gz or .zst (compressed),
- * and .parquet or .arrow (tables, which become a line of JSON for each row). A file that is not plain text is decoded,
+ * The ending of a file's name, in letters of either case, determines what its text is: .txt, .jsonl or .json, also
+ * followed by .gz or .zst (compressed), and .parquet or .arrow (tables, which become a line of JSON for each row). The
+ * content determines whether it is compressed, and a file whose content is no text is refused (kind.h). A file that is not plain text is decoded,
  * a block at a time, into a temporary file without a name. The temporary file takes as much disk space as the text,
  * takes no memory, and is removed when it is closed. */
 #ifndef CS_FORMATS_PLAIN_H
@@ -26,7 +27,7 @@ typedef struct {
 } ce_plain_how;
 
 /* Opens the text of a file for reading. The caller closes *file. Errors: CS_NOT_FOUND if there is no such file.
- * CS_BAD_FILE if the file is damaged or cut short; the message gives the place. CS_UNSUPPORTED if this build cannot
+ * CS_BAD_FILE if the file is damaged, cut short, or no text; the message gives the place, or what makes text of it. CS_UNSUPPORTED if this build cannot
  * read the format; the message gives the command that converts the file. CS_IO_ERROR if the file cannot be read, or the
  * decoded text cannot be written. */
 cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how);

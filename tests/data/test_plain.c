@@ -113,7 +113,46 @@ START_TEST(names_say_the_format)
     ck_assert(ce_plain_is_text("a.json") && ce_plain_is_json("a.json"));
     ck_assert(ce_plain_is_text("a.txt.zst") && !ce_plain_is_json("a.txt.zst"));
     ck_assert(ce_plain_is_text("a.parquet") && ce_plain_is_json("a.arrow") && ce_plain_is_table("a.parquet"));
+    ck_assert(ce_plain_is_json("A.JSONL") && ce_plain_is_text("a.TXT") && ce_plain_is_table("A.Parquet"));
     ck_assert(!ce_plain_is_text(".txt") && !ce_plain_is_text("a.bin") && !ce_plain_is_text("a.gz"));
+}
+END_TEST
+
+/* Names count in either case; a file whose content is no text is refused, whatever its name. */
+START_TEST(what_is_no_text_is_refused)
+{
+    static const struct {
+        const char *bytes, *words;
+    } cases[] = {
+        { "BZh91AY", "bunzip2 -k 'a.txt'" },
+        { "\xfd"
+          "7zXZ\1",
+          "xz -dk 'a.txt'" },
+        { "PK\3\4\1", "unzip 'a.txt'" },
+        { "%PDF-1.7\n", "pdftotext 'a.txt'" },
+        { "\xff\xfeh", "iconv -f UTF-16 -t UTF-8 'a.txt'" },
+        { "version https://git-lfs.github.com/spec/v1\noid", "git lfs pull --include 'a.txt'" },
+        { "PAR1 and more", "mv 'a.txt' 'a.txt.parquet'" },
+        { "caf\xe9 \xe0 la cr\xe8me", "iconv -f ENCODING" },
+        { "One caf\xe9 in a long text is repaired, and counted.", NULL },
+        { "\xe5\xad\x97 \xf0\x9f\x98", NULL },
+    };
+    content text;
+    shell_enter();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        shell_write("a.txt", cases[i].bytes);
+        cs_status status = read_plain(&text, "a.txt", NULL);
+        ck_assert_msg(status == (cases[i].words ? CS_BAD_FILE : CS_OK), "case %zu: %s", i, cs_error());
+        ck_assert_msg(!cases[i].words || strstr(cs_error(), cases[i].words), "%s", cs_error());
+        free(text.bytes);
+    }
+    write_bytes("a.txt", "text\0text", 9);
+    ck_assert_int_eq(read_plain(&text, "a.txt", NULL), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "NUL byte at offset 4"), "%s", cs_error());
+    ck_assert_int_eq(shell_run("tar -cf A.JSONL a.txt"), 0);
+    ck_assert_int_eq(read_plain(&text, "A.JSONL", NULL), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "tar -xf 'A.JSONL'"), "%s", cs_error());
+    shell_leave();
 }
 END_TEST
 
@@ -144,6 +183,8 @@ START_TEST(gzip_is_decompressed)
     char *text = make_text(3000);
     write_gzip("a.txt.gz", text, 3000, 1);
     damage("a.txt.gz", text, 3000, true);
+    ck_assert_int_eq(shell_run("cp a.txt.gz plain.txt; printf x > one; tar -czf tar.txt.gz one"), 0);
+    expect_text("plain.txt", text, 3000);
     free(text);
     shell_write("b.jsonl.gz", "{\"text\": \"not compressed\"}\n");
     content none;
@@ -152,6 +193,8 @@ START_TEST(gzip_is_decompressed)
     expect_text("b.txt.gz", "some text", 9);
     ck_assert_int_eq(shell_run("printf x >> b.txt.gz"), 0);
     ck_assert_int_eq(read_plain(&none, "b.txt.gz", NULL), CS_BAD_FILE);
+    ck_assert_int_eq(read_plain(&none, "tar.txt.gz", NULL), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "tar -xf 'tar.txt.gz'"), "%s", cs_error());
     ck_assert_int_eq(read_plain(&none, "b.jsonl.gz", NULL), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "b.jsonl.gz: damaged at byte 2: incorrect header check"), "%s", cs_error());
     shell_leave();
@@ -272,5 +315,5 @@ START_TEST(tables_are_refused_without_the_module)
 }
 END_TEST
 
-SUITE_MAIN("plain", names_say_the_format, gzip_is_decompressed, zstandard_is_decompressed, tables_become_lines,
-           tables_are_refused_without_the_module)
+SUITE_MAIN("plain", names_say_the_format, what_is_no_text_is_refused, gzip_is_decompressed, zstandard_is_decompressed,
+           tables_become_lines, tables_are_refused_without_the_module)

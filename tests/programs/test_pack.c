@@ -41,18 +41,41 @@ static char *read_tokens(const char *folder, const char *name, size_t *size, int
     return bytes;
 }
 
-/* Writes every byte value, including newlines and NULs, in an order without a pattern. */
-static void write_binary(const char *path, size_t size)
+/* Writes every character of ASCII but NUL, including newlines, in an order without a pattern. */
+static void write_text(const char *path, size_t size)
 {
     FILE *file = fopen(path, "wb");
     unsigned state = 1;
     ck_assert_ptr_nonnull(file);
     for (size_t i = 0; i < size; i++) {
         state = state * 1103515245u + 12345u;
-        fputc((int)(state >> 16 & 255), file);
+        fputc((int)(1 + (state >> 16 & 255) % 127), file);
     }
     ck_assert_int_eq(fclose(file), 0);
 }
+
+/* The rows of a file are read whatever the case of its ending; where a name says nothing, rows are not taken as text. The
+ * files of a folder that are not read are named. */
+START_TEST(rows_are_not_read_as_text)
+{
+    static const char row[] = "{\"text\": \"abc\"}\n";
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir more"), 0);
+    shell_write("more/A.JSONL", row);
+    shell_write("more/rows.ndjson", row);
+    shell_write("more/README.md", "about");
+    shell_write("a.csv", "text,more\nabc,d\n");
+    ck_assert_int_eq(shell_run("%s --valid 0 --output out more", PACK), 0);
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(strstr(said, "packed 3 bytes") || strstr(said, "3 tokens to train on"), "%s", said);
+    ck_assert_msg(strstr(said, "more: 1 other file is not read, for example rows.ndjson"), "%s", said);
+    free(said);
+    shell_ended(65, shell_run("%s --valid 0 --output out2 more/rows.ndjson", PACK), "name it .jsonl");
+    shell_ended(65, shell_run("%s --valid 0 --output out2 a.csv", PACK), "csv.DictReader");
+    ck_assert_int_eq(shell_run("%s --valid 0 --field text --output out2 more/rows.ndjson", PACK), 0);
+    shell_leave();
+}
+END_TEST
 
 START_TEST(a_text_is_split_and_whole)
 {
@@ -60,7 +83,7 @@ START_TEST(a_text_is_split_and_whole)
     int64_t documents;
     int shards;
     shell_enter();
-    write_binary("text", 100003);
+    write_text("text", 100003);
     ck_assert_int_eq(shell_run("%s --output out/of/the/way text", PACK), 0);
     char *text = shell_read("text", &size);
     char *train = read_tokens("out/of/the/way", "train", &train_size, &documents, &shards);
@@ -82,7 +105,7 @@ END_TEST
 START_TEST(the_same_text_gives_the_same_files)
 {
     shell_enter();
-    write_binary("text", 50000);
+    write_text("text", 50000);
     ck_assert_int_eq(shell_run("%s --output a --separator e text && %s --output b --separator e text", PACK, PACK), 0);
     ck_assert_int_eq(shell_run("diff -r a b"), 0);
     ck_assert_int_eq(shell_run("%s --output a --separator e text && diff -r a b", PACK), 0);
@@ -125,7 +148,7 @@ START_TEST(long_texts_take_several_shards)
     int64_t documents;
     int shards;
     shell_enter();
-    write_binary("text", 10000);
+    write_text("text", 10000);
     ck_assert_int_eq(shell_run("%s --output out --shard_tokens 1000 --seq_len 100 text", PACK), 0);
     char *text = shell_read("text", &size);
     char *train = read_tokens("out", "train", &train_size, &documents, &shards);
@@ -198,7 +221,7 @@ START_TEST(the_shortest_text_is_enough)
     int64_t documents;
     int shards;
     shell_enter();
-    write_binary("text", 130);
+    write_text("text", 130);
     ck_assert_int_eq(shell_run("%s --output out --seq_len 64 text", PACK), 0);
     free(read_tokens("out", "train", &size, &documents, &shards));
     ck_assert_uint_eq(size, 65);
@@ -439,7 +462,7 @@ START_TEST(faults_are_one_sentence)
         { "", 64, "no text" },
     };
     shell_enter();
-    write_binary("text", 100);
+    write_text("text", 100);
     shell_write("empty", "");
     shell_write("bad.jsonl", "{\"text\": \"a\"}\n{\"words\": \"b\"}\n");
     ck_assert_int_eq(shell_run("mkdir folder"), 0);
@@ -461,8 +484,8 @@ START_TEST(faults_are_one_sentence)
 }
 END_TEST
 
-SUITE_MAIN("pack", a_text_is_split_and_whole, the_same_text_gives_the_same_files, documents_stay_whole,
-           long_texts_take_several_shards, ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts,
-           the_shortest_text_is_enough, threads_change_nothing, lines_of_json_are_documents,
-           bad_lines_are_named_and_left_out, only_answers_of_conversations_are_targets, templates_are_written,
-           faults_are_one_sentence)
+SUITE_MAIN("pack", a_text_is_split_and_whole, rows_are_not_read_as_text, the_same_text_gives_the_same_files,
+           documents_stay_whole, long_texts_take_several_shards, ends_of_few_documents_are_held_out,
+           a_line_is_held_out_beside_longer_texts, the_shortest_text_is_enough, threads_change_nothing,
+           lines_of_json_are_documents, bad_lines_are_named_and_left_out, only_answers_of_conversations_are_targets,
+           templates_are_written, faults_are_one_sentence)
