@@ -49,6 +49,8 @@ void ce_windows_close(ce_windows *windows);
 int64_t ce_windows_count(const ce_windows *windows); /* Returns the number of windows in one epoch. */
 /* Returns the sums over all shards. They are valid until ce_windows_close. */
 const ce_data_counts *ce_windows_counts(const ce_windows *windows);
+/* Returns how often an epoch reads each window of set `set` of a mixture, on average. */
+double ce_windows_times(const ce_windows *windows, int set);
 /* Returns a hash that identifies the data. It covers the length and 256 sampled tokens of each shard, in the order of
  * the shards. For pairs it covers all tokens, and the positions at which the answers begin; for whole documents also
  * sampled pieces of the plan. */

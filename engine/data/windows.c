@@ -263,6 +263,13 @@ const ce_data_counts *ce_windows_counts(const ce_windows *windows)
     return &windows->counts;
 }
 
+double ce_windows_times(const ce_windows *windows, int set)
+{
+    const ce_mixture *mixture = &windows->mixture;
+    double share = (double)(mixture->first[set + 1] - mixture->first[set]);
+    return share > 0 ? share / (double)mixture->windows[set] : 0;
+}
+
 /* Returns element `at` of MARKED positions that are spread evenly over [0, count). */
 static int64_t sampled(int64_t count, int64_t at)
 {

@@ -81,6 +81,14 @@ static void print_bare(const summary *self)
                          : "no token is a target");
 }
 
+/* Reports how often an epoch reads the windows of each set of a mixture. */
+static void print_mixture(const summary *self, const ce_windows *windows)
+{
+    for (int i = 0; i < self->settings->train_count; i++)
+        ce_log(CS_LOG_INFO, "cspeed.data.weights: an epoch reads the windows of %s %.2f times",
+               self->settings->train[i], ce_windows_times(windows, i));
+}
+
 void ce_summary_print(const cs_data *data, bool train)
 {
     const ce_settings *settings = data->engine->settings;
@@ -100,6 +108,8 @@ void ce_summary_print(const cs_data *data, bool train)
         print_plain(&self);
     if (self.counts->bare > 0)
         print_bare(&self);
+    if (train && settings->weighted)
+        print_mixture(&self, data->windows);
     if (train && settings->epochs > 0 && settings->steps < FEW_STEPS)
         ce_log(CS_LOG_WARNING,
                "the whole training has %" PRId64 " step%s, which is few: more epochs, a smaller train_batch_size or a "
