@@ -27,11 +27,19 @@ static void disconnect(cs_config *config)
     ce_device_close(config->device);
 }
 
-/* Returns the number of threads of a device; 0: the device chooses. OMP_NUM_THREADS has priority over the
- * configuration. The replicas of one process share the threads. */
+/* Returns the user's OMP_NUM_THREADS, or NULL. The launcher sets this variable if the user has not set it, and
+ * CSPEED_THREADS to the same number. */
+static const char *threads_of_user(void)
+{
+    const char *variable = getenv("OMP_NUM_THREADS"), *launcher = getenv("CSPEED_THREADS");
+    return variable && launcher && strcmp(variable, launcher) == 0 ? NULL : variable;
+}
+
+/* Returns the number of threads of a device; 0: the device chooses. The user's OMP_NUM_THREADS has priority over the
+ * configuration, which has priority over the launcher's. The replicas of one process share the threads. */
 static int threads_of(const ce_settings *settings)
 {
-    const char *variable = getenv("OMP_NUM_THREADS");
+    const char *variable = settings->threads > 0 ? threads_of_user() : getenv("OMP_NUM_THREADS");
     int threads = (int)settings->threads;
     if (settings->mode != CS_MODE_DP)
         return variable ? 0 : threads;
@@ -61,8 +69,8 @@ static cs_status open_device(cs_config *config)
     if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (settings->threads > 0 && settings->mode != CS_MODE_DP && settings->threads != ce_device_threads(config->device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld gives way to OMP_NUM_THREADS: %d thread(s) a rank",
-               (long long)settings->threads, ce_device_threads(config->device));
+        ce_log(CS_LOG_WARNING, "cspeed.threads %lld has no effect, because OMP_NUM_THREADS is %s in your environment: unset it",
+               (long long)settings->threads, getenv("OMP_NUM_THREADS"));
     return CS_OK;
 }
 

@@ -46,7 +46,7 @@ static void refuse_unknown(ce_json *doc, json_t *object, const char *path, const
         else if (nearest)
             ce_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", nearest);
         else
-            ce_json_unknown(doc, full, "unknown key, and no known one is near; train --config_help lists them");
+            ce_json_unknown(doc, full, "unknown key, and no known one is near; `cspeed help keys` lists them");
         free(advice);
     }
 }
@@ -102,7 +102,8 @@ void ce_keys_fill(ce_json *doc, json_t *object, const char *path, void *settings
         ce_value_read(&e);
     }
     if (used)
-        ce_json_note(doc, path, "accepted, and without effect here (train --config_help says why): %s", inert);
+        ce_json_note(doc, path, "no effect here, though not at their defaults (`cspeed config --explain KEY` says why): %s",
+                     inert);
 }
 
 void ce_keys_settle(ce_json *doc, json_t *object, const char *path, const void *settings, const ce_key *table,

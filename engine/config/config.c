@@ -194,6 +194,8 @@ cs_status cs_config_finish(cs_config *config)
     if (!ce_optim_has_betas(&s->optim))
         ce_schedule_leave_momentum(config->doc, &s->schedule);
     settle_sections(config);
+    if (!config->reads)
+        ce_idle_note(config);
     CS_TRY(ce_json_verdict(config->doc));
     write_text(config);
     config->finished = true;

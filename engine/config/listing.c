@@ -22,13 +22,16 @@ static void give(const lister *to, const char *path, const ce_key *key, json_t *
 {
     char origin[64];
     bool idle = key && key->type >= CS_KEY_INERT;
+    const char *why = idle                                    ? key->sentence
+                      : ce_resolve_is_given(to->config, path) ? ce_idle_because(to->config, path)
+                                                              : NULL;
     const char *from = ce_json_origin(to->config->doc, path, origin, sizeof origin);
     if (json_is_null(ce_json_find(to->config->doc, path)) && !json_is_null(value))
         from = "default"; /* The value null means the default. */
     if (idle && ce_json_is_set(to->config->doc, path))
         value = json_incref(ce_json_find(to->config->doc, path));
     if (value)
-        to->visit(to->to, &(ce_listing){ path, idle ? key->sentence : NULL, value, from });
+        to->visit(to->to, &(ce_listing){ path, why, value, from });
     json_decref(value);
 }
 

@@ -67,8 +67,9 @@ static const ce_key cspeed[] = {
         "a GPU computes fp32 matrix products on tensor cores, with factors rounded to 10 bits of mantissa; no effect on a CPU"),
     SUPPORTED("cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
               "launch forward and backward of a micro-batch as one CUDA graph each; only with nccl"),
-    SUPPORTED("threads", INT, threads, "0", 0, 4096, "auto",
-              "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS overrides it"),
+    SUPPORTED(
+        "threads", INT, threads, "0", 0, 4096, "auto",
+        "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS of your environment overrides it"),
     SUPPORTED(
         "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
         "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),

@@ -38,12 +38,33 @@ static void check_scaler(cs_config *config)
                       (long long)scaler->initial_scale_power, scaler->min_loss_scale);
 }
 
+/* Adds a note if the file leaves the precision to Hugging Face's Trainer. Such a file most often trains in 16 bits there,
+ * by the argument --bf16 or --fp16. */
+static void note_auto(cs_config *config)
+{
+    const char *bf16 = ce_resolve_spelling(config->doc, "bf16");
+    bool of_bf16 = ce_keys_is_auto(ce_json_find(config->doc, bf16), "enabled");
+    bool of_fp16 = ce_keys_is_auto(ce_json_find(config->doc, "fp16"), "enabled");
+    const ce_settings *s = &config->settings;
+    bool wide = !s->written.fp16 && !s->written.bf16 && !s->written.autocast.enabled && !s->written.amp.enabled;
+    if (wide && (of_bf16 || of_fp16))
+        ce_json_note(config->doc, "precision",
+                     "fp32, because \"auto\" in %s stands for an argument of Hugging Face's Trainer, whose default is "
+                     "false; %s%s%s%s%s trains in 16 bits",
+                     of_bf16 && of_fp16 ? "bf16 and fp16"
+                     : of_bf16          ? bf16
+                                        : "fp16",
+                     of_bf16 ? "--set " : "", of_bf16 ? bf16 : "", of_bf16 ? ".enabled=true" : "",
+                     of_bf16 && of_fp16 ? " or " : "", of_fp16 ? "--set fp16.enabled=true" : "");
+}
+
 void ce_resolve_precision(cs_config *config)
 {
     ce_settings *s = &config->settings;
     if (s->written.fp16 && s->written.bf16)
         ce_json_fault(config->doc, "fp16.enabled", "fp16 and bf16 are both enabled: choose one");
     check_scaler(config);
+    note_auto(config);
     s->dtype = s->written.fp16 ? CS_F16 : s->written.bf16 ? CS_BF16 : CS_F32;
 }
 

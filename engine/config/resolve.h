@@ -46,6 +46,10 @@ void ce_preference_resolve(cs_config *config);
  * needs. ce_modes_resolve is called last, and refuses settings that cannot be combined with the mode. */
 void ce_modes_count_lanes(cs_config *config);
 void ce_modes_resolve(cs_config *config);
+/* The next two functions are defined in idle.c. ce_idle_because returns why a key that has an effect in general has none
+ * in this configuration, or NULL. ce_idle_note adds notes about all such keys that the configuration sets. */
+const char *ce_idle_because(const cs_config *config, const char *path);
+void ce_idle_note(cs_config *config);
 void ce_resolve_run(cs_config *config); /* Resolves the section "cspeed": model, data, sequence length, transport. */
 
 #endif

@@ -136,7 +136,7 @@ static const ce_key pipeline[] = {
 };
 static const ce_key activation_checkpointing[] = {
     INERT("partition_activations", "false", "it splits activations over tensor-parallel ranks, and there are none"),
-    INERT("cpu_checkpointing", "false", "the inputs of units stay in the device's memory"),
+    REFUSED("cpu_checkpointing", "false", "the inputs of units stay in the device's memory"),
     INERT("contiguous_memory_optimization", "false", "all saved tensors are in one block of memory"),
     INERT_LIKE("number_checkpoints", "0", "cspeed.recompute keeps one input for each unit"),
     INERT("synchronize_checkpoint_boundary", "false", "the order of operations in a stream is sufficient"),

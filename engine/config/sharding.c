@@ -101,7 +101,7 @@ static const ce_key offload_optimizer[] = {
     INERT("pipeline_read", "false", NO_DISK),
     INERT("pipeline_write", "false", NO_DISK),
     INERT("fast_init", "false", NO_DISK),
-    SHARE("ratio", "1.0", "all masters and optimizer state are offloaded"),
+    REFUSED_UNLESS("ratio", "1.0", "1", "all masters and optimizer state are offloaded, and none stay on the GPU"),
     INERT("super_offload", "false", BY_GPU),
     SHARE("cpuadam_cores_perc", "0.8", BY_GPU),
 };

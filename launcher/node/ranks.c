@@ -81,8 +81,10 @@ int cl_ranks_variables(const cl_order *order, const cl_binding *binding, int loc
         add_devices(&all, order);
     if (binding->bound)
         add(&all, "CSPEED_BOUND", "1");
-    if (binding->set_threads)
+    if (binding->set_threads) {
         add(&all, "OMP_NUM_THREADS", "%d", binding->list[local].threads);
+        add(&all, "CSPEED_THREADS", "%d", binding->list[local].threads);
+    }
     if (order->columns) {
         add(&all, "CSPEED_TERMINAL", "%s", order->terminal);
         add(&all, "COLUMNS", "%d", order->columns);

@@ -239,7 +239,7 @@ START_TEST(test_offload)
     static const char *const same[] = {
         "{\"train_batch_size\": 1, \"zero_optimization\": {\"cpu_offload\": true, \"cpu_offload_param\": true}}",
         "{\"train_batch_size\": 1, \"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": "
-        "0.5}, "
+        "1}, "
         "\"offload_param\": {\"device\": \"cpu\"}}}",
     };
     shell_enter();

@@ -146,8 +146,9 @@ START_TEST(test_precision_notes)
         written_with("\"bf16\": {\"enabled\": \"auto\", \"hysteresis\": 2}, \"fp16\": {\"min_loss_scale\": 0.5}"));
     ck_assert(written_has_note(config, "bf16: \"auto\" became enabled = false"));
     ck_assert(written_has_note(config, "fp16.min_loss_scale: 0.5"));
-    ck_assert(
-        written_has_note(config, "bf16: accepted, and without effect here (train --config_help says why): hysteresis"));
+    ck_assert(written_has_note(
+        config,
+        "bf16: no effect here, though not at their defaults (`cspeed config --explain KEY` says why): hysteresis"));
     ck_assert(config->settings.scaler.min_loss_scale == 0.5);
     ck_assert_ptr_null(strstr(config->text, "auto"));
     cs_config_close(config);
@@ -210,6 +211,46 @@ START_TEST(test_real_file)
 }
 END_TEST
 
+/* A key whose effect depends on another key says when it has none. A default says nothing. */
+START_TEST(test_idle)
+{
+    static const struct {
+        const char *more, *note;
+    } rows[] = {
+        { "\"zero_optimization\": {\"stage\": 1, \"reduce_bucket_size\": 5e8}",
+          "zero_optimization.reduce_bucket_size: no effect here, because each unit is reduced by itself at stage 1" },
+        { "\"zero_optimization\": {\"stage\": 3, \"reduce_bucket_size\": 5e8}", "each unit is reduced by itself" },
+        { "\"prescale_gradients\": true, \"gradient_predivide_factor\": 2", "prescale_gradients divides by the world" },
+        { "\"cspeed\": {\"prefetch\": 4}", "cspeed.prefetch: no effect here, because only stage 3 gathers" },
+        { "\"cspeed\": {\"device\": \"cpu\", \"tf32\": true}", "cspeed.device is \"cpu\"" },
+        { "\"cspeed\": {\"eval_batches\": 4}", "cspeed.eval_batches: no effect here, because cspeed.data.valid" },
+        { "\"cspeed\": {\"keep_last\": 0, \"keep_every\": 5}", "cspeed.keep_last is 0" },
+        { "\"cspeed\": {\"trace\": {\"steps\": 5}}", "cspeed.trace.file names no file" },
+        { "\"cspeed\": {\"export_dtype\": \"bf16\"}", "cspeed.export names no folder" },
+        { "\"fp16\": {\"enabled\": false, \"hysteresis\": 4, \"loss_scale\": 8, \"min_loss_scale\": 1}",
+          "fp16: no effect, because \"enabled\" is false: loss_scale, hysteresis" },
+        { "\"bfloat16\": {\"enabled\": false, \"bf16_master_weights_and_grads\": true}",
+          "bfloat16: no effect, because \"enabled\" is false: bf16_master_weights_and_grads" },
+        { "\"tensorboard\": {\"job_name\": \"x\"}", "tensorboard: no effect, because \"enabled\" is false: job_name" },
+        { "\"fp16\": {\"hysteresis\": 4}, \"torch_autocast\": {\"enabled\": true, \"dtype\": \"float16\"}", NULL },
+        { "\"zero_optimization\": {\"stage\": 0, \"reduce_bucket_size\": 5e8}", NULL },
+        { "\"zero_optimization\": {\"stage\": 3}, \"cspeed\": {\"prefetch\": 4, \"trace\": {\"steps\": 1}}", NULL },
+        { "\"bf16\": {\"enabled\": \"auto\"}", "--set bf16.enabled=true trains in 16 bits" },
+        { "\"fp16\": {\"enabled\": \"auto\"}", "false; --set fp16.enabled=true trains in 16 bits" },
+        { "\"fp16\": {\"enabled\": \"auto\"}, \"bf16\": {\"enabled\": \"auto\"}",
+          "--set bf16.enabled=true or --set fp16.enabled=true trains in 16 bits" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cs_config *config = must_finish(written_with(rows[i].more));
+        if (rows[i].note)
+            ck_assert_msg(written_has_note(config, rows[i].note), "%s", rows[i].more);
+        else
+            ck_assert_msg(!written_has_note(config, "no effect"), "%s", rows[i].more);
+        cs_config_close(config);
+    }
+}
+END_TEST
+
 START_TEST(test_refused)
 {
     static const char *const bad[][2] = {
@@ -230,7 +271,11 @@ START_TEST(test_refused)
         { "\"zero_optimization\": {\"overlap_com\": true}", "the nearest known one is \"overlap_comm\"" },
         { "\"zero_optimization\": {\"reduce_bucket_size\": -1}", "at least 0 is needed" },
         { "\"zero_optimization\": {\"stage3_prefetch_bucket_size\": 15099494.4}", "a whole number is needed" },
-        { "\"zero_optimization\": {\"offload_optimizer\": {\"ratio\": 1.5}}", "at most 1 is possible" },
+        { "\"zero_optimization\": {\"offload_optimizer\": {\"cpuadam_cores_perc\": 1.5}}", "at most 1 is possible" },
+        { "\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"cpu\", \"ratio\": 0.4}}",
+          "not supported: zero_optimization.offload_optimizer.ratio, because all masters and optimizer state are" },
+        { "\"activation_checkpointing\": {\"cpu_checkpointing\": true}",
+          "not supported: activation_checkpointing.cpu_checkpointing, because the inputs of units stay in" },
         { "\"zero_optimisation\": {}", "the nearest known one is \"zero_optimization\"" },
         { "\"tensorboard\": {\"enabled\": 2}", "tensorboard.enabled: true or false is needed" },
         { "\"wandb\": {\"enabled\": true}", "not supported: wandb.enabled" },
@@ -289,7 +334,7 @@ START_TEST(test_harmless)
         "\"gradient_predivide_factor\": 1, \"communication_data_type\": \"fp32\", \"data_types\": "
         "{\"grad_accum_dtype\": \"fp32\"}",
         "\"steps_per_print\": Infinity, \"checkpoint\": {\"tag_validation\": \"FAIL\", \"load_universal\": false}",
-        "\"activation_checkpointing\": {\"partition_activations\": true, \"cpu_checkpointing\": true, "
+        "\"activation_checkpointing\": {\"partition_activations\": true, \"cpu_checkpointing\": false, "
         "\"number_checkpoints\": 4}",
         "\"cspeed\": {\"comm\": \"shm\", \"device\": \"CUDA\", \"threads\": \"auto\", \"data\": {\"weights\": [1]}, "
         "\"mode\": \"zero\"}",
@@ -520,6 +565,6 @@ START_TEST(test_tables)
 }
 END_TEST
 
-SUITE_MAIN("config", test_triangle, test_precision, test_precision_notes, test_defaults, test_real_file, test_refused,
-           test_harmless, test_all_faults_at_once, test_getters, test_length, test_epochs, test_lenient, test_text,
-           test_files, test_reference, test_tables)
+SUITE_MAIN("config", test_triangle, test_precision, test_precision_notes, test_defaults, test_real_file, test_idle,
+           test_refused, test_harmless, test_all_faults_at_once, test_getters, test_length, test_epochs, test_lenient,
+           test_text, test_files, test_reference, test_tables)

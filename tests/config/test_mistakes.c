@@ -37,7 +37,7 @@ START_TEST(test_refused)
         { "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"learning_rate\": 1}}", "here it is optimizer.params.lr" },
         { "\"cspeed\": {\"push_to_hub\": true}", "not supported, because cspeed sends nothing to other servers" },
         { "\"cspeed\": {\"torch_compile\": true}", "not needed, because no PyTorch runs here" },
-        { "\"frobnicate\": 1", "no known one is near; train --config_help lists them (train --lenient ignores it)" },
+        { "\"frobnicate\": 1", "no known one is near; `cspeed help keys` lists them (train --lenient ignores it)" },
         { "\"cspeed\": {\"mod\": \"ps\"}", "at cspeed.mod: unknown key; the nearest known one is \"mode\"" },
         { "\"cspeed\": {\"ps\": {\"server\": 1}}", "the nearest known one is \"servers\"" },
         { "\"cspeed\": {\"dp\": {\"thread\": 1}}", "the nearest known one is \"threads\"" },
@@ -81,7 +81,7 @@ START_TEST(test_strings)
         "\"fp16\": {\"enabled\": \"True\", \"loss_scale\": \"1e3\", \"hysteresis\": \"3\", "
         "\"initial_scale_power\": \"12.0\", \"fp16_master_weights_and_grads\": \"auto\"}, \"zero_optimization\": "
         "{\"stage\": \"2\", \"overlap_comm\": \"yes\", \"reduce_bucket_size\": \"500\", \"offload_optimizer\": "
-        "{\"ratio\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
+        "{\"cpuadam_cores_perc\": \"0.5\"}}, \"csv_monitor\": {\"enabled\": \"off\"}, \"wandb\": {\"enabled\": \"FALSE\"}, "
         "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
         "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
     const ce_settings *s = &config->settings;

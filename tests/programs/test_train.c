@@ -114,6 +114,24 @@ START_TEST(steps_fit_the_time_also_after_a_resume)
 }
 END_TEST
 
+/* cspeed.threads overrides the number that the launcher chose, and OMP_NUM_THREADS of the user overrides both. */
+START_TEST(threads_are_those_of_the_configuration)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    unsetenv("OMP_NUM_THREADS");
+    training_run(2, "--steps 1 --set cspeed.threads=3");
+    ck_assert(training_says("cpu: 3 threads"));
+    ck_assert(training_says_nothing_of("cspeed.threads"));
+    setenv("OMP_NUM_THREADS", "2", 1);
+    training_run(2, "--steps 1 --fresh --set cspeed.threads=3");
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert(training_says("cpu: 2 threads"));
+    ck_assert(training_says("cspeed.threads 3 has no effect, because OMP_NUM_THREADS is 2 in your environment"));
+    shell_leave();
+}
+END_TEST
+
 /* A text of 16 windows and a batch of 6: epochs end in the middle of steps 3 and 6, and with the last of step 8. Two
  * parts of an epoch end in steps 2, 3, 4, 6, 7, 8. */
 START_TEST(intervals_may_be_parts_of_epochs)
@@ -325,7 +343,7 @@ START_TEST(the_shortest_program_trains_alike)
 END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
-           monitors_have_the_validation, intervals_may_be_parts_of_epochs, steps_fit_the_time_also_after_a_resume,
-           progress_fits_the_terminal, errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why,
-           a_file_of_the_trainer_is_explained, config_help_prints_the_table, own_model_trains_sharded,
-           the_shortest_program_trains_alike)
+           monitors_have_the_validation, intervals_may_be_parts_of_epochs, threads_are_those_of_the_configuration,
+           steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
+           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
+           own_model_trains_sharded, the_shortest_program_trains_alike)

@@ -1,0 +1,142 @@
+/* idle.c - keys that have an effect in general, but none beside the other values of this configuration. */
+#include "config/resolve.h"
+#include "base/value.h"
+#include "config/sections.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool reduces_units(const ce_settings *s)
+{
+    return s->mode == CS_MODE_PS || s->stage == 1 || (s->stage > 1 && s->written.shard_size < 0);
+}
+
+static bool is_prescaled(const ce_settings *s)
+{
+    return s->written.prescale;
+}
+
+static bool gathers_nothing(const ce_settings *s)
+{
+    return s->stage < 3;
+}
+
+static bool is_on_cpu(const ce_settings *s)
+{
+    return s->device == CS_CHOOSE_CPU;
+}
+
+static bool is_on_gpu(const ce_settings *s)
+{
+    return s->device == CS_CHOOSE_CUDA;
+}
+
+static bool validates_nothing(const ce_settings *s)
+{
+    return s->valid_count == 0;
+}
+
+static bool exports_nothing(const ce_settings *s)
+{
+    return !s->export_folder;
+}
+
+static bool keeps_all(const ce_settings *s)
+{
+    return s->keep_last == 0;
+}
+
+static bool traces_nothing(const ce_settings *s)
+{
+    return !s->trace.file;
+}
+
+static const struct {
+    const char *path;
+    bool (*is_idle)(const ce_settings *s);
+    const char *why;
+} rows[] = {
+    { "zero_optimization.reduce_bucket_size", reduces_units,
+      "each unit is reduced by itself at stage 1, and at stages 2 and 3 without mics_shard_size" },
+    { "gradient_predivide_factor", is_prescaled, "prescale_gradients divides by the world size instead" },
+    { "cspeed.prefetch", gathers_nothing, "only stage 3 gathers parameters" },
+    { "cspeed.tf32", is_on_cpu, "cspeed.device is \"cpu\"" },
+    { "cspeed.cuda_graphs", is_on_cpu, "cspeed.device is \"cpu\"" },
+    { "cspeed.products", is_on_gpu, "cspeed.device is \"cuda\"" },
+    { "cspeed.eval_interval", validates_nothing, "cspeed.data.valid names no data" },
+    { "cspeed.evals_per_epoch", validates_nothing, "cspeed.data.valid names no data" },
+    { "cspeed.eval_batches", validates_nothing, "cspeed.data.valid names no data" },
+    { "cspeed.eval_on", validates_nothing, "cspeed.data.valid names no data" },
+    { "cspeed.export_dtype", exports_nothing, "cspeed.export names no folder" },
+    { "cspeed.lora.merge", exports_nothing, "cspeed.export names no folder" },
+    { "cspeed.keep_every", keeps_all, "cspeed.keep_last is 0, so all checkpoints are kept" },
+    { "cspeed.trace.first_step", traces_nothing, "cspeed.trace.file names no file" },
+    { "cspeed.trace.steps", traces_nothing, "cspeed.trace.file names no file" },
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/* Returns true if the section has a key "enabled" that is false. The loss scale of the section fp16 is also that of
+ * torch_autocast. */
+static bool is_off(const ce_settings *s, const ce_section *section)
+{
+    const ce_key *key = ce_keys_find(section->keys, section->count, "enabled");
+    if (!key || key->type != CS_KEY_BOOL || *(const bool *)((const char *)s + key->offset))
+        return false;
+    return strcmp(section->path, "fp16") != 0 || !s->written.autocast.enabled;
+}
+
+const char *ce_idle_because(const cs_config *config, const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    const ce_section *section = dot ? ce_sections_find(path, (size_t)(dot - path)) : NULL;
+    for (int i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].path, path) == 0 && rows[i].is_idle(&config->settings))
+            return rows[i].why;
+    bool off = section && strcmp(dot + 1, "enabled") != 0 && is_off(&config->settings, section);
+    return off ? "\"enabled\" of this section is false" : NULL;
+}
+
+/* Returns true if the configuration sets the key, and to another value than its default. */
+static bool is_changed(cs_config *config, const char *path, const ce_key *key)
+{
+    bool text = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
+    json_t *usual = text ? json_string(key->fallback) : ce_value_fallback(key),
+           *value = ce_value_any(key, (const char *)&config->settings + key->offset);
+    bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
+    json_decref(usual);
+    json_decref(value);
+    return !same && ce_resolve_is_given(config, path);
+}
+
+/* Adds one note for the keys of a section that is not enabled. */
+static void note_section(cs_config *config, const ce_section *section)
+{
+    const char *spelling = ce_resolve_spelling(config->doc, section->path);
+    char path[128], names[512] = "";
+    size_t used = 0;
+    if (!is_off(&config->settings, section))
+        return;
+    for (int i = 0; i < section->count; i++) {
+        snprintf(path, sizeof path, "%s.%s", spelling, section->keys[i].name);
+        bool counts = section->keys[i].type < CS_KEY_INERT && strcmp(section->keys[i].name, "enabled") != 0;
+        if (counts && is_changed(config, path, &section->keys[i]) && used < sizeof names)
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", section->keys[i].name);
+    }
+    if (used)
+        ce_json_note(config->doc, spelling, "no effect, because \"enabled\" is false: %s", names);
+}
+
+void ce_idle_note(cs_config *config)
+{
+    const ce_section *section;
+    for (int i = 0; (section = ce_sections_at(i)); i++)
+        note_section(config, section);
+    for (int i = 0; i < ROWS; i++) {
+        const char *dot = strrchr(rows[i].path, '.');
+        section = ce_sections_find(rows[i].path, dot ? (size_t)(dot - rows[i].path) : 0);
+        const ce_key *key = ce_keys_find(section->keys, section->count, dot ? dot + 1 : rows[i].path);
+        if (rows[i].is_idle(&config->settings) && is_changed(config, rows[i].path, key))
+            ce_json_note(config->doc, rows[i].path, "no effect here, because %s", rows[i].why);
+    }
+}
