@@ -7,7 +7,6 @@
 #include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "checkpoint/files.h"
 #include "comm/common.h"
 
 #include <stdio.h>
@@ -19,23 +18,17 @@
 static cs_status open_named_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    if (settings->model)
-        return ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
-                                        settings->model, "cspeed.model");
+    if (settings->model) {
+        CS_TRY(ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
+                                        settings->model, "cspeed.model"));
+        ce_json_print_warnings(engine->config->doc);
+        return CS_OK;
+    }
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
                        "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
                        "folder that holds one), or give cs_initialize a model of your own");
-    char path[4096];
-    snprintf(path, sizeof path, "%s/config.json", settings->model_path);
-    if (!ce_files_exists(path))
-        return ce_pretrained_refuse(settings->model_path);
-    ce_json *doc = NULL;
-    CS_TRY(ce_json_open(&doc, path));
-    cs_status status =
-        ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, doc, ce_json_root(doc), "");
-    ce_json_close(doc);
-    return status;
+    return ce_pretrained_open(engine, settings->model_path);
 }
 
 /* If the model comes from a folder, windows longer than the model's number of positions are cut, because the folder's

@@ -12,7 +12,7 @@ typedef struct {
     const char *source, *tag, *data, *micro_batch, *seq_len, *reference, *beta;
     cs_option_list set;
     int64_t batches;
-    bool json;
+    bool json, lenient;
 } options;
 
 static const cs_option table[] = {
@@ -68,7 +68,7 @@ static cs_engine *open_model(const options *given, cs_data **data)
     set(config, "cspeed.dpo.reference=\"", given->reference, "\"");
     if (given->reference)
         set(config, "cspeed.dpo.beta=", given->beta ? given->beta : "0.1", "");
-    set_items(config, &given->set);
+    set_items(config, &given->set, given->lenient);
     CS_MUST(cs_config_finish(config));
     if (!cs_config_get_string(config, "cspeed.data.valid"))
         leave(WRONG_USAGE, "%s names no validation data; --data PATH does", given->source);

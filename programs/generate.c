@@ -25,7 +25,7 @@ static int64_t at_most(int64_t value, int64_t max)
 typedef struct {
     const char *source, *tag, *prompt, *prompts, *output, *tokenizer;
     cs_option_list set, stop;
-    bool chat;
+    bool chat, lenient;
     int64_t max_tokens;
     cs_sampling sampling;
 } options;
@@ -135,7 +135,7 @@ static void open_model(model *m)
     cs_config *config;
     CS_MUST(cs_reopen(&config, m->given->source, m->given->tag));
     CS_MUST(cs_config_set(config, "train_micro_batch_size_per_gpu=1"));
-    set_items(config, &m->given->set);
+    set_items(config, &m->given->set, m->given->lenient);
     CS_MUST(cs_initialize(&m->engine, config, NULL));
     load_trained(m->engine, config);
     /* cs_contexts_step computes one row for each text. The micro-batch has seq_len rows, so it has room for at most

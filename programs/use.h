@@ -69,6 +69,8 @@ static int take_adapter(void *to, const char *flag, const char *value)
     { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
         { CS_OPTION(TAKE, "adapter", options, set, "DIR", "a folder of PEFT: LoRA adapters for the model"),            \
           .take = take_adapter },                                                                                      \
+        { CS_OPTION(SWITCH, "lenient", options, lenient, NULL,                                                         \
+                    "keys that are unknown, or that config.json has and cspeed does not support, only warn") },        \
         { CS_OPTION(LIST, "set", options, set, "PATH=VALUE", "a key of the configuration") },                          \
     {                                                                                                                  \
         .names = "help h", .kind = CS_OPTION_HELP, .text = "this text"                                                 \
@@ -94,8 +96,10 @@ static const char *read_command_line(const cs_option *table, int count, const ch
 
 /* ---- the model ---- */
 
-static void set_items(cs_config *config, const cs_option_list *list)
+static void set_items(cs_config *config, const cs_option_list *list, bool lenient)
 {
+    if (lenient)
+        cs_config_lenient(config);
     for (int i = 0; i < list->count; i++)
         CS_MUST(cs_config_set(config, list->list[i]));
 }

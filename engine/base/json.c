@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/dialect.h"
 #include "base/faults.h"
+#include "base/log.h"
 #include "base/must.h"
 
 #include <errno.h>
@@ -13,6 +14,11 @@
 
 enum { MAX_BYTES = 1 << 20, SENTENCE = 400 };
 
+typedef struct {
+    char **texts;
+    int count;
+} text_list;
+
 struct ce_json {
     char *name, *original;
     size_t length;
@@ -21,8 +27,7 @@ struct ce_json {
     char **overrides;
     int override_count;
     ce_faults faults;
-    char **notes;
-    int note_count;
+    text_list notes, warnings;
     json_t *marks; /* a JSON object that maps the path of a value to its origin */
     bool lenient;
     ce_json_adviser *adviser; /* NULL if the document has no adviser */
@@ -109,7 +114,8 @@ void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...)
     if (doc->lenient)
         ce_json_note(doc, path, "ignored: %s", sentence);
     else
-        ce_json_fault_key(doc, path, "%s%s", sentence, doc->adviser ? " (train --lenient ignores it)" : "");
+        ce_json_fault_key(doc, path, "%s%s", sentence,
+                          doc->adviser ? " (train --lenient ignores it)" : " (--lenient ignores it)");
 }
 
 void ce_json_advise(ce_json *doc, ce_json_adviser *adviser)
@@ -125,6 +131,11 @@ char *ce_json_advice(const ce_json *doc, const char *path)
 void ce_json_lenient(ce_json *doc)
 {
     doc->lenient = true;
+}
+
+bool ce_json_is_lenient(const ce_json *doc)
+{
+    return doc->lenient;
 }
 
 void ce_json_mark(ce_json *doc, const char *path, const char *origin)
@@ -162,28 +173,56 @@ cs_status ce_json_verdict(ce_json *doc)
     return (cs_status)ce_faults_verdict(&doc->faults, CS_BAD_CONFIG);
 }
 
+static void add_text(text_list *list, const char *path, const char *format, va_list arguments)
+{
+    char sentence[2 * SENTENCE], *text = NULL;
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    CS_ASSERT(asprintf(&text, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
+    ce_faults_make_printable(text);
+    list->texts = must_have(realloc(list->texts, (size_t)(list->count + 1) * sizeof *list->texts));
+    list->texts[list->count++] = text;
+}
+
+static void free_texts(text_list *list)
+{
+    for (int i = 0; i < list->count; i++)
+        free(list->texts[i]);
+    free(list->texts);
+    *list = (text_list){ 0 };
+}
+
 void ce_json_note(ce_json *doc, const char *path, const char *format, ...)
 {
-    char sentence[2 * SENTENCE], *note = NULL;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
+    add_text(&doc->notes, path, format, arguments);
     va_end(arguments);
-    CS_ASSERT(asprintf(&note, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
-    ce_faults_make_printable(note);
-    doc->notes = must_have(realloc(doc->notes, (size_t)(doc->note_count + 1) * sizeof *doc->notes));
-    doc->notes[doc->note_count++] = note;
 }
 
 int ce_json_note_count(const ce_json *doc)
 {
-    return doc->note_count;
+    return doc->notes.count;
+}
+
+void ce_json_warn(ce_json *doc, const char *path, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add_text(&doc->warnings, path, format, arguments);
+    va_end(arguments);
+}
+
+void ce_json_print_warnings(ce_json *doc)
+{
+    for (int i = 0; i < doc->warnings.count; i++)
+        ce_log(CS_LOG_WARNING, "%s: %s", doc->name, doc->warnings.texts[i]);
+    free_texts(&doc->warnings);
 }
 
 const char *ce_json_note_text(const ce_json *doc, int index)
 {
-    CS_ASSERT(index >= 0 && index < doc->note_count);
-    return doc->notes[index];
+    CS_ASSERT(index >= 0 && index < doc->notes.count);
+    return doc->notes.texts[index];
 }
 
 const char *ce_json_show(const json_t *value, char *text, size_t capacity)
@@ -269,10 +308,9 @@ void ce_json_close(ce_json *doc)
         return;
     for (int i = 0; i < doc->override_count; i++)
         free(doc->overrides[i]);
-    for (int i = 0; i < doc->note_count; i++)
-        free(doc->notes[i]);
     free(doc->overrides);
-    free(doc->notes);
+    free_texts(&doc->notes);
+    free_texts(&doc->warnings);
     json_decref(doc->marks);
     json_decref(doc->root);
     ce_dialect_free(&doc->dialect);

@@ -42,6 +42,7 @@ cs_status ce_json_verdict(ce_json *doc);
  * a note. */
 void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ce_json_lenient(ce_json *doc);
+bool ce_json_is_lenient(const ce_json *doc);
 
 /* An adviser knows all key tables. For the path of an unknown key it returns the end of a sentence that says where a
  * key of that name belongs, or NULL; the caller frees the text. Errors about unknown keys in a document with an adviser
@@ -64,6 +65,11 @@ const char *ce_json_origin(ce_json *doc, const char *path, char *text, size_t ca
 void ce_json_note(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int ce_json_note_count(const ce_json *doc);
 const char *ce_json_note_text(const ce_json *doc, int index);
+
+/* ce_json_warn adds a warning: something in the document that a user probably meant has no effect.
+ * ce_json_print_warnings logs all warnings, and removes them. */
+void ce_json_warn(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void ce_json_print_warnings(ce_json *doc);
 
 /* Parses strict JSON of a file that programs write (manifest, safetensors header). Duplicate keys and a depth above 64
  * are errors. After an error it returns NULL, with a message in cs_error() to which the caller adds the name of the

@@ -63,6 +63,9 @@ void ce_keys_settle(ce_json *doc, json_t *object, const char *path, const void *
 bool ce_keys_is_auto(const json_t *object, const char *name);
 /* Returns the row of the key `name`, or NULL if the table has no such key. */
 const ce_key *ce_keys_find(const ce_key *table, int count, const char *name);
+/* Returns the optimal string alignment distance of two names: it counts insertions, deletions, substitutions and swaps
+ * of adjacent characters; upper and lower case are equal. */
+int ce_keys_distance(const char *a, const char *b);
 /* Returns the name in the table that is most similar to `name`, or NULL if no name is similar. */
 const char *ce_keys_nearest(const ce_key *table, int count, const char *name);
 const char *ce_keys_type_name(ce_key_type type); /* returns "true/false", "integer" ... */

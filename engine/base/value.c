@@ -182,7 +182,7 @@ static bool equals_text(const json_t *value, const char *text, size_t length)
     return equal;
 }
 
-static bool is_harmless(const ce_key *key, const json_t *value)
+bool ce_value_is_harmless(const ce_key *key, const json_t *value)
 {
     const json_t *enabled = json_object_get(value, "enabled");
     if (json_is_null(value) || ce_value_is_auto(value) || equals_text(value, key->fallback, strlen(key->fallback)))
@@ -226,7 +226,7 @@ void ce_value_read(const ce_value *e)
         *(const json_t **)(void *)e->field = e->value;
         break;
     case CS_KEY_REFUSED:
-        if (!is_harmless(e->key, e->value))
+        if (!ce_value_is_harmless(e->key, e->value))
             ce_json_fault_key(e->doc, e->path, "not supported: %s, because %s", e->path, e->key->sentence);
         break;
     case CS_KEY_SECTION:

@@ -17,6 +17,8 @@ void ce_value_read(const ce_value *e);
 /* Checks the value of an inert key: it must have its fallback's type and be within the limits. Returns true if the
  * value differs from the fallback. */
 bool ce_value_check_inert(const ce_value *e);
+/* Returns true if the value of a refused key is harmless in the sense of keys.h. */
+bool ce_value_is_harmless(const ce_key *key, const json_t *value);
 bool ce_value_is_auto(const json_t *value);
 /* The next four functions return new references to JSON values. */
 json_t *ce_value_fallback(const ce_key *key); /* returns the key's default */

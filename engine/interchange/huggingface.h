@@ -18,6 +18,11 @@ cs_status ce_huggingface_detect(bool *found, const char *folder);
  * folder. */
 void ce_huggingface_name_others(const ce_source *source, const char *folder);
 
+/* Opens the model that the config.json of the folder describes, as ce_models_open does; `doc` is this config.json. If
+ * the head is tied to the token table, but the folder has both tensors with different values, the model's head is not
+ * tied, and a warning of doc says so, as in transformers. "tie_word_embeddings" of doc then becomes false. */
+cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_json *doc, const char *folder);
+
 /* Gives the tensors of a Hugging Face folder's source the names that the model has:
  * - If all names have the prefix "module." or "_orig_mod." of a PyTorch wrapper, the prefix is removed, with a message.
  * - If the folder was saved from a model without its head ("h.0.ln_1.weight"), the class's prefix is added.

@@ -4,6 +4,7 @@
 #include "base/ends_with.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "cspeed/cspeed.h"
 #include "cspeed/ops.h"
 #include "unit/unit.h"
 
@@ -28,6 +29,37 @@ static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_m
         ce_huggingface_rename_tensor(source, i, full);
     }
     return CS_OK;
+}
+
+/* Sets *differs to true if the tensors `one` and `other` differ in their shape or in a value. */
+static cs_status compare_tensors(bool *differs, ce_source *source, int64_t one, int64_t other)
+{
+    const ce_source_tensor *a = &source->tensors[one], *b = &source->tensors[other];
+    int64_t count = 1, window = CS_SOURCE_BUFFER / 8;
+    *differs = a->dims != b->dims || memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) != 0;
+    for (int i = 0; i < a->dims; i++)
+        count *= a->shape[i];
+    float *values = malloc(2 * (size_t)window * sizeof *values);
+    cs_status status = values ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for comparing two tensors");
+    for (int64_t from = 0; from < count && status == CS_OK && !*differs; from += window) {
+        ce_range range = { from, from + window < count ? from + window : count };
+        status = source->read(source, one, range, values, CS_F32);
+        if (status == CS_OK)
+            status = source->read(source, other, range, values + window, CS_F32);
+        *differs =
+            status == CS_OK && memcmp(values, values + window, (size_t)ce_range_length(range) * sizeof *values) != 0;
+    }
+    free(values);
+    return status;
+}
+
+/* Sets *differs to true if the source has a head of its own, other than the table that the model's head shares. */
+static cs_status compare_head(bool *differs, ce_source *source, const ce_model_facts *facts)
+{
+    int64_t head = facts->alias ? ce_source_find(source, facts->alias) : -1;
+    int64_t table = head >= 0 ? ce_source_find(source, facts->alias_of) : -1;
+    *differs = false;
+    return table >= 0 ? compare_tensors(differs, source, head, table) : CS_OK;
 }
 
 static void remove_alias(ce_source *source, const ce_model_facts *facts)
@@ -160,10 +192,57 @@ static cs_status remove_wrappers(ce_source *source)
     return CS_OK;
 }
 
-cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
+static cs_status complete_names(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     CS_TRY(remove_wrappers(source));
-    CS_TRY(add_prefix(source, model, facts));
+    return add_prefix(source, model, facts);
+}
+
+/* transformers does not tie a head to the token table if the folder has both tensors, with different values. */
+static cs_status untie(bool *differs, const cs_model *model, const ce_model_facts *facts, const char *folder)
+{
+    ce_source source;
+    CS_TRY(ce_huggingface_detect(differs, folder));
+    if (!*differs)
+        return CS_OK;
+    CS_TRY(ce_huggingface_open(&source, folder));
+    cs_status status = complete_names(&source, model, facts);
+    if (status == CS_OK)
+        status = compare_head(differs, &source, facts);
+    ce_source_close(&source);
+    return status;
+}
+
+cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_json *doc, const char *folder)
+{
+    json_t *config = ce_json_root(doc);
+    bool differs;
+    CS_TRY(ce_models_open(model, facts, doc, config, ""));
+    cs_status status = facts->alias ? untie(&differs, *model, facts, folder) : CS_OK;
+    if (status == CS_OK && (!facts->alias || !differs))
+        return CS_OK;
+    cs_model_free(*model);
+    *model = NULL;
+    CS_TRY(status);
+    ce_json_warn(
+        doc, "",
+        "\"tie_word_embeddings\" is true, but %s and %s of the weights differ: the head has its own weights, as "
+        "in transformers",
+        facts->alias, facts->alias_of);
+    json_object_set_new(config, "tie_word_embeddings", json_false());
+    return ce_models_open(model, facts, doc, config, "");
+}
+
+cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
+{
+    bool differs;
+    CS_TRY(complete_names(source, model, facts));
+    CS_TRY(compare_head(&differs, source, facts));
+    if (differs)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: %s is not the same as %s, though the model has one tensor for both "
+                       "(\"tie_word_embeddings\": true)",
+                       ce_huggingface_first_file(source), facts->alias, facts->alias_of);
     remove_alias(source, facts);
     rename_experts(source, model);
     return CS_OK;

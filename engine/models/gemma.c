@@ -21,7 +21,7 @@ static const ce_llama_traits gemma3_text = { .after = true,
 
 #define BOTH(type, vocab, max, base)                                                                                   \
     CS_LLAMA_SIZES(type, vocab, max, "2304", "9216", "26", "8", "1e-6", "true"),                                       \
-        CS_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CS_LLAMA_ROPE(base), CS_LLAMA_LAYER_TYPES,        \
+        CS_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CS_LLAMA_ROPE(base, "0"), CS_LLAMA_LAYER_TYPES,   \
         CS_LLAMA_PADDING("0"), CS_LLAMA_BIAS, { "sliding_window",                                                      \
                                                 CS_KEY_INT,                                                            \
                                                 AT(window),                                                            \

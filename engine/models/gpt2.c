@@ -47,7 +47,7 @@ static const ce_key keys[] = {
     { "scale_attn_weights", CS_KEY_BOOL, AT(scaled), "true", 0, 0, NULL, "scores are multiplied by 1/sqrt(head size)" },
     { "scale_attn_by_inverse_layer_idx", CS_KEY_BOOL, AT(scaled_by_layer), "false", 0, 0, NULL,
       "scores of block i, from 0, are divided by i + 1" },
-    { "reorder_and_upcast_attn", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "sums are fp32 in any case" },
+    CS_INERT("reorder_and_upcast_attn", "sums are fp32 in any case"),
 };
 
 /* ---- the block ---- */

@@ -19,7 +19,7 @@ static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, 
 #define AT CS_LLAMA_AT
 #define COMMON(type, vocab, inner_width, max)                                                                          \
     CS_LLAMA_SIZES(type, vocab, max, "4096", inner_width, "32", "32", "1e-6", "false"),                                \
-        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000"), CS_LLAMA_LAYER_TYPES,                         \
+        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000", "0"), CS_LLAMA_LAYER_TYPES,                    \
         CS_LLAMA_PADDING("null")
 #define SLIDING                                                                                                        \
     { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers have a sliding window" },    \
@@ -32,7 +32,6 @@ static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
     CS_LLAMA_BIAS,
     { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
-    { "pretraining_tp", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "it asks for another order of sums" },
     { "rope_interleaved", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the order of rotary pairs is Hugging Face's" },
     CS_INERT("is_llama_config", "a note"),
 };

@@ -123,7 +123,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     {                                                                                                                  \
         name, CS_KEY_CHOICE, CS_LLAMA_AT(activation), "\"" fallback "\"", 0, 0, CS_FUNCTIONS, "function(gate) * up"    \
     }
-#define CS_LLAMA_ROPE(base)                                                                                            \
+#define CS_LLAMA_ROPE(base, before)                                                                                    \
     { "rope_theta", CS_KEY_NUMBER, CS_LLAMA_AT(theta), base, 1, 1e12, NULL, "base of the rotary frequencies" },        \
         { "rope_scaling",                                                                                              \
           CS_KEY_JSON,                                                                                                 \
@@ -133,6 +133,8 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
           0,                                                                                                           \
           NULL,                                                                                                        \
           "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
+        { "original_max_position_embeddings",          CS_KEY_INT, CS_LLAMA_AT(original), before, 0, 1 << 24, NULL,    \
+          "llama3, yarn, longrope: the context before" },                                                              \
     {                                                                                                                  \
         "rope_parameters", CS_KEY_JSON, CS_LLAMA_AT(rotary), "null", 0, 0, NULL,                                       \
             "rope_theta and rope_scaling in one object"                                                                \

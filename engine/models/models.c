@@ -3,6 +3,7 @@
 #include "models/models.h"
 #include "base/must.h"
 #include "models/family.h"
+#include "models/other_keys.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,9 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
         return ce_json_verdict(doc);
     }
     int key_count;
-    ce_key *keys = all_keys(family, &key_count);
+    ce_key *known = all_keys(family, &key_count);
+    ce_other_keys_rename(type, config, doc, path);
+    ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
     void *settings = calloc(1, family->settings_bytes);
     CS_ASSERT(settings);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
@@ -67,17 +70,23 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
         status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path });
     facts->architecture = family->architecture;
     free(settings);
+    free(known);
     free(keys);
     return status;
+}
+
+void ce_models_describe(json_t **description, const ce_model_facts *facts, json_t *config)
+{
+    *description = json_deep_copy(config);
+    if (!json_object_get(config, "architectures"))
+        json_object_set_new(*description, "architectures", json_pack("[s]", facts->architecture));
 }
 
 cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
                                    json_t *config, const char *path)
 {
     CS_TRY(ce_models_open(model, facts, doc, config, path));
-    *description = json_deep_copy(config);
-    if (!json_object_get(config, "architectures"))
-        json_object_set_new(*description, "architectures", json_pack("[s]", facts->architecture));
+    ce_models_describe(description, facts, config);
     return CS_OK;
 }
 

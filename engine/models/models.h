@@ -17,10 +17,13 @@ typedef struct {
 
 /* Builds the model that an object of Hugging Face's config.json describes. `path` is the path of the object in doc, for
  * messages: "cspeed.model", or "" if the document is a config.json. All faults are added to doc. Returns CS_BAD_CONFIG
- * if there are any. */
+ * if there are any. Warnings of doc name keys without effect. Values of keys with two names are moved to the name that the
+ * family's table has. */
 cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, json_t *config, const char *path);
-/* Does what ce_models_open does. Also sets *description, which the caller owns, to a copy of `config` that has the key
- * "architectures", because transformers needs this key. */
+/* Sets *description, which the caller owns, to a copy of `config` that has the key "architectures", because transformers
+ * needs this key. */
+void ce_models_describe(json_t **description, const ce_model_facts *facts, json_t *config);
+/* Does what ce_models_open and ce_models_describe do. */
 cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
                                    json_t *config, const char *path);
 /* Prints the key tables of all families. */

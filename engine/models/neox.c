@@ -20,6 +20,7 @@ typedef struct {
     double dropout, embed_dropout, attention_dropout, epsilon, init_std, theta, partial;
     int activation;
     bool tied, bias, mlp_bias, parallel, newer, multi_query;
+    int64_t original; /* original_max_position_embeddings; 0 means that it is not given */
     json_t *scaling, *rotary;
     json_t *padding; /* pad_token_id of StarCoder 2; NULL in other families, which have none */
 } neox_sizes;
@@ -78,6 +79,8 @@ static const neox_names starcoder2 = { .body = "model",
           0,                                                                                                           \
           NULL,                                                                                                        \
           "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
+        { "original_max_position_embeddings",          CS_KEY_INT, AT(original), "0", 0, 1 << 24, NULL,                \
+          "llama3, yarn, longrope: the context before" },                                                              \
     {                                                                                                                  \
         "rope_parameters", CS_KEY_JSON, AT(rotary), "null", 0, 0, NULL, "rope_theta and rope_scaling in one object"    \
     }
@@ -134,7 +137,6 @@ static const ce_key falcon_keys[] = {
     { "attention_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "transformers has no dropout on these probabilities" },
     { "apply_residual_connection_post_layernorm", CS_KEY_REFUSED, 0, "false", 0, 0, "false",
       "transformers does not use it" },
-    CS_INERT("auto_map", "transformers has this class itself"),
 };
 
 static const ce_key starcoder2_keys[] = {
@@ -315,7 +317,8 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                                        .theta = s->theta,
                                        .scaling = s->scaling,
                                        .parameters = s->rotary,
-                                       .partial = s->partial },
+                                       .partial = s->partial,
+                                       .original = s->original },
                    input->doc, input->path);
     ce_ends_check_pad(s->padding, input);
     CS_TRY(ce_json_verdict(input->doc));

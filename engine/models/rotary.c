@@ -1,11 +1,14 @@
 /* rotary.c - reads the rotary position settings of a config.json, in the old spelling and in the new one. */
 #include "models/rotary.h"
+#include "models/other_keys.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct {
-    double theta, factor, low, high, original, attention, fast, slow, partial;
+    double theta, factor, low, high, original, attention, fast, slow, partial, mscale, mscale_all;
     int type, old_type;
     bool truncate;
     json_t *shorter, *longer;
@@ -30,8 +33,8 @@ static const ce_key keys[] = {
     { "short_factor", CS_KEY_JSON, AT(shorter), "null", 0, 0, NULL, "longrope: divisors of the frequencies" },
     { "long_factor", CS_KEY_JSON, AT(longer), "null", 0, 0, NULL, "longrope: those of texts longer than before" },
     { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "null", 1e-6, 1, NULL, "part of a head that is turned" },
-    { "mscale", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
-    { "mscale_all_dim", CS_KEY_REFUSED, 0, "null", 0, 0, NULL, "it is of another family's yarn" },
+    { "mscale", CS_KEY_NUMBER, AT(mscale), "null", 0, 1e6, NULL, "yarn: factor in the numerator of attention_factor" },
+    { "mscale_all_dim", CS_KEY_NUMBER, AT(mscale_all), "null", 0, 1e6, NULL, "yarn: that in its denominator" },
 };
 
 static void need(ce_json *doc, const char *path, const char *type, const char *key, double value)
@@ -56,13 +59,23 @@ static void take_divisors(float *to, const json_t *list, const char *key, int64_
 static void take_part(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc,
                       const char *path)
 {
-    if (input->partial == 0 && k->partial != 0 && k->partial != 1)
+    int type = k->type != UNSAID ? k->type : k->old_type;
+    if (input->partial == 0 && k->partial != 0 && k->partial != 1 && (type == DEFAULT || type == UNSAID))
+        ce_json_warn(doc, path, "partial_rotary_factor has no effect: whole heads are turned, as in transformers");
+    else if (input->partial == 0 && k->partial != 0 && k->partial != 1)
         ce_json_fault(doc, path, "not supported: partial_rotary_factor, because whole heads are turned");
     if (input->partial > 0 && k->partial > 0)
         sizes->width = (int64_t)((double)input->width * k->partial);
 }
 
-static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc, const char *path)
+/* Yarn's factor of cosine and sine for a context that became `factor` times as long. */
+static double mscale(double factor, double weight)
+{
+    return factor <= 1 ? 1 : 0.1 * weight * log(factor) + 1;
+}
+
+static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, const json_t *object,
+                 ce_json *doc, const char *path)
 {
     int type = k->type != UNSAID ? k->type : k->old_type;
     sizes->theta = k->theta > 0 ? k->theta : sizes->theta;
@@ -93,28 +106,40 @@ static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input
         sizes->kind = CS_ROPE_YARN;
         sizes->low = k->slow;
         sizes->high = k->fast;
+        sizes->factor = k->factor > 0 ? k->factor : (double)input->positions / sizes->original;
         sizes->attention = k->attention;
+        if (k->attention == 0 && k->mscale > 0 && k->mscale_all > 0)
+            sizes->attention = mscale(sizes->factor, k->mscale) / mscale(sizes->factor, k->mscale_all);
         sizes->truncate = k->truncate;
-        need(doc, path, "yarn", "factor", k->factor);
+        if (sizes->attention == 0 && sizes->factor <= 1)
+            sizes->attention = 1;
+        if (!json_object_get(object, "factor"))
+            need(doc, path, "yarn", "factor", 0);
         /* The type "dynamic" changes only sequences longer than max_position_embeddings, which do not occur. */
     }
 }
 
 void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json *doc, const char *path)
 {
-    json_t *object = input->parameters ? input->parameters : input->scaling;
+    bool scaled = input->scaling && (!json_is_object(input->scaling) || json_object_size(input->scaling) > 0);
+    json_t *object = scaled ? input->scaling : input->parameters;
     char full[256];
     rope_keys k = { 0 };
     *sizes = (cs_rope_sizes){ .width = input->width, .theta = input->theta, .head = input->width };
     if (input->partial > 0)
         sizes->width = (int64_t)((double)input->width * input->partial);
-    snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "",
-             input->parameters ? "rope_parameters" : "rope_scaling");
+    snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", scaled ? "rope_scaling" : "rope_parameters");
+    if (scaled && input->parameters && !json_equal(input->scaling, input->parameters))
+        ce_json_warn(doc, path,
+                     "rope_scaling counts and rope_parameters does not, as in transformers: both mean the same");
     if (object && !json_is_object(object))
         ce_json_fault(doc, full, "must be an object, or null");
     if (json_is_object(object)) {
-        ce_keys_fill(doc, object, full, &k, CS_KEYS(keys));
-        take(sizes, &k, input, doc, full);
+        int count = sizeof keys / sizeof *keys;
+        ce_key *all = ce_other_keys_add(keys, &count, object, doc, full);
+        ce_keys_fill(doc, object, full, &k, all, count);
+        free(all);
+        take(sizes, &k, input, object, doc, full);
     }
     if (sizes->width % 2 != 0 || sizes->width == 0)
         ce_json_fault(doc, path, "%lld columns of each head are turned: it must be an even number, and at least 2",

@@ -10,8 +10,8 @@ typedef struct {
     int64_t width;      /* width of a head */
     int64_t positions;  /* value of max_position_embeddings */
     double theta;       /* rope_theta, which belongs to the old spelling */
-    json_t *scaling;    /* object rope_scaling, or NULL */
-    json_t *parameters; /* object rope_parameters, or NULL; it takes precedence, as in transformers */
+    json_t *scaling;    /* object rope_scaling, or NULL; it takes precedence unless it is empty, as in transformers */
+    json_t *parameters; /* object rope_parameters, or NULL */
     double partial;     /* default of partial_rotary_factor; 0 if models of this type rotate whole heads */
     /* value of original_max_position_embeddings at the top level of config.json. If it is 0, the key of the same name
      * in the object `parameters` or `scaling` is read; without this key, the value is `positions`. */

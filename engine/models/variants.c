@@ -16,24 +16,21 @@ static const ce_key phi3_keys[] = {
     CS_LLAMA_SIZES("phi3", "32064", "4096", "3072", "8192", "32", "32", "1e-5", "false"),
     CS_LLAMA_PADDING("32000"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000"),
+    CS_LLAMA_ROPE("10000", "4096"),
     { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "1", 1e-6, 1, NULL, "part of a head that is turned" },
-    { "original_max_position_embeddings", CS_KEY_INT, AT(original), "4096", 1, 1 << 24, NULL,
-      "longrope: the context before" },
     { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; null: all" },
     { "resid_pdrop", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "there is no dropout on what a block adds" },
     { "full_attn_mod", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "all layers are alike" },
     { "interpolate_factor", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "transformers does not use it" },
     { "lm_head_bias", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the head has no biases" },
     CS_INERT("embd_pdrop", "transformers does not use it"),
-    CS_INERT("auto_map", "transformers has this class itself"),
 };
 
 static const ce_key olmo2_keys[] = {
     CS_LLAMA_SIZES("olmo2", "50304", "2048", "4096", "11008", "32", "32", "1e-5", "false"),
     CS_LLAMA_PADDING("1"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000"),
+    CS_LLAMA_ROPE("10000", "0"),
     CS_LLAMA_BIAS,
 };
 
@@ -45,7 +42,7 @@ static const ce_key granite_keys[] = {
     CS_LLAMA_SIZES("granite", "32000", "2048", "4096", "11008", "32", "32", "1e-6", "false"),
     CS_LLAMA_PADDING("null"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000"),
+    CS_LLAMA_ROPE("10000", "0"),
     CS_LLAMA_BIAS,
     { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
     FACTOR("embedding_multiplier", embedding, "factor of the embeddings"),

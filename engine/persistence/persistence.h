@@ -58,8 +58,9 @@ struct ce_source;
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
 /* Returns true if a folder of PEFT has this parameter: if the parameter is part of an adapter, or is not frozen. */
 bool ce_adapter_has(const ce_unit_entry *entry);
-/* Always fails, because `folder` has no config.json. The message says what the folder is and how to use it. */
-cs_status ce_pretrained_refuse(const char *folder);
+/* Opens the model that the config.json of a Hugging Face folder describes, and logs the warnings about it. If the folder
+ * has no config.json, the message says what the folder is and how to use it. */
+cs_status ce_pretrained_open(cs_engine *engine, const char *folder);
 
 /* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets
  * (*targets is a new reference) and, if `dropout` is true, dropout. ce_adapter_load reads the values of the adapters

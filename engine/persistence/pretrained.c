@@ -163,7 +163,7 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder)
     return ce_pretrained_load(engine, folder);
 }
 
-cs_status ce_pretrained_refuse(const char *folder)
+static cs_status refuse(const char *folder)
 {
     ce_source source = { 0 };
     json_t *provenance = NULL;
@@ -181,4 +181,22 @@ cs_status ce_pretrained_refuse(const char *folder)
                    "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
                    "and `cspeed export %s OUT` makes it a folder for cspeed.model",
                    folder, folder);
+}
+
+cs_status ce_pretrained_open(cs_engine *engine, const char *folder)
+{
+    ce_json *doc = NULL;
+    char *path = ce_files_join(folder, "config.json");
+    cs_status status = ce_files_exists(path) ? ce_json_open(&doc, path) : refuse(folder);
+    free(path);
+    CS_TRY(status);
+    if (ce_json_is_lenient(engine->config->doc))
+        ce_json_lenient(doc);
+    status = ce_huggingface_open_model(&engine->model, &engine->facts, doc, folder);
+    if (status == CS_OK)
+        ce_models_describe(&engine->model_json, &engine->facts, ce_json_root(doc));
+    if (!engine->master)
+        ce_json_print_warnings(doc);
+    ce_json_close(doc);
+    return status;
 }

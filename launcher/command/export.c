@@ -88,7 +88,7 @@ const cl_command cl_command_export = {
     .group = "Files",
     .summary = "a checkpoint as a Hugging Face folder",
     .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16]\n"
-             "                     [--max_shard 5GB] [--merge]",
+             "                     [--max_shard 5GB] [--merge] [--lenient]",
     .text =
         "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
         "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
@@ -97,7 +97,7 @@ const cl_command cl_command_export = {
         "training computed in. Every block's checksum is verified; memory does not grow with the model. Where a\n"
         "block is damaged nothing is written, and the newest whole checkpoint is named. Of a training with LoRA it\n"
         "writes the adapters, as a folder of PEFT in fp32; with --merge the model, with the adapters added to its\n"
-        "weights.\n",
+        "weights. --lenient is accepted: export refuses no key of a config.json.\n",
     .example = "cspeed export runs/mine out --dtype bf16 --max_shard 5GB",
     .run = run,
 };

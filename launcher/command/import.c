@@ -35,7 +35,10 @@ static cs_status import_checked(const cl_weights_request *request, ce_source *so
 {
     cs_model *model;
     ce_model_facts facts;
-    cs_status status = ce_models_open(&model, &facts, doc, ce_json_root(doc), "");
+    if (request->lenient)
+        ce_json_lenient(doc);
+    cs_status status = ce_huggingface_open_model(&model, &facts, doc, request->from);
+    ce_json_print_warnings(doc);
     if (status == CS_OK)
         status = ce_huggingface_check(source, model, &facts, request->from);
     cs_model_free(model);
@@ -100,13 +103,14 @@ const cl_command cl_command_import = {
     .group = "Files",
     .summary = "other weights as a folder that cspeed.model takes",
     .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]\n"
-             "                     [--config FILE]",
+             "                     [--config FILE] [--lenient]",
     .text =
         "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
         "anew in another type or other shards, with the names a causal language model has. Its config.json must\n"
         "be one that cspeed.model takes, and every tensor is held against it first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
         "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
         "the command that converts it.\n"
+        "With --lenient, keys of config.json that are not supported only warn.\n"
         "If FROM is the state of a training that tools/from_deepspeed.py wrote, --config is the training's\n"
         "configuration, and OUT becomes an output folder with one checkpoint, with optimizer state and counters.\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",

@@ -61,6 +61,8 @@ static cs_status open_model(import *all)
     cs_status status = ce_json_open(&doc, path);
     free(path);
     CS_TRY(status);
+    if (all->request->lenient)
+        ce_json_lenient(doc);
     status = ce_models_open_described(&all->model, &all->facts, &all->model_json, doc, ce_json_root(doc), "");
     ce_json_close(doc);
     return status;

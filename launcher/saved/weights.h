@@ -10,8 +10,9 @@ typedef struct {
     const char *from, *to, *tag;
     const char *config; /* for `cspeed import` only: the configuration with which the training continues */
     cs_dtype dtype;
-    bool typed; /* true: --dtype was given */
-    bool merge; /* the flag --merge of `cspeed export` */
+    bool typed;   /* true: --dtype was given */
+    bool merge;   /* the flag --merge of `cspeed export` */
+    bool lenient; /* --lenient: keys of config.json that are unknown or not supported only warn */
     int64_t max_shard;
     bool formed; /* true: --dtype or --max_shard was given */
 } cl_weights_request;

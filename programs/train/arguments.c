@@ -92,7 +92,9 @@ static const cs_option table[] = {
       .kind = CS_OPTION_REFUSED,
       .value = "*",
       .text = "--device cuda takes GPUs, and `cspeed --num_gpus N train ...` starts a rank for each of N" },
-    { CS_OPTION(SWITCH, "lenient", request, lenient, NULL, "unknown keys of the configuration only warn") },
+    { CS_OPTION(
+        SWITCH, "lenient", request, lenient, NULL,
+        "unknown keys of the configuration, and keys of the model's config.json that are not supported, only warn") },
     { .names = "config_help",
       .kind = CS_OPTION_TAKE,
       .text = "every key, and what is not supported, and why",

@@ -23,6 +23,11 @@ enum { BATCH = 2, LENGTH = 8, VOCABULARY = 61, LOGITS = BATCH * LENGTH * VOCABUL
     "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_embd\": 24, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": "  \
     "64, \"initializer_range\": 0.2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0}"
 
+#define UNTIED                                                                                                         \
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 61, \"n_embd\": 24, \"n_layer\": 2, \"n_head\": 3, \"n_positions\": "  \
+    "64, \"initializer_range\": 0.2, \"resid_pdrop\": 0, \"embd_pdrop\": 0, \"attn_pdrop\": 0, "                       \
+    "\"tie_word_embeddings\": false}"
+
 /* ---- engines ---- */
 
 static cs_status try_engine(cs_engine **engine, const char *model, int stage)
@@ -240,6 +245,31 @@ START_TEST(names_of_headless_models_are_completed)
     free(text);
     logits_of("\"a\"", second);
     same(first, second, "without prefix");
+    shell_leave();
+}
+END_TEST
+
+/* A folder whose config.json says that the head is the token table, but whose weights have a head of its own: the head
+ * is not tied, as in transformers. */
+START_TEST(a_head_of_its_own_is_not_tied)
+{
+    cs_engine *engine;
+    shell_enter();
+    train_and_save(UNTIED, first);
+    ck_assert_int_eq(shell_run("%s/cspeed export saved a && sed -i 's/\"tie_word_embeddings\": false/"
+                               "\"tie_word_embeddings\": true/' a/config.json && grep -q 'embeddings\": true' "
+                               "a/config.json",
+                               CS_BIN),
+                     0);
+    logits_of("\"a\"", second);
+    same(first, second, "untied");
+    CS_MUST(try_engine(&engine, "\"a\"", 0));
+    ck_assert(json_is_false(json_object_get(engine->model_json, "tie_word_embeddings")));
+    cs_destroy(engine);
+    shell_expect(0, "lm_head.weight and transformer.wte.weight of the weights differ", "import a b");
+    ck_assert_int_eq(shell_run("grep -q 'tie_word_embeddings\": false' b/config.json"), 0);
+    logits_of("\"b\"", second);
+    same(first, second, "imported");
     shell_leave();
 }
 END_TEST
@@ -478,5 +508,5 @@ START_TEST(transformers_agrees)
 END_TEST
 
 SUITE_MAIN("huggingface", llama_goes_out_and_in, gpt2_goes_out_and_in, files_beside_the_weights_are_kept,
-           other_weights_are_refused_by_name, names_of_headless_models_are_completed, prefixes_of_wrappers_are_left_out,
-           experts_of_one_tensor_are_read, transformers_agrees)
+           other_weights_are_refused_by_name, names_of_headless_models_are_completed, a_head_of_its_own_is_not_tied,
+           prefixes_of_wrappers_are_left_out, experts_of_one_tensor_are_read, transformers_agrees)

@@ -1,12 +1,16 @@
 /* test_models.c - models from config.json: which keys are refused, with which message, and the shapes of the
  * tensors. */
+#include "shell.h"
 #include "suite.h"
 
 #include "models/models.h"
+#include "models/rotary.h"
 #include "unit/unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LLAMA                                                                                                          \
     "\"vocab_size\": 61, \"hidden_size\": 24, \"intermediate_size\": 40, \"num_hidden_layers\": 3, "                   \
@@ -46,7 +50,6 @@ static const refusal refusals[] = {
     { "{" GPT2 ", \"n_head\": 4, \"resid_pdrop\": 1.5}", "resid_pdrop" },
     { "{" GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": 0}", "layer_norm_epsilon" },
     { "{" GPT2 ", \"n_head\": 4, \"add_cross_attention\": true}", "there is no encoder to attend to" },
-    { "{" GPT2 ", \"n_head\": 4, \"reorder_and_upcast_attn\": true}", "sums are fp32 in any case" },
     { "{" GPT2 ", \"n_head\": 4, \"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 3}",
       "num_attention_heads 4 is not a multiple of num_key_value_heads 3" },
@@ -58,7 +61,6 @@ static const refusal refusals[] = {
     { "{\"model_type\": \"llama\", \"hidden_size\": 3, \"num_attention_heads\": 4}", "heads are 0 wide" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"hidden_act\": \"tanh\"}", "silu" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rms_norm_eps\": -1}", "rms_norm_eps" },
-    { "{\"model_type\": \"llama\", " LLAMA ", \"pretraining_tp\": 2}", "another order of sums" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_interleaved\": true}", "Hugging Face's" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_theta\": 0}", "rope_theta" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": 4}", "rope_scaling: must be an object, or null" },
@@ -73,7 +75,8 @@ static const refusal refusals[] = {
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, "
       "\"low_freq_factor\": 4, \"high_freq_factor\": 1}}",
       "high_freq_factor must be greater than low_freq_factor" },
-    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, "
+      "\"partial_rotary_factor\": 0.5}}",
       "whole heads are turned" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"factr\": 2}}", "factor" },
     { "{\"model_type\": \"qwen2\", " LLAMA ", \"num_key_value_heads\": 2, \"layer_types\": [\"full_attention\"]}",
@@ -101,7 +104,12 @@ static const refusal refusals[] = {
       "\"sliding_attention\"]}",
       "layer_types[1] \"full_attention\", because all layers of this model_type see sliding_window rows" },
     { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions have one dimension" },
-    { "{" QWEN2 ", \"partial_rotary_factor\": 0.5}", "not supported: partial_rotary_factor" },
+    { "{" QWEN2 ", \"dual_chunk_attention_config\": {\"chunk_size\": 8}}",
+      "not supported: dual_chunk_attention_config" },
+    { "{" MISTRAL ", \"logit_scale\": 0.5}", "not supported: logit_scale, because nothing of this model_type is" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"quantization\": {\"bits\": 4}}",
+      "not supported: quantization, because" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rms_norm_ep\": 1e-6}", "the nearest known one is \"rms_norm_eps\"" },
     { "{\"model_type\": \"mamba\"}", "model_type \"mamba\" is not built in" },
     { "{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.1}", "not supported: router_jitter_noise" },
     { "{\"model_type\": \"falcon\", \"alibi\": true}", "not supported: alibi" },
@@ -164,6 +172,104 @@ START_TEST(keys_that_change_nothing_are_accepted)
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check(texts[i], CS_OK, "");
+}
+END_TEST
+
+/* Returns the warnings of a text, or the error, in one line; the caller frees it. */
+static char *warnings_of(const char *text, bool lenient)
+{
+    cs_model *model = NULL;
+    ce_model_facts facts;
+    ce_json *doc;
+    ck_assert(ce_json_parse(&doc, text, strlen(text), "config.json") == CS_OK);
+    if (lenient)
+        ce_json_lenient(doc);
+    FILE *log = freopen("warnings.txt", "w", stderr);
+    cs_status status = ce_models_open(&model, &facts, doc, ce_json_root(doc), "");
+    ce_json_print_warnings(doc);
+    fprintf(log, "%s", status == CS_OK ? "" : cs_error());
+    fflush(log);
+    cs_model_free(model);
+    ce_json_close(doc);
+    return shell_read("warnings.txt", NULL);
+}
+
+/* Keys that no arithmetic reads are named in one warning. With --lenient, keys that are not supported are, too. Of two
+ * keys for one thing, the one of transformers counts. */
+START_TEST(other_keys_are_named)
+{
+    static const struct {
+        const char *text;
+        bool lenient;
+        const char *words; /* "" means that there is neither a warning nor an error */
+    } rows[] = {
+        { "{\"model_type\": \"llama\", " LLAMA ", \"_note\": 1, \"dtype\": \"float32\"}", false, "" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"unsloth_version\": \"2025.1\", \"auto_map\": {\"a\": \"b\"}, "
+          "\"loss_type\": \"x\", \"max_sequence_length\": 9, \"activation\": \"silu\", \"pretraining_tp\": 2}",
+          false, "they have no effect: unsloth_version, auto_map, loss_type, max_sequence_length, activation\n" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"logit_scale\": 1.0, \"kv_lora_rank\": null, \"alibi\": false}",
+          false, "they have no effect: logit_scale, kv_lora_rank, alibi\n" },
+        { "{" GPT2 ", \"n_head\": 4, \"reorder_and_upcast_attn\": true}", false, "" },
+        { "{" QWEN2 ", \"rope_scaling\": {\"type\": \"default\", \"mrope_section\": [1, 1, 1], \"finetuned\": true}}",
+          false,
+          "rope_scaling: no part of this model reads these keys, and they have no effect: mrope_section, finetuned\n" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}", false,
+          "partial_rotary_factor has no effect: whole heads are turned, as in transformers" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}, \"logit_scale\": 2, "
+          "\"hidden_sise\": 3}",
+          true, "the model may compute something else: quantization_config, logit_scale, hidden_sise\n" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
+          "\"rope_parameters\": {\"rope_type\": \"default\"}}",
+          false, "rope_scaling counts and rope_parameters does not" },
+        { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 24}", false, "" },
+        { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 28}", false, "hidden_size 28 counts and n_embd 24 does not" },
+    };
+    shell_enter();
+    int saved = dup(STDERR_FILENO);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *said = warnings_of(rows[i].text, rows[i].lenient);
+        dup2(saved, STDERR_FILENO);
+        ck_assert_msg(*rows[i].words ? strstr(said, rows[i].words) != NULL : !*said, "%s:\n%s\nis not in\n%s",
+                      rows[i].text, rows[i].words, said);
+        free(said);
+    }
+    close(saved);
+    shell_leave();
+}
+END_TEST
+
+/* The numbers are those of _compute_yarn_parameters of transformers 5.24. */
+START_TEST(rotary_settings_are_those_of_transformers)
+{
+    static const struct {
+        const char *scaling;
+        int64_t original; /* original_max_position_embeddings at the top level */
+        double attention, factor, before;
+    } rows[] = {
+        { "\"factor\": 4, \"mscale\": 0.707, \"mscale_all_dim\": 1.3", 0, 0.930345718316, 4, 128 },
+        { "\"factor\": 4, \"mscale\": 0.707", 0, 0, 4, 128 },
+        { "\"factor\": 4, \"mscale\": 1, \"mscale_all_dim\": 1, \"attention_factor\": 2", 0, 2, 4, 128 },
+        { "\"factor\": null, \"original_max_position_embeddings\": 32", 0, 0, 4, 32 },
+        { "\"factor\": 4, \"original_max_position_embeddings\": 32", 64, 0, 4, 64 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        ce_json *doc;
+        cs_rope_sizes sizes;
+        snprintf(text, sizeof text, "{\"rope_scaling\": {\"type\": \"yarn\", %s}}", rows[i].scaling);
+        ck_assert(ce_json_parse(&doc, text, strlen(text), "config.json") == CS_OK);
+        ce_rotary_input input = { .width = 8,
+                                  .positions = 128,
+                                  .theta = 1e4,
+                                  .scaling = json_object_get(ce_json_root(doc), "rope_scaling"),
+                                  .original = rows[i].original };
+        ce_rotary_read(&sizes, &input, doc, "");
+        ck_assert_msg(ce_json_verdict(doc) == CS_OK, "%s", cs_error());
+        ck_assert_double_eq_tol(sizes.attention, rows[i].attention, 1e-9);
+        ck_assert_double_eq(sizes.factor, rows[i].factor);
+        ck_assert_double_eq(sizes.original, rows[i].before);
+        ce_json_close(doc);
+    }
 }
 END_TEST
 
@@ -240,5 +346,6 @@ START_TEST(missing_sizes_are_those_of_transformers)
 }
 END_TEST
 
-SUITE_MAIN("models", bad_configurations_are_refused, keys_that_change_nothing_are_accepted,
-           the_table_of_neutral_keys_holds, missing_sizes_are_those_of_transformers)
+SUITE_MAIN("models", bad_configurations_are_refused, keys_that_change_nothing_are_accepted, other_keys_are_named,
+           rotary_settings_are_those_of_transformers, the_table_of_neutral_keys_holds,
+           missing_sizes_are_those_of_transformers)

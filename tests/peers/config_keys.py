@@ -42,7 +42,7 @@ ALWAYS = {
     "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,
     "dtype": PRECISION, "torch_dtype": PRECISION, "use_bfloat16": PRECISION, "tf_legacy_loss": "about TensorFlow",
     "xla_device": "about TPUs", "chunk_size_feed_forward": SAME, "gradient_checkpointing": SAME, "attn_implementation": SAME,
-    "experts_implementation": SAME,
+    "experts_implementation": SAME, "pretraining_tp": SAME,
     "is_decoder": "these models are decoders", "tie_encoder_decoder": "there is no encoder", "prefix": GENERATION,
     "task_specific_params": GENERATION, "tokenizer_class": TOKENS, "sep_token_id": TOKENS,
     "max_window_layers": "no layer of this model_type is chosen by it",
@@ -50,14 +50,11 @@ ALWAYS = {
 NEUTRAL = {
     "add_cross_attention": (False, "there is no encoder to attend to"),
     "attention_bias": (False, "the attention of this model_type has no such biases"),
-    "auto_map": ({}, "it names Python code of the model's own, which is not run"),
     "cross_attention_hidden_size": (None, "there is no encoder to attend to"),
     "is_causal": (True, "attention is causal in any case"),
     "is_encoder_decoder": (False, "there is no encoder"),
     "mlp_bias": (False, "the feed-forward of this model_type has no biases"),
-    "partial_rotary_factor": (1.0, "whole heads are turned"),
     "per_layer_config": (None, "all layers have the same sizes"),
-    "pretraining_tp": (1, "it asks for another order of sums"),
     "pruned_heads": ({}, "all heads are there"),
     "quantization_config": (None, "weights are read as F32, BF16 or F16"),
     "sliding_window": (None, "the rows of this model_type see all before them"),
@@ -65,10 +62,10 @@ NEUTRAL = {
     "use_sliding_window": (False, "no layer of this model_type is given a window by it"),
 }
 # Read by transformers where a file has them, though no class above saves them.
-READ = ["transformers.js_config", "auto_map", "classifier_dropout", "is_causal", "partial_rotary_factor", "quantization_config", "unk_token_id",
+READ = ["transformers.js_config", "classifier_dropout", "is_causal", "quantization_config", "unk_token_id",
         "use_mrope"]
 # What the constructors turn into rope_parameters, and aliases of a family's own keys.
-SPELLINGS = {"rope_scaling", "rope_theta", "rope_parameters", "layer_types"}
+SPELLINGS = {"rope_scaling", "rope_theta", "rope_parameters", "layer_types", "partial_rotary_factor", "auto_map"}
 
 
 def constructed(config_class):
