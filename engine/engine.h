@@ -189,6 +189,7 @@ struct cs_engine {
     ce_profile *profile;               /* the profile of a pass; NULL if the profiler is off or this is not rank 0 */
     ce_trace_file *trace;              /* the trace file; NULL without cspeed.trace */
     double phase_traced, unit_traced;  /* start times of the current phase and unit; below 0 if there is no trace */
+    cs_data *begun[2];                 /* data that cs_data_open has yet to take: training, validation; or NULL */
     ce_curriculum *curriculum;         /* shortens samples in the first steps; NULL without a curriculum */
 };
 

@@ -3,6 +3,7 @@
 #include "served.h"
 #include "replicas.h"
 #include "input/input.h"
+#include "input/loader.h"
 #include "persistence/persistence.h"
 #include "reporting/reporting.h"
 #include "base/log.h"
@@ -294,6 +295,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(open_groups(engine));
+    CS_TRY(ce_loader_begin(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
@@ -353,6 +355,8 @@ void cs_destroy(cs_engine *engine)
 {
     if (!engine)
         return;
+    cs_data_close(engine->begun[0]);
+    cs_data_close(engine->begun[1]);
     ce_replicas_close(engine->replicas);
     if (engine->device && engine->comm)
         /* the streams may be busy, because a program may close the engine in the middle of a step */

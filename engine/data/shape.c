@@ -96,7 +96,9 @@ static cs_status refuse(const reader *self, bool chats)
     size_t at = 0;
     if (!chats &&
         (find(self, "messages") || find(self, "conversations") || (find(self, "instruction") && find(self, "output"))))
-        return ce_fail(CS_BAD_FILE, "a conversation, and no template to write it: \"template\" names one, as \"auto\"");
+        return ce_fail(CS_BAD_FILE,
+                       "a conversation, and no template to write it: --set cspeed.data.template=auto (pack: "
+                       "--template auto) takes the tokenizer's");
     json_object_foreach ((json_t *)(uintptr_t)self->row, name, value)
         if (at < sizeof list)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s\"%.60s\"", at ? ", " : "", name);

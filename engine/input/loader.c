@@ -49,7 +49,7 @@ static int replicas_of(const cs_data *data)
     return data->engine->lanes.count / cs_workers(data->engine);
 }
 
-static cs_status build(cs_data *data, bool train)
+static cs_status open_windows(cs_data *data, bool train)
 {
     const ce_settings *settings = data->engine->settings;
     ce_data_settings wanted = {
@@ -65,21 +65,22 @@ static cs_status build(cs_data *data, bool train)
         .all = !train,
         .pairs = ce_preference_is_on(data->engine),
     };
+    return ce_windows_open(&data->windows, &wanted);
+}
+
+static cs_status open_batch(cs_data *data)
+{
     size_t sequences = (size_t)(data->engine->sequences * replicas_of(data));
-    CS_TRY(ce_windows_open(&data->windows, &wanted));
     size_t rows = sequences * (size_t)data->engine->length;
+    bool documents = data->engine->settings->packing == CS_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
     data->inputs = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
     data->samples = calloc(sequences, sizeof *data->samples);
-    data->references = wanted.pairs ? calloc(sequences, sizeof *data->references) : NULL;
-    if (wanted.documents)
-        data->starts = calloc(rows, sizeof *data->starts);
-    if (!data->inputs || !data->targets || !data->samples || (wanted.documents && !data->starts) ||
-        (wanted.pairs && !data->references))
+    data->references = pairs ? calloc(sequences, sizeof *data->references) : NULL;
+    data->starts = documents ? calloc(rows, sizeof *data->starts) : NULL;
+    if (!data->inputs || !data->targets || !data->samples || (documents && !data->starts) ||
+        (pairs && !data->references))
         return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
-    if (train)
-        count_steps(data->engine, data->windows);
-    ce_summary_print(data, train);
     return CS_OK;
 }
 
@@ -103,25 +104,54 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
                    split, other);
 }
 
-cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
+/* Tokenizes the texts of a split, and opens its windows. */
+static cs_status open_tokens(cs_data **data, cs_engine *engine, const char *split)
 {
     const ce_settings *settings = engine->settings;
-    ce_token_cache cache = { 0 };
-    *data = NULL;
-    CS_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
-    ce_walk_settle(engine);
+    ce_token_cache cache = { 0 };
     CS_TRY(ce_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
                                train ? settings->train_count : settings->valid_count));
     *data = ce_collective_memory(sizeof **data);
     (*data)->engine = engine;
     (*data)->cache = cache;
     /* A file may be missing on one rank only; all ranks then return the same error. */
-    cs_status status = ce_collective_status(engine->comm, build(*data, train));
+    CS_TRY(ce_collective_status(engine->comm, open_windows(*data, train)));
+    return compare_ranks(*data, split);
+}
+
+static cs_status complete(cs_data *data, bool train)
+{
+    cs_engine *engine = data->engine;
+    CS_TRY(ce_collective_status(engine->comm, open_batch(data)));
+    if (train)
+        count_steps(engine, data->windows);
+    ce_summary_print(data, train);
+    return ce_preference_is_on(engine) ? ce_reference_open(&data->logps, data) : CS_OK;
+}
+
+cs_status ce_loader_begin(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    if (engine->config->reads || engine->model->inputs)
+        return CS_OK;
+    if (settings->train_count > 0)
+        CS_TRY(open_tokens(&engine->begun[0], engine, "train"));
+    return settings->valid_count > 0 ? open_tokens(&engine->begun[1], engine, "valid") : CS_OK;
+}
+
+cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
+{
+    *data = NULL;
+    CS_TRY(check(engine, split));
+    bool train = strcmp(split, "train") == 0;
+    cs_data **begun = &engine->begun[train ? 0 : 1];
+    ce_walk_settle(engine);
+    *data = *begun;
+    *begun = NULL;
+    cs_status status = *data ? CS_OK : open_tokens(data, engine, split);
     if (status == CS_OK)
-        status = compare_ranks(*data, split);
-    if (status == CS_OK && ce_preference_is_on(engine))
-        status = ce_reference_open(&(*data)->logps, *data);
+        status = complete(*data, train);
     if (status != CS_OK) {
         cs_data_close(*data);
         *data = NULL;

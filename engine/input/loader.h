@@ -42,6 +42,11 @@ struct cs_data {
     ce_token_cache cache; /* holds the locks that protect the mapped token shards from deletion */
 };
 
+/* Tokenizes the texts of the configuration and opens the windows of both splits, which cs_data_open then takes. So a
+ * mistake in the data is found before the products are measured and the model is read. Does nothing for a program that
+ * only reads a model. Collective. */
+cs_status ce_loader_begin(cs_engine *engine);
+
 /* Returns micro-batch number `lane` of the windows in file order. Rows after the last window have no target. If `lane`
  * is -1, no row has a target. */
 cs_batch ce_loader_lane(cs_data *data, int64_t lane);

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHARD_TOKENS = 100000000, DIGITS = 16 };
+enum { SHARD_TOKENS = 100000000, DIGITS = 16, JOB_BYTES = 128 };
 
 /* ---- tokenizing ---- */
 
@@ -113,6 +113,22 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
     return ce_files_sync_directory(settings->cache);
 }
 
+/* Returns true if the process that owns the lock belongs to this job: it runs on another host that sees the folder. */
+static bool is_our_job(int lock)
+{
+    char owner[JOB_BYTES] = "";
+    const char *job = getenv("CSPEED_JOB_ID");
+    return pread(lock, owner, sizeof owner - 1, 0) > 0 && job && strcmp(owner, job) == 0;
+}
+
+/* Writes the job into the locked file, for is_our_job. The name is only for messages, so errors are ignored. */
+static void name_owner(int lock)
+{
+    const char *job = getenv("CSPEED_JOB_ID");
+    if (ftruncate(lock, 0) == 0 && job && strlen(job) < JOB_BYTES && pwrite(lock, job, strlen(job), 0) < 0)
+        ce_log(CS_LOG_DEBUG, "the job is not written into the lock file: %s", strerror(errno));
+}
+
 /* Waits for the lock, which the kernel releases when the process that owns it ends. While it waits, the function tells
  * the launcher's watchdog that this rank is alive. */
 static cs_status wait_for_lock(int lock, const char *path)
@@ -124,9 +140,11 @@ static cs_status wait_for_lock(int lock, const char *path)
                                  path);
         ce_beat_touch();
         if (waits % 100 == 0)
-            ce_log(CS_LOG_INFO, "%s: another run makes these tokens; waiting for it", path);
+            ce_log(CS_LOG_INFO, "%s: another %s makes these tokens; waiting for it", path,
+                   is_our_job(lock) ? "host of this job" : "run");
         nanosleep(&pause, NULL);
     }
+    name_owner(lock);
     return CS_OK;
 }
 

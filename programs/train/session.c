@@ -296,6 +296,10 @@ session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
     run.config = arguments_read(count, argument, &run.options);
+    if (!cs_config_get_string(run.config, "cspeed.data.train")) {
+        complain("no training data: --data PATH names texts, or token shards that pack made (cspeed.data.train)");
+        exit(WRONG_CONFIG);
+    }
     run.output = text("%s", cs_config_get_string(run.config, "cspeed.output"));
     for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
         run.output[end - 1] = 0;

@@ -327,14 +327,17 @@ START_TEST(faults_are_named)
         { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
         { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt (also .gz, .zst)" },
         { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
-        { "plain.json --data chats.jsonl", 65, "a conversation, and no template to write it: \"template\" names one" },
+        { "plain.json --data chats.jsonl", 65,
+          "a conversation, and no template to write it: --set cspeed.data.template=auto" },
+        { "plain.json --set cspeed.data.train=null", 78, "train: no training data: --data PATH" },
         { "plain.json --data chats.jsonl --set cspeed.data.template=auto", 78, "no chat_template" },
         { "plain.json --data a.txt --set cspeed.data.tokenizer=none", 66, "none" },
         { "plain.json --data a.txt --set cspeed.data.cache=bad.jsonl/tokens", 1, "cspeed.data.cache names another" },
         { "plain.json --data short.txt", 65, "too short" },
-        { "plain.json --model pickled", 78, "is a checkpoint of DeepSpeed" },
-        { "plain.json --model empty", 66, "there is no empty/config.json" },
-        { "plain.json --model nowhere", 66, "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
+        { "plain.json --data a.txt --model pickled", 78, "is a checkpoint of DeepSpeed" },
+        { "plain.json --data a.txt --model empty", 66, "there is no empty/config.json" },
+        { "plain.json --data a.txt --model nowhere", 66,
+          "cspeed.model: nowhere: no such folder; name a Hugging Face folder" },
         { "recipe.json --set cspeed.export_dtype=int8", 78, "one of auto|fp32|bf16|fp16" },
         { "recipe.json --model odd", 78, "not supported: the tag {% include %}" },
         { "recipe.json --model tight", 65, "is not below 400, the model's vocab_size" },
@@ -349,8 +352,32 @@ START_TEST(faults_are_named)
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         shell_ended(cases[i].code, train(2, cases[i].arguments), cases[i].words);
+        /* the mistake is found before the products are measured and the model is read */
+        char *out = shell_read("out.txt", NULL);
+        ck_assert_msg(!strstr(out, "first values") && !strstr(out, "moves"), "%s", out);
+        free(out);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* While one host makes the tokens, the message of another host of the same job says so. */
+START_TEST(who_makes_the_tokens_is_named)
+{
+    static const char *const jobs[] = { "one", "other" }, *const who[] = { "host of this job", "run" };
+    enter();
+    shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
+    shell_ended(0, train(1, "plain.json --data a.txt"), "making tokens of a.txt");
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            shell_run("lock=$(ls out.tokens/*.lock) && rm -r ${lock%%.lock} && exec 9<>$lock && flock 9 && "
+                      "printf one >$lock && { CSPEED_JOB_ID=%s '%s/train' --config plain.json --fresh "
+                      "--data a.txt >log 2>&1 9>&- & } && until grep -q makes log; do sleep 0.05; done; "
+                      "exec 9>&-; wait; cat log; grep -q 'another %s makes these tokens' log",
+                      jobs[i], CS_BIN, who[i]),
+            0);
     shell_leave();
 }
 END_TEST
@@ -358,4 +385,4 @@ END_TEST
 SUITE_MAIN("texts", a_folder_and_conversations_become_a_folder, tokens_are_those_of_pack, tokens_are_made_once,
            an_exported_model_of_bytes_reads_texts, tokens_of_older_texts_are_removed, runs_share_a_cache,
            texts_of_every_sort_are_read, names_may_have_any_character, other_data_is_reported, failures_leave_nothing,
-           bad_lines_are_left_out_if_asked, export_is_checked_first, faults_are_named)
+           bad_lines_are_left_out_if_asked, export_is_checked_first, faults_are_named, who_makes_the_tokens_is_named)
