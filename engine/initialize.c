@@ -27,8 +27,9 @@ static cs_status open_named_model(cs_engine *engine)
     }
     if (!settings->model_path)
         return ce_fail(CS_BAD_CONFIG,
-                       "no model: name one in cspeed.model (an object as in a Hugging Face config.json, or a "
-                       "folder that holds one), or give cs_initialize a model of your own");
+                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
+                       "one (cspeed.model as an object with the keys of a config.json); a C program may give "
+                       "cs_initialize its own");
     return ce_pretrained_open(engine, settings->model_path);
 }
 

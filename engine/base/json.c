@@ -399,6 +399,12 @@ cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text)
                            (int)(rest - path - 1), path);
     }
     json_t *value = read_value(value_text);
+    json_t *characters = json_string(value_text); /* NULL: the text is not UTF-8 */
+    json_decref(characters);
+    if (!characters)
+        return ce_fail(CS_BAD_CONFIG,
+                       "command line at %s: %.60s is not UTF-8, and a configuration is: use another name", path,
+                       value_text);
     if (!value)
         return ce_fail(CS_BAD_CONFIG, "command line at %s: %.60s is not JSON", path, value_text);
     if (json_object_set_new(here, rest, value) != 0)

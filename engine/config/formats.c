@@ -50,6 +50,7 @@ static const ce_key data_types[] = {
     SUPPORTED("param_dtype", STRING, written.values, "null", 0, 0, "auto",
               "type of the parameters: fp32, bf16 or fp16; must agree with fp16.enabled and bf16.enabled"),
     REFUSED("buffer_dtype", "null", "models have no buffers besides their parameters"),
+    INERT_LIKE("keep_in_fp32_modules", "[]", "it is for buffers, and models have none besides their parameters"),
 };
 
 static const ce_key amp[] = {

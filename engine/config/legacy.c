@@ -1,6 +1,7 @@
 /* legacy.c - replaces DeepSpeed's deprecated keys by the current ones before the tables read the file. Each replacement
  * adds a note for the user. */
 #include "config/resolve.h"
+#include "config/sections.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +56,28 @@ const char *ce_resolve_spelling(ce_json *doc, const char *path)
     return older ? "bfloat16" : path;
 }
 
+/* Removes the keys of "pipeline" that no table has. DeepSpeed copies this section without a check. */
+static void leave_pipeline(ce_json *doc)
+{
+    static const char section[] = "pipeline";
+    const ce_section *known = ce_sections_find(section, strlen(section));
+    json_t *pipeline = ce_json_find(doc, section), *value;
+    const char *name;
+    void *next;
+    json_object_foreach_safe(pipeline, next, name, value)
+    {
+        if (*name == '_' || ce_keys_find(known->keys, known->count, name))
+            continue;
+        ce_json_note(doc, section, "\"%s\" has no effect; DeepSpeed does not read this key either", name);
+        json_object_del(pipeline, name);
+    }
+}
+
 void ce_resolve_legacy(cs_config *config)
 {
     ce_json *doc = config->doc;
     turn_boolean(doc);
+    leave_pipeline(doc);
     turn_offload(doc, "cpu_offload", "offload_optimizer");
     turn_offload(doc, "cpu_offload_param", "offload_param");
     if (ce_json_is_set(doc, "bfloat16"))

@@ -59,7 +59,7 @@ static const ce_key cspeed[] = {
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
     SUPPORTED(
         "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed",
-        "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
+        "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
     REFUSED("bf16_products", "\"auto\"",
             "its name is cspeed.products now: \"native\" has the same name there, and \"fp32\" is \"fixed\""),
     SUPPORTED(

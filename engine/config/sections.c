@@ -52,6 +52,7 @@ static const ce_key top[] = {
     INERT("disable_allgather", "false", UNREAD),
     REFUSED("use_data_before_expert_parallelism", "false", "experts are divided among ranks as all parameters are"),
     INERT("graph_harvesting", "false", "it captures CUDA graphs of PyTorch"),
+    INERT("disable_python_gc", "false", "no Python runs here"),
     SECTION("zero_optimization", "sharding (ZeRO); true and false are the old spelling of stages 1 and 0"),
     SIZE("allgather_size", "5e8", "older spelling of allgather_bucket_size"),
     SECTION("aio", "reads and writes of state that is swapped to disk"),

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 {
@@ -140,7 +141,12 @@ void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
     if (!type || (section && !text.type))
         return;
     ce_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
-    settings->kind = (int)(type->kind == CS_OPTIM_ADAM && settings->adam_w_mode ? CS_OPTIM_ADAMW : type->kind);
+    bool decoupled = type->kind == CS_OPTIM_ADAM && settings->adam_w_mode;
+    settings->kind = (int)(decoupled ? CS_OPTIM_ADAMW : type->kind);
+    if (decoupled && strcasecmp(text.type, "Adam") == 0)
+        ce_json_note(doc, "optimizer.type",
+                     "\"Adam\" is AdamW, as in DeepSpeed, because adam_w_mode is true by default; "
+                     "--set optimizer.params.adam_w_mode=false is Adam with L2");
     settle_rates(params, settings);
     check(doc, "optimizer.params", settings);
     ce_keys_settle(doc, params, "optimizer.params", settings, type->keys, type->count);

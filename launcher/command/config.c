@@ -193,8 +193,21 @@ static void add_value(void *to, const ce_listing *item)
                         json_pack("{sOsssb}", "value", item->value, "origin", item->origin, "effect", !item->idle));
 }
 
+/* Says what `train` needs and the configuration does not name. A program of one's own may have both by itself. */
+static void print_missing(const ce_settings *s, const char *file)
+{
+    bool model = s->model || s->model_path, data = s->train_count > 0;
+    if (!model || !data)
+        printf("%s: `train` still needs %s%s%s\n", file, model ? "" : "a model (--model DIR, or cspeed.model)",
+               model || data ? "" : " and ", data ? "" : "data (--data PATH, or cspeed.data.train)");
+}
+
+/* Prints the errors first: notes and values are long. */
 static void print_text(cs_config *config, const request *r, cs_status status)
 {
+    if (status != CS_OK)
+        fprintf(stderr, "cspeed: %s\n", cs_error());
+    ce_clear_error();
     for (int i = 0; i < ce_json_note_count(config->doc); i++)
         printf("note: %s\n", ce_json_note_text(config->doc, i));
     print_values(config, false, true);
@@ -207,6 +220,8 @@ static void print_text(cs_config *config, const request *r, cs_status status)
     }
     printf("%s: %s at world size %d%s\n", r->file, status == CS_OK ? "accepted" : "refused", config->world.size,
            status == CS_OK ? "" : " (--world_size N asks of another)");
+    if (status == CS_OK)
+        print_missing(&config->settings, r->file);
 }
 
 static json_t *lines_of(const char *text)

@@ -233,6 +233,12 @@ START_TEST(test_idle)
           "bfloat16: no effect, because \"enabled\" is false: bf16_master_weights_and_grads" },
         { "\"tensorboard\": {\"job_name\": \"x\"}", "tensorboard: no effect, because \"enabled\" is false: job_name" },
         { "\"fp16\": {\"hysteresis\": 4}, \"torch_autocast\": {\"enabled\": true, \"dtype\": \"float16\"}", NULL },
+        { "\"zero_optimization\": {\"compute_grad_norm\": false, \"parameter_alignment\": true, "
+          "\"allgather_sequential\": true}",
+          "compute_grad_norm, parameter_alignment, allgather_sequential" },
+        { "\"disable_python_gc\": true", "disable_python_gc" },
+        { "\"data_types\": {\"keep_in_fp32_modules\": [\"norm\"]}", "keep_in_fp32_modules" },
+        { "\"pipeline\": {\"num_stages\": 4}", "pipeline: \"num_stages\" has no effect; DeepSpeed does not read this" },
         { "\"zero_optimization\": {\"stage\": 0, \"reduce_bucket_size\": 5e8}", NULL },
         { "\"zero_optimization\": {\"stage\": 3}, \"cspeed\": {\"prefetch\": 4, \"trace\": {\"steps\": 1}}", NULL },
         { "\"bf16\": {\"enabled\": \"auto\"}", "--set bf16.enabled=true trains in 16 bits" },
