@@ -64,7 +64,7 @@ static const cs_option table[] = {
                 "refuse texts too short for one sequence of N + 1 tokens"),
       .min = 1, .max = 1e9 },
     { CS_OPTION(WHOLE, "shard_tokens", ce_packing_settings, shard_tokens, "N",
-                "begin another train shard after N tokens (100000000)"),
+                "begin another train shard after N tokens, or before a document that would end later (100000000)"),
       .min = 1, .max = 1e12 },
     { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N", "that make tokens (one per core)"), .min = 1,
       .max = 256 },

@@ -92,9 +92,11 @@ static void refuse_choice(const ce_value *e, const char *wanted)
     for (int count = 1; names[count - 1] && count < MAX_NAMES; count++)
         names[count] = strtok_r(NULL, "|", &rest);
     const char *nearest = wanted ? cs_nearest(wanted, names) : NULL;
-    ce_json_fault(e->doc, e->path, "one of %s is needed, not %s%s%s%s", e->key->choices,
+    /* The sentence of a key may mention the names that other libraries have for its values. */
+    bool told = !nearest && wanted && strlen(wanted) > 2 && strstr(e->key->sentence, wanted);
+    ce_json_fault(e->doc, e->path, "one of %s is needed, not %s%s%s%s%s%s", e->key->choices,
                   ce_json_show(e->value, text, sizeof text), nearest ? "; did you mean \"" : "", nearest ? nearest : "",
-                  nearest ? "\"?" : "");
+                  nearest ? "\"?" : "", told ? "; " : "", told ? e->key->sentence : "");
     free(copy);
 }
 

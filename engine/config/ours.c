@@ -102,7 +102,7 @@ static const ce_key cspeed_data[] = {
               "a number for each entry of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
     SUPPORTED(
         "packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
-        "documents: a window has whole documents, best-fit decreasing, and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents"),
+        "documents: a window has whole documents, best-fit decreasing (TRL's packing_strategy bfd; with long \"split\": bfd_split), and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents (wrapped)"),
     SUPPORTED(
         "long", CHOICE, longer, "\"auto\"", 0, 0, "auto|truncate|split|drop|refuse",
         "with packing \"documents\", what becomes of a training document longer than seq_len: its first seq_len tokens are read (truncate), it is divided into samples of seq_len tokens (split), it is left out (drop), or the run ends (refuse); auto: truncate where only answers are learnt, otherwise split. Validation and eval divide it"),

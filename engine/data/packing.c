@@ -118,8 +118,9 @@ static cs_status write_job(packer *self, const ce_job_work *job, ce_shards *shar
     int64_t done = 0;
     CS_TRY(report_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
+        int64_t end = i + 1 < job->start_count ? job->starts[i + 1] : job->token_count;
         CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
-        CS_TRY(ce_shards_document(shards));
+        CS_TRY(ce_shards_document(shards, end - job->starts[i]));
         done = job->starts[i];
     }
     for (int64_t i = 0; i < job->token_count; i++)

@@ -68,8 +68,10 @@ static cs_status make_room(ce_shards *shards)
     return ce_tokens_create(&shards->writer, path, shards->vocab_size);
 }
 
-cs_status ce_shards_document(ce_shards *shards)
+cs_status ce_shards_document(ce_shards *shards, int64_t length)
 {
+    if (shards->in_shard > 0 && length > shards->limit - shards->in_shard)
+        CS_TRY(end_shard(shards));
     CS_TRY(make_room(shards));
     return ce_tokens_document(shards->writer);
 }

@@ -19,7 +19,9 @@ cs_status ce_shards_folder(const char *path, size_t *made);
 /* Removes the folders that ce_shards_folder created, if they are empty. `made` is the result of that function. */
 void ce_shards_remove_folder(const char *path, size_t made);
 
-cs_status ce_shards_document(ce_shards *shards); /* Marks the next token as the first of a document. */
+/* Marks the next token as the first of a document, of which at least `length` tokens will be appended. If they do not
+ * fit in the current shard, another shard begins, so that a document is divided only if it is longer than a shard. */
+cs_status ce_shards_document(ce_shards *shards, int64_t length);
 /* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. */
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
 /* Completes the last shard. Removes shards with higher numbers: an earlier run, in which the text was longer, has left

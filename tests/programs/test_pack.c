@@ -142,6 +142,26 @@ START_TEST(documents_stay_whole)
 }
 END_TEST
 
+/* A document is divided only if it is longer than a shard. */
+START_TEST(shards_end_where_documents_end)
+{
+    size_t size;
+    int64_t documents;
+    int shards;
+    shell_enter();
+    ck_assert_int_eq(
+        shell_run("for i in 1 2 3 4 5; do echo '{\"text\": \"twenty bytes of text\"}'; done > five.jsonl && "
+                  "%s --output out --shard_tokens 50 --valid 0 five.jsonl",
+                  PACK),
+        0);
+    char *train = read_tokens("out", "train", &size, &documents, &shards);
+    ck_assert_int_eq(shards, 3); /* of two documents, two, and one */
+    ck_assert_int_eq(documents, 5);
+    free(train);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(long_texts_take_several_shards)
 {
     size_t size, train_size, valid_size;
@@ -485,7 +505,7 @@ START_TEST(faults_are_one_sentence)
 END_TEST
 
 SUITE_MAIN("pack", a_text_is_split_and_whole, rows_are_not_read_as_text, the_same_text_gives_the_same_files,
-           documents_stay_whole, long_texts_take_several_shards, ends_of_few_documents_are_held_out,
-           a_line_is_held_out_beside_longer_texts, the_shortest_text_is_enough, threads_change_nothing,
-           lines_of_json_are_documents, bad_lines_are_named_and_left_out, only_answers_of_conversations_are_targets,
-           templates_are_written, faults_are_one_sentence)
+           documents_stay_whole, shards_end_where_documents_end, long_texts_take_several_shards,
+           ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts, the_shortest_text_is_enough,
+           threads_change_nothing, lines_of_json_are_documents, bad_lines_are_named_and_left_out,
+           only_answers_of_conversations_are_targets, templates_are_written, faults_are_one_sentence)
