@@ -159,9 +159,27 @@ static int take_devices(cl_options *options)
     return 0;
 }
 
+/* torchrun is started on every node. Its complete line names the number of nodes, this node's number or the endpoint where
+ * the nodes meet, and the master address; the variables PET_* are the same line. Such a line means --no_ssh, if nothing
+ * names the hosts to which SSH could go. */
+static void imply_no_ssh(cl_options *options)
+{
+    const char *max = options->nodes ? strchr(options->nodes, ':') : NULL;
+    bool several = options->nodes && atoi(max ? max + 1 : options->nodes) > 1;
+    const char *variable =
+        getenv("CSPEED_ATTEMPT") ? NULL : getenv("MASTER_ADDR"); /* not that of a job around this one */
+    bool place = options->node_rank ? options->master_addr || (variable && *variable) : options->endpoint;
+    bool hosts = options->hostfile || options->hosts || options->include || options->exclude || options->force_multi;
+    if (!several || !place || hosts || options->no_ssh || options->standalone || options->launcher != CL_BY_AUTO)
+        return;
+    options->no_ssh = true;
+    note_given(options, find("no_ssh"), cl_options_origin(options->node_rank ? "node_rank" : "rdzv_endpoint"), NULL);
+}
+
 /* Refuses invalid combinations of flags. */
 static int check_combinations(cl_options *options)
 {
+    imply_no_ssh(options);
     if (options->hostfile && options->hosts)
         return cl_codes_fail(CL_CODE_USAGE, "%s and %s both name the hosts; give one of them",
                              cl_options_origin("hosts"), cl_options_origin("hostfile"));
