@@ -27,6 +27,7 @@ static bool good(ce_audit *audit, cs_status status)
 typedef struct {
     ce_block *blocks;
     char **faults;
+    bool *refused; /* for each block: whether the system refused the read */
     int64_t count;
     ce_progress *progress;
 } block_list;
@@ -40,6 +41,7 @@ static cs_status check_block(void *argument, int64_t index)
     ce_progress_add(s->progress, (int64_t)ce_blocks_bytes(&s->blocks[index]));
     if (status == CS_OK)
         return CS_OK;
+    s->refused[index] = status == CS_IO_ERROR;
     s->faults[index] = strdup(cs_error());
     CS_ASSERT(s->faults[index]);
     return CS_OK;
@@ -54,6 +56,7 @@ static void list_blocks(block_list *s, ce_block block)
     }
     s->blocks = ce_collective_memory((size_t)s->count * sizeof *s->blocks);
     s->faults = ce_collective_memory((size_t)s->count * sizeof *s->faults);
+    s->refused = ce_collective_memory((size_t)s->count * sizeof *s->refused);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];
@@ -74,11 +77,13 @@ static void check_blocks(ce_audit *audit, const ce_manifest *manifest, const ce_
     for (int64_t i = 0; i < all.count; i++)
         if (all.faults[i]) {
             audit->faults++;
+            audit->refused += all.refused[i];
             audit->fault(audit->to, all.faults[i]);
             free(all.faults[i]);
         }
     audit->blocks += all.count;
     free(all.blocks);
+    free(all.refused);
     free(all.faults);
     close(block.descriptor);
 }

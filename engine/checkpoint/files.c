@@ -9,7 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+void ce_files_forget(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+    close(descriptor);
+}
 
 char *ce_files_join(const char *dir, const char *name)
 {
@@ -29,11 +39,30 @@ cs_status ce_files_refuse(const char *path)
     return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
 }
 
+/* Returns true if a call that has failed with errno shall be repeated: after a signal at once, and after an error that
+ * may pass (a file server that restarts, a system that is short of files or memory) a few times, after a pause. */
+static bool is_repeated(int *repeated)
+{
+    static const long milliseconds[] = { 10, 100, 500 };
+    static const int passing[] = { EIO, ESTALE, ENFILE, EMFILE, ENOMEM, EAGAIN, ETIMEDOUT, EREMOTEIO };
+    int why = errno;
+    bool passes = false;
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        passes |= why == passing[i];
+    if (passes && *repeated < (int)(sizeof milliseconds / sizeof *milliseconds)) {
+        nanosleep(&(struct timespec){ .tv_nsec = milliseconds[(*repeated)++] * 1000000 }, NULL);
+        return true;
+    }
+    errno = why;
+    return why == EINTR;
+}
+
 cs_status ce_files_open(int *descriptor, const char *path)
 {
+    int repeated = 0;
     do
         *descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    while (*descriptor < 0 && errno == EINTR);
+    while (*descriptor < 0 && is_repeated(&repeated));
     if (*descriptor >= 0)
         return CS_OK;
     return ce_files_refuse(path);
@@ -42,9 +71,11 @@ cs_status ce_files_open(int *descriptor, const char *path)
 cs_status ce_files_size(int64_t *bytes, const char *path)
 {
     struct stat about;
+    int repeated = 0;
     *bytes = 0;
-    if (stat(path, &about) != 0)
-        return ce_files_refuse(path);
+    while (stat(path, &about) != 0)
+        if (!is_repeated(&repeated))
+            return ce_files_refuse(path);
     if (!S_ISREG(about.st_mode))
         return ce_fail(CS_BAD_FILE, "%s: not a regular file", path);
     *bytes = about.st_size;
@@ -96,9 +127,10 @@ bool ce_files_holds(const char *dir, const char *name)
 
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path)
 {
+    int repeated = 0;
     for (size_t done = 0; done < count;) {
         ssize_t got = pread(descriptor, (char *)bytes + done, count - done, offset + (int64_t)done);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && is_repeated(&repeated))
             continue;
         if (got < 0)
             return ce_fail_errno(CS_IO_ERROR, errno, "%s: reading %zu bytes at %lld", path, count, (long long)offset);

@@ -1,5 +1,5 @@
 /* files.h - file and directory operations whose error messages name the path. Calls interrupted by signals are retried.
- */
+ * Calls that read are also retried a few times after an error that may pass, such as EIO, ESTALE or ENFILE. */
 #ifndef CS_CHECKPOINT_FILES_H
 #define CS_CHECKPOINT_FILES_H
 
@@ -22,6 +22,8 @@ cs_status ce_files_write(const char *path, const void *bytes, size_t count);
  * CS_IO_ERROR. */
 cs_status ce_files_refuse(const char *path);
 
+/* Lets the system drop its copy of the file, so that the next read comes from the disk or the file server. */
+void ce_files_forget(const char *path);
 cs_status ce_files_open(int *descriptor, const char *path);
 /* Reads exactly `count` bytes from `offset` on. Returns CS_BAD_FILE if the file ends before the last of these bytes. */
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);

@@ -2,10 +2,12 @@
  * file `latest` names, or the newest complete checkpoint. */
 #include "checkpoint/checkpoint.h"
 #include "base/log.h"
+#include "checkpoint/files.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/line.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/staging.h"
 #include "checkpoint/tag.h"
 
 #include <stdio.h>
@@ -26,25 +28,27 @@ struct ce_search {
     char name[CS_TAG_BYTES]; /* the directory that is open or was tried last */
     cs_status status;        /* status of the failures so far; `reason` has their messages */
     char reason[4096];
+    bool again;      /* the last candidate has failed once and is read a second time */
     json_t *damaged; /* JSON list of the names of damaged directories */
 };
 
 /* Appends the message of a failure to s->reason. s->status becomes the status of the first failure that is not
- * CS_NOT_FOUND; if all failures are CS_NOT_FOUND, it is CS_NOT_FOUND. If the files of a checkpoint are damaged or
- * cannot be read, the checkpoint's directory is added to s->damaged. A checkpoint of a later version or of another
- * program does not count as damaged. */
+ * CS_NOT_FOUND; if all failures are CS_NOT_FOUND, it is CS_NOT_FOUND. If the files of a checkpoint are damaged, the
+ * checkpoint's directory is added to s->damaged. A checkpoint that cannot be read, or of a later version or of another
+ * program, does not count as damaged. */
 static void keep_reason(ce_search *s, cs_status status)
 {
     size_t used = strlen(s->reason);
     snprintf(s->reason + used, sizeof s->reason - used, "%s%s", used ? "; " : "", cs_error());
     if (s->status == CS_OK || s->status == CS_NOT_FOUND)
         s->status = status;
-    if (s->name[0] && (status == CS_BAD_FILE || status == CS_IO_ERROR))
+    if (s->name[0] && status == CS_BAD_FILE)
         json_array_append_new(s->damaged, json_string(s->name));
 }
 
 static cs_status find_newest(ce_search *s)
 {
+    ce_staging_recover(s->dir);
     CS_TRY(ce_catalog_open(&s->catalog, s->dir));
     cs_status status = ce_catalog_latest(s->first, s->dir);
     if (status == CS_OK) {
@@ -52,6 +56,8 @@ static cs_status find_newest(ce_search *s)
         return CS_OK;
     }
     s->first[0] = 0;
+    if (status == CS_IO_ERROR)
+        return status;
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
         return ce_not_found_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
@@ -95,6 +101,31 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
            json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
 }
 
+/* Handles the failure of the last candidate. The first time, the candidate is tried again, and its files are read from
+ * the disk again. The second time, damage is confirmed, and the next candidate is tried; but files that cannot be read
+ * end the search: that proves no damage, and the training must not go back because a disk or a file server is away. */
+static cs_status leave(ce_checkpoint_reader *reader, cs_comm *comm, cs_status status)
+{
+    ce_search *s = reader->search;
+    s->again = !s->again && (status == CS_BAD_FILE || status == CS_IO_ERROR);
+    if (!s->again)
+        keep_reason(s, status);
+    else if (cs_comm_rank(comm) == 0)
+        ce_log(CS_LOG_WARNING, "%s; it is read once more", cs_error());
+    for (int64_t i = 0; s->again && i < reader->manifest.file_count; i++) {
+        char *path = ce_files_join(reader->path, reader->manifest.files[i].name);
+        ce_files_forget(path);
+        free(path);
+    }
+    ce_reader_close(reader);
+    if (status == CS_IO_ERROR && !s->again)
+        return ce_fail(status,
+                       "%s; this proves no damage, so no older checkpoint is loaded: start again when the file "
+                       "can be read, or name the tag of an older one",
+                       s->reason);
+    return CS_OK;
+}
+
 /* Tries the candidates in order until one can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is
  * left. */
 static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
@@ -102,7 +133,8 @@ static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
     ce_search *s = reader->search;
     bool leads = cs_comm_rank(comm) == 0;
     for (;;) {
-        snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
+        if (!s->again)
+            snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
         if (!s->name[0])
             return ce_collective_status(comm, leads ? give_up(s) : CS_OK);
@@ -111,8 +143,7 @@ static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
             warn_of_fallback(reader);
         if (status == CS_OK)
             return CS_OK;
-        keep_reason(s, status);
-        ce_reader_close(reader);
+        CS_TRY(leave(reader, comm, status));
     }
 }
 
@@ -182,8 +213,7 @@ bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader)
 
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    keep_reason(reader->search, reader->damage);
-    ce_reader_close(reader);
+    CS_TRY(leave(reader, comm, reader->damage));
     return try_next(reader, comm);
 }
 

@@ -120,7 +120,8 @@ static cs_status verify_blocks(const ce_checkpoint_reader *reader, cs_comm *comm
     char *first = NULL;
     ce_audit audit = { .fault = keep_first, .to = &first };
     ce_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
-    cs_status status = audit.faults == 0 ? CS_OK : ce_fail(CS_BAD_FILE, "%s", first);
+    cs_status status =
+        audit.faults == 0 ? CS_OK : ce_fail(audit.refused == audit.faults ? CS_IO_ERROR : CS_BAD_FILE, "%s", first);
     free(first);
     return status;
 }

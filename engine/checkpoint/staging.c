@@ -1,6 +1,7 @@
 /* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
+#include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 
@@ -18,6 +19,7 @@
 #define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
 #define ASIDE "~damaged"
+#define REMOVED ".cspeed-removed" /* the manifest of a checkpoint that is being removed in its place */
 #define DRAFT "latest.tmp" /* temporary file for the new contents of dir/latest, in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits in bytes, so that prefix, tag and id fit into a file name */
 
@@ -40,9 +42,11 @@ static void sweep(const char *dir)
         return;
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         bool work = strncmp(entry->d_name, WORK, strlen(WORK)) == 0;
-        if (!work && strncmp(entry->d_name, TRASH, strlen(TRASH)) != 0)
-            continue;
         char *path = ce_files_join(dir, entry->d_name);
+        if (!work && strncmp(entry->d_name, TRASH, strlen(TRASH)) != 0 && !ce_files_holds(path, REMOVED)) {
+            free(path);
+            continue;
+        }
         if (!(work && is_alive(path)) && ce_files_remove_tree(path) != CS_OK)
             ce_log(CS_LOG_WARNING, "checkpoint: a leftover of an earlier run stays: %s", cs_error());
         free(path);
@@ -89,6 +93,7 @@ cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag,
     *staging = (ce_staging){ .dir = dir, .tag = tag, .lock = -1 };
     CS_TRY(ce_tag_escape(staging->name, tag));
     CS_TRY(ce_files_make_directories(dir));
+    ce_staging_recover(dir);
     sweep(dir);
     CS_TRY(check_place(dir, staging->name));
     CS_TRY(check_space(dir, bytes));
@@ -105,28 +110,41 @@ cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag,
     return ce_files_sync_directory(dir);
 }
 
-/* Renames the staging directory to the tag's name. If a checkpoint has that name already, the two directories exchange
- * names. */
-static cs_status take_name(const ce_staging *staging, const char *target, bool *exchanged)
+/* How the staging directory has taken the tag's name: the name was free; the two directories have exchanged their names;
+ * or the earlier checkpoint was removed before, because the file system exchanges no directories. */
+typedef enum { FREE_NAME, EXCHANGED, REMOVED_BEFORE } taking;
+
+/* Renames the staging directory to the tag's name. The earlier checkpoint of that name is exchanged with it. NFS and
+ * overlayfs cannot exchange directories; the earlier checkpoint is then removed first. A crash between the two steps
+ * loses nothing: the staging directory is complete and flushed, and ce_staging_recover gives it the name. */
+static cs_status take_name(const ce_staging *staging, const char *target, taking *how)
 {
-    *exchanged = false;
+    *how = FREE_NAME;
     if (rename(staging->path, target) == 0)
         return CS_OK;
     if (errno != ENOTEMPTY && errno != EEXIST)
         return ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
-    *exchanged = true;
+    *how = EXCHANGED;
     if (renameat2(AT_FDCWD, staging->path, AT_FDCWD, target, RENAME_EXCHANGE) == 0)
         return CS_OK;
-    if (errno == EINVAL || errno == ENOSYS)
-        return ce_fail(CS_UNSUPPORTED,
-                       "%s exists, and this file system cannot exchange two directories; save under another tag",
-                       target);
-    return ce_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
+    if (errno != EINVAL && errno != ENOSYS && errno != EXDEV && errno != EOPNOTSUPP)
+        return ce_fail_errno(CS_IO_ERROR, errno, "exchanging %s and %s", staging->path, target);
+    *how = REMOVED_BEFORE;
+    cs_status removed = ce_staging_discard(staging->dir, staging->name);
+    if (rename(staging->path, target) != 0)
+        return removed != CS_OK ? removed
+                                : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
+    if (removed != CS_OK)
+        ce_log(CS_LOG_WARNING, "checkpoint: a part of what %s has replaced stays: %s", target, cs_error());
+    return CS_OK;
 }
 
-static void take_back(const ce_staging *staging, const char *target, bool exchanged)
+/* Undoes take_name after `latest` could not be changed. */
+static void take_back(const ce_staging *staging, const char *target, taking how)
 {
-    if (renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, exchanged ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
+    if (how == FREE_NAME && rename(target, staging->path) == 0)
+        return;
+    if (how == EXCHANGED && renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, RENAME_EXCHANGE) == 0)
         return;
     ce_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
 }
@@ -156,17 +174,19 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag)
     return status;
 }
 
-static cs_status publish(const ce_staging *staging, const char *target)
+static cs_status publish(ce_staging *staging, const char *target)
 {
-    bool exchanged;
-    CS_TRY(take_name(staging, target, &exchanged));
-    cs_status status = ce_files_sync_directory(staging->dir);
+    taking how;
+    cs_status status = take_name(staging, target, &how);
+    staging->keep = status != CS_OK && how == REMOVED_BEFORE;
+    CS_TRY(status);
+    status = ce_files_sync_directory(staging->dir);
     if (status == CS_OK)
         status = name_latest(staging->dir, target);
     if (status != CS_OK) {
         char why[4096];
         snprintf(why, sizeof why, "%s", cs_error());
-        take_back(staging, target, exchanged);
+        take_back(staging, target, how);
         return ce_fail(status, "%s", why);
     }
     return ce_files_sync_directory(staging->dir);
@@ -187,7 +207,7 @@ cs_status ce_staging_commit(ce_staging *staging)
 
 void ce_staging_close(ce_staging *staging)
 {
-    if (staging->path && ce_files_remove_tree(staging->path) != CS_OK)
+    if (staging->path && !staging->keep && ce_files_remove_tree(staging->path) != CS_OK)
         ce_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
     if (staging->lock >= 0)
         close(staging->lock);
@@ -222,17 +242,90 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
     return status;
 }
 
+/* Removes a checkpoint's directory that the file system does not rename: overlayfs refuses to rename a directory of a
+ * lower layer. The manifest goes first, so that what remains after a crash is no checkpoint; the file REMOVED, which it
+ * becomes, goes last, so that the next save recognizes what remains. */
+static cs_status remove_in_place(const char *path)
+{
+    char *manifest = ce_files_join(path, CS_MANIFEST_FILE), *mark = ce_files_join(path, REMOVED);
+    cs_status status = ce_files_holds(path, REMOVED) ? CS_OK : ce_files_rename(manifest, mark);
+    if (status == CS_OK)
+        status = ce_files_sync_directory(path);
+    free(manifest);
+    free(mark);
+    CS_TRY(status);
+    DIR *listing = opendir(path);
+    for (const struct dirent *entry; listing && status == CS_OK && (entry = readdir(listing)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, REMOVED) == 0)
+            continue;
+        char *inside = ce_files_join(path, entry->d_name);
+        status = ce_files_remove_tree(inside);
+        free(inside);
+    }
+    if (listing)
+        closedir(listing);
+    return status == CS_OK ? ce_files_remove_tree(path) : status;
+}
+
 cs_status ce_staging_discard(const char *dir, const char *name)
 {
     char id[SHORT_ID + 1];
     snprintf(id, sizeof id, "%08x", (unsigned)getpid());
     char *path = ce_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
-    cs_status status = ce_files_rename(path, trash);
-    if (status == CS_OK)
+    cs_status status = CS_OK;
+    if (rename(path, trash) == 0) {
         status = ce_files_sync_directory(dir);
-    if (status == CS_OK)
-        status = ce_files_remove_tree(trash);
+        if (status == CS_OK)
+            status = ce_files_remove_tree(trash);
+    } else {
+        status = errno == EXDEV ? remove_in_place(path)
+                                : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", path, trash);
+    }
     free(trash);
     free(path);
     return status;
+}
+
+/* Returns true if the directory is a complete checkpoint with this directory name that only lacks its name. */
+static bool is_ready(const char *path, const char *name)
+{
+    ce_manifest manifest;
+    char own[CS_TAG_BYTES] = "";
+    bool ready = ce_files_holds(path, DRAFT) && !is_alive(path) && ce_manifest_load(&manifest, path) == CS_OK;
+    if (ready) {
+        ready = ce_tag_escape(own, manifest.tag) == CS_OK && strcmp(own, name) == 0;
+        ce_manifest_close(&manifest);
+    }
+    return ready;
+}
+
+static cs_status give_name(const char *dir, const char *path, const char *target)
+{
+    if (ce_files_holds(target, REMOVED)) /* the rest that remove_in_place has left */
+        CS_TRY(ce_files_remove_tree(target));
+    CS_TRY(ce_files_rename(path, target));
+    ce_log(CS_LOG_WARNING, "%s was complete when the run that saved it was killed, and gets its name now", target);
+    return ce_files_sync_directory(dir);
+}
+
+void ce_staging_recover(const char *dir)
+{
+    char name[CS_TAG_BYTES];
+    if (ce_catalog_latest(name, dir) != CS_OK)
+        return;
+    char *target = ce_files_join(dir, name);
+    DIR *listing = ce_files_holds(target, CS_MANIFEST_FILE) ? NULL : opendir(dir);
+    bool done = false;
+    for (const struct dirent *entry; listing && !done && (entry = readdir(listing)) != NULL;) {
+        if (strncmp(entry->d_name, WORK, strlen(WORK)) != 0)
+            continue;
+        char *path = ce_files_join(dir, entry->d_name);
+        done = is_ready(path, name);
+        if (done && give_name(dir, path, target) != CS_OK)
+            ce_log(CS_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
+        free(path);
+    }
+    if (listing)
+        closedir(listing);
+    free(target);
 }

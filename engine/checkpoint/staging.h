@@ -14,6 +14,7 @@ typedef struct {
     char name[CS_TAG_BYTES]; /* name of the tag's directory */
     char *path;              /* dir/.cspeed-tmp-...; NULL if it was not created */
     int lock;
+    bool keep; /* the directory has the only copy of the tag's state, so ce_staging_close does not remove it */
 } ce_staging;
 
 /* Removes leftovers of dead processes from dir and checks that the tag may be written and that the file system has
@@ -36,6 +37,10 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag);
 cs_status ce_staging_set_aside(const char *dir, const char *name);
 /* Returns true for a name that ce_staging_set_aside gives; no tag has such a directory name. */
 bool ce_staging_is_aside(const char *name);
+
+/* If the checkpoint that dir/latest names is missing because a save was killed while it replaced this checkpoint, gives
+ * the name to the new checkpoint, which is complete. Does nothing while a save is in progress. */
+void ce_staging_recover(const char *dir);
 
 /* Renames dir/name, then deletes it. After a crash between these two steps, the next save removes the renamed
  * directory. */

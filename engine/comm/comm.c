@@ -29,8 +29,8 @@ static cs_status choose(const ce_transport **chosen, const cs_world *world, cons
         bool fits = transports[i]->fits(world);
         if (any ? !fits : strcmp(kind, transports[i]->name) != 0)
             continue;
-        *chosen = transports[i];
-        if (fits)
+        *chosen = fits ? transports[i] : &ce_comm_self;
+        if (fits || world->size == 1) /* an elastic job of any transport may shrink to one rank */
             return CS_OK;
         return ce_fail(CS_BAD_CONFIG, "communication \"%s\" does not fit a world of %d rank%s with %d on this host",
                        kind, world->size, ce_plural(world->size), world->local_size);

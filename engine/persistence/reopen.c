@@ -4,6 +4,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/staging.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +65,13 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
                        "%s: no such folder; name the output folder of a training, one checkpoint in it, "
                        "or a Hugging Face folder",
                        dir);
+    if (!tag)
+        ce_staging_recover(dir);
     cs_status status = tag ? ce_catalog_find(name, dir, tag) : ce_catalog_latest(name, dir);
     bool named = status == CS_OK;
     if (named && !tag)
         status = check_whole(dir, name);
-    if (tag || status == CS_OK) {
+    if (tag || status == CS_OK || status == CS_IO_ERROR) { /* a file that cannot be read proves no damage */
         CS_TRY(status);
         *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
         return CS_OK;

@@ -22,6 +22,7 @@
 static shim_arm_call arm;
 static shim_calls_call count_calls;
 static shim_lose_call lose;
+static shim_lack_call set_lack;
 
 static const char *const hows[] = { "counted", "EIO", "ENOSPC", "short", "killed", "power lost" };
 
@@ -32,16 +33,20 @@ typedef struct {
     int64_t keep_last;
     bool background;
     const char *damaged; /* a checkpoint that was found damaged and must be kept; NULL: none */
+    shim_lack lack;      /* what the file system cannot do */
 } scene;
 
 static const scene scenes[] = {
-    { "a new tag", "new", 0, false, NULL },
-    { "a new tag, in the background", "new", 0, true, NULL },
-    { "the same tag again", "old", 0, false, NULL },
-    { "the same tag again, in the background", "old", 0, true, NULL },
-    { "pruning", "new", 1, false, NULL },
-    { "pruning, in the background", "new", 1, true, NULL },
-    { "past a damaged one", "new", 1, false, "older" },
+    { "a new tag", "new", 0, false, NULL, SHIM_ALL },
+    { "a new tag, in the background", "new", 0, true, NULL, SHIM_ALL },
+    { "the same tag again", "old", 0, false, NULL, SHIM_ALL },
+    { "the same tag again, in the background", "old", 0, true, NULL, SHIM_ALL },
+    { "pruning", "new", 1, false, NULL, SHIM_ALL },
+    { "pruning, in the background", "new", 1, true, NULL, SHIM_ALL },
+    { "past a damaged one", "new", 1, false, "older", SHIM_ALL },
+    { "the same tag again, without exchange", "old", 0, false, NULL, SHIM_NO_EXCHANGE },
+    { "the same tag again, without moves", "old", 0, false, NULL, SHIM_NO_MOVE },
+    { "pruning, without moves", "new", 1, false, NULL, SHIM_NO_MOVE },
 };
 enum { SCENES = sizeof scenes / sizeof *scenes, OLD = 1, NEW = 9 };
 
@@ -145,6 +150,7 @@ START_TEST(every_call)
     make_old();
     for (int i = 0; i < SCENES; i++) {
         int calls, none;
+        set_lack(scenes[i].lack);
         restore_old();
         ck_assert_int_eq(save_once(&scenes[i], 0, SHIM_COUNT, &calls), 0);
         ck_assert_int_gt(calls, 20);
@@ -174,6 +180,7 @@ int main(int count, char **arguments)
     arm = (shim_arm_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_arm");
     count_calls = (shim_calls_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_calls");
     lose = (shim_lose_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_lose");
+    set_lack = (shim_lack_call)(intptr_t)dlsym(RTLD_DEFAULT, "shim_set_lack");
     if (!arm && getenv("CSPEED_CRASH_AGAIN")) {
         fprintf(stderr, "the library %s was not loaded\n", CS_SHIM);
         return 1;

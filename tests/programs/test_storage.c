@@ -1,0 +1,83 @@
+/* test_storage.c - training on storage that refuses calls: read errors that pass and read errors that stay, file systems
+ * that exchange or rename no directories, and writes of metrics that fail. */
+#include "shell.h"
+#include "suite.h"
+#include "training.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    const char *deny; /* CSPEED_DENY (shim/deny.c) */
+    const char *arguments;
+    int code;
+    const char *says;
+} row;
+
+static int run(const char *deny, const char *arguments)
+{
+    return shell_run("env LD_PRELOAD=" CS_SHIM " CSPEED_DENY='%s' ASAN_OPTIONS=verify_asan_link_order=0 " CS_BIN
+                     "/train --config config.json --output c %s",
+                     deny, arguments);
+}
+
+/* `out` has the checkpoints of steps 6 and 12. */
+static void prepare(void)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    training_run(1, "--output out --steps 12");
+}
+
+/* A resume never goes back because a file could not be read. */
+START_TEST(a_read_error_is_no_damage)
+{
+    static const row rows[] = {
+        { "pread shard- 116 1", "", 0, "continuing at step 12" },                 /* ESTALE, once */
+        { "pread shard- 116 5", "", 0, "it is read once more" },                  /* until the second reading */
+        { "open shard- 13 1", "", 0, "continuing at step 12" },                   /* EACCES, once */
+        { "open manifest.json 23 2", "", 0, "continuing at step 12" },            /* ENFILE, twice */
+        { "open latest 5 3", "", 0, "continuing at step 12" },                    /* EIO */
+        { "pread shard- 5 100000", "", 1, "this proves no damage, so no older" }, /* EIO, for good */
+        { "open shard- 13 100000", "", 1, "this user may not read it" },          /* another user's */
+        { "pread shard- 5 100000", "--set cspeed.checkpoint.verify_on_load=full", 1, "this proves no damage" },
+        { "open latest 5 100000", "", 1, "c/latest: Input/output error" },
+    };
+    prepare();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf c; cp -a out c"), 0);
+        training_expect(rows[i].code, run(rows[i].deny, rows[i].arguments));
+        ck_assert_msg(training_says(rows[i].says), "%s", rows[i].deny);
+        ck_assert_msg(shell_run("ls -d c/*~damaged") != 0, "%s: a whole checkpoint was set aside", rows[i].deny);
+    }
+    training_expect(0, run("", ""));
+    ck_assert(training_says("continuing at step 12"));
+    shell_leave();
+}
+END_TEST
+
+/* --tag goes back and a later save replaces a checkpoint, and old checkpoints are removed, on every file system. */
+START_TEST(a_file_system_may_lack_renames)
+{
+    static const char nfs[] = "exchange c/ 22 1000", overlay[] = "exchange c/ 18 1000 move c/global 18 1000";
+    static const row rows[] = {
+        { nfs, "--tag global_step6", 0, "saved c/global_step12" },
+        { overlay, "--tag global_step6", 0, "saved c/global_step12" },
+        { overlay, "--tag global_step6 --set cspeed.keep_last=1", 0, "saved c/global_step24" },
+    };
+    prepare();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf c; cp -a out c"), 0);
+        training_expect(rows[i].code, run(rows[i].deny, rows[i].arguments));
+        ck_assert_msg(training_says(rows[i].says), "%s", rows[i].deny);
+        ck_assert_int_eq(shell_run("ls -A c | grep '^.cspeed'"), 1);
+    }
+    ck_assert_int_eq(shell_run("ls -d c/global_step6 c/global_step12"), 2); /* both are removed */
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed verify c"), 0);
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames)
