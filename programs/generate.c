@@ -301,21 +301,18 @@ static char *read_all(FILE *file)
  * then `said` is a conversation as JSON; otherwise it is the first message of a user. */
 static char *write_chat(const model *m, const char *said, bool typed)
 {
-    ce_chat_lines lines = { 0 };
+    ce_text text = { 0 };
     bool conversation = typed && *said == '{';
     json_t *document = conversation ? ce_json_document(said, strlen(said))
                                     : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", said);
     if (!document)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
-    cs_status status = ce_chat_prompt(m->chat, document, &lines);
+    cs_status status = ce_chat_prompt(m->chat, document, &text);
     json_decref(document);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
-    char *text = strndup(lines.text.bytes, lines.text.size);
-    if (!text)
-        leave(1, "out of memory");
-    ce_chat_lines_free(&lines);
-    return text;
+    ce_unicode_append(&text, "", 1);
+    return text.bytes;
 }
 
 /* Prints a message if the number of the model's positions has limited the text. */

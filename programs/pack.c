@@ -50,6 +50,9 @@ static const cs_option table[] = {
         "conversations (rows with messages, prompt and completion, or instruction) are written as the template auto (the "
         "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
         "llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; only answers are learnt") },
+    { CS_OPTION(CHOICE, "turns", ce_packing_settings, turns, "auto|all|last",
+                "a conversation becomes one sample, or one for each answer if the template writes earlier messages "
+                "differently when others follow (auto); always one for each answer; one for the last answer") },
     { CS_OPTION(WHOLE, "skip_bad", ce_packing_settings, skip_bad, "N",
                 "name and leave out up to N lines of JSON with which something is wrong (0)"),
       .max = 1e12 },

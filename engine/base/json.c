@@ -465,3 +465,20 @@ json_t *ce_json_document(const char *text, size_t length)
     json_t *root = parse_whole(text, length, 0);
     return root ? root : ce_json_words(text, length);
 }
+
+void ce_json_drop_nulls(json_t *value)
+{
+    const char *key;
+    void *next;
+    json_t *member;
+    size_t index;
+    json_array_foreach (value, index, member)
+        ce_json_drop_nulls(member);
+    json_object_foreach_safe(value, next, key, member)
+    {
+        if (json_is_null(member))
+            json_object_del(value, key);
+        else
+            ce_json_drop_nulls(member);
+    }
+}

@@ -82,6 +82,9 @@ json_t *ce_json_words(const char *text, size_t length);
  * stored as doubles. */
 json_t *ce_json_document(const char *text, size_t length);
 
+/* Removes the keys whose value is null from all objects in `value`, also those in lists. */
+void ce_json_drop_nulls(json_t *value);
+
 /* Writes a value as JSON into `text`, which has `capacity` bytes, for use in a message, and returns `text`. A long
  * value is cut. If `value` is NULL, writes the word "nothing". */
 const char *ce_json_show(const json_t *value, char *text, size_t capacity);

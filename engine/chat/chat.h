@@ -11,7 +11,7 @@
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
-/* A template, opened for one tokenizer. Threads may share a ce_chat, because a ce_chat never changes. */
+/* A template, opened for one tokenizer. Threads may share a ce_chat. */
 typedef struct ce_chat ce_chat;
 
 /* Opens a template. `name` is the name of a built-in template (the key cspeed.data.template lists the names), a file
@@ -33,27 +33,40 @@ typedef struct {
 } ce_chat_span;
 
 typedef struct {
-    ce_text text;
-    ce_chat_span *answers; /* `count` answers, as byte ranges of `text`; the model learns only these ranges */
+    ce_chat_span *list;
     int64_t count, capacity;
+} ce_chat_spans;
+
+typedef struct {
+    ce_text text;          /* the samples of a conversation, one after the other */
+    ce_chat_spans samples; /* each sample, as a byte range of `text` */
+    ce_chat_spans answers; /* the answers, as byte ranges of `text`; the model learns only these ranges */
 } ce_chat_lines;
 
+/* Which samples a conversation becomes (cspeed.data.turns). AUTO: one sample with all answers, or, if the template
+ * writes earlier messages differently when others follow, one sample for each answer: the messages up to this answer,
+ * as the template writes them then. ALL: always one sample for each answer. LAST: one sample, for the last answer. */
+typedef enum { CS_TURNS_AUTO, CS_TURNS_ALL, CS_TURNS_LAST } ce_chat_turns;
+
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
- * with a list of {"from": "human", "value": "..."}. Replaces the previous contents of `lines`. Answers are the parts
- * that the template's {% generation %} blocks write. If the template has no such blocks, each answer is found by
- * writing two beginnings of the conversation: the messages before the answer, and the messages up to the answer.
- * Returns CS_UNSUPPORTED if the template writes such a beginning differently than in the whole conversation. Returns
- * CS_BAD_FILE if the conversation is malformed or has no answer. */
-cs_status ce_chat_write(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
+ * with a list of {"from": "human", "value": "..."}. messages.h says which messages are known. Replaces the previous
+ * contents of `lines`. Answers are the parts that the template's {% generation %} blocks write. If the template has no
+ * such blocks, each answer is found by writing two beginnings of the conversation: the messages before the answer, and
+ * the messages up to the answer. Returns CS_UNSUPPORTED if an answer cannot be found in this way. Returns CS_BAD_FILE if
+ * the conversation is malformed or has no answer that is learnt. */
+cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns turns, ce_chat_lines *lines);
 /* Appends the text that the template writes for a list of messages, without looking for answers. If `asks` is true, the
- * text ends with the prompt for the next answer. The tools are read from `document`. */
-cs_status ce_chat_messages(const ce_chat *chat, const json_t *document, const json_t *messages, bool asks, ce_text *to);
+ * text ends with the prompt for the next answer. Everything but the messages is read from `document`. */
+cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, ce_text *to);
 /* Writes a conversation for generation, in the forms that ce_chat_write reads. The text ends with the prompt for the
- * next answer, which the conversation does not contain yet. */
-cs_status ce_chat_prompt(const ce_chat *chat, const json_t *document, ce_chat_lines *lines);
+ * next answer, which the conversation does not contain yet. Replaces the previous contents of `to`. */
+cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to);
+/* Logs what the conversations had and the template did not read, and how many conversations became one sample for each
+ * answer; then counts anew. */
+void ce_chat_report(ce_chat *chat);
 /* Sets *text to the NUL-terminated text with which the template ends an answer; this text may be several tokens. If the
  * template does not give such a text, sets *text to "". */
-void ce_chat_stop(const ce_chat *chat, ce_text *text);
+void ce_chat_stop(ce_chat *chat, ce_text *text);
 void ce_chat_lines_free(ce_chat_lines *lines);
 
 #endif

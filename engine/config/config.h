@@ -114,6 +114,7 @@ typedef struct {
     bool shuffle;
     int packing; /* CS_PACK_* */
     int longer;  /* what becomes of documents longer than seq_len, CS_LONG_* (data/fill.h) */
+    int turns;   /* ce_chat_turns */
     /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in the
      * folder model_path is used. If that folder has no tokenizer, each byte is a token. */
     const char *tokenizer, *field, *template, *cache;

@@ -112,11 +112,14 @@ static const ce_key cspeed_data[] = {
     SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
     SUPPORTED(
         "columns", JSON, written.columns, "null", 0, 0, NULL,
-        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
+        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, chat_template_kwargs, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
         "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
         "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
+    SUPPORTED(
+        "turns", CHOICE, turns, "\"auto\"", 0, 0, "auto|all|last",
+        "which samples a conversation becomes: auto: one, or one for each answer if the template writes earlier messages differently when others follow; all: always one for each answer; last: one, of which the last answer is learnt"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MAX_EXACT, NULL,
         "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),

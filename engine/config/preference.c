@@ -42,6 +42,7 @@ void ce_preference_resolve(cs_config *config)
                       "there is nothing to learn");
     refuse(config, "cspeed.data.packing", s->packing == CS_PACK_DOCUMENTS, "each answer is a sequence of its own");
     refuse(config, "cspeed.data.long", s->longer != CS_LONG_AUTO, "an answer is always cut after seq_len tokens");
+    refuse(config, "cspeed.data.turns", s->turns != 0, "of a conversation the answers after the prompt are learnt");
     refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
     refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
            "the keys of a pair are prompt, chosen and rejected");

@@ -82,16 +82,17 @@ static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
         end(work, plan);
 }
 
-/* Appends the tokens of a conversation. The targets are the tokens that begin within an answer. */
-static void make_chat(ce_job_work *work, const ce_encoded *encoded, const ce_chat_lines *chat)
+/* Appends the tokens of a sample, whose text begins at byte `at`. The targets are the tokens that begin within an
+ * answer. */
+static void make_chat(ce_job_work *work, const ce_encoded *encoded, int64_t at, const ce_chat_spans *answers)
 {
     int64_t first = work->token_count, answer = 0;
     begin(work);
     put_all(work, encoded);
     for (int64_t i = 0; i < encoded->count; i++) {
-        while (answer < chat->count && encoded->starts[i] >= chat->answers[answer].to)
+        while (answer < answers->count && at + encoded->starts[i] >= answers->list[answer].to)
             answer++;
-        work->learnt[first + i] = answer < chat->count && encoded->starts[i] >= chat->answers[answer].from;
+        work->learnt[first + i] = answer < answers->count && at + encoded->starts[i] >= answers->list[answer].from;
     }
 }
 
@@ -106,8 +107,8 @@ static void make_pair(ce_job_work *work, const ce_job_plan *plan, ce_job_workspa
     ce_unicode_append(&lines->text, json_string_value(shape->completion), json_string_length(shape->completion));
     /* The range `completion` ends one position after the text, so that it includes the token that ends the text. */
     ce_chat_span completion = { from, (int64_t)lines->text.size + 1 };
-    make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size),
-              &(ce_chat_lines){ .answers = &completion, .count = 1 });
+    make_chat(work, ce_encoder_document(workspace->encoder, lines->text.bytes, lines->text.size), 0,
+              &(ce_chat_spans){ .list = &completion, .count = 1 });
     end(work, plan);
 }
 
@@ -159,19 +160,19 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     return CS_OK;
 }
 
-/* Appends a conversation. Answers that are a part of the conversation's prompt are not targets. */
+/* Appends the samples of a conversation. */
 static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                                    const ce_shape *shape)
 {
     ce_chat_lines *lines = &workspace->chat;
-    CS_TRY(ce_chat_write(plan->chat, shape->chat, lines));
-    if (shape->given > 0 && lines->count != shape->answers)
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: a prompt with answers in it by this template, which marks %" PRId64
-                       " places to learn in %" PRId64 " answers",
-                       lines->count, shape->answers);
-    make_chat(work, ce_encoder_text(workspace->encoder, lines->text.bytes, lines->text.size),
-              &(ce_chat_lines){ .answers = lines->answers + shape->given, .count = lines->count - shape->given });
+    CS_TRY(ce_chat_write(plan->chat, shape->chat, plan->turns, lines));
+    for (int64_t i = 0; i < lines->samples.count; i++) {
+        ce_chat_span sample = lines->samples.list[i];
+        make_chat(work,
+                  ce_encoder_text(workspace->encoder, lines->text.bytes + sample.from,
+                                  (size_t)(sample.to - sample.from)),
+                  sample.from, &lines->answers);
+    }
     return CS_OK;
 }
 
@@ -270,6 +271,17 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     return status;
 }
 
+/* Removes keys whose value is null from the values of a row, at any depth. In a table all rows have the keys of all
+ * others, with null where a row has none, so the same rows give the same tokens whatever file they are in (as in
+ * TRL). */
+static void drop_nulls(json_t *row)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (row, key, value)
+        ce_json_drop_nulls(value);
+}
+
 static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                            const ce_document *document)
 {
@@ -277,6 +289,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size);
+    drop_nulls(root);
     cs_status status =
         root ? make_json(work, plan, workspace, root)
              : ce_fail(CS_BAD_FILE, "each line, or element of a list, has to be one JSON object: %s", cs_error());

@@ -13,6 +13,7 @@ typedef struct {
     const ce_corpus *corpus;
     const ce_tokenizer *tokenizer;
     ce_chat *chat; /* template of conversations, or NULL if documents are not conversations */
+    ce_chat_turns turns;
     /* True if the JSON lines are pairs of answers; `chat` then formats answers that are conversations. */
     bool pairs;
     const char *field;

@@ -191,6 +191,7 @@ static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *setting
             return ce_fail(CS_BAD_CONFIG, "--end %s: the tokenizer has no such token", settings->end);
     }
     plan->pairs = settings->pairs;
+    plan->turns = (ce_chat_turns)settings->turns;
     const char *chat = settings->chat;
     if (settings->pairs && !chat && ce_tokenizer_template(tokenizer))
         chat = "auto";
@@ -313,6 +314,8 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
         status = pack(&self, &corpus, settings, counts);
     if (status != CS_OK)
         ce_shards_remove_folder(settings->output, made);
+    else if (self.plan.chat)
+        ce_chat_report(self.plan.chat);
     ce_chat_close(self.plan.chat);
     ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);

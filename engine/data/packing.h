@@ -18,6 +18,7 @@ typedef struct {
     /* The chat template (chat/chat.h) that formats JSON documents as conversations. NULL means that JSON documents are
      * not conversations. */
     const char *chat;
+    int turns; /* ce_chat_turns: which samples a conversation becomes */
     /* True if JSON documents are pairs of answers (pair.h). Each pair becomes two documents. Answers that are
      * conversations are formatted by the template `chat`, or by the tokenizer's template if `chat` is NULL. The caller
      * must make `shard_tokens` so great that all tokens fit in one shard: a shard must not end between two answers. */

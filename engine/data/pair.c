@@ -1,10 +1,12 @@
 /* pair.c - reads one line of preference data: a prompt with a chosen and a rejected answer. */
 #include "data/pair.h"
+#include "data/shape.h"
 
 #include <string.h>
 
 const char *const ce_pair_names[] = {
-    "prompt", "chosen", "rejected", "tools", "documents", "chat_template_kwargs", NULL
+    "prompt", "chosen", "rejected", "tools", "documents", "chat_template_kwargs", "functions", "function_call",
+    "weight", "loss",   "train",    "mask",  NULL
 };
 
 typedef struct {
@@ -80,15 +82,14 @@ static json_t *joined(json_t *prompt, json_t *answer)
     return all;
 }
 
-static cs_status write_conversation(ce_text *to, const ce_chat *chat, const json_t *document, json_t *messages,
-                                    bool asks)
+static cs_status write_conversation(ce_text *to, ce_chat *chat, const json_t *document, json_t *messages, bool asks)
 {
     cs_status status = ce_chat_messages(chat, document, messages, asks, to);
     json_decref(messages);
     return status;
 }
 
-static cs_status read_conversations(ce_pair *pair, const ce_chat *chat, const json_t *document, const parts *of)
+static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *document, const parts *of)
 {
     json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL, *asked = json_array();
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
@@ -108,26 +109,32 @@ static cs_status check(const parts *of, const json_t *document, const ce_chat *c
     bool texts = json_is_string(of->chosen) && json_is_string(of->rejected);
     bool lists = json_array_size(of->chosen) > 0 && json_array_size(of->rejected) > 0;
     bool known = !of->prompt || json_is_string(of->prompt) || (lists && json_is_array(of->prompt));
-    if (!of->chosen || !of->rejected)
-        return ce_fail(CS_BAD_FILE, "there is no key \"%s\": a line is {\"prompt\", \"chosen\", \"rejected\"}",
-                       of->chosen ? "rejected" : "chosen");
+    if (!of->chosen || !of->rejected) {
+        const char *key = of->chosen ? "rejected" : "chosen";
+        return ce_fail(CS_BAD_FILE, "%s \"%s\"%s: a line is {\"prompt\", \"chosen\", \"rejected\"}",
+                       json_object_get(document, key) ? "the key" : "there is no key", key,
+                       json_object_get(document, key) ? " is null" : "");
+    }
     if ((!texts && !lists) || !known)
         return ce_fail(CS_BAD_FILE, "prompt, chosen and rejected are to be texts, or lists of messages, all three");
     if (lists && !chat)
         return ce_fail(CS_BAD_CONFIG, "a conversation, and the tokenizer has no chat_template to write it by; "
                                       "cspeed.data.template names one");
-    if (json_object_size(json_object_get(document, "chat_template_kwargs")) > 0)
-        return ce_fail(CS_UNSUPPORTED, "not supported: chat_template_kwargs, because a template has the same variables "
-                                       "for all lines");
-    return CS_OK;
+    if (texts && json_object_size(json_object_get(document, "chat_template_kwargs")) > 0)
+        return ce_fail(CS_UNSUPPORTED, "not supported: chat_template_kwargs, because no template writes these texts");
+    return ce_shape_check(document);
 }
 
-cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document)
+/* Returns the value of a key. A key whose value is null counts as missing. */
+static json_t *member(const json_t *document, const char *key)
 {
-    parts of = { json_object_get(document, "prompt"), json_object_get(document, "chosen"),
-                 json_object_get(document, "rejected") };
-    if (json_is_null(of.prompt))
-        of.prompt = NULL;
+    json_t *value = json_object_get(document, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json_t *document)
+{
+    parts of = { member(document, "prompt"), member(document, "chosen"), member(document, "rejected") };
     pair->prompt.size = pair->chosen.size = pair->rejected.size = 0;
     CS_TRY(check(&of, document, chat));
     pair->rendered = json_is_array(of.chosen);

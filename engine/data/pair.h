@@ -22,7 +22,7 @@ typedef struct {
 /* Reads a pair from `document` and replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the
  * text of the end token. `end` is appended to each answer that is a text, unless the answer already ends with `end`. If
  * `end` is NULL, nothing is appended. */
-cs_status ce_pair_read(ce_pair *pair, const ce_chat *chat, const char *end, const json_t *document);
+cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 
 /* The keys that ce_pair_read looks at; the last element is NULL. */

@@ -12,16 +12,24 @@ static const struct {
     const char *name;
     bool extra; /* True if the key does not decide a row's shape, but belongs to one of the shapes. */
 } keys[] = {
-    { "messages", false },      { "conversations", false },  { "prompt", false },         { "completion", false },
-    { "instruction", false },   { "output", false },         { "input_ids", false },      { "system", true },
-    { "input", true },          { "labels", true },          { "tools", true },           { "documents", true },
-    { "attention_mask", true }, { "completion_mask", true }, { "assistant_masks", true },
+    { "messages", false },       { "conversations", false },
+    { "prompt", false },         { "completion", false },
+    { "instruction", false },    { "output", false },
+    { "input_ids", false },      { "system", true },
+    { "input", true },           { "labels", true },
+    { "tools", true },           { "documents", true },
+    { "attention_mask", true },  { "completion_mask", true },
+    { "assistant_masks", true }, { "chat_template_kwargs", true },
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* Alpaca's key for earlier turns. A row with an instruction and a list of earlier turns is refused. In tables only
- * known columns are read, so this column must be known; otherwise such rows would not be noticed. */
+/* Alpaca's key for earlier turns. A row with an instruction and a list of earlier turns is refused. */
 #define HISTORY "history"
+
+/* Keys with which a conversation is refused. In tables only known columns are read, so these columns must be known;
+ * otherwise such rows would not be noticed. */
+static const char *const others[CS_SHAPE_OTHERS] = { HISTORY, "functions", "function_call", "weight",
+                                                     "loss",  "train",     "mask" };
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
 
@@ -37,11 +45,12 @@ cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char
 {
     int number = key_of(key);
     if (number == KEYS)
-        return ce_fail(CS_BAD_CONFIG,
-                       "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
-                       "completion, instruction, input, output, system, tools, documents, input_ids, labels, "
-                       "attention_mask, completion_mask and assistant_masks; \"field\" names the column of a text",
-                       key);
+        return ce_fail(
+            CS_BAD_CONFIG,
+            "\"%s\" is no key that a column may stand for: those are messages, conversations, prompt, "
+            "completion, instruction, input, output, system, tools, documents, chat_template_kwargs, "
+            "input_ids, labels, attention_mask, completion_mask and assistant_masks; \"field\" names the column of a text",
+            key);
     for (int i = 0; i < columns->count; i++)
         if (strcmp(columns->key[i], key) == 0)
             return ce_fail(CS_BAD_CONFIG, "\"%s\" has two columns", key);
@@ -58,7 +67,8 @@ void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *c
         names[count++] = keys[i].name;
     for (int i = 0; i < columns->count; i++)
         names[count++] = columns->name[i];
-    names[count++] = HISTORY;
+    for (int i = 0; i < CS_SHAPE_OTHERS; i++)
+        names[count++] = others[i];
     names[count] = NULL;
 }
 
@@ -88,12 +98,28 @@ static json_t *find(const reader *self, const char *key)
     return self->named && !extra ? NULL : member(self->row, key);
 }
 
+/* Returns the first key that would decide the shape and is null, or NULL. */
+static const char *null_key(const reader *self)
+{
+    if (json_is_null(json_object_get(self->row, self->field)))
+        return self->field;
+    for (int i = 0; i < KEYS; i++)
+        if (!keys[i].extra && json_is_null(json_object_get(self->row, keys[i].name)))
+            return keys[i].name;
+    for (int i = 0; i < self->columns->count; i++)
+        if (json_is_null(json_object_get(self->row, self->columns->name[i])))
+            return self->columns->name[i];
+    return NULL;
+}
+
 static cs_status refuse(const reader *self, bool chats)
 {
     char list[1024] = "none";
-    const char *name;
+    const char *name, *null = null_key(self);
     json_t *value;
     size_t at = 0;
+    if (null)
+        return ce_fail(CS_BAD_FILE, "\"%s\" is null, and the row has nothing else to learn from", null);
     if (!chats &&
         (find(self, "messages") || find(self, "conversations") || (find(self, "instruction") && find(self, "output"))))
         return ce_fail(CS_BAD_FILE,
@@ -125,38 +151,48 @@ static json_t *begin_chat(ce_shape *shape, const reader *self)
     return messages;
 }
 
-/* Copies the value of "tools", which is a list. In tables the value may be a text that is the JSON of a list. */
-static cs_status copy_tools(ce_shape *shape, const reader *self)
+cs_status ce_shape_check(const json_t *row)
 {
-    json_t *value = find(self, "tools");
-    if (!value || (json_is_string(value) && json_string_length(value) == 0))
-        return CS_OK;
-    json_t *list = json_is_string(value) ? ce_json_document(json_string_value(value), json_string_length(value))
-                                         : json_incref(value);
-    bool known = json_is_array(list);
-    if (known)
-        json_object_set(shape->chat, "tools", list);
-    json_decref(list);
-    return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"tools\" is neither a list nor a text that is the JSON of one");
+    const json_t *weight = member(row, "weight"), *functions = member(row, "functions");
+    if (json_array_size(functions) > 0 || member(row, "function_call"))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a conversation with \"%s\"; OpenAI has replaced \"functions\" by "
+                       "\"tools\", and \"function_call\" by \"tool_calls\" and \"tool_choice\"",
+                       functions ? "functions" : "function_call");
+    if ((json_is_number(weight) && json_number_value(weight) != 1) || json_is_false(member(row, "loss")) ||
+        json_is_false(member(row, "train")) || member(row, "mask"))
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: a conversation with a \"weight\" other than 1, with \"mask\", or "
+                       "with \"loss\" or \"train\" false: all conversations are learnt alike; \"train\": "
+                       "false in a message says that this answer is not learnt");
+    return CS_OK;
 }
 
-/* Checks the conversation that was read, and copies the tools and documents that belong to it. */
+/* Checks the conversation that was read, and copies what belongs to it. */
 static cs_status end_chat(ce_shape *shape, const reader *self)
 {
-    size_t index;
-    json_t *message, *system = find(self, "system");
-    json_array_foreach (json_object_get(shape->chat, "messages"), index, message) {
-        const json_t *weight = json_object_get(message, "weight");
-        if (json_is_number(weight) && json_number_value(weight) != 1)
-            return ce_fail(CS_UNSUPPORTED,
-                           "not supported: a message with a \"weight\" other than 1: all answers are learnt alike");
-    }
+    static const char *const extras[] = { "tools", "documents", "chat_template_kwargs" };
+    json_t *system = find(self, "system");
     if (system && !json_is_string(system))
         return ce_fail(CS_BAD_FILE, "\"system\" is no text");
-    CS_TRY(copy_tools(shape, self));
-    if (find(self, "documents"))
-        json_object_set(shape->chat, "documents", find(self, "documents"));
+    CS_TRY(ce_shape_check(self->row));
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+        if (find(self, extras[i]))
+            json_object_set(shape->chat, extras[i], find(self, extras[i]));
     return CS_OK;
+}
+
+/* Appends the messages of a prompt. Its answers are not learnt. */
+static void append_prompt(json_t *messages, const json_t *prompt)
+{
+    size_t index;
+    json_t *message;
+    json_array_foreach (prompt, index, message) {
+        json_t *copy = json_copy(message);
+        if (ce_chat_is_answer(message))
+            json_object_set_new(copy, "train", json_false());
+        json_array_append_new(messages, copy);
+    }
 }
 
 static int64_t count_answers(const json_t *messages)
@@ -190,10 +226,8 @@ static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, 
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", prompt));
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "assistant", "content", completion));
     } else {
-        json_array_extend(messages, prompt);
+        append_prompt(messages, prompt);
         json_array_extend(messages, completion);
-        shape->given = count_answers(prompt);
-        shape->answers = shape->given + count_answers(completion);
     }
     return end_chat(shape, self);
 }

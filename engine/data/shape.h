@@ -14,6 +14,8 @@
  *                                    are not learnt
  *
  * In the first three shapes, the key "system" may hold a text: the system message with which the conversation begins.
+ * "chat_template_kwargs" holds variables for the chat template (TRL's key). Keys that ask for something that cannot be
+ * done ("functions", a "weight" other than 1, ...) are refused.
  *
  * Without a chat template, a row that has the field is a text, whatever other keys the row has. Otherwise a row with a
  * prompt and a completion becomes one text, in which the completion is learnt. Otherwise the row must have input_ids:
@@ -23,10 +25,10 @@
 
 #include "base/json.h"
 
-enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2 };
+enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 7 };
 
 /* Other names that rows use for the keys above. Some keys do not decide a row's shape: system, input, labels, the
- * masks, tools and documents. Such a key is read by its other name if the row has that name, and otherwise by the name
+ * masks, tools, documents and chat_template_kwargs. Such a key is read by its other name if the row has that name, and otherwise by the name
  * above. All other keys decide the shape. If a row has the other name of at least one key that decides the shape, all
  * keys that decide the shape are read by their other names only; a key without another name then counts as missing. */
 typedef struct {
@@ -39,7 +41,7 @@ typedef struct {
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a list with all keys that ce_shape_read may look at. The last element is NULL. */
-enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + 3 };
+enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + CS_SHAPE_OTHERS + 2 };
 void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
 
 typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce_shape_kind;
@@ -47,10 +49,8 @@ typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce
 typedef struct {
     ce_shape_kind kind;
     const json_t *text, *completion; /* `text` is a text, or the prompt of `completion`. */
-    /* For a conversation with a prompt: `answers` is the number of all its answers, `given` the number of answers that
-     * are in the prompt. */
-    int64_t answers, given;
-    /* conversation that a chat template formats (chat/chat.h): {"messages", "tools", "documents"} */
+    /* conversation that a chat template formats (chat/chat.h): {"messages", "tools", "documents",
+     * "chat_template_kwargs"}; the answers that are in the prompt have "train": false */
     json_t *chat;
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
     const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
@@ -60,6 +60,9 @@ typedef struct {
  * row. Returns CS_BAD_FILE if the row has no known shape; the message then lists the keys of the row. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
+/* Refuses a row of conversations that asks for something that cannot be done: a weight, or functions of OpenAI's older
+ * form. */
+cs_status ce_shape_check(const json_t *row);
 void ce_shape_free(ce_shape *shape);
 
 #endif

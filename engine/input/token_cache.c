@@ -94,6 +94,7 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .field = settings->field,
                                 .columns = settings->columns,
                                 .chat = settings->template,
+                                .turns = settings->turns,
                                 .pairs = ce_preference_is_on(self->engine),
                                 .skip_bad = settings->skip_bad,
                                 .by_name = true,

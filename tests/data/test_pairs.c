@@ -10,7 +10,7 @@
 
 static ce_pair pair;
 
-static cs_status read_line(const ce_chat *chat, const char *end, const char *line)
+static cs_status read_line(ce_chat *chat, const char *end, const char *line)
 {
     json_t *document = ce_json_document(line, strlen(line));
     ck_assert_ptr_nonnull(document);
@@ -25,7 +25,7 @@ static void is(const ce_text *text, const char *wanted)
                   (int)text->size, text->bytes, wanted);
 }
 
-static void becomes(const ce_chat *chat, const char *end, const char *line, const char *prompt, const char *chosen,
+static void becomes(ce_chat *chat, const char *end, const char *line, const char *prompt, const char *chosen,
                     const char *rejected)
 {
     ck_assert_msg(read_line(chat, end, line) == CS_OK, "%s: %s", line, cs_error());
@@ -64,7 +64,7 @@ START_TEST(conversations_are_written_by_the_template)
     CS_MUST(ce_chat_open(&chat, "plain", tokenizer));
     static const char whole[] = "{\"messages\": [" SAID("user", "Q") ", " SAID("assistant", "A") "]}";
     json_t *document = ce_json_document(whole, strlen(whole));
-    CS_MUST(ce_chat_write(chat, document, &lines));
+    CS_MUST(ce_chat_write(chat, document, CS_TURNS_AUTO, &lines));
     json_decref(document);
     char *wanted = strndup(lines.text.bytes, lines.text.size);
     static const char *const forms[] = {
