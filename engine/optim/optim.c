@@ -121,7 +121,7 @@ static const ce_key section_keys[] = {
     { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
 #define RULE(function, constant, name, ...) name ", "
 #include "optim/rules.h"
-      "in upper or lower case" },
+      "in upper or lower case; Adam is AdamW, as in DeepSpeed, unless adam_w_mode is false" },
     { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
     { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is only one implementation of the update" },
 };

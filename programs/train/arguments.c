@@ -220,6 +220,8 @@ cs_config *arguments_read(int count, char **argument, command_line *options)
 {
     cs_config *config;
     request r = read_line(count, argument);
+    if (getenv("CSPEED_CHECK_LINE")) /* the launcher asks before it makes a job */
+        exit(0);
     CS_MUST(cs_config_open(&config, r.config));
     if (r.lenient)
         cs_config_lenient(config);

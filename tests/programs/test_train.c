@@ -208,6 +208,10 @@ START_TEST(errors_have_one_sentence_and_a_code)
     ck_assert(training_says("a key of the configuration; --set cspeed.prefetch=VALUE sets it"));
     training_expect(64, shell_run("%s/train config.json", CS_BIN));
     ck_assert(training_says("unknown argument config.json: --config config.json reads it"));
+    training_expect(64, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --lr 1", CS_BIN));
+    ck_assert(
+        training_says("train: unknown flag --lr: a word of axolotl and Megatron; here it is optimizer.params.lr"));
+    ck_assert_int_ne(access("cspeed_runs", F_OK), 0); /* no job was made for it */
     training_expect(64, shell_run("%s/cspeed accelerate launch train.py", CS_BIN));
     ck_assert(training_says("accelerate is no command of cspeed but a word of Accelerate; here it is `cspeed train"));
     training_expect(78, shell_run("%s/train --config config.json --set zero_optimization.stagge=2", CS_BIN));
