@@ -1,5 +1,5 @@
 /* monitor.c - writes training metrics to CSV and TensorBoard files. It creates the folders and calls the writers of the
- * two formats. A writer that fails is not called again. */
+ * two formats. A writer that fails is closed, and opened again at the next position. */
 #include "monitor/writer.h"
 #include "base/log.h"
 
@@ -13,12 +13,16 @@ static const ce_writer *const writers[] = { &ce_writer_csv, &ce_writer_events };
 enum { WRITERS = sizeof writers / sizeof *writers };
 
 typedef struct {
-    char *folder;       /* NULL if the format is not enabled, or was disabled after a failure */
-    void *private_data; /* writer's own data, or NULL if the writer is not open yet */
+    char *folder;       /* NULL if the format is not enabled */
+    void *private_data; /* writer's own data, or NULL if the writer is not open */
+    bool fails;         /* the last value could not be written */
+    int64_t failed_at;  /* the position of that value */
+    int64_t lost;       /* number of values that were not written because the writer had failed */
 } sink;
 
 struct ce_monitor {
     sink sinks[WRITERS];
+    int64_t at; /* the position of the last value */
 };
 
 static bool make_folders(char *path)
@@ -31,14 +35,30 @@ static bool make_folders(char *path)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
-static void give_up(sink *s, const ce_writer *writer)
+static void close_failed(sink *s, const ce_writer *writer, int64_t at)
 {
-    ce_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the training goes on without it", writer->name, s->folder,
-           strerror(errno));
+    if (!s->fails)
+        ce_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the next step tries again", writer->name, s->folder,
+               strerror(errno));
     if (s->private_data)
         writer->close(s->private_data);
-    free(s->folder);
-    *s = (sink){ 0 };
+    s->private_data = NULL;
+    s->fails = true;
+    s->failed_at = at;
+}
+
+/* Writes the value. After a failure the values of the same position are not tried. */
+static void write_value(sink *s, const ce_writer *writer, const char *tag, double value, int64_t at)
+{
+    bool waits = s->fails && s->failed_at == at;
+    if (!waits && !s->private_data && make_folders(s->folder))
+        s->private_data = writer->open(s->folder, at);
+    bool written = !waits && s->private_data && writer->write(s->private_data, tag, value, at);
+    s->lost += !written;
+    if (!written && !waits)
+        close_failed(s, writer, at);
+    if (written)
+        s->fails = false;
 }
 
 static cs_status prepare(sink *s, const ce_monitor_settings *settings)
@@ -68,11 +88,9 @@ cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, 
 void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_t at)
 {
     for (int i = 0; monitor && i < WRITERS; i++) {
-        sink *s = &monitor->sinks[i];
-        if (s->folder && !s->private_data && make_folders(s->folder))
-            s->private_data = writers[i]->open(s->folder, at);
-        if (s->folder && (!s->private_data || !writers[i]->write(s->private_data, tag, value, at)))
-            give_up(s, writers[i]);
+        monitor->at = at;
+        if (monitor->sinks[i].folder)
+            write_value(&monitor->sinks[i], writers[i], tag, value, at);
     }
 }
 
@@ -80,7 +98,7 @@ void ce_monitor_flush(ce_monitor *monitor)
 {
     for (int i = 0; monitor && i < WRITERS; i++)
         if (monitor->sinks[i].private_data && !writers[i]->flush(monitor->sinks[i].private_data))
-            give_up(&monitor->sinks[i], writers[i]);
+            close_failed(&monitor->sinks[i], writers[i], monitor->at);
 }
 
 void ce_monitor_close(ce_monitor *monitor)
@@ -91,6 +109,9 @@ void ce_monitor_close(ce_monitor *monitor)
     for (int i = 0; i < WRITERS; i++) {
         if (monitor->sinks[i].private_data)
             writers[i]->close(monitor->sinks[i].private_data);
+        if (monitor->sinks[i].fails || monitor->sinks[i].lost > 0)
+            ce_log(CS_LOG_WARNING, "%s: values are missing in %s, %lld at least: they could not be written",
+                   writers[i]->name, monitor->sinks[i].folder, (long long)monitor->sinks[i].lost);
         free(monitor->sinks[i].folder);
     }
     free(monitor);

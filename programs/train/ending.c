@@ -64,9 +64,9 @@ static void draw_curve(const session *run)
 {
     static const char *const keys[CURVES] = { "loss", "valid_loss" };
     cs_plot_curve curves[CURVES] = { { .name = keys[0] }, { .name = keys[1] } };
-    if (!is_rank_zero() || !run->progress.terminal || !run->metrics_path)
+    if (!is_rank_zero() || !run->progress.terminal || !run->metrics.path)
         return;
-    if (cs_plot_read(run->metrics_path, keys, CURVES, curves) != CS_OK)
+    if (cs_plot_read(run->metrics.path, keys, CURVES, curves) != CS_OK)
         complain("no curve is drawn: %s", cs_error());
     else if (curves[0].count > 1)
         cs_plot_text(stdout, &(cs_plot){ "", curves, CURVES }, cs_plot_screen_of(stdout), ROWS);
@@ -80,7 +80,7 @@ void ending_print(const session *run)
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
-    char *plotted = quoted(usual || !metrics ? source : run->metrics_path);
+    char *plotted = quoted(usual || !metrics ? source : run->metrics.path);
     char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
     char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;

@@ -2,6 +2,7 @@
 #include "train.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -45,16 +46,23 @@ char *metrics_file_path(const char *output, const char *name)
     return name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
 }
 
-FILE *metrics_file_open(char *path, int64_t step)
+void metrics_file_open(metrics_file *file, char *path, int64_t step)
 {
+    *file = (metrics_file){ .path = path, .descriptor = -1 };
     if (!is_rank_zero() || !path)
-        return NULL;
-    outdir_make_above(path); /* errors are not checked here, because the call of fopen below then fails too */
+        return;
+    outdir_make_above(path); /* errors are not checked here, because the file cannot be opened then */
     keep_lines(path, step);
-    FILE *file = fopen(path, "a");
-    if (!file)
-        complain("cannot write %s: %s; going on without metrics", path, strerror(errno));
-    return file;
+}
+
+void metrics_file_close(const metrics_file *file)
+{
+    if (file->lost > 0)
+        complain("%s lacks the lines of %" PRId64 " step%s: they could not be written", file->path, file->lost,
+                 file->lost > 1 ? "s" : "");
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    free(file->path);
 }
 
 /* Writes nine significant digits of a measurement, and all digits of a whole number, for example of a loss scale. */
@@ -129,15 +137,47 @@ static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bo
     fputs("}\n", file);
 }
 
-void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs,
+/* Writes the whole line or, on a regular file, nothing of it. */
+static bool append(metrics_file *file, const char *line, size_t bytes)
+{
+    struct stat before;
+    if (file->descriptor < 0)
+        file->descriptor = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (file->descriptor < 0 || fstat(file->descriptor, &before) != 0)
+        return false;
+    for (size_t done = 0; done < bytes;) {
+        ssize_t put = write(file->descriptor, line + done, bytes - done);
+        if (put < 0 && errno != EINTR) {
+            int why = errno;
+            if (done > 0 && S_ISREG(before.st_mode) && ftruncate(file->descriptor, before.st_size) != 0)
+                complain("an incomplete line stays in %s: %s", file->path, strerror(errno));
+            errno = why;
+            return false;
+        }
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+void metrics_file_write(metrics_file *file, const cs_metrics *m, const cs_scores *valid, bool pairs,
                         const cs_expert_load *load, bool whole)
 {
-    if (!*file)
+    char *line = NULL;
+    size_t bytes = 0;
+    FILE *memory = is_rank_zero() && file->path ? open_memstream(&line, &bytes) : NULL;
+    if (!memory)
         return;
-    put_line(*file, m, valid, pairs, load, whole);
-    if (fflush(*file) == 0)
-        return;
-    complain("cannot write the metrics of step %" PRId64 ": %s; going on without metrics", m->step, strerror(errno));
-    fclose(*file);
-    *file = NULL;
+    put_line(memory, m, valid, pairs, load, whole);
+    fclose(memory);
+    if (!append(file, line, bytes)) {
+        if (!file->fails)
+            complain("cannot write the metrics of step %" PRId64 " to %s: %s; the next step tries again", m->step,
+                     file->path, strerror(errno));
+        file->fails = true;
+        file->lost++;
+    } else if (file->fails) {
+        complain("%s is written again at step %" PRId64, file->path, m->step);
+        file->fails = false;
+    }
+    free(line);
 }

@@ -4,11 +4,25 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Flushes the name of a new folder to the disk, so that a power failure does not lose the folder with all its files. */
+static void flush_name(const char *folder)
+{
+    char *above = text("%s/..", folder);
+    int descriptor = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* EINVAL means that this file system needs no flush of directories. */
+    if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL)
+        complain("flushing the folder of %s to the disk: %s; a power failure may lose it", folder, strerror(errno));
+    if (descriptor >= 0)
+        close(descriptor);
+    free(above);
+}
 
 /* Creates the folders that `path` names before its last slash. Returns the errno value of the last error, or 0. */
 int outdir_make_above(char *path)
@@ -16,7 +30,9 @@ int outdir_make_above(char *path)
     int why = 0;
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        if (mkdir(path, 0777) == 0)
+            flush_name(path);
+        else if (errno != EEXIST)
             why = errno;
         *slash = '/';
     }
@@ -64,6 +80,8 @@ static bool move_aside(const char *output)
     int why = errno;
     if (moved)
         drop_owner(aside);
+    if (made)
+        flush_name(folder);
     if (made)
         say("starting over; the earlier run is in %s", aside);
     else if (moved)

@@ -319,8 +319,8 @@ session session_open(int count, char **argument)
     resume(&run);
     check_export(&run);
     check_room(&run);
-    run.metrics_path = metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics"));
-    run.metrics = metrics_file_open(run.metrics_path, run.first);
+    metrics_file_open(&run.metrics, metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics")),
+                      run.first);
     run.skipped = cs_last_step(run.engine).skipped;
     run.started = run.marked = ce_clock_seconds();
     if (run.first > run.steps)
@@ -377,11 +377,9 @@ void session_close(session *run)
     export(run);
     sample_text_print(run->engine, run->config);
     ending_print(run);
-    if (run->metrics)
-        fclose(run->metrics);
+    metrics_file_close(&run->metrics);
     cs_data_close(run->valid);
     cs_data_close(run->train);
     cs_destroy(run->engine);
-    free(run->metrics_path);
     free(run->output);
 }

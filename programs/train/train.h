@@ -59,14 +59,21 @@ typedef struct {
 void progress_open(progress *bar, const cs_config *config);
 void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
 
-/* metrics_file.c: the file of metrics. If the file is NULL, no metrics are written. */
+/* metrics_file.c: the file of metrics. If a line cannot be written, the next step tries again. */
+typedef struct {
+    char *path;     /* NULL: no metrics are written */
+    int descriptor; /* -1 until the file is open */
+    bool fails;     /* the last line could not be written */
+    int64_t lost;   /* number of lines that could not be written */
+} metrics_file;
 /* returns the malloc'ed path of the file `name`, which may be relative to `output`; NULL if `name` is NULL */
 char *metrics_file_path(const char *output, const char *name);
-FILE *metrics_file_open(char *path, int64_t step); /* returns NULL if `path` is NULL */
+void metrics_file_open(metrics_file *file, char *path, int64_t step); /* the file then owns `path` */
+void metrics_file_close(const metrics_file *file);
 /* `valid` is the result of the validation after this step; its loss is NaN if there was no validation. `pairs` is true
  * in preference training. `load` is the load of the experts in this step. If `whole` is true, the tokens of each expert
  * are written too. */
-void metrics_file_write(FILE **file, const cs_metrics *m, const cs_scores *valid, bool pairs,
+void metrics_file_write(metrics_file *file, const cs_metrics *m, const cs_scores *valid, bool pairs,
                         const cs_expert_load *load, bool whole);
 
 /* sample_text.c */
@@ -97,8 +104,7 @@ typedef struct {
     cs_config *config;
     cs_data *train, *valid; /* valid is NULL if there is no validation */
     command_line options;
-    FILE *metrics;
-    char *metrics_path;
+    metrics_file metrics;
     progress progress;
     char *output;
     const char *source;   /* the folder of the checkpoint from which this run resumed; NULL if it did not resume */

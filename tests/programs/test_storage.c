@@ -80,4 +80,38 @@ START_TEST(a_file_system_may_lack_renames)
 }
 END_TEST
 
-SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames)
+/* A line of metrics that cannot be written does not end the metrics, and no line is incomplete. */
+START_TEST(metrics_go_on)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("rm -rf c"), 0);
+    training_expect(0, run("write metrics.jsonl 28 3", "--steps 12"));
+    ck_assert(training_says("cannot write the metrics of step 1 to c/metrics.jsonl: No space left on device"));
+    ck_assert(training_says("c/metrics.jsonl is written again at step 4"));
+    ck_assert(training_says("c/metrics.jsonl lacks the lines of 3 steps"));
+    ck_assert_int_eq(training_lines("c/metrics.jsonl"), 9);
+    ck_assert_int_eq(shell_run("rm -rf c"), 0);
+    training_expect(0, run("short metrics.jsonl 0 1 write metrics.jsonl 28 1", "--steps 12"));
+    ck_assert_int_eq(training_lines("c/metrics.jsonl"), 11);
+    ck_assert_int_eq(shell_run("grep -c '^{.*}$' c/metrics.jsonl | grep -qx 11"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* The name of the output folder is flushed too, in its parent and in the parents that are made. */
+START_TEST(the_output_folder_is_flushed)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    ck_assert_int_eq(shell_run("mkdir above"), 0);
+    training_expect(0, shell_run("env LD_PRELOAD=" CS_SHIM " CSPEED_DENY='fsync /above 5 2' "
+                                 "ASAN_OPTIONS=verify_asan_link_order=0 " CS_BIN
+                                 "/train --config config.json --steps 1 --output above/new/out"));
+    ck_assert(training_says("flushing the folder of above/new to the disk: Input/output error"));
+    ck_assert(training_says("flushing the folder of above/new/out to the disk: Input/output error"));
+    shell_leave();
+}
+END_TEST
+
+SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames, metrics_go_on,
+           the_output_folder_is_flushed)

@@ -2,7 +2,7 @@
  * without a feature does.
  *
  * CSPEED_DENY is "CALL PART ERRNO COUNT ...": the first COUNT calls of this name on a path that contains PART fail with
- * this error number. CALL is open (for reading), pread, write, exchange (renameat2 with flags) or move (rename of a
+ * this error number. CALL is open (for reading), pread, write, fsync, short (a write of half of the bytes), exchange (renameat2 with flags) or move (rename of a
  * directory). Several rules may follow each other. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -91,7 +91,14 @@ EXPORT ssize_t pread64(int file, void *bytes, size_t count, off64_t offset)
 
 EXPORT ssize_t write(int file, const void *bytes, size_t count)
 {
+    if (denied_at("short", file))
+        return NEXT(write)(file, bytes, count / 2);
     return denied_at("write", file) ? -1 : NEXT(write)(file, bytes, count);
+}
+
+EXPORT int fsync(int file)
+{
+    return denied_at("fsync", file) ? -1 : NEXT(fsync)(file);
 }
 
 EXPORT int rename(const char *from, const char *to)
