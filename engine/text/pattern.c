@@ -1,6 +1,7 @@
 /* pattern.c - searches texts for literal texts and regular expressions. This is the only file that calls PCRE2. */
 #include "text/pattern.h"
 #include "base/must.h"
+#include "text/onig.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -21,74 +22,6 @@ struct ce_matcher {
     pcre2_jit_stack *stack;
 };
 
-/* ---- translating patterns from Oniguruma to PCRE2 ---- */
-
-static cs_status refuse(const char *what, const char *pattern)
-{
-    return ce_fail(CS_UNSUPPORTED, "not supported: %s in the pattern %s, because engines read it differently", what,
-                   pattern);
-}
-
-/* Translates the escape sequence at `from` and appends the result to `to`. Returns the last character of the sequence,
- * or NULL if the sequence is not supported. */
-static const char *translate_escape(char **to, const char *from)
-{
-    static const char same[] = "dDpPrntfv";
-    char letter = from[1];
-    if (letter == 's' || letter == 'S') {
-        /* PCRE2's \s matches U+180E, but \s of Oniguruma, for which the pattern was written, does not. */
-        *to = stpcpy(*to, letter == 's' ? "\\p{White_Space}" : "\\P{White_Space}");
-        return from + 1;
-    }
-    bool letter_or_digit = (letter >= '0' && letter <= '9') || ((letter | 32) >= 'a' && (letter | 32) <= 'z');
-    if (!letter || (letter_or_digit && !strchr(same, letter)))
-        return NULL;
-    const char *last = (letter | 32) == 'p' && from[2] == '{' ? strchr(from, '}') : from + 1;
-    if (last)
-        *to = mempcpy(*to, from, (size_t)(last + 1 - from));
-    return last;
-}
-
-/* In Oniguruma, ^ and $ match at the beginning and the end of each line. No line begins at the end of the text. */
-static char *translate_anchor(char *to, char anchor)
-{
-    return stpcpy(to, anchor == '^' ? "(?:\\A|(?<=\\n)(?!\\z))" : "(?=\\n|\\z)");
-}
-
-static cs_status translate(char *to, const char *pattern)
-{
-    bool in_class = false;
-    for (const char *c = pattern; *c; c++) {
-        if (*c == '\\') {
-            const char *last = translate_escape(&to, c);
-            if (!last)
-                return refuse((const char[]){ '\\', c[1], 0 }, pattern);
-            c = last;
-            continue;
-        }
-        if (in_class && (*c == '[' || (c[0] == '&' && c[1] == '&')))
-            return refuse("a class within a class", pattern);
-        if (!in_class && c[0] == '}' && c[1] == '+')
-            return refuse("}+", pattern);
-        if (!in_class && (*c == '^' || *c == '$')) {
-            to = translate_anchor(to, *c);
-            continue;
-        }
-        *to++ = *c;
-        if (!in_class && *c == '[') {
-            in_class = true;
-            if (c[1] == '^')
-                *to++ = *++c;
-            if (c[1] == ']')
-                return refuse("[]", pattern);
-        } else if (in_class && *c == ']') {
-            in_class = false;
-        }
-    }
-    *to = 0;
-    return CS_OK;
-}
-
 static cs_status compile(ce_pattern *made, const char *pattern)
 {
     int error;
@@ -105,6 +38,14 @@ static cs_status compile(ce_pattern *made, const char *pattern)
     return CS_OK;
 }
 
+bool ce_pattern_compiles(const char *pattern)
+{
+    ce_pattern made = { .code = NULL };
+    bool compiled = compile(&made, pattern) == CS_OK;
+    pcre2_code_free(made.code);
+    return compiled;
+}
+
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind)
 {
     ce_pattern *made = *pattern = calloc(1, sizeof *made);
@@ -117,12 +58,11 @@ cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kin
     }
     if (kind == CS_PATTERN_OWN)
         return compile(made, text);
-    char *translated = malloc(24 * strlen(text) + 1);
-    CS_ASSERT(translated);
-    cs_status status = translate(translated, text);
+    ce_text translated = { 0 };
+    cs_status status = ce_onig_translate(&translated, text);
     if (status == CS_OK)
-        status = compile(made, translated);
-    free(translated);
+        status = compile(made, translated.bytes);
+    ce_unicode_free(&translated);
     return status;
 }
 

@@ -1,8 +1,6 @@
 /* pattern.h - searches texts for the literal texts and regular expressions of a tokenizer, by means of PCRE2.
  *
- * The expressions of tokenizer.json are written for another engine (Oniguruma). Constructs with the same meaning in
- * both engines are accepted, the white space of \s and the line ends of ^ and $ are adapted. Any other
- * construct is an error, and the error message names the construct. */
+ * The expressions of tokenizer.json are written for another engine (Oniguruma) and are translated (onig.h). */
 #ifndef CS_TEXT_PATTERN_H
 #define CS_TEXT_PATTERN_H
 
@@ -15,6 +13,8 @@ typedef struct ce_matcher ce_matcher; /* working memory of one thread, for searc
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
 
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
+/* True if the expression, which is written for PCRE2, has no fault. */
+bool ce_pattern_compiles(const char *pattern);
 void ce_pattern_close(ce_pattern *pattern); /* accepts NULL */
 /* Returns the text of a literal pattern, or NULL if the pattern is an expression. */
 const char *ce_pattern_literal(const ce_pattern *pattern);

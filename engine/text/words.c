@@ -1,13 +1,14 @@
 /* words.c - pre-tokenization: cuts a text into the words that are encoded one by one. */
 #include "text/words.h"
 #include "base/must.h"
+#include "text/alphabet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_ROUNDS = 16, MARK_BYTES = 8 };
 
-typedef enum { SPLIT, FIXED, REPLACED } round_kind;
+typedef enum { SPLIT, FIXED, REPLACED, BYTES } round_kind;
 
 typedef struct {
     round_kind kind;
@@ -25,6 +26,7 @@ struct ce_words {
     /* True if a text that is cut between two lines may get other words than the whole text, because of one of the
      * rounds. */
     bool strange;
+    bool has_bytes; /* True if one of the rounds is BYTES. */
     /* True if a round splits by a pattern that always ends a word before a line that begins with a letter. */
     bool known;
 };
@@ -32,7 +34,9 @@ struct ce_words {
 struct ce_cutters {
     const ce_words *words;
     ce_matcher *matcher;
-    ce_made made[MAX_ROUNDS]; /* The text of the current piece, for each round that changes text. */
+    /* The text of the current piece, for each round that changes text; and the bytes of the piece that is visited, if a
+     * round is BYTES. */
+    ce_made made[MAX_ROUNDS + 1];
     ce_words_visit visit;
     void *visit_argument;
     bool continued;
@@ -102,6 +106,12 @@ cs_status ce_words_add_fixed(ce_words *words, size_t length)
     return add(words, (cut_round){ .kind = FIXED, .length = length });
 }
 
+cs_status ce_words_add_bytes(ce_words *words)
+{
+    words->strange = words->has_bytes = true;
+    return add(words, (cut_round){ .kind = BYTES });
+}
+
 cs_status ce_words_add_replaced(ce_words *words, const char *mark, ce_words_prefix prefix)
 {
     cut_round round = { .kind = REPLACED, .prefix = prefix };
@@ -157,7 +167,7 @@ void ce_words_release(ce_cutters *cutters)
 {
     if (!cutters)
         return;
-    for (int i = 0; i < MAX_ROUNDS; i++)
+    for (int i = 0; i <= MAX_ROUNDS; i++)
         ce_made_free(&cutters->made[i]);
     ce_matcher_close(cutters->matcher);
     free(cutters);
@@ -249,10 +259,38 @@ static void replace_spaces(ce_cutters *cutters, int number, ce_span text)
     cut(cutters, number + 1, ce_made_span(made));
 }
 
+static void write_bytes(ce_cutters *cutters, int number, ce_span text)
+{
+    ce_made *made = &cutters->made[number];
+    ce_text character = { 0 };
+    ce_made_begin(made);
+    for (size_t at = 0; at < text.size; at++) {
+        character.size = 0;
+        ce_unicode_append_point(&character, ce_alphabet_point((unsigned char)text.bytes[at]));
+        ce_made_put(made, text, at, character.bytes, character.size);
+    }
+    ce_unicode_free(&character);
+    cut(cutters, number + 1, ce_made_span(made));
+}
+
+/* Returns the bytes that the characters of `word` represent. */
+static ce_span read_bytes(ce_cutters *cutters, ce_span word)
+{
+    char byte[2];
+    ce_made *made = &cutters->made[MAX_ROUNDS];
+    ce_made_begin(made);
+    for (size_t at = 0, width; at < word.size; at += width) {
+        width = (unsigned char)word.bytes[at] < 0x80 ? 1 : 2; /* The widths of the alphabet's characters in UTF-8. */
+        CS_ASSERT(ce_alphabet_read(word.bytes + at, width, byte) == 1);
+        ce_made_put(made, word, at, byte, 1);
+    }
+    return ce_made_span(made);
+}
+
 static void cut(ce_cutters *cutters, int number, ce_span text)
 {
     if (number == cutters->words->count) {
-        cutters->visit(cutters->visit_argument, text);
+        cutters->visit(cutters->visit_argument, cutters->words->has_bytes ? read_bytes(cutters, text) : text);
         return;
     }
     switch (cutters->words->rounds[number].kind) {
@@ -264,6 +302,9 @@ static void cut(ce_cutters *cutters, int number, ce_span text)
         break;
     case REPLACED:
         replace_spaces(cutters, number, text);
+        break;
+    case BYTES:
+        write_bytes(cutters, number, text);
         break;
     }
 }

@@ -28,9 +28,12 @@ typedef enum { CS_WORDS_PREFIX_NEVER, CS_WORDS_PREFIX_FIRST, CS_WORDS_PREFIX_ALW
  *   the texts between the matches count as the matches.
  * - fixed: cuts into pieces of `length` characters.
  * - replaced: replaces each space by the character `mark`. `prefix` says which pieces also get a `mark` in front unless
- *   they begin with it or with a space: none, only the piece at the beginning of the text, or all pieces. */
+ *   they begin with it or with a space: none, only the piece at the beginning of the text, or all pieces.
+ * - bytes: writes each byte as its character of the alphabet of bytes (alphabet.h), so that later rounds cut at these
+ *   characters. The pieces that are visited are the bytes again. No later round may be `replaced`. */
 cs_status ce_words_add_split(ce_words *words, ce_pattern *pattern, ce_words_behavior behavior, bool invert);
 cs_status ce_words_add_fixed(ce_words *words, size_t length);
+cs_status ce_words_add_bytes(ce_words *words);
 cs_status ce_words_add_replaced(ce_words *words, const char *mark, ce_words_prefix prefix);
 
 /* ce_words_add_regex adds a split at an expression from the tokenizer's file, ce_words_add_own a split at an expression

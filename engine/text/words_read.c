@@ -4,7 +4,16 @@
 
 #include <string.h>
 
-#define PUNCTUATION "[!-/:-@\\[-`{-~\\p{P}]"
+/* The punctuation of tokenizers is that of Unicode 8: without the characters that came later, and with two that have
+ * become symbols. */
+#define LATER                                                                                                          \
+    "\\x{61d}\\x{9fd}\\x{a76}\\x{c77}\\x{c84}\\x{1b7d}-\\x{1b7e}\\x{2e43}-\\x{2e4f}\\x{2e52}-\\x{2e5d}"                \
+    "\\x{10ead}\\x{10f55}-\\x{10f59}\\x{10f86}-\\x{10f89}\\x{1144b}-\\x{1144f}\\x{1145a}-\\x{1145b}"                   \
+    "\\x{1145d}\\x{11660}-\\x{1166c}\\x{116b9}\\x{1183b}\\x{11944}-\\x{11946}\\x{119e2}"                               \
+    "\\x{11a3f}-\\x{11a46}\\x{11a9a}-\\x{11a9c}\\x{11a9e}-\\x{11aa2}\\x{11c41}-\\x{11c45}"                             \
+    "\\x{11c70}-\\x{11c71}\\x{11ef7}-\\x{11ef8}\\x{11fff}\\x{12ff1}-\\x{12ff2}\\x{16e97}-\\x{16e9a}"                   \
+    "\\x{16fe2}\\x{1e95e}-\\x{1e95f}"
+#define PUNCTUATION "(?:(?![" LATER "])[!-/:-@\\[-`{-~\\p{P}]|[\\x{166d}\\x{111c9}])"
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}"
 
 static const char *text_of(const json_t *part, const char *key, const char *otherwise)
@@ -142,33 +151,46 @@ static bool is_of_type(const json_t *part, const char *type)
 
 bool ce_words_reads_bytes(const json_t *part)
 {
-    const json_t *list = json_object_get(part, "pretokenizers");
-    size_t count = json_array_size(list);
-    if (is_of_type(part, "Sequence"))
-        return count > 0 && ce_words_reads_bytes(json_array_get(list, count - 1));
+    size_t index;
+    json_t *member;
+    json_array_foreach (is_of_type(part, "Sequence") ? json_object_get(part, "pretokenizers") : NULL, index, member)
+        if (ce_words_reads_bytes(member))
+            return true;
     return is_of_type(part, "ByteLevel");
 }
 
-/* Reads a pre-tokenizer of any type. `last` is true if no other pre-tokenizer follows. After ByteLevel the pieces are
- * bytes, which no other pre-tokenizer can read. */
-static cs_status read_any(ce_words *words, const json_t *part, const char *path, bool last)
+/* What comes before and behind a pre-tokenizer. */
+typedef struct {
+    bool bytes; /* True if a ByteLevel comes before it. */
+    bool last;  /* True if no other pre-tokenizer follows. */
+} surrounding;
+
+/* Reads a pre-tokenizer of any type. Behind a ByteLevel the text is the characters of the alphabet of bytes, to which a
+ * Metaspace or another ByteLevel would add characters. */
+static cs_status read_any(ce_words *words, const json_t *part, const char *path, surrounding *around)
 {
     size_t index;
+    bool last = around->last;
     json_t *member, *list = json_object_get(part, "pretokenizers");
     char inner[CS_JSONPART_PATH];
     if (!part || json_is_null(part))
         return CS_OK;
-    if (is_of_type(part, "ByteLevel") && !last)
-        return ce_jsonpart_refuse(path, "a ByteLevel", "another pre-tokenizer follows it, which would see bytes");
-    if (!is_of_type(part, "Sequence"))
-        return read_one(words, part, path);
-    json_array_foreach (list, index, member)
-        CS_TRY(read_any(words, member, ce_jsonpart_member(inner, path, "pretokenizers", index),
-                        last && index + 1 == json_array_size(list)));
-    return CS_OK;
+    if (is_of_type(part, "Sequence")) {
+        json_array_foreach (list, index, member) {
+            around->last = last && index + 1 == json_array_size(list);
+            CS_TRY(read_any(words, member, ce_jsonpart_member(inner, path, "pretokenizers", index), around));
+        }
+        return CS_OK;
+    }
+    bool is_bytes = is_of_type(part, "ByteLevel");
+    if (around->bytes && (is_bytes || is_of_type(part, "Metaspace")))
+        return ce_jsonpart_refuse(path, ce_jsonpart_type(part), "a ByteLevel comes before it");
+    CS_TRY(read_one(words, part, path));
+    around->bytes |= is_bytes;
+    return is_bytes && !last ? ce_words_add_bytes(words) : CS_OK;
 }
 
 cs_status ce_words_read(ce_words *words, const json_t *part)
 {
-    return read_any(words, part, "pre_tokenizer", true);
+    return read_any(words, part, "pre_tokenizer", &(surrounding){ .last = true });
 }

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "text/words.h"
 
-/* True if the section ends in ByteLevel, after which the model reads bytes, not characters. */
+/* True if the section has a ByteLevel, so that the model reads bytes, not characters. */
 bool ce_words_reads_bytes(const json_t *part);
 cs_status ce_words_read(ce_words *words, const json_t *part);
 

@@ -1,7 +1,7 @@
 """tokenizers_same.py TOKEN_LINES [STRINGS [NAME]] - the same tokens and texts as tokenizers 0.23 and sentencepiece.
 
 Trains a small tokenizer of every construct (tokenizers_made.py), and one with each family's byte-level pre-tokenizer (GPT-2,
-Llama 3, Qwen 2, SmolLM, o200k's), and compares each token, and the text that the tokens decode to, on STRINGS random texts
+Llama 3, Qwen 2, SmolLM, o200k's, Falcon), and compares each token, and the text that the tokens decode to, on STRINGS random texts
 (2,000 if it is not given), on a text of many scripts, and for the families on a corpus with every code point. NAME picks the
 tokenizers whose names have it. TOKEN_LINES is build/bin/token_lines. Needs the packages tokenizers and sentencepiece.
 """
@@ -40,6 +40,9 @@ FAMILIES = {
     "smollm": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
                                         pre_tokenizers.ByteLevel(add_prefix_space=False)]), None, False),
     "o200k": (split(O200K), None, True),
+    "falcon": (pre_tokenizers.Sequence([pre_tokenizers.Punctuation("contiguous"), pre_tokenizers.ByteLevel(add_prefix_space=False),
+                                        pre_tokenizers.Digits(individual_digits=False),
+                                        pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated")]), None, False),
 }
 
 
@@ -201,10 +204,12 @@ def main():
                       made.posted(text)):
             same += [compare(name, tokenizer, texts, program, folder) for name, tokenizer in group if only in name]
         same += [compare_sentences(name, model, plain, program, folder) for name, model in models if only in "sentencepiece " + name]
-        if not only:
+        families = [family for family in FAMILIES if only in family]
+        if families:
             whole = corpus(size)
             learn = whole[:len(whole) * 3 // 4].decode(errors="replace")
-            same += [compare(family, make(family, learn), texts + [whole.decode(errors="replace")], program, folder) for family in FAMILIES]
+            same += [compare(family, make(family, learn), texts + [whole.decode(errors="replace")], program, folder) for family in families]
+        if not only:
             pieces = ["<left>", "<right>", "<both>", "word", "words", "sword", "A\u030aA\u030a", "ÅÅ", " ", "  ", "    ", "\n", "\u00a0", "é", ".", "<l", "1"]
             same.append(compare("special", special(), ["".join(draw.choice(pieces) for _ in range(20000))], program, folder))
     print(f"{sum(same)} of {len(same)} tokenizers are the same")
