@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/dialect.h"
 #include "base/faults.h"
+#include "base/input.h"
 #include "base/log.h"
 #include "base/must.h"
 
@@ -290,8 +291,9 @@ cs_status ce_json_open(ce_json **doc, const char *path)
 {
     char *text = NULL;
     size_t length = 0;
-    FILE *file = fopen(path, "rb");
+    FILE *file;
     *doc = NULL;
+    CS_TRY(ce_input_stream(&file, path));
     if (!file)
         return ce_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
     cs_status status = read_all(file, path, &text, &length);

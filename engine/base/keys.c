@@ -102,7 +102,8 @@ void ce_keys_fill(ce_json *doc, json_t *object, const char *path, void *settings
         ce_value_read(&e);
     }
     if (used)
-        ce_json_note(doc, path, "no effect here, though not at their defaults (`cspeed config --explain KEY` says why): %s",
+        ce_json_note(doc, path,
+                     "no effect here, though not at their defaults (`cspeed config --explain KEY` says why): %s",
                      inert);
 }
 

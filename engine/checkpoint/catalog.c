@@ -95,10 +95,10 @@ cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
     return status;
 }
 
-cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
+cs_status ce_catalog_pointed(char name[CS_TAG_BYTES], const char *dir, const char *pointer)
 {
     enum { LIMIT = 4096 };
-    char *path = ce_files_join(dir, "latest"), *text;
+    char *path = ce_files_join(dir, pointer), *text;
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, LIMIT);
     if (status == CS_OK) {
@@ -111,4 +111,9 @@ cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
     free(text);
     free(path);
     return status;
+}
+
+cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
+{
+    return ce_catalog_pointed(name, dir, "latest");
 }

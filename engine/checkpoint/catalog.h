@@ -38,5 +38,7 @@ cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *
 /* Sets `name` to the name of the directory that dir/latest points to. Returns CS_NOT_FOUND if dir/latest does not
  * exist, and CS_BAD_FILE if it has no valid tag. */
 cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
+/* Does the same with the file dir/`pointer`. */
+cs_status ce_catalog_pointed(char name[CS_TAG_BYTES], const char *dir, const char *pointer);
 
 #endif

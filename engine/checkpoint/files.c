@@ -1,5 +1,6 @@
 /* files.c - file and directory operations whose error messages name the path. */
 #include "checkpoint/files.h"
+#include "base/input.h"
 #include "checkpoint/collective_status.h"
 
 #include <errno.h>
@@ -61,11 +62,9 @@ cs_status ce_files_open(int *descriptor, const char *path)
 {
     int repeated = 0;
     do
-        *descriptor = open(path, O_RDONLY | O_CLOEXEC);
+        *descriptor = ce_input_open(path);
     while (*descriptor < 0 && is_repeated(&repeated));
-    if (*descriptor >= 0)
-        return CS_OK;
-    return ce_files_refuse(path);
+    return *descriptor >= 0 ? ce_input_check(descriptor, path) : ce_files_refuse(path);
 }
 
 cs_status ce_files_size(int64_t *bytes, const char *path)

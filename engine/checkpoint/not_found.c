@@ -45,12 +45,20 @@ static cs_status not_there(const char *dir)
     return status;
 }
 
+static cs_status refuse_other_format(const char *sentence)
+{
+    return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
+}
+
 cs_status ce_not_found_folder(const char *dir)
 {
+    char description[CS_OTHER_FORMATS_BYTES];
     if (errno == ENOENT)
         return not_there(dir);
     if (errno == ENOTDIR)
-        return ce_fail(CS_NOT_FOUND, "%s: not a folder; " NAME_ANOTHER, dir);
+        return ce_other_formats_recognise(description, dir)
+                   ? refuse_other_format(description)
+                   : ce_fail(CS_NOT_FOUND, "%s: not a folder; " NAME_ANOTHER, dir);
     return ce_files_refuse(dir);
 }
 
@@ -71,11 +79,6 @@ static char *find_inside(const char *dir)
     }
     closedir(listing);
     return found;
-}
-
-static cs_status refuse_other_format(const char *sentence)
-{
-    return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
 }
 
 cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)

@@ -1,5 +1,6 @@
 /* other_formats.c - recognises checkpoints of other programs, and refuses them with a command that converts them. */
 #include "checkpoint/other_formats.h"
+#include "base/input.h"
 #include "base/must.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
@@ -99,11 +100,13 @@ static const char *const descriptions[] = {
               "tensorflow tf-keras && " TRANSFORMERS "from_tf=True).save_pretrained('OUT')\" {folder}`",
     [FLAX] = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
              "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
-    [GGUF] = "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
-             "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M; m = "
-             "M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
-             "m.config.save_pretrained('OUT'); w = m.state_dict(); s.save_file({k: v.contiguous().clone() for k, v in "
-             "w.items()}, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} {name}`",
+    [GGUF] =
+        "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
+        "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M, AutoTokenizer as "
+        "T; m = M.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]); del m.config.quantization_config; "
+        "m.config.save_pretrained('OUT'); T.from_pretrained(sys.argv[1], "
+        "gguf_file=sys.argv[2]).save_pretrained('OUT'); w = m.state_dict(); s.save_file({k: v.contiguous().clone() for k, v in "
+        "w.items()}, 'OUT/model.safetensors', {'format': 'pt'})\" {folder} {name}`",
 };
 
 typedef struct {
@@ -125,8 +128,8 @@ static void match_name(finding *found, const char *name)
 static void match_magic(finding *found, const char *path)
 {
     char start[8] = { 0 };
-    FILE *file = fopen(path, "rb");
-    if (!file)
+    FILE *file;
+    if (ce_input_stream(&file, path) != CS_OK || !file)
         return;
     size_t count = fread(start, 1, sizeof start, file);
     for (size_t i = 0; i < sizeof magic_numbers / sizeof *magic_numbers && count == sizeof start; i++)
@@ -150,6 +153,9 @@ static finding recognise(const char *path)
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
         match_name(&found, entry->d_name);
     closedir(listing);
+    /* A universal checkpoint has model states beside the folder "zero", as one without ZeRO has them alone. */
+    if (found.is == DEEPSPEED && ce_files_holds(path, "zero"))
+        found.is = UNIVERSAL;
     return found;
 }
 
@@ -234,19 +240,29 @@ static void describe(char *sentence, const char *path, const char *inside, const
     free(trimmed);
 }
 
+/* Recognises the checkpoint that the file `pointer` of the folder names. If there is none, `name` becomes "". */
+static void follow(char name[CS_TAG_BYTES], finding *found, const char *path, const char *pointer)
+{
+    if (ce_catalog_pointed(name, path, pointer) != CS_OK) {
+        name[0] = 0;
+        return;
+    }
+    char *tagged = ce_files_join(path, name);
+    finding inside = recognise(tagged);
+    if (inside.is != NOTHING)
+        *found = inside;
+    else
+        name[0] = 0;
+    free(tagged);
+}
+
 bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
 {
     char name[CS_TAG_BYTES] = "";
     finding found = recognise(path);
-    if (ce_catalog_latest(name, path) == CS_OK) {
-        char *tagged = ce_files_join(path, name);
-        finding inside = recognise(tagged);
-        if (inside.is != NOTHING)
-            found = inside;
-        else
-            name[0] = 0;
-        free(tagged);
-    }
+    static const char *const pointers[] = { "latest", "latest_universal" };
+    for (int i = 0; i < 2 && !name[0]; i++)
+        follow(name, &found, path, pointers[i]);
     if (found.is != NOTHING)
         describe(sentence, path, name, &found);
     return found.is != NOTHING;

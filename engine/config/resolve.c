@@ -1,5 +1,6 @@
 /* resolve.c - turns values of the file into settings: precision, offload, and the section "cspeed". */
 #include "config/resolve.h"
+#include "base/hub.h"
 #include "comm/collective/algorithms.h"
 #include "data/fill.h"
 
@@ -135,19 +136,6 @@ static void read_columns(cs_config *config)
     }
 }
 
-static void resolve_model(cs_config *config)
-{
-    ce_settings *s = &config->settings;
-    const json_t *model = s->written.model;
-    if (json_is_object(model))
-        s->model = s->written.model;
-    else if (json_is_string(model) && *json_string_value(model))
-        s->model_path = json_string_value(model);
-    else if (model)
-        ce_json_fault(config->doc, "cspeed.model",
-                      "a folder in double quotes is needed, or an object with the keys of config.json");
-}
-
 /* Writes a value that follows from other values into the resolved file and into its field of the settings. */
 static void derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
@@ -169,6 +157,31 @@ static void derive(cs_config *config, const char *section, const char *name, con
     }
     *field = json_string_value(made);
     ce_json_mark(config->doc, path, "derived");
+}
+
+/* Takes a folder, or the name of a model in the cache of the Hugging Face Hub. */
+static void name_folder(cs_config *config, const char *name)
+{
+    char folder[CS_HUB_PATH];
+    ce_settings *s = &config->settings;
+    s->model_path = name;
+    if (ce_hub_find(folder, name)) {
+        ce_json_note(config->doc, "cspeed.model", "%s is %s, in the cache of the Hugging Face Hub", name, folder);
+        derive(config, "cspeed", "model", folder, &s->model_path);
+    }
+}
+
+static void resolve_model(cs_config *config)
+{
+    ce_settings *s = &config->settings;
+    const json_t *model = s->written.model;
+    if (json_is_object(model))
+        s->model = s->written.model;
+    else if (json_is_string(model) && *json_string_value(model))
+        name_folder(config, json_string_value(model));
+    else if (model)
+        ce_json_fault(config->doc, "cspeed.model",
+                      "a folder in double quotes is needed, or an object with the keys of config.json");
 }
 
 /* Sets the default output folder. Its name contains the name of the configuration file, so that no run continues

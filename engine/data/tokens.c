@@ -1,5 +1,6 @@
 /* tokens.c - token shard files: reads three formats and writes one. */
 #include "data/tokens.h"
+#include "base/input.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,10 +183,11 @@ static cs_status map_file(ce_tokens *tokens, int file, const char *path)
 
 static cs_status build(ce_tokens *tokens, const char *path)
 {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = ce_input_open(path);
     if (file < 0)
         return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this token shard",
                              path);
+    CS_TRY(ce_input_check(&file, path));
     cs_status status = map_file(tokens, file, path);
     close(file);
     CS_TRY(status);

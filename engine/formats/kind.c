@@ -33,8 +33,6 @@ static const struct {
     { 0, 4, "\xff\xfe\0\0", "text in UTF-32", "convert it: ", "iconv -f UTF-32 -t UTF-8", " > text.txt" },
     { 0, 2, "\xff\xfe", "text in UTF-16", "convert it: ", "iconv -f UTF-16 -t UTF-8", " > text.txt" },
     { 0, 2, "\xfe\xff", "text in UTF-16", "convert it: ", "iconv -f UTF-16 -t UTF-8", " > text.txt" },
-    { 0, 42, "version https://git-lfs.github.com/spec/v1", "a pointer of Git LFS, and not the file itself",
-      "fetch the file: ", "git lfs pull --include", "" },
 };
 
 static size_t read_head(FILE *file, char *head)

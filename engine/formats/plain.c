@@ -1,5 +1,6 @@
 /* plain.c - opens a file of texts in any of the formats in which they are published, as one file of plain text. */
 #include "formats/plain.h"
+#include "base/input.h"
 #include "base/must.h"
 #include "formats/decode.h"
 #include "formats/kind.h"
@@ -106,7 +107,9 @@ static cs_status choose(decode_file **decoder, FILE *file, const char *path)
 cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how)
 {
     decode_file *decoder;
-    FILE *from = fopen(path, "re");
+    FILE *from;
+    *file = NULL;
+    CS_TRY(ce_input_stream(&from, path));
     *file = from;
     if (!from)
         return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,

@@ -2,6 +2,7 @@
 #include "interchange/huggingface_folder.h"
 #include "interchange/huggingface.h"
 #include "base/ends_with.h"
+#include "base/input.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
@@ -378,7 +379,7 @@ void ce_huggingface_name_others(const ce_source *source, const char *folder)
 static cs_status digest_file(char text[CS_MAC_DIGEST], const char *path)
 {
     struct stat facts;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = ce_input_open(path);
     size_t bytes = file >= 0 && fstat(file, &facts) == 0 ? (size_t)facts.st_size : 0;
     void *mapped = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
     if (file >= 0)

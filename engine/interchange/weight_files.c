@@ -175,6 +175,12 @@ static cs_status check_downloads(const char *folder)
             status = refuse_partial(place, files.names[i]);
     ce_weight_files_close(&files);
     free(place);
+    if (status == CS_OK && ce_files_holds(folder, "../../refs"))
+        return ce_fail(
+            CS_NOT_FOUND,
+            "%s, a folder of the Hugging Face cache, has no weights yet: `hf download` with the model's name "
+            "completes it",
+            folder);
     return status;
 }
 

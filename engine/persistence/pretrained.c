@@ -1,5 +1,6 @@
 /* pretrained.c - loads initial values from a Hugging Face folder. Each rank reads only its own ranges of elements. */
 #include "persistence/persistence.h"
+#include "base/hub.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "checkpoint/collective_status.h"
@@ -167,12 +168,14 @@ static cs_status refuse(const char *folder)
 {
     ce_source source = { 0 };
     json_t *provenance = NULL;
+    char hint[CS_HUB_HINT];
     bool found;
+    ce_hub_hint(hint, folder);
     if (!ce_files_exists(folder))
         return ce_fail(CS_NOT_FOUND,
                        "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
-                       "model in place of its name",
-                       folder);
+                       "model in place of its name%s",
+                       folder, hint);
     CS_TRY(ce_huggingface_detect(&found, folder));
     if (ce_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return ce_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);

@@ -1,5 +1,6 @@
 /* reopen.c - cs_reopen: derives the configuration for using a trained model from its folder. */
 #include "engine.h"
+#include "base/hub.h"
 #include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
 #include "checkpoint/line.h"
@@ -60,11 +61,13 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
 {
     char name[CS_TAG_BYTES];
     ce_catalog catalog;
+    char hint[CS_HUB_HINT];
+    ce_hub_hint(hint, dir);
     if (!ce_files_exists(dir))
         return ce_fail(CS_NOT_FOUND,
                        "%s: no such folder; name the output folder of a training, one checkpoint in it, "
-                       "or a Hugging Face folder",
-                       dir);
+                       "or a Hugging Face folder%s",
+                       dir, hint);
     if (!tag)
         ce_staging_recover(dir);
     cs_status status = tag ? ce_catalog_find(name, dir, tag) : ce_catalog_latest(name, dir);
@@ -217,7 +220,10 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
 {
     choice chosen = { 0 };
     json_t *root = NULL;
+    char cached[CS_HUB_PATH];
     *config = NULL;
+    if (ce_hub_find(cached, source))
+        source = cached;
     bool folder = !ce_files_holds(source, "latest") && !ce_files_holds(source, CS_MANIFEST_FILE) &&
                   ce_files_holds(source, "config.json");
     cs_status status = CS_OK;

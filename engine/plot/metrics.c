@@ -1,4 +1,5 @@
 /* metrics.c - reads the curves of a run from its file of metrics, which has one JSON object for each optimizer step. */
+#include "base/input.h"
 #include "base/json.h"
 #include "cspeed/plot.h"
 
@@ -85,9 +86,11 @@ cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_
     bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     if (folder && asprintf(&within, "%s/metrics.jsonl", path) < 0)
         return ce_fail(CS_NO_MEMORY, "no memory for the name of a file in %s", path);
-    FILE *file = fopen(folder ? within : path, "r");
-    cs_status status = CS_OK;
-    if (!file && folder && errno == ENOENT)
+    FILE *file;
+    cs_status status = ce_input_stream(&file, folder ? within : path);
+    if (status != CS_OK)
+        ;
+    else if (!file && folder && errno == ENOENT)
         status = ce_fail(CS_NOT_FOUND,
                          "%s has no metrics.jsonl: name the output folder of a training, or its file of "
                          "metrics (cspeed.metrics)",

@@ -1,6 +1,7 @@
 /* tokenizer.c - opens a tokenizer from its files. */
 #include "text/tokenizer.h"
 #include "base/ends_with.h"
+#include "base/input.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "text/added.h"
@@ -23,7 +24,8 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
     char path[4096];
     if (snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name) >= (int)sizeof path)
         return ce_fail(CS_BAD_CONFIG, "%.80s...: this name is too long", folder);
-    FILE *file = fopen(path, "re");
+    FILE *file;
+    CS_TRY(ce_input_stream(&file, path));
     if (!file)
         return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
                                                    : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);

@@ -1,4 +1,5 @@
 /* import.c - `cspeed import`: converts weights of other formats to a Hugging Face folder that cspeed.model accepts. */
+#include "base/hub.h"
 #include "interchange/huggingface.h"
 #include "codes.h"
 #include "command.h"
@@ -76,15 +77,19 @@ static int run(const cl_options *options, char **arguments)
 {
     cl_weights_request request = { .takes_tag = false };
     struct stat what;
+    char cached[CS_HUB_PATH], hint[CS_HUB_HINT];
     int code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)
         return code;
+    if (ce_hub_find(cached, request.from))
+        request.from = cached;
+    ce_hub_hint(hint, request.from);
     if (stat(request.from, &what) != 0)
         return cl_codes_fail(CL_CODE_NO_FILE,
                              "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
-                             "folder",
-                             request.from);
+                             "folder%s",
+                             request.from, hint);
     if (cl_import_state_is(&request) != (request.config != NULL))
         return cl_codes_fail(CL_CODE_USAGE,
                              request.config ? "--config is for the state of a training, and %s holds no state.json"

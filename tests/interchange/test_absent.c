@@ -49,6 +49,8 @@ START_TEST(every_path_has_its_sentence)
         { 66, "empty", "empty holds no checkpoint, as no folder in it has a manifest.json; name" },
         { 66, "things", "things holds no checkpoint, as" },
         { 66, "file", "file: not a folder; name the output folder" },
+        { 66, "pipe", "pipe: not a folder; name the output folder" },
+        { 78, "m.gguf", "not supported: m.gguf is a model of llama.cpp" },
         { 66, "hf", "it is a Hugging Face folder" },
         { 66, "above", "above holds no checkpoint itself; above/run does" },
         { 66, "out/b", "out has no checkpoint \"b\"; it holds a" },
@@ -60,10 +62,12 @@ START_TEST(every_path_has_its_sentence)
     };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "a", 1), CS_OK);
-    ck_assert_int_eq(shell_run("mkdir -p empty things/more hf above foreign/global_step5 && cp -r out above/run && "
-                               "touch things/a.txt && echo x > file && echo '{}' > hf/config.json && cp -r out bad && "
-                               "touch foreign/global_step5/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
-                     0);
+    ck_assert_int_eq(
+        shell_run(
+            "mkdir -p empty things/more hf above foreign/global_step5 && cp -r out above/run && "
+            "touch things/a.txt && echo x > file && mkfifo pipe && echo GGUF.... > m.gguf && echo '{}' > hf/config.json && cp -r out bad && "
+            "touch foreign/global_step5/zero_pp_rank_0_mp_rank_00_optim_states.pt"),
+        0);
     shell_flip("bad/a/manifest.json", 100);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         expect_of_all("", rows[i].code, rows[i].words, rows[i].path);
@@ -104,7 +108,7 @@ START_TEST(where_and_what_it_is)
 {
     shell_enter();
     ck_assert_int_eq(saved_save("out", "a", 1), CS_OK);
-    ck_assert_int_eq(shell_run("mkdir -p out/ds && touch out/ds/mp_rank_00_model_states.pt"), 0);
+    ck_assert_int_eq(shell_run("mkdir -p out/ds && touch out/ds/mp_rank_00_model_states.pt && mkfifo out/pipe"), 0);
     ck_assert_int_eq(shell_run("cd out/a && %s/cspeed verify . && %s/cspeed inspect ./ --tensors wte.weight && "
                                "%s/cspeed inspect ..",
                                CS_BIN, CS_BIN, CS_BIN),

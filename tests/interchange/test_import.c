@@ -305,12 +305,18 @@ START_TEST(weights_of_other_names_are_read_or_refused)
           "a/.cache/huggingface/download/x.incomplete is a download that has not ended" },
         { "cp one/model.safetensors a/model.safetensors.bak", 78, "a/model.safetensors.bak: weights are read from" },
         { "touch a/model.onnx", 78, "a/model.onnx: weights are read from model.safetensors" },
+        { "cp pointer a/model.safetensors", 65,
+          "a pointer of Git LFS, and not the file itself; fetch the file: git lfs" },
+        { "mkfifo a/model.safetensors", 65, "a/model.safetensors: not a regular file" },
+        { "cp one/model.safetensors a && rm a/config.json && mkfifo a/config.json", 65,
+          "a/config.json: not a regular" },
         { "touch a/training_args.bin", 66, "a holds no weights: neither model.safetensors nor" },
     };
     shell_enter();
     write_llmc("model.bin", 3, false);
     shell_expect(0, "28 tensors", "import model.bin one");
     shell_expect(0, "28 tensors", "import model.bin six --max_shard 500B");
+    shell_write("pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ck_assert_int_eq(shell_run("rm -rf a new && mkdir a && cp one/config.json a && %s", rows[i].make), 0);
         shell_expect(rows[i].code, rows[i].words, "import a new");
@@ -319,6 +325,38 @@ START_TEST(weights_of_other_names_are_read_or_refused)
         else
             nothing_is_left("new");
     }
+    shell_leave();
+}
+END_TEST
+
+/* A name that is no folder is looked up in the cache of the Hugging Face Hub. */
+START_TEST(models_of_the_hub_are_found_in_its_cache)
+{
+    static const char *const places[][2] = { { "HF_HUB_CACHE", "" },
+                                             { "HF_HOME", "hub/" },
+                                             { "XDG_CACHE_HOME", "huggingface/hub/" } };
+    shell_enter();
+    write_llmc("model.bin", 3, false);
+    shell_expect(0, "28 tensors", "import model.bin one");
+    ck_assert_int_eq(unsetenv("HF_HUB_CACHE") | unsetenv("HUGGINGFACE_HUB_CACHE") | unsetenv("HF_HOME"), 0);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char place[256];
+        snprintf(place, sizeof place, "cache%zu/%smodels--org--tiny", i, places[i][1]);
+        ck_assert_int_eq(shell_run("rm -rf new; mkdir -p %s/refs %s/snapshots/1a && cp one/* %s/snapshots/1a && "
+                                   "printf 1a > %s/refs/main",
+                                   place, place, place, place),
+                         0);
+        snprintf(place, sizeof place, "cache%zu", i);
+        ck_assert_int_eq(setenv(places[i][0], place, 1), 0);
+        shell_expect(0, "28 tensors", "import org/tiny new");
+        shell_expect(66, "`hf download org/other --local-dir other` makes the folder other", "import org/other newer");
+        shell_expect(66, "`hf download org/other --local-dir other` makes the folder other", "eval org/other --data x");
+        ck_assert_int_eq(unsetenv(places[i][0]), 0);
+    }
+    ck_assert_int_eq(setenv("HF_HUB_CACHE", "cache0", 1), 0);
+    ck_assert_int_eq(shell_run("rm cache0/*/snapshots/1a/model.safetensors"), 0);
+    shell_expect(66, "a folder of the Hugging Face cache, has no weights yet: `hf download`", "import org/tiny newer");
+    ck_assert_int_eq(unsetenv("HF_HUB_CACHE"), 0);
     shell_leave();
 }
 END_TEST
@@ -340,7 +378,8 @@ START_TEST(others_are_refused_with_a_command)
         { "a/it's.pth", "", "weights_only=True", "'a/it'\\''s.pth'`" },
         { "a/tf_model.h5", "", "from_tf=True", "save_pretrained('OUT')\" 'a'`" },
         { "a/flax_model.msgpack", "", "from_flax=True", "save_pretrained('OUT')\" 'a'`" },
-        { "a/m.gguf", "", "gguf_file=sys.argv[2]", "{'format': 'pt'})\" 'a' 'm.gguf'`" },
+        { "a/m.gguf", "", "gguf_file=sys.argv[2]).save_pretrained('OUT'); w = m.state_dict()",
+          "{'format': 'pt'})\" 'a' 'm.gguf'`" },
         { "a/weights", "GGUF....", "'a' 'weights'`", NULL },
         { "a/__0_0.distcp", "", "dcp_to_torch", "dcp_to_torch 'a' OUT.pt`" },
         { "a/mp_rank_00_model_states.pt", "", "['module']", "'a/mp_rank_00_model_states.pt'`" },
@@ -366,6 +405,11 @@ START_TEST(others_are_refused_with_a_command)
     shell_expect(78, "{'format': 'pt'})\" 'ds' 'global_step5'`", "import ds new");
     shell_expect(78, "'ds' 'global_step5'`", "export ds new");
     shell_expect(78, "'ds' 'global_step5'`", "export ds new --tag global_step5");
+    ck_assert_int_eq(shell_run("mkdir -p u/s_uni/zero && printf s_uni > u/latest_universal && "
+                               "touch u/s_uni/mp_rank_00_model_states.pt"),
+                     0);
+    shell_expect(78, "u is a universal checkpoint of DeepSpeed", "export u new");
+    shell_expect(78, "u/s_uni is a universal checkpoint of DeepSpeed", "export u/s_uni new");
     nothing_is_left("new");
     shell_leave();
 }
@@ -373,4 +417,4 @@ END_TEST
 
 SUITE_MAIN("import", llmc_files_are_read, other_llmc_files_are_refused, weights_must_be_those_of_the_config,
            a_tied_head_is_the_table, shards_must_be_there, weights_of_other_names_are_read_or_refused,
-           others_are_refused_with_a_command)
+           models_of_the_hub_are_found_in_its_cache, others_are_refused_with_a_command)
