@@ -51,6 +51,17 @@ static bool traces_nothing(const ce_settings *s)
     return !s->trace.file;
 }
 
+static bool scales_by_constant(const ce_settings *s)
+{
+    return s->scaler.loss_scale > 0;
+}
+
+static bool logs_all_operations(const ce_settings *s)
+{
+    return s->written.prof_all;
+}
+
+#define STATIC_SCALE "fp16.loss_scale is static"
 static const struct {
     const char *path;
     bool (*is_idle)(const ce_settings *s);
@@ -59,6 +70,12 @@ static const struct {
     { "zero_optimization.reduce_bucket_size", reduces_units,
       "each unit is reduced by itself at stage 1, and at stages 2 and 3 without mics_shard_size" },
     { "gradient_predivide_factor", is_prescaled, "prescale_gradients divides by the world size instead" },
+    { "fp16.initial_scale_power", scales_by_constant, STATIC_SCALE },
+    { "fp16.loss_scale_window", scales_by_constant, STATIC_SCALE },
+    { "fp16.hysteresis", scales_by_constant, STATIC_SCALE },
+    { "fp16.consecutive_hysteresis", scales_by_constant, STATIC_SCALE },
+    { "fp16.min_loss_scale", scales_by_constant, STATIC_SCALE },
+    { "comms_logger.prof_ops", logs_all_operations, "comms_logger.prof_all is true" },
     { "cspeed.prefetch", gathers_nothing, "only stage 3 gathers parameters" },
     { "cspeed.tf32", is_on_cpu, "cspeed.device is \"cpu\"" },
     { "cspeed.cuda_graphs", is_on_cpu, "cspeed.device is \"cpu\"" },
@@ -89,11 +106,12 @@ const char *ce_idle_because(const cs_config *config, const char *path)
 {
     const char *dot = strrchr(path, '.');
     const ce_section *section = dot ? ce_sections_find(path, (size_t)(dot - path)) : NULL;
+    if (section && strcmp(dot + 1, "enabled") != 0 && is_off(&config->settings, section))
+        return "\"enabled\" of this section is false";
     for (int i = 0; i < ROWS; i++)
         if (strcmp(rows[i].path, path) == 0 && rows[i].is_idle(&config->settings))
             return rows[i].why;
-    bool off = section && strcmp(dot + 1, "enabled") != 0 && is_off(&config->settings, section);
-    return off ? "\"enabled\" of this section is false" : NULL;
+    return NULL;
 }
 
 /* Returns true if the configuration sets the key, and to another value than its default. */
@@ -136,7 +154,8 @@ void ce_idle_note(cs_config *config)
         const char *dot = strrchr(rows[i].path, '.');
         section = ce_sections_find(rows[i].path, dot ? (size_t)(dot - rows[i].path) : 0);
         const ce_key *key = ce_keys_find(section->keys, section->count, dot ? dot + 1 : rows[i].path);
-        if (rows[i].is_idle(&config->settings) && is_changed(config, rows[i].path, key))
+        if (!is_off(&config->settings, section) && rows[i].is_idle(&config->settings) &&
+            is_changed(config, rows[i].path, key))
             ce_json_note(config->doc, rows[i].path, "no effect here, because %s", rows[i].why);
     }
 }
