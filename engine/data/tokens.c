@@ -1,6 +1,8 @@
 /* tokens.c - token shard files: reads three formats and writes one. */
 #include "data/tokens.h"
 #include "base/input.h"
+#include "base/log.h"
+#include "base/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,6 +180,10 @@ static cs_status map_file(ce_tokens *tokens, int file, const char *path)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
     tokens->mapping = mapping;
     tokens->mapping_bytes = (size_t)facts.st_size;
+    tokens->file = malloc(sizeof *tokens->file);
+    if (!tokens->file)
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its size", path);
+    *tokens->file = facts;
     return CS_OK;
 }
 
@@ -209,7 +215,29 @@ void ce_tokens_close(ce_tokens *tokens)
 {
     if (tokens->mapping)
         munmap(tokens->mapping, tokens->mapping_bytes);
+    free(tokens->file);
     *tokens = (ce_tokens){ 0 };
+}
+
+void ce_tokens_watch(const ce_tokens *tokens, const char *path)
+{
+    struct stat now;
+    const struct stat *before = tokens->file;
+    if (stat(path, &now) != 0 || now.st_ino != before->st_ino || now.st_dev != before->st_dev)
+        return;
+    if ((size_t)now.st_size < tokens->mapping_bytes)
+        ce_fatal(
+            CS_BAD_FILE,
+            "%s was cut from %zu to %jd bytes while the training reads it; bring the file back, and start again from "
+            "the last checkpoint",
+            path, tokens->mapping_bytes, (intmax_t)now.st_size);
+    if (now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
+        return;
+    ce_log(CS_LOG_WARNING,
+           "%s was modified while the training reads it (it had %jd bytes and has %jd): the samples from now on may be "
+           "others; write new data to a new file",
+           path, (intmax_t)before->st_size, (intmax_t)now.st_size);
+    *tokens->file = now;
 }
 
 int64_t ce_tokens_at(const ce_tokens *tokens, int64_t position)

@@ -17,6 +17,8 @@
 #include "base/range.h"
 #include "base/status.h"
 
+#include <sys/stat.h>
+
 typedef struct {
     const void *tokens; /* `count` tokens, each of which has token_bytes bytes */
     int token_bytes;    /* 2 or 4 */
@@ -26,6 +28,7 @@ typedef struct {
     const unsigned char *learnt; /* one bit for each token, or NULL if all tokens are targets */
     void *mapping;
     size_t mapping_bytes;
+    struct stat *file; /* what was known of the file when it was mapped, or at the last warning of ce_tokens_watch */
 } ce_tokens;
 
 /* Maps the file, and checks the counts and offsets in the header against the size of the file. Returns CS_NOT_FOUND,
@@ -33,6 +36,11 @@ typedef struct {
  * checked. */
 cs_status ce_tokens_open(ce_tokens *tokens, const char *path);
 void ce_tokens_close(ce_tokens *tokens); /* accepts `tokens` that are closed already, or zeroed */
+
+/* Looks whether the file is as it was when it was mapped. If it was cut, ends the process with a message that names it,
+ * before a read of the mapping ends it by SIGBUS. If it was modified, prints a warning. A file that was replaced or
+ * removed does no harm, because the mapping keeps the old one. */
+void ce_tokens_watch(const ce_tokens *tokens, const char *path);
 
 /* Reads the whole shard. Returns the position of the first token that is greater than or equal to `limit`, or `count`
  * if there is no such token. */

@@ -26,7 +26,7 @@ typedef struct {
 
 struct ce_windows {
     shard *shards;
-    int64_t shard_count, count, seq_len;
+    int64_t shard_count, count, seq_len, vocab_size;
     bool shuffle, documents, pairs;
     uint64_t seed;
     ce_data_counts counts;
@@ -225,6 +225,7 @@ cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings
     if (!opened)
         return ce_fail(CS_NO_MEMORY, "no memory for the list of token shards");
     opened->seq_len = settings->seq_len;
+    opened->vocab_size = settings->vocab_size;
     opened->shuffle = settings->shuffle;
     opened->documents = settings->documents;
     opened->pairs = settings->pairs;
@@ -355,22 +356,43 @@ static ce_fill_piece plain_piece(const ce_windows *windows, const ce_tokens *tok
     return (ce_fill_piece){ from, (int32_t)(left < windows->seq_len ? left : windows->seq_len), true };
 }
 
-void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window)
+/* Ends the process if a token is too large for the model, after the warning about the change of the file. All tokens were checked when the data were opened. */
+static void check_rows(const ce_windows *windows, const shard *from, ce_window window)
 {
-    CS_ASSERT(index >= 0);
-    CS_ASSERT(index < windows->count);
-    const shard *from = holder(windows, index);
+    for (int64_t t = 0; t < windows->seq_len * (windows->pairs ? 2 : 1) && windows->vocab_size > 0; t++)
+        if (window.inputs[t] < 0 || window.inputs[t] >= windows->vocab_size ||
+            window.targets[t] >= windows->vocab_size) {
+            ce_tokens_watch(&from->tokens, from->path);
+            ce_fatal(CS_BAD_FILE,
+                     "%s has a token that is not below %" PRId64 ", the model's vocab_size, and had none when it was "
+                     "opened: the file was changed while the training reads it",
+                     from->path, windows->vocab_size);
+        }
+}
+
+static void read_window(const ce_windows *windows, const shard *from, int64_t number, ce_window window)
+{
+    int64_t at = 0;
     if (windows->pairs) {
-        ce_pairs_read(&from->pairs, &from->tokens, index - from->first, windows->seq_len, window);
+        ce_pairs_read(&from->pairs, &from->tokens, number, windows->seq_len, window);
         return;
     }
-    int64_t number = index - from->first, at = 0;
     if (windows->documents)
         for (int64_t i = from->fill.first[number]; i < from->fill.first[number + 1]; i++)
             at = read_piece(&from->tokens, from->fill.pieces[i], at, window);
     else
         at = read_piece(&from->tokens, plain_piece(windows, &from->tokens, number), at, window);
     pad(at, windows->seq_len, window);
+}
+
+void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window)
+{
+    CS_ASSERT(index >= 0);
+    CS_ASSERT(index < windows->count);
+    const shard *from = holder(windows, index);
+    ce_tokens_watch(&from->tokens, from->path);
+    read_window(windows, from, index - from->first, window);
+    check_rows(windows, from, window);
 }
 
 int64_t ce_windows_index(const ce_windows *windows, int64_t position)

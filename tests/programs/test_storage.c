@@ -113,5 +113,35 @@ START_TEST(the_output_folder_is_flushed)
 }
 END_TEST
 
+/* Runs a long training, changes its data with `command` when it has made a step, and returns its exit code. */
+static int train_and_change(const char *command)
+{
+    ck_assert_int_eq(shell_run("rm -rf c"), 0);
+    pid_t child = shell_start("%s/train --config config.json --steps 1000000 --output c --set cspeed.eval_interval=0 "
+                              "--set cspeed.save_interval=0",
+                              CS_BIN);
+    while (access("c/metrics.jsonl", F_OK) != 0)
+        usleep(10000);
+    ck_assert_int_eq(system(command), 0);
+    return shell_wait(child);
+}
+
+/* Data that change while a training reads them are named. */
+START_TEST(changed_data_are_named)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    ck_assert_int_eq(shell_run("cp -r data kept"), 0);
+    training_expect(65, train_and_change("for f in data/train-*.bin; do truncate -s 4096 $f; done"));
+    ck_assert(training_says(".bin was cut from "));
+    ck_assert_int_eq(shell_run("rm -rf data; cp -r kept data"), 0);
+    training_expect(65, train_and_change("for f in data/train-*.bin; do tr '\\000' '\\377' <$f >new; "
+                                         "dd if=new of=$f conv=notrunc status=none; done"));
+    ck_assert(training_says(".bin was modified while the training reads it"));
+    ck_assert(training_says("the file was changed while the training reads it"));
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames, metrics_go_on,
-           the_output_folder_is_flushed)
+           the_output_folder_is_flushed, changed_data_are_named)
