@@ -14,8 +14,7 @@ static const ce_key cspeed[] = {
     SUPPORTED("steps", INT, steps, "2000", 0, MAX_EXACT, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
         "fit_seconds", NUMBER, fit_seconds, "0", 0, MAX_EXACT, NULL,
-        "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer, and "
-        "fits their number again at each save; 0: no limit"),
+        "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer. Their number is computed at the end of the warm-up, and again at each save unless the learning rate depends on it; 0: no limit"),
     SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL, "instead of steps: number of passes over the data"),
     SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
               "random seed of first values, window order and dropout; if ranks have different ones, rank 0's is used"),

@@ -78,38 +78,12 @@ static void save(session *run)
     free(client);
 }
 
-static void take_fitted(session *run, int64_t steps)
-{
-    run->steps = steps;
-    run->fitted = true;
-    cs_set_total_steps(run->engine, steps);
-}
-
 /* Returns the seconds since the previous call of this function. */
 static double lap(session *run)
 {
     double before = run->marked;
     run->marked = ce_clock_seconds();
     return run->marked - before;
-}
-
-/* Computes from the time budget (cspeed.fit_seconds) how many steps the training has. Rank 0's clock decides for all
- * ranks. */
-static void fit_steps(session *run)
-{
-    int64_t done = cs_last_step(run->engine).step, before = run->steps;
-    bool again = run->fitted;
-    int64_t interval = cs_config_get_int(run->config, "cspeed.save_interval");
-    if (run->options.steps_given || !time_budget_due(&run->budget, again, done, before, interval))
-        return;
-    int64_t steps = time_budget_fit(&run->budget, done, before, run->max_steps);
-    steps = cs_agree(run->engine, steps);
-    if (steps == before)
-        return;
-    say("a step takes %.2f s on this machine%s: %" PRId64 " steps instead of %" PRId64 ", so that the training takes "
-        "about %.0f s (cspeed.fit_seconds; --steps N trains to step N instead)",
-        run->budget.step, again ? " now" : "", steps, before, run->budget.seconds);
-    take_fitted(run, steps);
 }
 
 /* Returns how many checkpoints or evaluations are due in the first `step` steps, without the one after the last step.
@@ -138,7 +112,7 @@ void session_step(session *run)
     double seconds = (ce_clock_seconds() - run->started) / (double)(m.step - run->first);
     progress_draw(&run->progress, &m, run->steps, seconds);
     time_budget_step(&run->budget, lap(run));
-    fit_steps(run);
+    fit_steps_again(run);
     bool last = m.step == run->steps,
          check = last || count_evaluations(run, m.step) > count_evaluations(run, m.step - 1);
     cs_scores valid = check ? validate(run) : (cs_scores){ .loss = (double)NAN };
@@ -191,10 +165,10 @@ static void resume_budget(session *run, const char *client)
     if (run->options.steps_given)
         return;
     if (fitted > 0)
-        take_fitted(run, fitted);
+        fit_steps_take(run, fitted);
     /* an earlier run with --steps N has used the whole time budget */
     else if (run->budget.seconds > 0 && run->budget.spent >= run->budget.seconds)
-        take_fitted(run, run->first);
+        fit_steps_take(run, run->first);
 }
 
 /* Resumes from the newest checkpoint of the output folder, or from the checkpoint that --load or --tag names. */
@@ -313,7 +287,7 @@ session session_open(int count, char **argument)
         CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
     /* the number of steps is read here, because with cspeed.epochs it is known only after the data is opened */
     run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
-    run.budget.seconds = cs_config_get_number(run.config, "cspeed.fit_seconds");
+    fit_steps_begin(&run);
     introduce(&run);
     outdir_prepare(run.engine, run.output, run.options.fresh);
     resume(&run);

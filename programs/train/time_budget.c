@@ -23,16 +23,23 @@ void time_budget_pause(time_budget *budget, double seconds)
     budget->pauses += seconds;
 }
 
-/* The number of steps is computed for the first time after MIN_STEPS steps. Later it is computed again at the steps
- * that save a checkpoint. The checkpoint records the number, so a run that resumes from it has the same learning rates.
- * A run that saves only at its end computes the number again each time another tenth of its steps is done. */
-bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval)
+/* After the first plan the number of steps is computed again only at the steps that save a checkpoint. The checkpoint
+ * records the number, so a run that resumes from it has the same learning rates. A run that saves only at its end
+ * computes the number again each time another tenth of its steps is done. */
+bool time_budget_due(const time_budget *budget, bool planned, int64_t done, int64_t total, int64_t save_interval)
 {
     if (budget->seconds <= 0 || budget->steps < MIN_STEPS || done >= total)
         return false;
     int64_t tenth = total / 10 > 0 ? total / 10 : 1;
     int64_t interval = save_interval > 0 && save_interval < total ? save_interval : tenth;
-    return done % interval == 0 || (!fitted && budget->steps == MIN_STEPS);
+    return !planned || done % interval == 0;
+}
+
+/* The first plan waits for the end of the warm-up, because more steps give a better measurement and the number of steps
+ * does not change the rates until then, but at most for a tenth of the budget. */
+bool time_budget_knows(const time_budget *budget, int64_t done)
+{
+    return done >= budget->warmup || budget->spent >= 0.1 * budget->seconds;
 }
 
 /* If the number of remaining steps would change by less than 2 %, the result is `total`, because a change also changes

@@ -87,13 +87,16 @@ typedef struct {
     double step;    /* seconds of a step, without validation and saves: a moving average of about 16 steps */
     double pauses;  /* seconds of this attempt in which validation or a save stopped the training */
     int64_t steps;  /* number of steps of this attempt */
+    int64_t warmup; /* number of first steps whose learning rates do not depend on the number of steps; at most 64 */
 } time_budget;
 void time_budget_step(time_budget *budget, double seconds); /* adds the seconds of a step; call it after each step */
 /* adds the seconds of a validation or a save; call it after each validation and save */
 void time_budget_pause(time_budget *budget, double seconds);
-/* Returns true if the number of steps should be computed again after step `done` of `total`. `fitted` is true if
- * `total` is the result of an earlier time_budget_fit. */
-bool time_budget_due(const time_budget *budget, bool fitted, int64_t done, int64_t total, int64_t save_interval);
+/* Returns true if the number of steps may be computed after step `done` of `total`. `planned` is true if it was computed
+ * before. */
+bool time_budget_due(const time_budget *budget, bool planned, int64_t done, int64_t total, int64_t save_interval);
+/* Returns true if the measured times suffice for the first plan. Ranks may have different clocks: ask rank 0. */
+bool time_budget_knows(const time_budget *budget, int64_t done);
 /* Returns the number of steps that fits into the budget: at least `done` and at most `max`. Returns `total` if the
  * result would differ little from `total`. */
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max);
@@ -115,6 +118,7 @@ typedef struct {
     int64_t first;   /* the number of steps that were done before this run began */
     int64_t skipped; /* how many of these were skipped */
     bool fitted;     /* true: `steps` was computed from the time budget and the speed of this machine */
+    bool planned;    /* true: it was computed, or the computation gave the configured number */
     time_budget budget;
     int64_t saved; /* the last step whose checkpoint was reported; -1 if there is none */
     double best, started;
@@ -123,6 +127,13 @@ typedef struct {
 session session_open(int count, char **argument);
 void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
+
+/* fit_steps.c: the number of steps of a run with a time budget. fit_steps_begin reads the budget, and fit_steps_take sets
+ * the number that a checkpoint records. fit_steps_again, called after each step, computes the number from the speed of
+ * this machine. Once the learning rate falls towards the planned end, the number stays: another one would bend the rate. */
+void fit_steps_begin(session *run);
+void fit_steps_take(session *run, int64_t steps);
+void fit_steps_again(session *run);
 
 /* mode_costs.c: prints what cspeed.mode "ps" or "dp" has cost; collective */
 void mode_costs_print(cs_engine *engine);

@@ -90,6 +90,11 @@ START_TEST(nothing_is_due_without_a_budget_or_after_the_last_step)
     ck_assert(!time_budget_due(&some, true, 101, 1000, 10));
     ck_assert(time_budget_due(&some, true, 110, 1000, 10));
     ck_assert(time_budget_due(&some, true, 200, 1000, 5000));
+    ck_assert(time_budget_due(&some, false, 101, 1000, 10));
+    time_budget warm = { .seconds = 10, .spent = 0.9, .warmup = 50 };
+    ck_assert(!time_budget_knows(&warm, 49) && time_budget_knows(&warm, 50));
+    warm.spent = 1;
+    ck_assert(time_budget_knows(&warm, 6));
 }
 END_TEST
 

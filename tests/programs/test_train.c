@@ -160,6 +160,32 @@ START_TEST(intervals_may_be_parts_of_epochs)
 }
 END_TEST
 
+/* The learning rates of a run whose length is computed from a time budget are those of one schedule: those of the same
+ * run with --steps. The number of steps could be computed again at every fifth step, which saves. */
+START_TEST(a_time_budget_does_not_bend_the_rate)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    ck_assert_int_eq(shell_run(
+                         "sed -i 's/\"warmup_num_steps\": 4, \"total_num_steps\": 24/\"warmup_type\": \"linear\", "
+                         "\"warmup_num_steps\": 20, \"total_num_steps\": \"auto\"/; s/\"steps\": 24/\"steps\": 9999/' "
+                         "config.json"),
+                     0);
+    training_run(1, "--set cspeed.fit_seconds=2 --set cspeed.save_interval=5 --set cspeed.eval_interval=0");
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_int_ge(shell_count_of(out, " steps instead of "), 1);
+    free(out);
+    int steps = (int)training_last_number("out/metrics.jsonl", "\"step\"");
+    ck_assert_int_lt(steps, 9999);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --output whole --set cspeed.save_interval=0 --set "
+                               "cspeed.eval_interval=0 --steps %d && for run in out whole; do grep -o '\"lr\": [^,]*' "
+                               "$run/metrics.jsonl >$run.rates; done; cmp out.rates whole.rates",
+                               CS_BIN, steps),
+                     0);
+    shell_leave();
+}
+END_TEST
+
 /* A progress line must fit the terminal. Only one of several ranks prints it, whichever launcher started them. */
 START_TEST(progress_fits_the_terminal)
 {
@@ -348,6 +374,6 @@ END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
            monitors_have_the_validation, intervals_may_be_parts_of_epochs, threads_are_those_of_the_configuration,
-           steps_fit_the_time_also_after_a_resume, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
-           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
-           own_model_trains_sharded, the_shortest_program_trains_alike)
+           steps_fit_the_time_also_after_a_resume, a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal,
+           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
+           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
