@@ -64,7 +64,7 @@ static const cs_option table[] = {
                 "a line that is LINE and nothing else ends a document; with bytes an empty line takes its place (each "
                 "TEXT is one document)") },
     { CS_OPTION(WHOLE, "seq_len", ce_packing_settings, seq_len, "N",
-                "refuse texts too short for one sequence of N + 1 tokens"),
+                "refuse texts too short for one sequence of N + 1 tokens, and count documents longer than N"),
       .min = 1, .max = 1e9 },
     { CS_OPTION(WHOLE, "shard_tokens", ce_packing_settings, shard_tokens, "N",
                 "begin another train shard after N tokens, or before a document that would end later (100000000)"),
@@ -115,6 +115,11 @@ static void tell(const ce_packing_settings *settings, const ce_packing_counts *c
            counts->bytes, counts->documents, ce_plural(counts->documents), settings->path_count,
            ce_plural(settings->path_count), settings->output, counts->train_tokens, counts->train_shards,
            ce_plural(counts->train_shards), counts->valid_tokens, 1e-6 * (double)counts->bytes / counts->seconds);
+    if (counts->documents > 1)
+        printf("the longest document has %" PRId64 " tokens\n", counts->longest);
+    if (counts->longer > 0)
+        printf("%" PRId64 " document%s longer than seq_len, %" PRId64 " tokens\n", counts->longer,
+               counts->longer == 1 ? " is" : "s are", settings->seq_len);
     if (counts->learnt < tokens)
         printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
                counts->learnt, tokens);

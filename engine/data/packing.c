@@ -28,6 +28,8 @@ typedef struct {
     atomic_int next_job;
     int64_t document, place; /* document and the byte offset in it at which the next job begins */
     int64_t learnt, skipped;
+    int64_t seq_len, length; /* length: number of tokens of the document that is being written */
+    int64_t longest, longer; /* as in ce_packing_counts */
     ce_progress progress;
 } packer;
 
@@ -113,18 +115,31 @@ static cs_status report_skipped(packer *self, const ce_job_work *job)
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
+/* Counts the tokens of a job that belong to one document. `ends` is true if the document ends with them. */
+static void count_document(packer *self, int64_t tokens, bool ends)
+{
+    self->length += tokens;
+    if (!ends)
+        return;
+    self->longest = self->length > self->longest ? self->length : self->longest;
+    self->longer += self->seq_len > 0 && self->length > self->seq_len;
+    self->length = 0;
+}
+
 static cs_status write_job(packer *self, const ce_job_work *job, ce_shards *shards)
 {
     int64_t done = 0;
     CS_TRY(report_skipped(self, job));
     for (int64_t i = 0; i < job->start_count; i++) {
         int64_t end = i + 1 < job->start_count ? job->starts[i + 1] : job->token_count;
+        count_document(self, job->starts[i] - done, true);
         CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
         CS_TRY(ce_shards_document(shards, end - job->starts[i]));
         done = job->starts[i];
     }
     for (int64_t i = 0; i < job->token_count; i++)
         self->learnt += job->learnt[i];
+    count_document(self, job->token_count - done, false);
     return ce_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
@@ -162,6 +177,7 @@ static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
     self->document = self->place = 0;
     while (self->document < self->plan.corpus->document_count)
         CS_TRY(run_round(self, shards));
+    count_document(self, 0, true);
     return ce_shards_finish(shards);
 }
 
@@ -244,6 +260,8 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     counts->train_shards = train.shards;
     counts->valid_tokens = valid.total;
     counts->learnt = self->learnt;
+    counts->longest = self->longest;
+    counts->longer = self->longer;
     counts->skipped = self->skipped;
     counts->documents -= self->skipped;
     if (status == CS_OK && self->skipped > 0 && train.total == 0)
@@ -301,7 +319,7 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings
 cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
     double started = ce_clock_seconds();
-    packer self = { 0 };
+    packer self = { .seq_len = settings->seq_len };
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };

@@ -37,6 +37,9 @@ typedef struct {
     int64_t bytes, documents, repaired; /* `repaired` counts invalid characters that became U+FFFD. */
     /* `learnt` counts the targets among the tokens for training and for validation. */
     int64_t train_tokens, train_shards, valid_tokens, learnt;
+    /* the number of tokens of the longest document, and the number of documents longer than seq_len if this is above 0;
+     * of the documents for training and for validation */
+    int64_t longest, longer;
     int64_t skipped; /* number of faulty lines that were skipped; each was reported in a warning */
     double seconds;
 } ce_packing_counts;

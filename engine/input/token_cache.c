@@ -31,9 +31,11 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16, JOB_BYTES = 128 };
 
 static void report(const ce_token_cache_key *self, const ce_packing_counts *counts)
 {
-    ce_log(CS_LOG_INFO, "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, in %.1f s",
+    ce_log(CS_LOG_INFO,
+           "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, at most %" PRId64
+           " in a document, in %.1f s",
            self->name, counts->train_tokens, counts->documents, ce_plural(counts->documents), counts->learnt,
-           counts->seconds);
+           counts->longest, counts->seconds);
     ce_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)
         ce_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,

@@ -266,6 +266,18 @@ static void check_room(const session *run)
         complain("%s", cs_error());
 }
 
+/* Opens the validation data, and reports it if an evaluation reads only a part of them. */
+static void open_valid(session *run)
+{
+    CS_MUST(cs_data_open(&run->valid, run->engine, "valid"));
+    int64_t all = cs_data_windows(run->valid), read = cs_config_get_int(run->config, "cspeed.eval_batches") *
+                                                      cs_config_get_int(run->config, "train_micro_batch_size_per_gpu");
+    if (read > 0 && read < all)
+        say("an evaluation reads the first %" PRId64 " of %" PRId64 " samples of the validation data "
+            "(cspeed.eval_batches; 0: all)",
+            read, all);
+}
+
 session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
@@ -284,7 +296,7 @@ session session_open(int count, char **argument)
     run.options.steps_given = cs_agree(run.engine, run.options.steps_given);
     CS_MUST(cs_data_open(&run.train, run.engine, "train"));
     if (cs_config_get_string(run.config, "cspeed.data.valid"))
-        CS_MUST(cs_data_open(&run.valid, run.engine, "valid"));
+        open_valid(&run);
     /* the number of steps is read here, because with cspeed.epochs it is known only after the data is opened */
     run.steps = run.max_steps = cs_config_get_int(run.config, "cspeed.steps");
     fit_steps_begin(&run);

@@ -21,19 +21,26 @@ static void read_all(const ce_tokens *tokens)
     CS_ASSERT(ce_tokens_find_above(tokens, 100) <= tokens->count);
 }
 
-static void read_windows(const char *path)
+/* Reads all windows. The lowest bit of `kind` asks for whole documents, the next one for all targets. */
+static void read_windows(const char *path, int kind)
 {
     ce_windows *windows;
-    ce_data_settings settings = {
-        .patterns = &path, .pattern_count = 1, .seq_len = 3, .shuffle = true, .seed = 1, .vocab_size = 1000
-    };
-    int32_t inputs[3], targets[3];
+    ce_data_settings settings = { .patterns = &path,
+                                  .pattern_count = 1,
+                                  .seq_len = 3,
+                                  .shuffle = true,
+                                  .seed = 1,
+                                  .vocab_size = 1000,
+                                  .documents = kind & 1,
+                                  .all = kind & 2 };
+    int32_t inputs[3], targets[3], starts[3];
     if (ce_windows_open(&windows, &settings) != CS_OK)
         return;
     for (int64_t i = 0; i < ce_windows_count(windows); i++) {
-        ce_windows_read(windows, i, (ce_window){ inputs, targets, NULL });
+        ce_windows_read(windows, i, (ce_window){ inputs, targets, kind & 1 ? starts : NULL });
         for (int t = 0; t < 3; t++)
-            CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000);
+            CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000 &&
+                      (!(kind & 1) || (starts[t] >= 0 && starts[t] <= t)));
     }
     ce_windows_close(windows);
 }
@@ -53,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         CS_ASSERT(*cs_error());
     ce_tokens_close(&tokens);
-    read_windows(path);
+    for (int kind = 0; kind < 4; kind++)
+        read_windows(path, kind);
     close(file);
     return 0;
 }

@@ -154,6 +154,10 @@ START_TEST(shards_end_where_documents_end)
                   "%s --output out --shard_tokens 50 --valid 0 five.jsonl",
                   PACK),
         0);
+    shell_ended(0, shell_run("%s --output more --seq_len 20 --valid 0 five.jsonl", PACK),
+                "the longest document has 20 tokens");
+    shell_ended(0, shell_run("%s --output more --seq_len 19 --valid 0 five.jsonl", PACK),
+                "5 documents are longer than seq_len, 19");
     char *train = read_tokens("out", "train", &size, &documents, &shards);
     ck_assert_int_eq(shards, 3); /* of two documents, two, and one */
     ck_assert_int_eq(documents, 5);

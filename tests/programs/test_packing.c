@@ -119,6 +119,8 @@ START_TEST(the_first_lines_count_what_is_lost)
           "train: 91 targets after the last whole window are not" },
         { "--seq_len 113 --set cspeed.steps=0 --set cspeed.epochs=3", 0,
           "the whole training has 17 steps, which is few" },
+        { "--seq_len 113 --set cspeed.data.valid=chats.jsonl --set cspeed.eval_batches=2", 0,
+          "an evaluation reads the first 4 of 11 samples of the validation data (cspeed.eval_batches; 0: all)" },
         { "--seq_len 113 --set 'cspeed.data.train=[\"chats.jsonl\",\"more.jsonl\"]' --set cspeed.data.weights=[1,2]", 0,
           "cspeed.data.weights: an epoch reads the windows of more.jsonl" },
     };
@@ -137,7 +139,7 @@ END_TEST
 START_TEST(evaluation_reads_every_target)
 {
     enter();
-    shell_ended(0, train(1, "--steps 1 --set train_batch_size=2"), "725 of them learnt");
+    shell_ended(0, train(1, "--steps 1 --set train_batch_size=2"), "725 of them learnt, at most 120 in a document");
     for (int i = 0; i < 10; i++) {
         static const int lengths[] = { 17, 32, 112, 256, 512 };
         char line[512];
