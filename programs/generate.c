@@ -37,9 +37,10 @@ static const cs_option table[] = {
                 "the prompt is what the user says, written as the model's chat template has it, and what the model "
                 "answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is "
                 "the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told") },
-    { CS_OPTION(RAW, "prompts", options, prompts, "FILE",
-                "JSON lines {\"prompt\": ...}: answered over all ranks, in their order, with \"text\", \"tokens\" and "
-                "\"finish\" (end, stop or length) added; -: standard input") },
+    { CS_OPTION(
+        RAW, "prompts", options, prompts, "FILE",
+        "JSON lines {\"prompt\": ...}, or of a .txt file each line: answered over all ranks, in their order, with \"text\", \"tokens\" and "
+        "\"finish\" (end, stop or length) added; -: standard input") },
     { CS_OPTION(RAW, "output", options, output, "FILE",
                 "where the answers to --prompts go; standard output otherwise") },
     { CS_OPTION(
@@ -68,9 +69,6 @@ static void read_options(options *given, char **argv)
     given->source = read_command_line(table, sizeof table / sizeof *table, usage, given, argv);
     if (given->prompt && given->prompts)
         leave(WRONG_USAGE, "--prompt and --prompts: one of the two");
-    if (given->chat && given->prompts)
-        leave(WRONG_USAGE, "--chat and --prompts: one of the two; a line of --prompts may hold a text as a chat "
-                           "template writes it");
     if (given->output && !given->prompts)
         leave(WRONG_USAGE, "--output is for --prompts; the text of one prompt goes to standard output");
 }
@@ -86,6 +84,7 @@ typedef struct {
     bool together;
 
     ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
+    json_t *chats;    /* with --chat: the texts that the template writes for --prompts */
     ce_text turn_end; /* the text that the template writes after an answer */
     int32_t end;      /* the token that ends an answer; -1: there is none */
     int64_t batch;    /* number of prompts that one rank answers at the same time */
@@ -104,9 +103,10 @@ static bool has_tokenizer(const char *folder)
     return false;
 }
 
-static void open_tokenizer(model *m, const char *folder)
+/* `path` is the tokenizer of the training if it is not that of the model's folder. */
+static void open_tokenizer(model *m, const char *folder, const char *path)
 {
-    const char *path = m->given->tokenizer;
+    path = m->given->tokenizer ? m->given->tokenizer : path;
     if (!path && folder && has_tokenizer(folder))
         path = folder;
     if (!path && cs_vocabulary(m->engine) != 256)
@@ -118,10 +118,16 @@ static void open_tokenizer(model *m, const char *folder)
     m->encoder = ce_encoder_open(m->tokenizer);
 }
 
-/* If the end of an answer is marked by a text of several tokens, this text becomes a stop string. */
-static void open_chat(model *m, const char *template)
+/* If the end of an answer is marked by a text of several tokens, this text becomes a stop string. A folder of a model
+ * whose tokens are bytes has no tokenizer, but may have a template. */
+static void open_chat(model *m, const char *template, const char *folder)
 {
+    char *file = NULL;
+    if (!template && folder && !ce_tokenizer_template(m->tokenizer))
+        if (asprintf(&file, "%s/chat_template.jinja", folder) > 0 && access(file, F_OK) == 0)
+            template = file;
     cs_status status = ce_chat_open(&m->chat, template ? template : "auto", m->tokenizer);
+    free(file);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
     ce_chat_stop(m->chat, &m->turn_end);
@@ -142,14 +148,16 @@ static void open_model(model *m)
      * seq_len texts. */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
-    open_tokenizer(m, cs_config_get_string(config, "cspeed.model"));
+    const char *folder = cs_config_get_string(config, "cspeed.model");
+    open_tokenizer(m, folder, cs_config_get_string(config, "cspeed.data.tokenizer"));
     m->end = -1;
     if (m->given->chat)
-        open_chat(m, cs_config_get_string(config, "cspeed.data.template"));
+        open_chat(m, cs_config_get_string(config, "cspeed.data.template"), folder);
 }
 
 static void close_model(model *m)
 {
+    json_decref(m->chats);
     ce_unicode_free(&m->turn_end);
     ce_chat_close(m->chat);
     ce_encoder_close(m->encoder);
@@ -344,7 +352,7 @@ static void answer_one(const model *m)
         complete(m, &prompt, &a, 1);
     if (is_rank_zero()) {
         double seconds = ce_clock_seconds() - started;
-        fputs(isatty(STDOUT_FILENO) ? "\n" : "", stdout);
+        fputs("\n", stdout);
         fflush(stdout);
         fprintf(stderr, "%" PRId64 " token%s, %.1f a second (%s)\n", a.tokens, ce_plural(a.tokens),
                 (double)a.tokens / seconds, a.finish);
@@ -373,9 +381,23 @@ static char *line_of(json_t *object, const answer *a)
     return line;
 }
 
-static const char *prompt_of(const json_t *list, int64_t which)
+/* Returns the texts that the chat template writes for the prompts, each of which is what a user says. */
+static json_t *write_chats(const model *m, const json_t *list)
 {
-    return json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
+    size_t index;
+    json_t *line, *texts = json_array();
+    json_array_foreach (list, index, line) {
+        char *text = write_chat(m, json_string_value(json_object_get(line, "prompt")), false);
+        json_array_append_new(texts, json_string(text));
+        free(text);
+    }
+    return texts;
+}
+
+static const char *prompt_of(const model *m, const json_t *list, int64_t which)
+{
+    return m->chat ? json_string_value(json_array_get(m->chats, (size_t)which))
+                   : json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
 }
 
 /* Returns the output lines of the prompts [from, to), malloc'ed. */
@@ -387,7 +409,7 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
     int count = (int)(to - from);
     for (int i = 0; i < count; i++) {
         answers[i].which = from + i;
-        prompts[i] = prompt_of(list, from + i);
+        prompts[i] = prompt_of(m, list, from + i);
     }
     complete(m, prompts, answers, count);
     for (int i = 0; i < count; i++) {
@@ -418,15 +440,17 @@ static void write_answers(const model *m, const json_t *list, FILE *output)
     }
 }
 
-static void answer_all(const model *m)
+static void answer_all(model *m)
 {
     json_t *list;
     FILE *output = stdout;
     cs_status status = prompts_read(&list, m->given->prompts);
     if (status != CS_OK)
         leave(cs_exit_code(status), "%s", cs_error());
+    if (m->chat)
+        m->chats = write_chats(m, list);
     for (size_t i = 0; i < json_array_size(list); i++)
-        check_prompt(m, prompt_of(list, (int64_t)i), (int64_t)i);
+        check_prompt(m, prompt_of(m, list, (int64_t)i), (int64_t)i);
     if (m->given->output && is_rank_zero())
         output = fopen(m->given->output, "w");
     if (!output)

@@ -51,9 +51,10 @@ typedef struct {
     cs_dtype dtype;     /* data type of every tensor in the files */
     int64_t max_shard;  /* maximum number of bytes in one file */
     json_t *config;     /* contents of config.json; ce_huggingface_write sets its data type, unless `adapter` is true */
-    const char *beside; /* folder from which the tokenizer files are copied, or NULL */
-    /* file that is written as chat_template.jinja; NULL means the template of the folder `beside` */
-    const char *chat;
+    const char *beside; /* folder of the model from which the tokenizer files are copied, or NULL */
+    const char *tokenizer; /* another folder, or a file, from which the tokenizer files are copied instead, or NULL */
+    const char *chat;      /* text of chat_template.jinja; NULL means the template beside the tokenizer */
+    const json_t *ends;    /* ids of tokens that end an answer, which generation_config.json names; may be NULL */
 } ce_huggingface_output;
 
 /* Writes all tensors of the source into a temporary folder next to output->folder, and renames the folder at the
@@ -69,9 +70,9 @@ typedef struct {
  * written, as a folder of PEFT.
  *
  * Members of `output`: `folder` and `max_shard` are used. `dtype` is used if `typed` is true; otherwise the type is
- * that in which the training computed, or fp32 for adapters. `beside` is used if it is not NULL; otherwise the
- * tokenizer files come from the folder from which the training started. `chat` is not used: the template is that of the
- * training.
+ * that in which the training computed, or fp32 for adapters. `beside` and `tokenizer` are used if
+ * one of them is not NULL; otherwise they are those of the training. `chat` and `ends` are not used: they are those of
+ * the training.
  *
  * On success the source stays open for the caller, who may report what was written and must close the source. After a
  * failure the source is closed. */

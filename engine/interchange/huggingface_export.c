@@ -47,9 +47,13 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     all.config = json_object_get(provenance, "model");
     if (!choice.typed)
         all.dtype = trained_dtype(provenance);
-    if (!all.beside)
+    const json_t *chat = json_object_get(provenance, "chat");
+    if (!all.beside && !all.tokenizer) {
         all.beside = json_string_value(json_object_get(provenance, "model_folder"));
-    all.chat = json_string_value(json_object_get(provenance, "chat_template"));
+        all.tokenizer = json_string_value(json_object_get(provenance, "tokenizer"));
+    }
+    all.chat = json_string_value(json_object_get(chat, "template"));
+    all.ends = json_object_get(chat, "ends");
     cs_status status = choose(source, &all, choice, provenance, &config);
     if (status == CS_OK)
         status = all.config ? ce_huggingface_write(&all, source)

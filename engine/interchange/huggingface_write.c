@@ -217,43 +217,97 @@ static cs_status write_config(const writing *w)
     return status;
 }
 
-/* Copies a file into the folder under the name `name`. Returns CS_NOT_FOUND if the file does not exist. */
-static cs_status copy_file(const writing *w, const char *from, const char *name)
+/* Copies a file of the folder `from` under the name `name`. A missing file is no error. */
+static cs_status copy_file(const writing *w, const char *from, const char *file, const char *name)
 {
-    char *to = ce_files_join(w->folder, name), *text = NULL;
+    char *source = ce_files_join(from, file), *to = ce_files_join(w->folder, name), *text = NULL;
     size_t length;
-    cs_status status = ce_files_exists(from) ? ce_files_read(&text, &length, from, 1 << 30) : CS_NOT_FOUND;
-    if (status == CS_OK)
-        status = ce_files_write(to, text, length);
+    cs_status status = CS_OK;
+    if (ce_files_exists(source)) {
+        status = ce_files_read(&text, &length, source, 1 << 30);
+        status = status == CS_OK ? ce_files_write(to, text, length) : status;
+    }
     free(text);
+    free(source);
     free(to);
     return status;
 }
 
-static cs_status copy_beside(const writing *w)
+/* Copies the files of the tokenizer. If `path` is a file, this file is the only one with a vocabulary. */
+static cs_status copy_tokenizer(const writing *w, const char *path)
 {
     static const char *const names[] = { "tokenizer.json",
-                                         "tokenizer_config.json",
-                                         "special_tokens_map.json",
-                                         "added_tokens.json",
                                          "vocab.json",
                                          "merges.txt",
                                          "tokenizer.model",
+                                         "tokenizer_config.json",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
                                          "chat_template.jinja",
                                          "chat_template.json",
                                          "generation_config.json" };
-    for (size_t i = 0; w->given->beside && i < sizeof names / sizeof *names; i++) {
-        char *from = ce_files_join(w->given->beside, names[i]);
-        cs_status status = copy_file(w, from, names[i]);
-        free(from);
-        if (status != CS_NOT_FOUND)
-            CS_TRY(status);
+    enum { VOCABULARIES = 4 };
+    bool whole = ce_files_is_folder(path);
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    char *folder = whole ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+    cs_status status = folder ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a folder's name");
+    for (size_t i = whole ? 0 : VOCABULARIES; i < sizeof names / sizeof *names && status == CS_OK; i++)
+        status = copy_file(w, folder, names[i], names[i]);
+    if (status == CS_OK && !whole)
+        status = copy_file(w, folder, slash ? slash + 1 : path,
+                           dot && strcmp(dot, ".model") == 0 ? "tokenizer.model" : "tokenizer.json");
+    free(folder);
+    return status;
+}
+
+static void add_id(json_t *ids, const json_t *id)
+{
+    size_t index;
+    json_t *other;
+    json_array_foreach (ids, index, other)
+        if (json_equal(other, id))
+            return;
+    if (json_is_integer(id))
+        json_array_append(ids, (json_t *)(uintptr_t)id);
+}
+
+/* Adds the ids of the tokens that end an answer to generation_config.json, which other programs read. */
+static cs_status write_ends(const writing *w)
+{
+    size_t index;
+    json_t *id, *ids = json_array();
+    char *path = ce_files_join(w->folder, "generation_config.json");
+    json_t *config = ce_files_exists(path) ? json_load_file(path, 0, NULL) : json_object();
+    const json_t *known = json_object_get(config, "eos_token_id");
+    known = known ? known : json_object_get(w->given->config, "eos_token_id");
+    add_id(ids, known);
+    json_array_foreach (known, index, id)
+        add_id(ids, id);
+    json_array_foreach (w->given->ends, index, id)
+        add_id(ids, id);
+    json_object_set(config, "eos_token_id", json_array_size(ids) == 1 ? json_array_get(ids, 0) : ids);
+    cs_status status =
+        config ? write_json(w, "generation_config.json", config) : ce_fail(CS_BAD_FILE, "%s: not a JSON object", path);
+    free(path);
+    json_decref(ids);
+    json_decref(config);
+    return status;
+}
+
+/* Writes what is needed beside the weights to generate as the training's run does. */
+static cs_status write_beside(const writing *w)
+{
+    const ce_huggingface_output *given = w->given;
+    const char *tokenizer = given->tokenizer ? given->tokenizer : given->beside;
+    CS_TRY(tokenizer ? copy_tokenizer(w, tokenizer) : CS_OK);
+    CS_TRY(given->beside ? copy_file(w, given->beside, "generation_config.json", "generation_config.json") : CS_OK);
+    if (given->chat) {
+        char *path = ce_files_join(w->folder, "chat_template.jinja");
+        cs_status status = ce_files_write(path, given->chat, strlen(given->chat));
+        free(path);
+        CS_TRY(status);
     }
-    cs_status status = w->given->chat ? copy_file(w, w->given->chat, "chat_template.jinja") : CS_OK;
-    if (status == CS_NOT_FOUND)
-        ce_log(CS_LOG_WARNING, "%s has not the chat template of the training: %s is not there any more",
-               w->given->folder, w->given->chat);
-    return status == CS_NOT_FOUND ? CS_OK : status;
+    return json_array_size(given->ends) > 0 ? write_ends(w) : CS_OK;
 }
 
 /* If the folder has no tokenizer, reports this and the reason. */
@@ -278,7 +332,7 @@ static cs_status write_all(writing *w)
     CS_TRY(write_shards(w));
     CS_TRY(write_index(w));
     CS_TRY(write_config(w));
-    CS_TRY(copy_beside(w));
+    CS_TRY(write_beside(w));
     CS_TRY(ce_files_sync_directory(w->folder));
     CS_TRY(ce_files_rename(w->folder, w->given->folder));
     report_tokenizer(w->given);

@@ -15,7 +15,8 @@ static cs_status write_folder(const ce_settings *settings, const char *dir, cons
     ce_huggingface_output output = { .folder = folder,
                                      .dtype = types[settings->export_dtype],
                                      .max_shard = LARGEST_SHARD * INT64_C(1000000000),
-                                     .beside = settings->model_path ? settings->model_path : settings->tokenizer };
+                                     .beside = settings->model_path,
+                                     .tokenizer = settings->tokenizer };
     ce_huggingface_choice choice = { settings->export_dtype != CS_EXPORT_AUTO, settings->lora.merge };
     CS_TRY(ce_huggingface_export(&source, &output, choice, dir, tag));
     ce_source_close(&source);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,16 @@ static json_t *engine_state(const cs_engine *engine)
         "windows", (json_int_t)engine->windows, "mark", mark, "position", (json_int_t)metrics->samples);
 }
 
+/* Returns the model's folder if it has a tokenizer; otherwise NULL: the tokens are bytes. */
+static const char *find_tokenizer(const char *folder)
+{
+    static const char *const names[] = { "tokenizer.json", "vocab.json", "tokenizer.model" };
+    for (size_t i = 0; folder && i < sizeof names / sizeof *names; i++)
+        if (ce_files_holds(folder, names[i]))
+            return folder;
+    return NULL;
+}
+
 static json_t *provenance(const cs_engine *engine)
 {
     static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
@@ -130,16 +141,17 @@ static json_t *provenance(const cs_engine *engine)
         fclose(file);
     }
     /* An export needs the facts about the model even if the model's folder no longer exists. */
-    const char *model = engine->settings->model_path, *template = engine->settings->template;
+    const char *model = engine->settings->model_path, *tokenizer = engine->settings->tokenizer;
     char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
-    char *chat = template && ce_chat_is_file(template) ? realpath(template, NULL) : NULL;
+    char *texts = tokenizer ? realpath(tokenizer, NULL) : NULL;
+    json_t *chat = ce_chat_record(engine->settings->template, tokenizer ? tokenizer : find_tokenizer(model));
     json_t *all =
-        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*}", "world_size", engine->world.size,
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size", engine->world.size,
                   "zero_stage", engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
                   host, "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
-                  "model_folder", folder, "chat_template", chat, "lora", ce_lora_record(engine));
+                  "model_folder", folder, "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
     free(folder);
-    free(chat);
+    free(texts);
     return all;
 }
 

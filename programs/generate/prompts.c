@@ -1,4 +1,4 @@
-/* prompts.c - the file of --prompts: JSON lines {"prompt": ...}. */
+/* prompts.c - the file of --prompts: JSON lines {"prompt": ...}, or texts. */
 #include "prompts.h"
 #include "formats/plain.h"
 
@@ -9,8 +9,11 @@
 
 static cs_status append(json_t *list, const char *line, size_t length, const char *path, int64_t number)
 {
-    json_t *object = ce_json_strict(line, length);
-    const char *why = object ? "{\"prompt\": \"...\"} is needed" : cs_error();
+    const char *ending = strrchr(path, '.');
+    bool json = *line == '{' || !ending || strcmp(ending, ".txt") != 0;
+    length -= !json && line[length - 1] == '\n';
+    json_t *object = json ? ce_json_strict(line, length) : json_pack("{s:s%}", "prompt", line, length);
+    const char *why = !json ? "text that is not UTF-8" : object ? "{\"prompt\": \"...\"} is needed" : cs_error();
     if (json_is_string(json_object_get(object, "prompt")))
         return json_array_append_new(list, object) == 0 ? CS_OK
                                                         : ce_fail(CS_NO_MEMORY, "out of memory for the prompts");

@@ -211,8 +211,9 @@ static void expect(int code, const char *words, const char *arguments)
 {
     int got = shell_run("%s/generate %s --max_tokens 12 --temperature 0 2>err.txt", CS_BIN, arguments);
     char *text = shell_read(code ? "err.txt" : "out.txt", NULL);
-    ck_assert_msg(got == code && (code ? strstr(text, words) != NULL : strcmp(text, words) == 0),
-                  "%s: exit code %d, and it printed \"%s\"", arguments, got, text);
+    size_t length = strlen(words);
+    bool same = code ? strstr(text, words) != NULL : strncmp(text, words, length) == 0 && !strcmp(text + length, "\n");
+    ck_assert_msg(got == code && same, "%s: exit code %d, and it printed \"%s\"", arguments, got, text);
     free(text);
 }
 
@@ -234,7 +235,12 @@ START_TEST(a_chat_is_answered)
     expect(65, "--chat: standard input", "out --chat < said.txt");
     shell_write("said.txt", "{\"tools\": [{}], \"messages\": [{\"role\": \"user\", \"content\": \"ping\"}]}\n");
     expect(78, "not supported: a conversation with \"tools\"", "out --chat < said.txt");
-    expect(64, "--chat and --prompts: one of the two", "out --chat --prompts said.txt");
+    static const char lines[] = "{\"prompt\":\"tick\",\"text\":\"tock\",\"tokens\":7,\"finish\":\"stop\"}\n"
+                                "{\"prompt\":\"ping\",\"text\":\"pong\",\"tokens\":7,\"finish\":\"stop\"}";
+    shell_write("said.jsonl", "{\"prompt\": \"tick\"}\n{\"prompt\": \"ping\"}\n");
+    expect(0, lines, "out --chat --prompts said.jsonl");
+    shell_write("said.txt", "tick\nping\n");
+    expect(0, lines, "out --chat --prompts said.txt");
     expect(78, "--chat: the template chatml writes <|im_start|>, which this tokenizer has no token for",
            "out --chat --prompt ping --set cspeed.data.template=chatml");
     expect(78, "the tokenizer has no chat_template to follow",
@@ -261,13 +267,85 @@ START_TEST(a_template_may_be_a_file)
     expect(78, "bracket.jinja: line 2: ", "out --chat --prompt tick");
     ck_assert_int_eq(unlink("bracket.jinja"), 0);
     expect(66, "bracket.jinja: no such file; cspeed.data.template names it", "out --chat --prompt tick");
+    /* The checkpoint has the text of the template. */
     ck_assert_int_eq(shell_run("%s/cspeed export out other", CS_BIN), 0);
-    text = shell_read("out.txt", NULL);
-    ck_assert_ptr_nonnull(strstr(text, "bracket.jinja is not there any more"));
-    free(text);
+    expect(0, "tock", "other --chat --prompt tick");
+    shell_leave();
+}
+END_TEST
+
+/* ---- exported folders ---- */
+
+/* Checks that the run and the exported folder answer alike. */
+static void check_export(const char *template)
+{
+    char *answer[2];
+    const char *export;
+    ck_assert_int_eq(shell_run("rm -rf run exported"), 0);
+    ck_assert_int_eq(shell_run("%s/train --config base.json --set cspeed.device=%s %s%s", CS_BIN, near_device(),
+                               *template ? "--set cspeed.data.template=" : "--data plain.jsonl", template),
+                     0);
+    ck_assert_int_eq(shell_run("%s/cspeed export run exported", CS_BIN), 0);
+    for (int i = 0; i < 2; i++) {
+        export = i ? "exported" : "run";
+        int code = shell_run("%s/generate %s --prompt 'Hello 1' --max_tokens 20 --temperature 0 %s 2>err.txt", CS_BIN,
+                             export, *template ? "--chat" : "");
+        char *errors = shell_read("err.txt", NULL);
+        ck_assert_msg(code == 0, "%s, %s: %s", template, export, errors);
+        free(errors);
+        answer[i] = shell_read("out.txt", NULL);
+    }
+    ck_assert_msg(strcmp(answer[0], answer[1]) == 0, "%s: the run says %s, and the folder %s", template, answer[0],
+                  answer[1]);
+    free(answer[0]);
+    free(answer[1]);
+}
+
+/* Reads the number of ids that generation_config.json names; the last one is *last. */
+static size_t count_ends(json_int_t *last)
+{
+    json_t *root = json_load_file("exported/generation_config.json", 0, NULL);
+    json_t *ends = json_object_get(root, "eos_token_id");
+    size_t count = json_is_integer(ends) ? 1 : json_array_size(ends);
+    *last = json_integer_value(json_is_integer(ends) ? ends : json_array_get(ends, count - 1));
+    json_decref(root);
+    return count;
+}
+
+START_TEST(an_exported_folder_answers_as_the_run)
+{
+    static const char *const templates[] = { "chatml", "chatml-bos", "qwen2",  "qwen2.5",   "smollm2",
+                                             "llama3", "llama3.1",   "llama2", "mistral",   "mistral-v7",
+                                             "zephyr", "plain",      "auto",   "own.jinja", "" };
+    json_int_t end;
+    prepare();
+    ck_assert_int_eq(shell_run("mkdir -p base"), 0);
+    write_tokenizer();
+    ce_tokenizer_close(
+        open_tokenizer("{% for m in messages %}{{ m.role + ': ' + m.content + '<|im_end|>' }}{% endfor %}"
+                       "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}",
+                       "<s>"));
+    shell_write("own.jinja", bracket_template);
+    shell_write("plain.jsonl", "{\"text\": \"one two three four five six seven eight nine ten\"}\n"
+                               "{\"text\": \"one two three four five six seven eight nine ten\"}\n");
+    shell_write("base.json",
+                "{ \"train_batch_size\": 4, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } },\n"
+                "  \"cspeed\": { \"steps\": 3, \"seed\": 5, \"output\": \"run\",\n"
+                "    \"data\": { \"train\": \"chats.jsonl\", \"tokenizer\": \".\", \"seq_len\": 16 },\n"
+                "    \"model\": { \"model_type\": \"llama\", \"num_hidden_layers\": 1, \"num_attention_heads\": 2,\n"
+                "      \"hidden_size\": 16, \"intermediate_size\": 16, \"max_position_embeddings\": 256,\n"
+                "      \"vocab_size\": 5016 } } }\n");
+    for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
+        check_export(templates[i]);
+        if (strcmp(templates[i], "chatml") == 0 || strcmp(templates[i], "auto") == 0) {
+            ck_assert_uint_eq(count_ends(&end), 2); /* <|im_end|> and </s> */
+            ck_assert_int_eq(end, 5008);
+        }
+    }
     shell_leave();
 }
 END_TEST
 
 SUITE_MAIN("chat", shapes_write_what_templates_write, answers_of_the_tokenizers_template_are_found,
-           templates_that_cannot_be_followed_are_refused, a_chat_is_answered, a_template_may_be_a_file)
+           templates_that_cannot_be_followed_are_refused, a_chat_is_answered, a_template_may_be_a_file,
+           an_exported_folder_answers_as_the_run)
