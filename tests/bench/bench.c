@@ -93,3 +93,12 @@ void bench_arguments(int argc, char **argv, const bench_option *options)
             exit(CS_OPTIONS_WRONG);
         }
 }
+
+void bench_must_measure(bool any, const char *what)
+{
+    if (any)
+        return;
+    fprintf(stderr, "%s: nothing was measured, because these options match none of %s\n", program_invocation_short_name,
+            what);
+    exit(CS_OPTIONS_WRONG);
+}

@@ -20,6 +20,9 @@ typedef struct {
  * ends the process with exit code 64. --help prints the options and ends the process with 0. */
 void bench_arguments(int argc, char **argv, const bench_option *options);
 
+/* Ends a benchmark whose options select nothing to measure with exit code 64. `what` says what they select from. */
+void bench_must_measure(bool any, const char *what);
+
 /* Sorts `count` values from the least to the greatest. */
 void bench_sort(double *values, int count);
 

@@ -406,6 +406,10 @@ int main(int count, char **words)
                                             { .name = NULL } });
     page->smallest = (size_t)smallest;
     page->largest = (size_t)largest;
+    bool any = false;
+    for (int i = 0; i < SIZE_COUNT; i++)
+        any |= wanted(page, i);
+    bench_must_measure(any, "the sizes between --smallest and --largest");
     bool mpi = peers && build_mpi(folder);
     for (int n = ranks ? ranks : 2; n <= (ranks ? ranks : 4); n += 2)
         bench(page, n, rounds, peers, mpi ? folder : NULL);

@@ -377,11 +377,14 @@ static void measure_phases(series *s, measurement *shared)
     s->outcome.peak_share = share;
 }
 
+static int measured; /* number of workloads that the options chose */
+
 /* Measures the workloads, one for each stage, in turn in each round, and prints the report. */
 static void bench(const selection *choice, series *all, int stages, measurement *shared)
 {
     if (!chosen(choice, &all->work))
         return;
+    measured += stages;
     for (int round = 0; round < choice->rounds; round++)
         for (int at = 0; at < stages; at++) {
             series *s = &all[round % 2 ? stages - 1 - at : at];
@@ -495,5 +498,8 @@ int main(int argc, char **argv)
     else
         bench_cpu(&choice, shared);
     munmap(shared, sizeof *shared);
+    bench_must_measure(measured > 0,
+                       "the workloads of the device: on CPUs gpt2 and llama-125m in fp32 and bf16, --seq 256 "
+                       "and 64, --layout 1x2 and 2x1; on a GPU each model in bf16 with its own --seq");
     return 0;
 }
