@@ -143,7 +143,8 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows of this step that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
-    bool save_asked; /* the launcher has asked for a checkpoint, and cs_save_asked has not yet returned true */
+    bool save_asked; /* a checkpoint was asked for, and cs_save_asked has not yet returned true */
+    bool end_asked;  /* a signal asks the program to end; cs_forward ends it after cs_save_asked has returned true */
     struct {
         /* (layers, experts), in device memory: tokens of each expert in this step so far, on this rank */
         int64_t *counting;

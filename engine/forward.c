@@ -3,6 +3,7 @@
 #include "served.h"
 #include "replicas.h"
 #include "input/input.h"
+#include "base/asked.h"
 #include "base/must.h"
 #include "base/rng.h"
 
@@ -197,8 +198,18 @@ void ce_forward_batch(cs_engine *engine, const cs_batch *whole)
     }
 }
 
+/* Ends the process after the step at which a signal has asked for it (cs_save_asked). */
+static void end_if_asked(cs_engine *engine)
+{
+    if (!engine->end_asked || engine->save_asked)
+        return;
+    CS_MUST(cs_finish_checkpoint(engine));
+    ce_asked_end();
+}
+
 void cs_forward(cs_engine *engine, const cs_batch *batch)
 {
+    end_if_asked(engine);
     ce_phase_begin(engine, CS_FORWARD);
     if (engine->config->reads)
         ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "

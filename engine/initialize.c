@@ -6,6 +6,7 @@
 #include "input/loader.h"
 #include "persistence/persistence.h"
 #include "reporting/reporting.h"
+#include "base/asked.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "comm/common.h"
@@ -389,8 +390,10 @@ void cs_destroy(cs_engine *engine)
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
-    if (!engine->master)
+    if (!engine->master) {
         cs_config_close(engine->config);
+        ce_asked_release();
+    }
     free(engine->shards);
     free(engine->buckets);
     free(engine->inputs);

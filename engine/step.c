@@ -4,6 +4,7 @@
 #include "served.h"
 #include "replicas.h"
 #include "persistence/persistence.h"
+#include "base/asked.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/say.h"
@@ -106,7 +107,8 @@ bool ce_step_settle(cs_engine *engine)
     engine->updates += ce_served_is_async(engine) ? engine->lanes.count : moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
-    engine->save_asked |= verdict->save_asked > 0;
+    engine->save_asked |= verdict->asked > 0;
+    engine->end_asked |= verdict->asked >= CS_END_ASKED;
     ce_finite_count(engine, verdict); /* this call comes before update_scale changes the loss scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;
@@ -196,6 +198,7 @@ bool cs_save_asked(cs_engine *engine)
     if (ce_served_is_async(engine))
         return false;
     ce_beat_offer_saves();
+    ce_asked_listen();
     ce_step_settle(engine);
     bool asked = engine->save_asked;
     engine->save_asked = false;

@@ -9,7 +9,7 @@
 #include "engine.h"
 #include "served.h"
 #include "persistence/persistence.h"
-#include "base/beat.h"
+#include "base/asked.h"
 #include "base/must.h"
 #include "base/range.h"
 #include "base/trace.h"
@@ -141,7 +141,8 @@ void ce_step_judge_step(cs_engine *engine)
     host->sums.rows = engine->loss_rows_counted;
     host->sums.saved = ce_async_save_ready(engine);
     host->sums.targets = engine->targets_counted;
-    host->sums.save_asked = ce_beat_take_request();
+    int asked = ce_asked_take();
+    host->sums.asked = (asked & CS_ASKED_SAVE ? 1 : 0) + (asked & CS_ASKED_END ? CS_END_ASKED : 0);
     ce_stream_copy(compute(engine), &device->sums.rows, &host->sums.rows, 4 * sizeof(int64_t));
     for (int i = 0; i < engine->model->count; i++)
         ce_gradient_squares(engine->shards[i], &device->sums.squares, 1 / engine->scaler.scale);

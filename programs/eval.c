@@ -3,6 +3,8 @@
  * The results have the same bits for any number of ranks. */
 #include "use.h"
 
+#include "base/asked.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -140,6 +142,7 @@ int main(int argc, char **argv)
     cs_scores scores;
     cs_data *data;
     (void)argc;
+    ce_asked_ignore_saves();
     read_options(&given, argv);
     cs_engine *engine = open_model(&given, &data);
     double started = ce_clock_seconds();

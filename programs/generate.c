@@ -4,6 +4,7 @@
 #include "use.h"
 #include "generate/prompts.h"
 #include "generate/stop.h"
+#include "base/asked.h"
 #include "base/json.h"
 #include "base/plural.h"
 #include "chat/chat.h"
@@ -466,6 +467,7 @@ int main(int argc, char **argv)
     options given = { .max_tokens = 200, .sampling = { .temperature = 0.8, .top_p = 1, .seed = 1234 } };
     model m = { .given = &given };
     (void)argc;
+    ce_asked_ignore_saves();
     read_options(&given, argv);
     open_model(&m);
     if (given.prompts)

@@ -4,6 +4,7 @@
  * so long that whole documents cannot form a split of the wanted size, the validation split consists of the end of each
  * document; documents that are lines of JSON are never cut. The same texts and options give the same files, byte for
  * byte. */
+#include "base/asked.h"
 #include "base/plural.h"
 #include "base/status.h"
 #include "cspeed/cspeed.h"
@@ -138,6 +139,7 @@ int main(int argc, char **argv)
     glob_t paths = { 0 };
     char **names;
     (void)argc;
+    ce_asked_ignore_saves();
     if (read_options(&settings, &names, argv) != CS_OK) {
         fprintf(stderr, "pack: %s\n", cs_error());
         return CS_OPTIONS_WRONG;

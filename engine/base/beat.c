@@ -135,11 +135,6 @@ void ce_beat_offer_saves(void)
     atomic_store_explicit(&ce_beat_own()->saves, 1, memory_order_relaxed);
 }
 
-int32_t ce_beat_take_request(void)
-{
-    return atomic_exchange_explicit(&ce_beat_own()->save_asked, 0, memory_order_relaxed);
-}
-
 void ce_beat_enter(int collective)
 {
     ce_beat *beat = ce_beat_own();

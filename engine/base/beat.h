@@ -22,7 +22,8 @@ typedef struct {
     _Atomic int64_t kept;
     _Atomic int32_t gave_up; /* 1 if a restart is useless, because the program would fail in the same way */
     _Atomic int32_t saves;   /* 1 if the program saves a checkpoint when the launcher asks for one */
-    /* The launcher sets this to 1 to ask for a checkpoint; the rank sets it back to 0 when it reads the request. */
+    /* What the launcher, or a signal, asks this rank for (the bits of base/asked.h); the rank sets it back to 0 when it
+     * reads the request. */
     _Atomic int32_t save_asked;
 } ce_beat;
 
@@ -55,8 +56,7 @@ void ce_beat_step(int64_t step);
 void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank makes progress within a step */
 void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of step number `step` is complete */
 void ce_beat_give_up(void);
-void ce_beat_offer_saves(void);     /* sets `saves` to 1 */
-int32_t ce_beat_take_request(void); /* returns `save_asked`, and sets it to 0 */
+void ce_beat_offer_saves(void); /* sets `saves` to 1 */
 void ce_beat_enter(int collective);
 void ce_beat_leave(void);
 

@@ -12,6 +12,7 @@
 #include "optim/scaler.h"
 
 enum { CS_PAIR_MEANS = 5 };
+#define CS_END_ASKED (INT64_C(1) << 32)
 
 /* The values that ranks add in one all-reduce. The values are integers, so the order of the additions does not change
  * the sums. */
@@ -21,7 +22,8 @@ typedef struct {
     int64_t rows;                  /* number of rows that have a target; in preference training the number of pairs */
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
     int64_t targets;               /* number of rows that have a target, in preference training too */
-    int64_t save_asked;            /* number of ranks whose launcher asks for a checkpoint */
+    int64_t asked;                 /* number of ranks that are asked for a checkpoint, plus CS_END_ASKED for each that
+                                    * is asked to end afterwards */
     ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: sums over pairs; ce_verdict.pairs has their means */
 } ce_step_sums;
 
@@ -49,7 +51,7 @@ typedef struct {
     ce_scaler scaler; /* loss scaler of the next step; a step without any target does not change the scaler */
     double norm;      /* norm of the unscaled gradients before clipping */
     double loss;      /* mean over rows, or NaN if no row has a target */
-    int64_t rows, saved, targets, save_asked;
+    int64_t rows, saved, targets, asked;
     /* For preference training: five means over pairs. They are the reward of the chosen answer, the reward of the
      * rejected answer, the share of pairs whose chosen answer has the greater reward, the log-probability of the chosen
      * answer, and that of the rejected answer. */
@@ -81,7 +83,7 @@ CS_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_ste
     verdict.rows = sum->rows;
     verdict.saved = sum->saved;
     verdict.targets = sum->targets;
-    verdict.save_asked = sum->save_asked;
+    verdict.asked = sum->asked;
     for (int i = 0; i < CS_PAIR_MEANS; i++)
         verdict.pairs[i] =
             i < terms->pairs && sum->rows ? ce_exact_value(&sum->pairs[i]) / (double)sum->rows : (double)NAN;

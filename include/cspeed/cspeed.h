@@ -485,13 +485,19 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
  * cs_finish_checkpoint waits until the save is complete, and so does cs_destroy. Collective. */
 cs_status cs_finish_checkpoint(cs_engine *engine);
 
-/* Returns true, once for each request and after the same step on all ranks, if the launcher has asked for a checkpoint.
- * The launcher asks for one when a node wants to join an elastic job (--nnodes MIN:MAX): after the checkpoint is
- * complete, the launcher ends the ranks and starts them again together with that node. Call this function after every
- * cs_step that returned true, and save a checkpoint if the function returns true. The launcher asks only programs that
- * have called the function before. The call does not communicate, because the all-reduce of the loss in each step also
- * carries the request. Asynchronous workers (cspeed.ps.async) have no such all-reduce: the launcher does not ask them,
- * and the function returns false. */
+/* Returns true, once for each request and after the same step on all ranks, if a checkpoint is asked for. Call this
+ * function after every cs_step that returned true, and save a checkpoint if the function returns true. Who asks:
+ *
+ *     SIGUSR1, SIGUSR2            sent to any rank, or to the launcher
+ *     SIGTERM, SIGINT, SIGHUP     the same, and the launcher before it ends the ranks. After the checkpoint the process
+ *                                 has to end: the next cs_forward waits until the checkpoint is complete and ends the
+ *                                 process by the signal (a rank that did not get the signal ends with exit code 75).
+ *     the launcher                when a node wants to join an elastic job (--nnodes MIN:MAX)
+ *
+ * The first call installs the handlers of these signals, unless the program has its own or ignores the signal; before
+ * it, and after cs_destroy, the signals end the process. The call does not communicate, because the all-reduce of the
+ * loss in each step also carries the request. Asynchronous workers (cspeed.ps.async) have no such all-reduce: the
+ * function returns false and installs no handlers. */
 bool cs_save_asked(cs_engine *engine);
 
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are

@@ -46,6 +46,15 @@ void cl_front_fail(cl_front *front, int node, int code, const char *why)
 
 /* ---- signals ---- */
 
+/* Returns true if the signal ends the grace period. A second SIGTERM within a second is the same request, because some
+ * programs (timeout, for example) send a signal to a process and again to its group. */
+static bool is_repeated(const cl_front *front, int number, int64_t now)
+{
+    if (number == SIGTERM)
+        return front->signaled && now - front->signaled >= SECOND;
+    return number == SIGINT || number == SIGQUIT;
+}
+
 void cl_front_take_signal(cl_front *front, int number, int64_t now)
 {
     bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
@@ -57,6 +66,7 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
         if (front->first < 0 && !front->code)
             front->signal = number;
         front->last = true;
+        front->signaled = now;
         cl_front_stop(front, now);
     } else if (front->phase == CL_OVER) {
         /* no attempt is running: the signal ends the wait for the next attempt */
@@ -65,8 +75,7 @@ void cl_front_take_signal(cl_front *front, int number, int64_t now)
     } else {
         if (front->reforming && !front->signal)
             front->signal = number;
-        /* A repeated SIGTERM comes from a service manager and is ignored; only a person repeats SIGINT or SIGQUIT. */
-        else if (number == SIGINT || number == SIGQUIT)
+        else if (is_repeated(front, number, now))
             cl_nodes_tell(front, CL_LINK_KILL, 0);
         front->last = true;
     }
@@ -244,6 +253,7 @@ static void finish_attempt(cl_front *front, int64_t now)
         return;
     if (!front->reforming)
         announce_restart(front, now);
+    cl_join_agents_let_go(front);
     front->attempt++;
 }
 

@@ -67,7 +67,9 @@ typedef struct {
      * connection to the agent; 0: there is no such process */
     pid_t pid;
     char host[256];
-    bool here, ran; /* ran: the agent has started ranks of this job */
+    /* ran: the agent has started ranks of this job. leaves: a signal has asked the node to end, so the next attempt
+     * waits for a new process on it, or goes on without it */
+    bool here, ran, leaves;
     /* The addresses of the two ends of the connection between the node and the front process. own_address: the node's
      * end; front_address: the front process's end. "": not known. */
     char own_address[64], front_address[64];
@@ -128,6 +130,8 @@ typedef struct {
     char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
     int code;       /* the exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end; 0: there was no such signal */
+    /* when a signal asked cspeed to end while the ranks ran, in CLOCK_MONOTONIC nanoseconds; 0: this did not happen */
+    int64_t signaled;
     /* true: a signal asked cspeed to end, so no other attempt follows, even if a rank had failed before */
     bool last;
     bool timed_out, stalled;
@@ -203,6 +207,8 @@ int cl_join_agents_possible(const cl_front *front);
 bool cl_join_agents_is_new(const cl_front *front, int node);
 /* Ends a node's part in the job: sends the reason and an exit code to the node, and closes the link to it. */
 void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
+/* Ends the part of the nodes that signals have asked to end; called between two attempts. */
+void cl_join_agents_let_go(cl_front *front);
 void cl_join_agents_list_missing(const cl_front *front, char text[512]);
 
 /* ---- node_orders.c: the messages ORDER and START for the agents ---- */

@@ -179,6 +179,18 @@ void cl_join_agents_dismiss(cl_link *link, int code, const char *why)
     cl_link_close(link);
 }
 
+void cl_join_agents_let_go(cl_front *front)
+{
+    for (int i = 0; i < front->node_total; i++) {
+        cl_node *node = &front->nodes[i];
+        if (node->leaves && front->rendezvous && !node->here) {
+            cl_join_agents_dismiss(&node->link, front->code, front->why);
+            node->state = CL_NODE_LOST;
+        }
+        node->leaves = false;
+    }
+}
+
 static void say_difference(const cl_front *front, const cl_node *node, const cl_joined_node *joined, char *why,
                            size_t capacity)
 {

@@ -196,7 +196,11 @@ static void take_failure(cl_front *front, int index, const cl_message *message)
     cl_node *node = &front->nodes[index];
     char why[512];
     int code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
-    snprintf(why, sizeof why, "%.*s", (int)message->length, message->bytes);
+    node->leaves = code > CL_CODE_SIGNAL; /* a signal has asked this node to end */
+    if (node->leaves)
+        snprintf(why, sizeof why, "node %d (%s) %s", node->place, node->host, message->bytes);
+    else
+        snprintf(why, sizeof why, "%s", message->bytes);
     bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->min_nodes < front->plan->max_nodes;
     if (joining)
         node->state = CL_NODE_LOST;

@@ -143,8 +143,8 @@ static void take_signals(relay *here, int signal_fd)
     while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
         int number = (int)received.ssi_signo;
         if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
-            cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),
-                        "this node was asked to end by %s", cl_codes_signal_name(number));
+            cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), "was asked to end by %s",
+                        cl_codes_signal_name(number));
         else if (number != SIGCHLD)
             cl_link_send(&here->agent, CL_LINK_SIGNAL, (uint32_t)number, NULL, 0);
     }

@@ -314,8 +314,8 @@ static void handle_signals(cl_agent *agent, int64_t now)
         int number = (int)received.ssi_signo;
         if (number == SIGCHLD || number == SIGUSR1 || number == SIGUSR2)
             continue;
-        cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number),
-                    "the agent of this node was asked to end by %s from outside", cl_codes_signal_name(number));
+        cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), "was asked to end by %s",
+                    cl_codes_signal_name(number));
         stop_all(agent, now);
     }
 }

@@ -1,5 +1,6 @@
 /* session.c - one training run: resuming, the work of each step, and the final checkpoint and export. */
 #include "train.h"
+#include "base/asked.h"
 #include "base/plural.h"
 
 #include <inttypes.h>
@@ -121,12 +122,16 @@ void session_step(session *run)
     say_saved(run);
     bool asked = cs_save_asked(run->engine);
     if (asked)
-        say("step %" PRId64 "  the launcher asks for a checkpoint", m.step);
+        say("step %" PRId64 "  a checkpoint is asked for, by a signal or the launcher", m.step);
     if (asked || last || count_saves(run, m.step) > count_saves(run, m.step - 1)) {
         if (m.not_finite > 0 && !last)
             complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);
         else
             save(run);
+    }
+    if (asked) { /* with cspeed.async_save too, whoever asks waits for the complete checkpoint */
+        CS_MUST(cs_finish_checkpoint(run->engine));
+        say_saved(run);
     }
     time_budget_pause(&run->budget, lap(run));
 }
@@ -281,6 +286,7 @@ static void open_valid(session *run)
 session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
+    ce_asked_ignore_saves(); /* until the first step, after which they are answered */
     run.config = arguments_read(count, argument, &run.options);
     if (!cs_config_get_string(run.config, "cspeed.data.train")) {
         complain("no training data: --data PATH names texts, or token shards that pack made (cspeed.data.train)");
@@ -358,6 +364,7 @@ void session_close(session *run)
     report_idle(run);
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
+    ce_asked_release(); /* nothing is left to save */
     cs_log_summary(run->engine);
     mode_costs_print(run->engine);
     export(run);

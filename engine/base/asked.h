@@ -1,0 +1,26 @@
+/* asked.h - what this rank is asked for, by its launcher or by a signal: a checkpoint, or a checkpoint and then the end.
+ *
+ * SIGUSR1 and SIGUSR2 ask for a checkpoint. SIGTERM, SIGINT and SIGHUP also ask the process to end when the checkpoint
+ * is complete. The signals have these meanings only after ce_asked_listen, because before that no call would answer the
+ * request; a process that does not listen is ended by the signals as usual. */
+#ifndef CS_BASE_ASKED_H
+#define CS_BASE_ASKED_H
+
+enum { CS_ASKED_SAVE = 1, CS_ASKED_END = 2 }; /* the bits of a request, in ce_beat.save_asked */
+
+/* Installs the handlers of the signals, if they are not installed. A signal that is ignored, or for which the program has a
+ * handler, stays as it is; SIGUSR1 and SIGUSR2 are also taken if they are ignored. If no launcher watches this process,
+ * a signal that asks for the end ends it at once when it comes again, but not within a second: some programs, timeout
+ * for example, send a signal twice. */
+void ce_asked_listen(void);
+int ce_asked_take(void); /* returns the bits of the request, and forgets it */
+/* Restores the default actions. A signal that has asked for the end, and that was not answered, ends the process
+ * now. */
+void ce_asked_release(void);
+/* Ends the process by the signal that has asked for it. If another rank got the signal and this rank did not, the exit
+ * code is that of a lost peer (CS_NO_PEER). */
+_Noreturn void ce_asked_end(void);
+/* For a program that has nothing to save: SIGUSR1 and SIGUSR2 do not end it. */
+void ce_asked_ignore_saves(void);
+
+#endif

@@ -1,0 +1,149 @@
+/* test_drain.c - signals by which a cluster announces the end: `train` saves a checkpoint before it ends. */
+#include "jobs.h"
+#include "ports.h"
+#include "shell.h"
+#include "suite.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char config[] =
+    "{ \"train_batch_size\": 8, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 2e-3 } },\n"
+    "  \"zero_optimization\": { \"stage\": 2 },\n"
+    "  \"cspeed\": { \"steps\": 1000000, \"save_interval\": 0, \"eval_interval\": 0,\n"
+    "    \"data\": { \"train\": \"text.txt\", \"seq_len\": 32 },\n"
+    "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 16, \"n_positions\": 32, "
+    "\"vocab_size\": 256 } } }\n";
+
+static void begin(void)
+{
+    jobs_begin();
+    shell_write("config.json", config);
+    ck_assert_int_eq(shell_run("seq 1000 >text.txt"), 0);
+}
+
+/* Checks that the newest checkpoint is that of the last step in metrics.jsonl: no step of the run was lost. */
+static void check_nothing_is_lost(const char *output)
+{
+    char path[256], tag[64];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", output);
+    char *metrics = jobs_slurp(path), *last = metrics;
+    for (char *at = metrics; (at = strstr(at, "\"step\": ")); at++)
+        last = at;
+    snprintf(tag, sizeof tag, "global_step%ld", strtol(last + strlen("\"step\": "), NULL, 10));
+    snprintf(path, sizeof path, "%s/latest", output);
+    char *latest = jobs_slurp(path);
+    ck_assert_msg(strncmp(latest, tag, strlen(tag)) == 0, "latest is %s, the last step's is %s", latest, tag);
+    free(latest);
+    free(metrics);
+}
+
+START_TEST(a_signal_to_the_launcher_saves_first)
+{
+    static const struct {
+        int number, code;
+        const char *setting;
+    } rows[] = { { SIGTERM, 143, "cspeed.comm=shm" },
+                 { SIGINT, 130, "cspeed.comm=tcp" },
+                 { SIGHUP, 129, "cspeed.async_save=true" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin();
+        job here = START(TWO, "train", "--config", "config.json", "--output", "run", "--set", rows[i].setting);
+        jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+        kill(here.pid, rows[i].number);
+        jobs_finish(&here);
+        jobs_check_code(&here, rows[i].code);
+        jobs_check_has(here.out, "a checkpoint is asked for");
+        jobs_check_has(here.err, "the same command goes on from the checkpoint of step ");
+        check_nothing_is_lost("run");
+        jobs_end(&here);
+    }
+}
+END_TEST
+
+START_TEST(a_rank_without_a_launcher_saves_first)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        begin();
+        pid_t child = shell_start("%s/train --config config.json --output run", CS_BIN);
+        jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+        kill(child, numbers[i]);
+        ck_assert_int_eq(shell_wait(child), 128 + numbers[i]);
+        check_nothing_is_lost("run");
+        jobs_leave();
+    }
+}
+END_TEST
+
+START_TEST(a_user_signal_saves_and_goes_on)
+{
+    static const int numbers[] = { SIGUSR1, SIGUSR2 };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        begin();
+        job here = START(TWO, "train", "--config", "config.json", "--output", "run");
+        jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+        kill(here.pid, numbers[i]);
+        jobs_await("run/latest");
+        char *first = jobs_slurp("run/latest");
+        kill(here.pid, SIGTERM);
+        jobs_finish(&here);
+        jobs_check_code(&here, 143);
+        check_nothing_is_lost("run");
+        char *second = jobs_slurp("run/latest");
+        ck_assert_str_ne(first, second); /* the training has gone on after the first checkpoint */
+        free(first);
+        free(second);
+        jobs_end(&here);
+    }
+}
+END_TEST
+
+static job start_node(const char *endpoint, const char *place, const char *name)
+{
+    const char *const words[] = { "--no_ssh",    "--nnodes",        "2",      "--nproc_per_node",
+                                  "1",           "--rdzv_endpoint", endpoint, "--node_rank",
+                                  place,         "--max_restarts",  "1",      "--restart_delay",
+                                  "0",           "--oversubscribe", "train",  "--config",
+                                  "config.json", "--output",        "run",    NULL };
+    return jobs_start_as(name, words);
+}
+
+START_TEST(a_drained_node_leaves_and_is_replaced)
+{
+    char endpoint[64];
+    begin();
+    snprintf(endpoint, sizeof endpoint, "127.0.0.1:%d", ports_free("127.0.0.1"));
+    job nodes[2] = { start_node(endpoint, "0", "0"), start_node(endpoint, "1", "1") };
+    jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+    kill(nodes[1].pid, SIGTERM);
+    jobs_finish(&nodes[1]); /* the drained node ends, although the job goes on */
+    jobs_check_code(&nodes[1], 143);
+    jobs_check_has(nodes[1].err, "cspeed: node 1 (");
+    jobs_await_words("err.0", ") was asked to end by SIGTERM");
+    ck_assert_int_eq(waitpid(nodes[0].pid, NULL, WNOHANG), 0);
+    check_nothing_is_lost("run");
+    job replacement = start_node(endpoint, "1", "2");
+    jobs_await_words("out.0", "continuing at step ");
+    kill(nodes[0].pid, SIGTERM);
+    jobs_finish(&nodes[0]);
+    jobs_check_code(&nodes[0], 143);
+    jobs_check_has(nodes[0].err, "first failure   node 1 (");
+    jobs_finish(&replacement);
+    jobs_check_code(&replacement, 143);
+    job *all[] = { &nodes[0], &nodes[1], &replacement };
+    for (int i = 0; i < 3; i++) {
+        free(all[i]->out);
+        free(all[i]->err);
+    }
+    jobs_check_gone();
+    jobs_leave();
+}
+END_TEST
+
+SUITE_MAIN("drain", a_drained_node_leaves_and_is_replaced, a_signal_to_the_launcher_saves_first,
+           a_rank_without_a_launcher_saves_first, a_user_signal_saves_and_goes_on)
