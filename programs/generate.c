@@ -232,7 +232,14 @@ static const ce_encoded *encode(const model *m, const char *prompt)
 /* Every rank checks all prompts before any prompt is processed. */
 static void check_prompt(const model *m, const char *prompt, int64_t which)
 {
-    int64_t count = encode(m, prompt)->count, max = cs_context_positions(m->engine);
+    const ce_encoded *encoded = encode(m, prompt);
+    int64_t count = encoded->count, max = cs_context_positions(m->engine), vocabulary = cs_vocabulary(m->engine);
+    for (int64_t i = 0; i < count; i++)
+        if (encoded->ids[i] >= vocabulary)
+            leave(WRONG_CONTENT,
+                  "prompt %" PRId64 " has token %" PRId32 ": the tokenizer has %" PRId64
+                  " tokens with its added ones, and vocab_size of the model is %" PRId64,
+                  which + 1, encoded->ids[i], ce_tokenizer_size(m->tokenizer), vocabulary);
     if (max && count > max)
         leave(WRONG_CONTENT, "prompt %" PRId64 " has %" PRId64 " tokens, and the model reads at most %" PRId64,
               which + 1, count, max);

@@ -92,6 +92,12 @@ static cs_status check_tokens(const ce_tokens *tokens, const ce_data_settings *s
     int64_t place = ce_tokens_find_above(tokens, limit);
     if (place == tokens->count)
         return CS_OK;
+    if (!stated && settings->vocab_size > 0 && tokens->vocab_size > limit)
+        return ce_fail(CS_BAD_FILE,
+                       "%s: token %" PRId64 " at position %" PRId64 ": the tokenizer has %" PRId64
+                       " tokens with its added ones, and vocab_size of the model is %" PRId64
+                       ": take the model's own tokenizer, or a model with a row for each token",
+                       path, ce_tokens_at(tokens, place), place, tokens->vocab_size, limit);
     return ce_fail(CS_BAD_FILE, "%s: token %" PRId64 " at position %" PRId64 " is not below %" PRId64 ", the %s", path,
                    ce_tokens_at(tokens, place), place, limit,
                    stated                     ? "vocabulary size that the shard itself states; pack the text again"

@@ -197,6 +197,12 @@ START_TEST(a_prompt_is_continued)
     refuse("out --tag other --prompt a", 66, "other");
     refuse("out --prompts missing.jsonl", 66, "missing.jsonl: cannot open this text");
     refuse("out --tokenizer missing --prompt a", 66, "missing");
+    shell_write("more.json",
+                "{\"added_tokens\": [{\"id\": 300, \"content\": \"<end>\", \"special\": true}], \"model\": "
+                "{\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}}");
+    refuse(
+        "out --tokenizer more.json --prompt 'a<end>'", 65,
+        "prompt 1 has token 300: the tokenizer has 301 tokens with its added ones, and vocab_size of the model is 256");
     shell_leave();
 }
 END_TEST
