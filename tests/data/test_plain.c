@@ -299,6 +299,24 @@ START_TEST(tables_become_lines)
 }
 END_TEST
 
+/* Values of arrow.json are the JSON that they hold; views of strings and bytes in UTF-8 are texts. */
+START_TEST(types_of_other_libraries_are_read)
+{
+    static const char lines[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": \"assistant\", \"content\": "
+        "[{\"type\":  \"text\", \"text\": \"a\"}]}], \"tools\": [{\"name\": \"f\"}], \"input\": \"a view of a string\", "
+        "\"text\": \"Gr\303\266\303\237e \\\"1\\\"\", \"output\": \"one\"}\n"
+        "{\"messages\": [], \"tools\": null, \"input\": null, \"text\": \"two\", \"output\": null}\n";
+    if (access(CS_BIN "/libcspeed_arrow.so", F_OK) != 0)
+        return;
+    shell_enter();
+    ck_assert_int_eq(shell_run("cp '" TABLES "types.parquet' types.PARQUET; cp '" TABLES "types.arrow' ."), 0);
+    expect_text("types.PARQUET", lines, sizeof lines - 1);
+    expect_text("types.arrow", lines, sizeof lines - 1);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(tables_are_refused_without_the_module)
 {
     content none;
@@ -316,4 +334,4 @@ START_TEST(tables_are_refused_without_the_module)
 END_TEST
 
 SUITE_MAIN("plain", names_say_the_format, what_is_no_text_is_refused, gzip_is_decompressed, zstandard_is_decompressed,
-           tables_become_lines, tables_are_refused_without_the_module)
+           tables_become_lines, types_of_other_libraries_are_read, tables_are_refused_without_the_module)

@@ -24,6 +24,17 @@ TABLE = pa.table({
     "score": pa.array([0.5, 1.0, -2.25, 1e300]),
 })
 
+# Types that `datasets` and other libraries write: JSON values, views, bytes with text.
+CONTENTS = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['"hi"', '[{"type":\n "text", "text": "a"}]'], pa.string()))
+ROLES = pa.array(["user", "assistant"])
+TYPES = pa.table({
+    "messages": pa.ListArray.from_arrays([0, 2, 2], pa.StructArray.from_arrays([ROLES, CONTENTS], ["role", "content"])),
+    "tools": pa.ExtensionArray.from_storage(pa.json_(), pa.array(['[{"name": "f"}]', None], pa.string())),
+    "input": pa.array(["a view of a string", None], pa.string_view()),
+    "text": pa.array(["Größe \"1\"".encode(), b"two"], pa.binary()),
+    "output": pa.array([b"one", None], pa.binary_view()),
+})
+
 os.makedirs(FOLDER, exist_ok=True)
 pq.write_table(TABLE, os.path.join(FOLDER, "rows.parquet"), row_group_size=2, compression="zstd", store_schema=False,
                write_statistics=False)
@@ -31,3 +42,6 @@ with pa.ipc.new_file(os.path.join(FOLDER, "rows.arrow"), TABLE.schema) as writer
     writer.write_table(TABLE, max_chunksize=3)
 with pa.ipc.new_stream(os.path.join(FOLDER, "stream.arrow"), TABLE.schema) as writer:
     writer.write_table(TABLE, max_chunksize=3)
+pq.write_table(TYPES, os.path.join(FOLDER, "types.parquet"))
+with pa.ipc.new_stream(os.path.join(FOLDER, "types.arrow"), TYPES.schema) as writer:
+    writer.write_table(TYPES)

@@ -5,14 +5,18 @@
 #include "formats/rows_module.h"
 
 #include <arrow/api.h>
+#include <arrow/extension_type.h>
 #include <arrow/io/file.h>
 #include <arrow/ipc/reader.h>
+#include <arrow/util/utf8.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/properties.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <strings.h>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -55,7 +59,13 @@ void check_type(const arrow::DataType &type, const std::string &column)
     case Type::DOUBLE:
     case Type::STRING:
     case Type::LARGE_STRING:
+    case Type::STRING_VIEW:
+    case Type::BINARY:
+    case Type::LARGE_BINARY:
+    case Type::BINARY_VIEW:
         return;
+    case Type::EXTENSION:
+        return check_type(*static_cast<const arrow::ExtensionType &>(type).storage_type(), column);
     case Type::DICTIONARY:
         return check_type(*static_cast<const arrow::DictionaryType &>(type).value_type(), column);
     case Type::LIST:
@@ -84,6 +94,14 @@ void put_text(std::string &line, std::string_view text)
         done = i + 1;
     }
     line.append(text, done).append("\"");
+}
+
+/* Bytes are a text if they are UTF-8. */
+void put_bytes(std::string &line, std::string_view bytes)
+{
+    if (!arrow::util::ValidateUTF8(bytes))
+        throw std::runtime_error("a binary value that is not UTF-8, so it is no text");
+    put_text(line, bytes);
 }
 
 void put_real(std::string &line, double value)
@@ -125,6 +143,21 @@ void put_struct(std::string &line, const arrow::StructArray &array, int64_t row)
         put_value(line, *array.field(i), row);
     }
     line += '}';
+}
+
+/* A value of the type arrow.json is the text of a JSON value, which is written as it is. Other extension types have the
+ * form of their storage. */
+void put_extension(std::string &line, const arrow::Array &array, int64_t row)
+{
+    const auto &storage = *as<arrow::ExtensionArray>(array).storage();
+    const auto &type = static_cast<const arrow::ExtensionType &>(*array.type());
+    if (type.extension_name() != "arrow.json") {
+        put_value(line, storage, row);
+        return;
+    }
+    std::string text = must(storage.GetScalar(row))->ToString();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    line += text;
 }
 
 /* Writes one element, whose type check_type has accepted. */
@@ -173,6 +206,21 @@ void put_value(std::string &line, const arrow::Array &array, int64_t row)
         return;
     case Type::LARGE_STRING:
         put_text(line, as<arrow::LargeStringArray>(array).GetView(row));
+        return;
+    case Type::STRING_VIEW:
+        put_text(line, as<arrow::StringViewArray>(array).GetView(row));
+        return;
+    case Type::BINARY:
+        put_bytes(line, as<arrow::BinaryArray>(array).GetView(row));
+        return;
+    case Type::LARGE_BINARY:
+        put_bytes(line, as<arrow::LargeBinaryArray>(array).GetView(row));
+        return;
+    case Type::BINARY_VIEW:
+        put_bytes(line, as<arrow::BinaryViewArray>(array).GetView(row));
+        return;
+    case Type::EXTENSION:
+        put_extension(line, array, row);
         return;
     case Type::DICTIONARY: {
         const auto &coded = as<arrow::DictionaryArray>(array);
@@ -305,12 +353,20 @@ void write_arrow(const std::string &path, Writer &writer)
     }
 }
 
+/* A file is Parquet if it begins so, or if its name says so, which gives a damaged file the message about Parquet. */
+bool is_parquet(const std::string &path)
+{
+    size_t length = path.size();
+    auto file = must(arrow::io::ReadableFile::Open(path));
+    return must(file->Read(4))->ToString() == "PAR1" ||
+           (length > 8 && strcasecmp(path.c_str() + length - 8, ".parquet") == 0);
+}
+
 char *write(const char *path, const char *const *columns, ce_rows_put *put, void *to)
 {
     Writer writer{ columns, put, to, {} };
     try {
-        size_t length = strlen(path);
-        if (length > 8 && strcmp(path + length - 8, ".parquet") == 0)
+        if (is_parquet(path))
             write_parquet(path, writer);
         else
             write_arrow(path, writer);
