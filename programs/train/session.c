@@ -283,6 +283,21 @@ static void open_valid(session *run)
             read, all);
 }
 
+/* Says that steps have the learning rate 0, if these are at least a hundredth of the steps: DeepSpeed's warm-ups begin
+ * with such steps, and some schedules end before the training. */
+static void report_idle_rates(const session *run)
+{
+    int64_t steps = run->steps - run->first, update = run->first - run->skipped, first = 0, last = 0;
+    while (first < steps && !(cs_schedule_rate(run->engine, update + first) > 0))
+        first++;
+    while (last < steps - first && !(cs_schedule_rate(run->engine, update + steps - 1 - last) > 0))
+        last++;
+    if (first > 0 && 100 * first >= steps)
+        say("note: the first %" PRId64 " of %" PRId64 " steps have learning rate 0 (scheduler)", first, steps);
+    if (last > 0 && 100 * last >= steps)
+        say("note: the last %" PRId64 " of %" PRId64 " steps have learning rate 0 (scheduler)", last, steps);
+}
+
 session session_open(int count, char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
@@ -314,6 +329,7 @@ session session_open(int count, char **argument)
     metrics_file_open(&run.metrics, metrics_file_path(run.output, cs_config_get_string(run.config, "cspeed.metrics")),
                       run.first);
     run.skipped = cs_last_step(run.engine).skipped;
+    report_idle_rates(&run);
     run.started = run.marked = ce_clock_seconds();
     if (run.first > run.steps)
         say("%s is past step %" PRId64 ": %" PRId64 " steps are done; --steps N goes on, --fresh starts over",

@@ -36,6 +36,24 @@ START_TEST(names_of_digits_are_names)
 }
 END_TEST
 
+/* WarmupLR's first update has the rate 0, and the next has it too with the logarithm of 1. Of a long training this is
+ * not said. */
+START_TEST(steps_without_a_rate_are_counted)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    training_run(1, "--steps 8 --set 'scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 4}}'");
+    ck_assert(training_says("note: the first 2 of 8 steps have learning rate 0"));
+    training_run(
+        1, "--fresh --steps 8 --set 'scheduler={\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 2, "
+           "\"total_num_steps\": 5, \"warmup_type\": \"linear\"}}'");
+    ck_assert(training_says("note: the last 2 of 8 steps have learning rate 0"));
+    training_run(1, "--fresh --steps 8 --set scheduler=null");
+    ck_assert(training_says_nothing_of("learning rate 0"));
+    shell_leave();
+}
+END_TEST
+
 START_TEST(whole_numbers_have_all_digits)
 {
     training_prepare();
@@ -373,7 +391,8 @@ START_TEST(the_shortest_program_trains_alike)
 END_TEST
 
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
-           monitors_have_the_validation, intervals_may_be_parts_of_epochs, threads_are_those_of_the_configuration,
-           steps_fit_the_time_also_after_a_resume, a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal,
-           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
-           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
+           monitors_have_the_validation, steps_without_a_rate_are_counted, intervals_may_be_parts_of_epochs,
+           threads_are_those_of_the_configuration, steps_fit_the_time_also_after_a_resume,
+           a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
+           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
+           own_model_trains_sharded, the_shortest_program_trains_alike)
