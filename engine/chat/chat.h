@@ -67,7 +67,7 @@ void ce_chat_report(ce_chat *chat);
 /* Sets *text to the NUL-terminated text with which the template ends an answer; this text may be several tokens. If the
  * template does not give such a text, sets *text to "". */
 void ce_chat_stop(ce_chat *chat, ce_text *text);
-/* Returns what an export needs of a template: {"template": its text, "ends": the ids of the tokens that end an answer}.
+/* Returns what an export needs of a template: {"template": its text unless it is the tokenizer's own, "ends": the ids of the tokens that end an answer}.
  * Returns NULL if `name` is NULL, or if the template or the tokenizer `path` (NULL: bytes) cannot be opened. */
 json_t *ce_chat_record(const char *name, const char *path);
 void ce_chat_lines_free(ce_chat_lines *lines);

@@ -1,7 +1,7 @@
 /* record.c - what a checkpoint records of a chat template, so that an exported model talks as the trained one does. */
 #include "chat/template.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 /* Appends the ids of the tokens that end an answer: the template's, and the tokenizer's end of a text. */
 static void add_ends(json_t *ends, ce_chat *chat, const ce_tokenizer *tokenizer)
@@ -24,7 +24,9 @@ json_t *ce_chat_record(const char *name, const char *path)
     if (name && ce_tokenizer_open(&tokenizer, path) == CS_OK && ce_chat_open(&chat, name, tokenizer) == CS_OK) {
         if (path)
             add_ends(ends, chat, tokenizer);
-        record = json_pack("{s:s, s:O}", "template", chat->plain.source, "ends", ends);
+        /* The files of the tokenizer have its own templates. */
+        record =
+            json_pack("{s:s*, s:O}", "template", strcmp(name, "auto") == 0 ? NULL : chat->plain.source, "ends", ends);
     }
     json_decref(ends);
     ce_chat_close(chat);

@@ -78,9 +78,12 @@ static cs_status compile_own(ce_chat *chat)
     if (!source)
         return ce_fail(CS_BAD_CONFIG,
                        "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
-                       "tokenizer_config.json or chat_template.jinja; name one of %s",
+                       "tokenizer_config.json or chat_template.jinja (\"default\" of several); name one of %s",
                        names);
-    return compile(&chat->plain, source, "cspeed.data.template \"auto\": the tokenizer's chat_template, ", behind);
+    static const char what[] = "cspeed.data.template \"auto\": the tokenizer's chat_template, ";
+    const char *tools = ce_tokenizer_tool_template(chat->tokenizer);
+    CS_TRY(compile(&chat->plain, source, what, behind));
+    return tools ? compile(&chat->tools, tools, what, behind) : CS_OK;
 }
 
 static cs_status compile_file(ce_chat *chat, const char *path)
@@ -180,6 +183,8 @@ cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tok
         ce_chat_close(made);
     else if (!made->name)
         try_parts(made, &made->plain);
+    if (status == CS_OK && made->tools.compiled)
+        try_parts(made, &made->tools);
     return status;
 }
 

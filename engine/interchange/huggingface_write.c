@@ -260,6 +260,26 @@ static cs_status copy_tokenizer(const writing *w, const char *path)
     return status;
 }
 
+/* Copies the templates of other names than "default", unless the training had a template of its own. */
+static cs_status copy_templates(const writing *w, const char *tokenizer)
+{
+    static const char *const names[] = { "tool_use.jinja", "rag.jinja" };
+    char *from = ce_files_join(tokenizer, "additional_chat_templates");
+    char *to = ce_files_join(w->folder, "additional_chat_templates");
+    cs_status status = CS_OK;
+    bool there = !w->given->chat && ce_files_is_folder(from);
+    if (there)
+        status = ce_files_make_directories(to);
+    for (size_t i = 0; i < sizeof names / sizeof *names && there && status == CS_OK; i++) {
+        char *name = ce_files_join("additional_chat_templates", names[i]);
+        status = copy_file(w, tokenizer, name, name);
+        free(name);
+    }
+    free(from);
+    free(to);
+    return status;
+}
+
 static void add_id(json_t *ids, const json_t *id)
 {
     size_t index;
@@ -300,6 +320,7 @@ static cs_status write_beside(const writing *w)
     const ce_huggingface_output *given = w->given;
     const char *tokenizer = given->tokenizer ? given->tokenizer : given->beside;
     CS_TRY(tokenizer ? copy_tokenizer(w, tokenizer) : CS_OK);
+    CS_TRY(tokenizer ? copy_templates(w, tokenizer) : CS_OK);
     CS_TRY(given->beside ? copy_file(w, given->beside, "generation_config.json", "generation_config.json") : CS_OK);
     if (given->chat) {
         char *path = ce_files_join(w->folder, "chat_template.jinja");

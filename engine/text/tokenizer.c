@@ -68,37 +68,62 @@ static char *copy_text(const json_t *value)
     return text ? strdup(text) : NULL;
 }
 
-/* Copies the chat template. The value is a string, or a list in which the entry named "default" is the template. */
-static char *copy_template(const json_t *value)
+/* Copies the chat template of a name. The value is the text of the template "default", or a list of {"name",
+ * "template"}, or an object. */
+static char *copy_template(const json_t *value, const char *name)
 {
     size_t index;
     json_t *member;
     json_array_foreach (value, index, member) {
-        const char *name = json_string_value(json_object_get(member, "name"));
-        if (name && strcmp(name, "default") == 0)
+        const char *other = json_string_value(json_object_get(member, "name"));
+        if (other && strcmp(other, name) == 0)
             return copy_text(json_object_get(member, "template"));
     }
-    return copy_text(value);
+    bool one = json_is_string(value) && strcmp(name, "default") == 0;
+    return copy_text(one ? value : json_object_get(value, name));
+}
+
+/* Reads a template that is a file. *text stays NULL if there is no such file. */
+static cs_status read_template(char **text, const char *folder, const char *name)
+{
+    ce_text content = { 0 };
+    cs_status status = slurp(&content, folder, name);
+    if (status == CS_OK) {
+        ce_unicode_append(&content, "", 1);
+        *text = content.bytes;
+        return CS_OK;
+    }
+    ce_unicode_free(&content);
+    return status == CS_NOT_FOUND ? CS_OK : status;
+}
+
+/* Reads the templates "default" and "tool_use" as transformers does: from files if there are such, otherwise from
+ * tokenizer_config.json; and if that has none, "default" from the file of a processor, chat_template.json. */
+static cs_status read_templates(ce_tokenizer *tokenizer, const char *folder, const json_t *config)
+{
+    json_t *processor, *value = json_object_get(config, "chat_template");
+    CS_TRY(read_template(&tokenizer->chat_template, folder, "chat_template.jinja"));
+    CS_TRY(read_template(&tokenizer->tool_template, folder, "additional_chat_templates/tool_use.jinja"));
+    if (tokenizer->chat_template || tokenizer->tool_template)
+        return CS_OK;
+    tokenizer->chat_template = copy_template(value, "default");
+    tokenizer->tool_template = copy_template(value, "tool_use");
+    if (tokenizer->chat_template || tokenizer->tool_template)
+        return CS_OK;
+    CS_TRY(read_json(&processor, folder, "chat_template.json", ce_json_strict));
+    tokenizer->chat_template = copy_template(json_object_get(processor, "chat_template"), "default");
+    json_decref(processor);
+    return CS_OK;
 }
 
 static cs_status read_beside(ce_tokenizer *tokenizer, const char *folder, ce_added_files *beside)
 {
-    ce_text content = { 0 };
     /* The parser ce_json_words accepts large numbers, because model_max_length may be 1e30. */
     CS_TRY(read_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
     CS_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
     CS_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
     CS_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
-    tokenizer->chat_template = copy_template(json_object_get(beside->config, "chat_template"));
-    cs_status status = slurp(&content, folder, "chat_template.jinja");
-    if (status == CS_OK) {
-        free(tokenizer->chat_template);
-        ce_unicode_append(&content, "", 1);
-        tokenizer->chat_template = content.bytes;
-        return CS_OK;
-    }
-    ce_unicode_free(&content);
-    return status == CS_NOT_FOUND ? CS_OK : status;
+    return read_templates(tokenizer, folder, beside->config);
 }
 
 /* ---- vocab.json, merges.txt ---- */
@@ -337,6 +362,7 @@ void ce_tokenizer_close(ce_tokenizer *tokenizer)
     ce_special_free(&tokenizer->raw);
     ce_special_free(&tokenizer->normal);
     free(tokenizer->chat_template);
+    free(tokenizer->tool_template);
     free(tokenizer->begin_text);
     free(tokenizer->end_text);
     free(tokenizer);

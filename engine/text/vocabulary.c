@@ -56,6 +56,11 @@ const char *ce_tokenizer_template(const ce_tokenizer *tokenizer)
     return tokenizer->chat_template;
 }
 
+const char *ce_tokenizer_tool_template(const ce_tokenizer *tokenizer)
+{
+    return tokenizer->tool_template;
+}
+
 const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer)
 {
     return tokenizer->begin_text;

@@ -156,6 +156,35 @@ START_TEST(answers_of_the_tokenizers_template_are_found)
 }
 END_TEST
 
+/* As in transformers, the template "tool_use" writes conversations with tools. */
+START_TEST(the_template_of_a_row_is_the_one_of_transformers)
+{
+    ce_chat_lines lines = { 0 };
+    static const char said[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}]%s}";
+    char with[200], without[200];
+    const char *bare = strchr(said, '%');
+    snprintf(with, sizeof with, "%.*s, \"tools\": [{\"a\": 1}]}", (int)(bare - said), said);
+    snprintf(without, sizeof without, "%.*s}", (int)(bare - said), said);
+    shell_enter();
+    write_tokenizer();
+    ck_assert_int_eq(shell_run("mkdir additional_chat_templates"), 0);
+    shell_write("additional_chat_templates/tool_use.jinja", "tools: {{ messages[0].content }}");
+    shell_write("chat_template.jinja", "plain: {{ messages[0].content }}");
+    ck_assert_msg(write_auto("config", with, true, &lines) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(strncmp(lines.text.bytes, "tools: q", lines.text.size), 0);
+    ck_assert_msg(write_auto("config", without, true, &lines) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(strncmp(lines.text.bytes, "plain: q", lines.text.size), 0);
+    ck_assert_int_eq(shell_run("rm -r additional_chat_templates chat_template.jinja"), 0);
+    shell_write("chat_template.json", "{\"chat_template\": \"processor: {{ messages[0].content }}\"}");
+    ck_assert_msg(write_auto(NULL, with, true, &lines) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(strncmp(lines.text.bytes, "processor: q", lines.text.size), 0);
+    ck_assert_msg(write_auto("config", with, true, &lines) == CS_OK, "%s", cs_error());
+    ck_assert_int_eq(strncmp(lines.text.bytes, "config", lines.text.size), 0);
+    ce_chat_lines_free(&lines);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(templates_that_cannot_be_followed_are_refused)
 {
     ce_chat_lines lines = { 0 };
@@ -347,5 +376,5 @@ START_TEST(an_exported_folder_answers_as_the_run)
 END_TEST
 
 SUITE_MAIN("chat", shapes_write_what_templates_write, answers_of_the_tokenizers_template_are_found,
-           templates_that_cannot_be_followed_are_refused, a_chat_is_answered, a_template_may_be_a_file,
-           an_exported_folder_answers_as_the_run)
+           the_template_of_a_row_is_the_one_of_transformers, templates_that_cannot_be_followed_are_refused,
+           a_chat_is_answered, a_template_may_be_a_file, an_exported_folder_answers_as_the_run)
