@@ -116,7 +116,7 @@ int ce_inet_connect(const struct addrinfo *list, double seconds, bool (*stop)(vo
 {
     double now = ce_clock_seconds(), next_at = now;
     attempts all = { .made = -1, .reason = ETIMEDOUT, .end = now + seconds };
-    while (all.made < 0 && (list || all.count) && now < all.end && !(stop && stop(context))) {
+    do { /* one attempt is made however little time is left, so that its reason can be reported */
         if (list && (all.count == 0 || now >= next_at)) {
             begin(&all, list);
             list = list->ai_next;
@@ -125,7 +125,7 @@ int ce_inet_connect(const struct addrinfo *list, double seconds, bool (*stop)(vo
         if (all.count)
             wait_for_one(&all);
         now = ce_clock_seconds();
-    }
+    } while (all.made < 0 && (list || all.count) && now < all.end && !(stop && stop(context)));
     if (all.count)
         fail(&all, ETIMEDOUT);
     for (nfds_t i = 0; i < all.count; i++)
