@@ -336,6 +336,9 @@ void ce_dry_run_persistent(const cs_engine *engine, cs_memory *memory);
 /* memory_fit.c: returns CS_NO_MEMORY, with a table of the memory needed, if the device has less free memory than
  * needed */
 cs_status ce_memory_fit_check(const cs_engine *engine);
+/* Returns CS_NO_MEMORY if a limit of the address space leaves too little for the libraries that compute, because some of
+ * them end the process by a segmentation fault then. */
+cs_status ce_memory_fit_address_space(void);
 /* cpu_isa.c: makes all ranks whose device is a CPU use the lowest set of instructions among their CPUs. Collective;
  * call it before any operation of the device. */
 cs_status ce_cpu_isa_agree(cs_engine *engine);

@@ -304,6 +304,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(ce_served_async_open(engine));
     CS_TRY(ce_async_save_open(engine));
     CS_TRY(ce_report_open(engine));
+    CS_TRY(ce_memory_fit_address_space());
     ce_graphs_open(engine);
     ce_preference_report(&engine->metrics.preference, (double[CS_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
     engine->fresh = true;

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #define MB 1e-6
 
@@ -62,6 +64,23 @@ static size_t find_free_memory(const cs_engine *engine, int *sharers)
         cs_comm_barrier(engine->comm);
     size_t share = available / (size_t)*sharers;
     return available > 0 && share == 0 ? 1 : share; /* 0 would mean that the number is not known */
+}
+
+cs_status ce_memory_fit_address_space(void)
+{
+    enum { RESERVE_MB = 64 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return CS_OK;
+    void *reserve = mmap(NULL, (size_t)RESERVE_MB << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reserve == MAP_FAILED)
+        return ce_fail(
+            CS_NO_MEMORY,
+            "no memory: the limit of the address space (ulimit -v) is %.1f MB, and less than %d MB of it are "
+            "left for the libraries that compute; raise the limit",
+            (double)limit.rlim_cur * MB, RESERVE_MB);
+    munmap(reserve, (size_t)RESERVE_MB << 20);
+    return CS_OK;
 }
 
 cs_status ce_memory_fit_check(const cs_engine *engine)

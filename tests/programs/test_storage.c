@@ -143,5 +143,18 @@ START_TEST(changed_data_are_named)
 }
 END_TEST
 
+/* A limit of the address space is reported as such; oneDNN without memory would end the run by SIGSEGV. */
+START_TEST(little_address_space_is_reported)
+{
+    training_prepare();
+    training_config("bf16", "", 1);
+    ck_assert_int_eq(shell_run("for v in $(seq 230000 10000 330000); do (ulimit -v $v; " CS_BIN "/train --config "
+                               "config.json --steps 1 --output o$v); test $? -ne 139 || exit 9; done"),
+                     0);
+    ck_assert(training_says("no memory"));
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames, metrics_go_on,
-           the_output_folder_is_flushed, changed_data_are_named)
+           the_output_folder_is_flushed, changed_data_are_named, little_address_space_is_reported)
