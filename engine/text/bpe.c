@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 1 << 16, LONGEST_REMEMBERED = 64, MAX_REMEMBERED = 1 << 20, NOTHING = INT32_MAX };
+/* The cache has a slot for each BYTES_PER_SLOT bytes of its words. */
+enum {
+    BYTES_PER_SLOT = 16,
+    LONGEST_REMEMBERED = 64,
+    MIN_REMEMBERED = 1 << 12,
+    MAX_REMEMBERED = 1 << 20,
+    NOTHING = INT32_MAX
+};
 
 typedef struct {
     int32_t id, size, previous, next; /* A size of 0 means that the symbol was merged into the previous one. */
@@ -34,18 +41,29 @@ struct ce_bpe {
     slot *slots;
     char *words;
     ce_bpe_token *tokens;
-    uint32_t word_count, token_count;
+    uint32_t room, word_count, token_count; /* `room`: how many bytes of words the cache can hold */
 };
+
+/* Empties the cache, and gives it room for so many bytes of words. */
+static void empty(ce_bpe *bpe, uint32_t room)
+{
+    if (room != bpe->room) {
+        bpe->slots = realloc(bpe->slots, room / BYTES_PER_SLOT * sizeof *bpe->slots);
+        bpe->words = realloc(bpe->words, room);
+        bpe->tokens = realloc(bpe->tokens, room * sizeof *bpe->tokens);
+        CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
+    }
+    memset(bpe->slots, 0, room / BYTES_PER_SLOT * sizeof *bpe->slots);
+    bpe->room = room;
+    bpe->word_count = bpe->token_count = 0;
+}
 
 ce_bpe *ce_bpe_open(const ce_lexicon *lexicon)
 {
     ce_bpe *bpe = calloc(1, sizeof *bpe);
     CS_ASSERT(bpe);
     bpe->lexicon = lexicon;
-    bpe->slots = calloc(SLOTS, sizeof *bpe->slots);
-    bpe->words = malloc(MAX_REMEMBERED);
-    bpe->tokens = malloc(MAX_REMEMBERED * sizeof *bpe->tokens);
-    CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
+    empty(bpe, MIN_REMEMBERED);
     return bpe;
 }
 
@@ -266,17 +284,16 @@ static void remember(ce_bpe *bpe, slot *free_slot, uint64_t hash, const char *wo
     bpe->token_count += (uint32_t)count;
 }
 
-/* Returns the cache slot of a word, or a free slot if the word is not cached. A full cache is emptied first. */
+/* Returns the cache slot of a word, or a free slot if the word is not cached. A full cache is emptied first, and
+ * grows up to MAX_REMEMBERED. */
 static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size)
 {
     enum { TRIES = 8 };
-    if (bpe->word_count + LONGEST_REMEMBERED > MAX_REMEMBERED) {
-        memset(bpe->slots, 0, SLOTS * sizeof *bpe->slots);
-        bpe->word_count = bpe->token_count = 0;
-    }
+    if (bpe->word_count + LONGEST_REMEMBERED > bpe->room)
+        empty(bpe, bpe->room < MAX_REMEMBERED ? 4 * bpe->room : bpe->room);
     slot *last = NULL;
     for (uint64_t i = 0; i < TRIES; i++) {
-        last = &bpe->slots[(hash + i) & (SLOTS - 1)];
+        last = &bpe->slots[(hash + i) & (bpe->room / BYTES_PER_SLOT - 1)];
         if (last->size == 0 ||
             (last->hash == hash && last->size == (int32_t)size && memcmp(bpe->words + last->word, word, size) == 0))
             return last;
