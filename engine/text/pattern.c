@@ -56,13 +56,15 @@ cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kin
         made->literal_size = strlen(text);
         return CS_OK;
     }
-    if (kind == CS_PATTERN_OWN)
-        return compile(made, text);
     ce_text translated = { 0 };
-    cs_status status = ce_onig_translate(&translated, text);
+    cs_status status = kind == CS_PATTERN_OWN ? CS_OK : ce_onig_translate(&translated, text);
     if (status == CS_OK)
-        status = compile(made, translated.bytes);
+        status = compile(made, kind == CS_PATTERN_OWN ? text : translated.bytes);
     ce_unicode_free(&translated);
+    if (status != CS_OK) {
+        ce_pattern_close(made);
+        *pattern = NULL;
+    }
     return status;
 }
 

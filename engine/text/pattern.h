@@ -12,6 +12,7 @@ typedef struct ce_matcher ce_matcher; /* working memory of one thread, for searc
 /* CS_PATTERN_OWN: the expression is written in this program's own code, for PCRE2. */
 typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
 
+/* *pattern is NULL if the call fails. */
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);
 /* True if the expression, which is written for PCRE2, has no fault. */
 bool ce_pattern_compiles(const char *pattern);

@@ -128,8 +128,6 @@ static cs_status add_known(ce_words *words, const char *text, ce_pattern_kind ki
     cs_status status = ce_pattern_open(&pattern, text, kind);
     if (status == CS_OK)
         status = ce_words_add_split(words, pattern, behavior, invert);
-    else
-        ce_pattern_close(pattern);
     if (!invert && behavior == CS_WORDS_ISOLATED && (is_known(text) || is_of_digits(text))) {
         words->known |= is_known(text);
         words->strange = strange;
