@@ -191,7 +191,7 @@ static void print_lost(const cl_front *front, FILE *out)
     fprintf(out, "first failure   %s\n", front->why);
     if (!any_progress(front))
         return;
-    fprintf(out, "last progress\n");
+    fprintf(out, "last progress   of each rank:\n");
     cl_rank_position_table(front, "                ", -1, 0, out);
 }
 

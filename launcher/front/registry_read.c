@@ -62,7 +62,9 @@ static void copy_text(const json_t *root, const char *key, char *text, size_t ca
 
 bool cl_registry_read_entry(const char *path, cl_registry_job *job)
 {
-    json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL);
+    struct stat found; /* to open a FIFO would block */
+    bool regular = stat(path, &found) == 0 && S_ISREG(found.st_mode);
+    json_t *root = regular ? json_load_file(path, JSON_ALLOW_NUL, NULL) : NULL;
     if (!root)
         return false;
     *job = (cl_registry_job){ .pid = (pid_t)json_integer_value(json_object_get(root, "pid")),

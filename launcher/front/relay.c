@@ -29,6 +29,7 @@ typedef struct {
     cl_link front, agent;
     pid_t agent_pid;
     cl_output output;
+    char job[64];    /* the id of the job, "" until the first order */
     uint64_t shown;  /* bytes of output that were shown since CREDIT was last sent to the agent */
     cl_message last; /* the content of the FINISH message from the front process */
     bool finished;
@@ -83,15 +84,27 @@ static void hand_to_agent(relay *here, cl_order *order)
     order->arguments = theirs;
 }
 
+/* Says on this node what the front process says on the first one. */
+static void say_joined(relay *here, const cl_order *order)
+{
+    snprintf(here->job, sizeof here->job, "%s", order->job);
+    cl_output_say(&here->output,
+                  "cspeed: node %d of %d joined %s:%d, job %s, ranks %d-%d; output is shown by node 0%s%s",
+                  order->node_rank, order->node_count, here->plan->master_addr, here->plan->master_port, order->job,
+                  order->first_rank, order->first_rank + order->rank_count - 1, *order->log_dir ? ", files in " : "",
+                  order->log_dir);
+}
+
 static void pass_order(relay *here, const cl_message *message)
 {
     cl_order order;
     int code = cl_order_decode(&order, message->bytes, message->length);
     if (code == 0)
         code = take_world(here, &order);
-    if (code == 0)
+    if (code == 0) {
+        say_joined(here, &order);
         hand_to_agent(here, &order);
-    else
+    } else
         cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)code, "%s", cs_error());
     cl_order_free(&order);
 }
@@ -107,7 +120,10 @@ static void pass_down(relay *here, int64_t now)
             cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
         if (message.kind == CL_LINK_FINISH) {
             cl_output_finish(&here->output);
-            cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
+            if (message.length)
+                cl_output_say(&here->output, "%.*s", (int)message.length, message.bytes);
+            else
+                cl_output_say(&here->output, "cspeed: job %s has ended, exit code %u", here->job, message.rank);
             here->finished = true;
             here->code = (int)message.rank;
         }

@@ -30,9 +30,14 @@ static int64_t step_of(const cl_worker *worker)
     return cl_rank_position_is_known(worker) ? cl_rank_position_beat(worker)->step : -1;
 }
 
+static bool is_halted(const cl_worker *worker)
+{
+    return worker->state == CL_WORKER_RUNNING && worker->beat.halted;
+}
+
 static bool same_place(const cl_worker *a, const cl_worker *b)
 {
-    return step_of(a) == step_of(b) && a->state == b->state &&
+    return step_of(a) == step_of(b) && a->state == b->state && is_halted(a) == is_halted(b) &&
            strcmp(cl_rank_position_collective(a), cl_rank_position_collective(b)) == 0;
 }
 
@@ -44,12 +49,14 @@ static int count_same(const cl_front *front, int rank)
     return count;
 }
 
-/* Returns true if rank `a` is more likely than rank `b` to be the rank that holds up the others. A rank that waits in
- * no collective is the most likely, then a rank that shares its position with fewer ranks, then a rank at an earlier
+/* Returns true if rank `a` is more likely than rank `b` to be the rank that holds up the others. A stopped
+ * process is the most likely, then a rank that waits in no collective, then a rank that shares its position with fewer ranks, then a rank at an earlier
  * step. */
 static bool is_more_suspect(const cl_front *front, int a, int b)
 {
     const cl_worker *one = &front->workers[a], *other = &front->workers[b];
+    if (is_halted(one) != is_halted(other))
+        return is_halted(one);
     if (waits(one) != waits(other))
         return waits(other);
     int same_one = count_same(front, a), same_other = count_same(front, b);
@@ -79,6 +86,8 @@ static void print_reason(const cl_front *front, int suspect, FILE *out)
         others += rank != suspect && waits(&front->workers[rank]);
     if (worker->state == CL_WORKER_ENDED)
         fprintf(out, "it has ended");
+    else if (is_halted(worker))
+        fprintf(out, "its process is stopped (SIGSTOP, or a debugger); `kill -CONT %d` lets it go on", worker->pid);
     else if (waits(worker))
         fprintf(out, "it waits in %s of step %ld", cl_rank_position_collective(worker), step_of(worker));
     else if (step_of(worker) < 0)

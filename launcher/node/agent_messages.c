@@ -1,6 +1,7 @@
 /* agent_messages.c - composes the messages of an agent to the front process: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
+#include "node/proc.h"
 #include "node/stack.h"
 
 #include "base/cgroup.h"
@@ -61,13 +62,17 @@ static cl_link_beat beat_of(const cl_agent *agent, int local, int64_t now)
 {
     ce_beat *beat = agent->processes[local].beat;
     int64_t since = atomic_load(&beat->since);
+    cl_proc process = { 0 };
+    if (agent->processes[local].alive)
+        cl_proc_read(agent->processes[local].pid, &process);
     return (cl_link_beat){ .rank = agent->order.first_rank + local,
                            .collective = atomic_load(&beat->collective),
                            .step = since ? atomic_load(&beat->step) : -1,
                            .age = since ? now - since : -1,
                            .kept = atomic_load(&beat->kept),
                            .gave_up = atomic_load(&beat->gave_up),
-                           .saves = atomic_load(&beat->saves) };
+                           .saves = atomic_load(&beat->saves),
+                           .halted = process.halted };
 }
 
 void cl_agent_send_beats(cl_agent *agent, int64_t now)

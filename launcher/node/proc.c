@@ -23,6 +23,7 @@ bool cl_proc_read(pid_t pid, cl_proc *found)
                          &state, &found->parent, &found->start) != 3)
         return false;
     found->zombie = state == 'Z' || state == 'X';
+    found->halted = state == 'T' || state == 't';
     return true;
 }
 

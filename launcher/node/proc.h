@@ -10,7 +10,7 @@ typedef struct {
     /* start time in clock ticks of the kernel. Process ids are reused, so only process id and start time together
      * identify a process */
     unsigned long long start;
-    bool zombie;
+    bool zombie, halted; /* halted: a signal or a debugger has stopped the process (state T or t) */
 } cl_proc;
 
 /* Reads the process with this id into `found`. Returns false if there is no such process. */

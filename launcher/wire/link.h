@@ -58,6 +58,7 @@ typedef struct {
     int64_t step, age;
     int64_t kept; /* kept, gave_up and saves have the same meaning as in ce_beat */
     int32_t gave_up, saves;
+    int32_t halted; /* true: the process of the rank is stopped (SIGSTOP) */
 } cl_link_beat;
 
 typedef struct {

@@ -123,6 +123,7 @@ START_TEST(a_drained_node_leaves_and_is_replaced)
     kill(nodes[1].pid, SIGTERM);
     jobs_finish(&nodes[1]); /* the drained node ends, although the job goes on */
     jobs_check_code(&nodes[1], 143);
+    jobs_check_has(nodes[1].err, "cspeed: node 1 of 2 joined 127.0.0.1:");
     jobs_check_has(nodes[1].err, "cspeed: node 1 (");
     jobs_await_words("err.0", ") was asked to end by SIGTERM");
     ck_assert_int_eq(waitpid(nodes[0].pid, NULL, WNOHANG), 0);

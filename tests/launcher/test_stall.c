@@ -70,6 +70,18 @@ START_TEST(the_odd_one_out)
 }
 END_TEST
 
+START_TEST(a_stopped_process_is_named)
+{
+    static const at ranks[FAKE_RANKS] = { { 5, SUM }, { 5, SUM }, { 5, SUM }, { 5, SUM } };
+    cl_front *front = place(ranks);
+    front->workers[2].beat.halted = 1;
+    ck_assert_int_eq(cl_stall_suspect(front), 2);
+    char *text = cl_stall_text(front, 2 * SECOND);
+    ck_assert_msg(strstr(text, "its process is stopped (SIGSTOP") != NULL, "%s", text);
+    free(text);
+}
+END_TEST
+
 START_TEST(age_is_of_the_last_that_moved)
 {
     cl_front *front = fake_front(&job);
@@ -101,4 +113,5 @@ START_TEST(the_report_lists_every_rank)
 }
 END_TEST
 
-SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, the_report_lists_every_rank)
+SUITE_MAIN("stall", the_odd_one_out, age_is_of_the_last_that_moved, a_stopped_process_is_named,
+           the_report_lists_every_rank)
