@@ -42,7 +42,7 @@ static void take_end(int number)
 
 static void listen_to(int number, void (*handler)(int), bool though_ignored)
 {
-    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART }, before;
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK }, before;
     if (sigaction(number, NULL, &before) == 0 &&
         (before.sa_handler == SIG_DFL || (though_ignored && before.sa_handler == SIG_IGN)))
         sigaction(number, &action, NULL);
@@ -54,6 +54,7 @@ void ce_asked_listen(void)
         return;
     listens = true;
     record = ce_beat_own();
+    ce_beat_use_signal_stack();
     watched = getenv("CSPEED_BEAT_FD") != NULL;
     for (int i = 0; i < SAVES; i++)
         listen_to(saves[i], take_save, true);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,7 @@
 const char *const ce_beat_names[CS_BEAT_COUNT] = { "", CS_BEATS(NAME) };
 
 /* CRASH_FRAMES is below 20, because the launcher shows the last 20 lines of stderr. */
-enum { FRAMES = 64, CRASH_FRAMES = 16, CRASH_STACK = 64 << 10 };
+enum { FRAMES = 64, CRASH_FRAMES = 16, SIGNAL_STACK = 64 << 10 };
 
 static ce_beat private_beat;
 static ce_beat *own_beat;
@@ -35,9 +36,18 @@ static void write_stack(int number)
     errno = before;
 }
 
+void ce_beat_use_signal_stack(void)
+{
+    static char stack[SIGNAL_STACK];
+    static bool used;
+    stack_t other;
+    if (!used && sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE))
+        used = sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL) == 0;
+}
+
 static void listen_for_stack(void)
 {
-    struct sigaction action = { .sa_handler = write_stack, .sa_flags = SA_RESTART };
+    struct sigaction action = { .sa_handler = write_stack, .sa_flags = SA_RESTART | SA_ONSTACK };
     void *frame;
     backtrace(&frame, 1); /* the first call of backtrace loads a library, which a signal handler must not do */
     if (sigaction(SIGRTMAX - 1, &action, NULL) == 0)
@@ -69,20 +79,16 @@ static void end_with_stack(int number)
 }
 
 /* Installs the handlers of fatal signals, but only in ranks that the launcher started. A handler that the program or
- * a sanitizer has installed stays in place. The alternate stack lets the main thread report an overflow of its own
- * stack. */
+ * a sanitizer has installed stays in place. */
 __attribute__((constructor)) static void handle_fatal_signals(void)
 {
-    static char stack[CRASH_STACK];
     struct sigaction action = { .sa_handler = end_with_stack, .sa_flags = SA_ONSTACK | (int)SA_RESETHAND | SA_NODEFER };
     struct sigaction before;
-    stack_t other;
     void *frame;
     if (!getenv("CSPEED_BEAT_FD"))
         return;
     backtrace(&frame, 1); /* the first call of backtrace loads a library, which a signal handler must not do */
-    if (sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE))
-        sigaltstack(&(stack_t){ .ss_sp = stack, .ss_size = sizeof stack }, NULL);
+    ce_beat_use_signal_stack();
     for (int i = 0; i < FATAL; i++)
         if (sigaction(fatal[i].number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(fatal[i].number, &action, NULL);

@@ -57,6 +57,10 @@ void ce_beat_touch(void);        /* tells the launcher's watchdog that this rank
 void ce_beat_keep(int64_t step); /* records in `kept` that the checkpoint of step number `step` is complete */
 void ce_beat_give_up(void);
 void ce_beat_offer_saves(void); /* sets `saves` to 1 */
+/* Gives the calling thread, which is the main thread, a stack for signal handlers (SA_ONSTACK) if it has none. With this
+ * stack it can report an overflow of its own stack. Every handler needs it for another reason too: code that oneDNN
+ * generates may let the stack pointer point into the heap, where the frame of a signal would overwrite other data. */
+void ce_beat_use_signal_stack(void);
 void ce_beat_enter(int collective);
 void ce_beat_leave(void);
 

@@ -4,6 +4,8 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "base/asked.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,5 +148,23 @@ START_TEST(a_drained_node_leaves_and_is_replaced)
 }
 END_TEST
 
-SUITE_MAIN("drain", a_drained_node_leaves_and_is_replaced, a_signal_to_the_launcher_saves_first,
-           a_rank_without_a_launcher_saves_first, a_user_signal_saves_and_goes_on)
+/* Without a stack of its own, a handler that interrupts a matrix product of oneDNN overwrites the heap. */
+START_TEST(handlers_have_a_stack_of_their_own)
+{
+    static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
+    struct sigaction action;
+    stack_t stack;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        signal(numbers[i], SIG_DFL); /* Check has handlers */
+    ce_asked_listen();
+    ck_assert_int_eq(sigaltstack(NULL, &stack), 0);
+    ck_assert_int_eq(stack.ss_flags & SS_DISABLE, 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        ck_assert_int_eq(sigaction(numbers[i], NULL, &action), 0);
+        ck_assert_int_ne(action.sa_flags & SA_ONSTACK, 0);
+    }
+}
+END_TEST
+
+SUITE_MAIN("drain", handlers_have_a_stack_of_their_own, a_drained_node_leaves_and_is_replaced,
+           a_signal_to_the_launcher_saves_first, a_rank_without_a_launcher_saves_first, a_user_signal_saves_and_goes_on)
