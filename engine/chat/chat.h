@@ -27,6 +27,8 @@ bool ce_chat_is_file(const char *name); /* returns true if this name of a templa
 
 /* Returns true if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
 bool ce_chat_is_answer(const json_t *message);
+/* Returns the key of the message that says that it is not learnt, such as "train" with the value false, or NULL. */
+const char *ce_chat_unlearnt(const json_t *message);
 
 typedef struct {
     int64_t from, to;

@@ -155,26 +155,39 @@ static cs_status check_keys(const json_t *message, const char *place)
     return CS_OK;
 }
 
+static const char *const wishes[] = { "loss", "train", "training", "weight" };
+enum { WISHES = sizeof wishes / sizeof *wishes };
+
+static bool is_no(const json_t *wish)
+{
+    return json_is_false(wish) || (json_is_number(wish) && json_number_value(wish) == 0);
+}
+
+const char *ce_chat_unlearnt(const json_t *message)
+{
+    for (int i = 0; i < WISHES; i++)
+        if (is_no(json_object_get(message, wishes[i])))
+            return wishes[i];
+    return NULL;
+}
+
 /* Reads the keys that say whether an answer is learnt, and removes them from the message. */
 static cs_status read_wishes(json_t *message, const char *place, bool *learnt)
 {
-    static const char *const names[] = { "loss", "train", "training", "weight" };
-    *learnt = ce_chat_is_answer(message);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const json_t *wish = json_object_get(message, names[i]);
+    *learnt = ce_chat_is_answer(message) && !ce_chat_unlearnt(message);
+    for (int i = 0; i < WISHES; i++) {
+        const json_t *wish = json_object_get(message, wishes[i]);
         bool yes = json_is_true(wish) || (json_is_number(wish) && json_number_value(wish) == 1);
-        bool no = json_is_false(wish) || (json_is_number(wish) && json_number_value(wish) == 0);
-        if (wish && !yes && !no)
+        if (wish && !yes && !is_no(wish))
             return ce_fail(CS_UNSUPPORTED,
                            "not supported: %s has a \"%s\" that is none of true, false, 1 and 0: an answer is learnt "
                            "or not",
-                           place, names[i]);
+                           place, wishes[i]);
         if (yes && !ce_chat_is_answer(message))
             return ce_fail(CS_UNSUPPORTED,
                            "not supported: %s has \"%s\", and only messages of the assistant are learnt", place,
-                           names[i]);
-        *learnt &= !no;
-        json_object_del(message, names[i]);
+                           wishes[i]);
+        json_object_del(message, wishes[i]);
     }
     return CS_OK;
 }

@@ -89,10 +89,27 @@ static cs_status write_conversation(ce_text *to, ce_chat *chat, const json_t *do
     return status;
 }
 
+/* Refuses marks that would have no effect: all of a chosen and of a rejected answer is learnt. The answer begins at
+ * message `from` of the list. */
+static cs_status check_marks(const json_t *list, size_t from, const char *which)
+{
+    for (size_t i = from; i < json_array_size(list); i++) {
+        const char *mark = ce_chat_unlearnt(json_array_get(list, i));
+        if (mark)
+            return ce_fail(CS_UNSUPPORTED,
+                           "not supported: message %zu of \"%s\" has \"%s\", which says that it is not learnt: all "
+                           "of a chosen and of a rejected answer is learnt",
+                           i + 1, which, mark);
+    }
+    return CS_OK;
+}
+
 static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *document, const parts *of)
 {
     json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL, *asked = json_array();
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
+    CS_TRY(check_marks(of->chosen, shared, "chosen"));
+    CS_TRY(check_marks(of->rejected, shared, "rejected"));
     if (prompt)
         json_array_extend(asked, prompt);
     for (size_t i = 0; i < shared; i++)

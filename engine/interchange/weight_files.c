@@ -29,7 +29,7 @@ static bool matches(const char *name, const char *const *patterns, int count)
 {
     bool found = false;
     for (int i = 0; i < count && !found; i++)
-        found = fnmatch(patterns[i], name, 0) == 0;
+        found = fnmatch(patterns[i], name, FNM_CASEFOLD) == 0;
     return found;
 }
 
@@ -184,6 +184,31 @@ static cs_status check_downloads(const char *folder)
     return status;
 }
 
+static bool is_folder_name(const char *name)
+{
+    return name[0] != '.';
+}
+
+/* Looks for weights in the folders of a folder that has none itself, such as the checkpoint-500 of Trainer. */
+static cs_status check_below(const char *folder)
+{
+    ce_weight_files below = list(folder, is_folder_name);
+    cs_status status = CS_OK;
+    for (int i = 0; i < below.count && status == CS_OK; i++) {
+        char *place = ce_files_join(folder, below.names[i]);
+        ce_weight_files files = list(place, is_weights);
+        if (files.count)
+            status = ce_fail(CS_NOT_FOUND,
+                             "%s has no weights, and %s/%s is in a folder in it: name the folder that has the weights, "
+                             "or move it elsewhere",
+                             folder, place, files.names[0]);
+        ce_weight_files_close(&files);
+        free(place);
+    }
+    ce_weight_files_close(&below);
+    return status;
+}
+
 /* Fails if the folder has files with weights, of which none is a whole safetensors file. */
 static cs_status refuse_others(const ce_weight_files *files, const char *folder)
 {
@@ -196,8 +221,10 @@ static cs_status refuse_others(const ce_weight_files *files, const char *folder)
             return refuse_adapter(folder, files->names[i]);
     if (ce_other_formats_recognise(sentence, folder))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
-    if (files->count == 0)
-        return check_downloads(folder);
+    if (files->count == 0) {
+        CS_TRY(check_downloads(folder));
+        return check_below(folder);
+    }
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: %s/%s: weights are read from " CS_WEIGHTS_SINGLE
                    ", or from the shards that " CS_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",

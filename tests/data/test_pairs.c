@@ -86,6 +86,11 @@ START_TEST(conversations_are_written_by_the_template)
         ck_assert_ptr_nonnull(memchr(pair.rejected.bytes, 'B', pair.rejected.size));
     }
     ck_assert_int_eq(read_line(NULL, NULL, forms[0]), CS_BAD_CONFIG);
+    ck_assert_int_eq(read_line(chat, "<e>",
+                               "{\"prompt\": \"Q\", \"chosen\": [{\"role\": \"assistant\", \"content\": \"A\", "
+                               "\"train\": false}], \"rejected\": [" SAID("assistant", "B") "]}"),
+                     CS_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "message 1 of \"chosen\" has \"train\""));
     free(wanted);
     ce_chat_lines_free(&lines);
     ce_chat_close(chat);

@@ -310,6 +310,9 @@ START_TEST(weights_of_other_names_are_read_or_refused)
         { "mkfifo a/model.safetensors", 65, "a/model.safetensors: not a regular file" },
         { "cp one/model.safetensors a && rm a/config.json && mkfifo a/config.json", 65,
           "a/config.json: not a regular" },
+        { "touch a/Model.SafeTensors", 78, "a/Model.SafeTensors: weights are read from model.safetensors" },
+        { "mkdir a/checkpoint-500 && cp one/model.safetensors a/checkpoint-500", 66,
+          "a/checkpoint-500/model.safetensors is in a folder in it: name the folder that has the weights" },
         { "touch a/training_args.bin", 66, "a holds no weights: neither model.safetensors nor" },
     };
     shell_enter();
