@@ -69,7 +69,8 @@ static cs_status open_device(cs_config *config)
     if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
     if (settings->threads > 0 && settings->mode != CS_MODE_DP && settings->threads != ce_device_threads(config->device))
-        ce_log(CS_LOG_WARNING, "cspeed.threads %lld has no effect, because OMP_NUM_THREADS is %s in your environment: unset it",
+        ce_log(CS_LOG_WARNING,
+               "cspeed.threads %lld has no effect, because OMP_NUM_THREADS is %s in your environment: unset it",
                (long long)settings->threads, getenv("OMP_NUM_THREADS"));
     return CS_OK;
 }

@@ -203,10 +203,12 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
     CS_TRY(ce_memory_fit_check(engine));
-    if (engine->master)
+    if (engine->master) {
         engine->products = engine->master->products;
-    else
+    } else {
+        CS_TRY(ce_loader_begin(engine));
         CS_TRY(ce_products_agree(engine));
+    }
     ce_pool_settle(engine->values, engine->zero.comm);
     ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
@@ -297,7 +299,6 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
     CS_TRY(open_lists(engine));
     CS_TRY(open_groups(engine));
-    CS_TRY(ce_loader_begin(engine));
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;

@@ -61,7 +61,8 @@ const cs_option cl_flags[] = {
          "Default: local for this machine, srun in an allocation, else ssh"),
     CHECKED(maybe, "launcher_args", launcher_args, "WORDS", "more arguments for mpirun or srun"),
     FLAG(SWITCH, "force_multi", force_multi, NULL, "use ssh for this machine too"),
-    FLAG(SWITCH, "no_ssh", no_ssh, NULL, "start only this node; run the same command on every node. Implied by --nnodes N with --node_rank and "
+    FLAG(SWITCH, "no_ssh", no_ssh, NULL,
+         "start only this node; run the same command on every node. Implied by --nnodes N with --node_rank and "
          "--master_addr, or with --rdzv_endpoint, where nothing names hosts"),
     CHECKED(node, "node_rank", node_rank, "R|auto", "of --no_ssh: which node this is. Default: auto, see the manual"),
     FLAG(TEXT, "secret_file", secret_file, "FILE",

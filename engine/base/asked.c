@@ -36,13 +36,15 @@ static void take_end(int number)
         atomic_fetch_or(&record->save_asked, CS_ASKED_END);
     } else if (!watched && now - atomic_load(&end_asked_at) >= AGAIN) {
         signal(number, SIG_DFL);
-        raise(number); /* takes effect when this handler returns */
+        raise(number);
     }
 }
 
+/* SA_NODEFER: while a handler runs, the same signal goes to the main thread again, and not to a thread that has no stack
+ * for signals. */
 static void listen_to(int number, void (*handler)(int), bool though_ignored)
 {
-    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK }, before;
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK | SA_NODEFER }, before;
     if (sigaction(number, NULL, &before) == 0 &&
         (before.sa_handler == SIG_DFL || (though_ignored && before.sa_handler == SIG_IGN)))
         sigaction(number, &action, NULL);

@@ -4,10 +4,11 @@
 
 #include <string.h>
 
-const char *const ce_pair_names[] = {
-    "prompt", "chosen", "rejected", "tools", "documents", "chat_template_kwargs", "functions", "function_call",
-    "weight", "loss",   "train",    "mask",  NULL
-};
+const char *const ce_pair_names[] = { "prompt",    "chosen",        "rejected",
+                                      "tools",     "documents",     "chat_template_kwargs",
+                                      "functions", "function_call", "weight",
+                                      "loss",      "train",         "training",
+                                      "mask",      "system",        NULL };
 
 typedef struct {
     json_t *prompt, *chosen, *rejected;
@@ -134,6 +135,9 @@ static cs_status check(const parts *of, const json_t *document, const ce_chat *c
     }
     if ((!texts && !lists) || !known)
         return ce_fail(CS_BAD_FILE, "prompt, chosen and rejected are to be texts, or lists of messages, all three");
+    if (json_string_length(json_object_get(document, "system")) > 0)
+        return ce_fail(CS_UNSUPPORTED, "not supported: \"system\" in a pair of answers: write it into the prompt, as "
+                                       "its first message {\"role\": \"system\"}, or as a part of its text");
     if (lists && !chat)
         return ce_fail(CS_BAD_CONFIG, "a conversation, and the tokenizer has no chat_template to write it by; "
                                       "cspeed.data.template names one");

@@ -29,7 +29,7 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* Keys with which a conversation is refused. In tables only known columns are read, so these columns must be known;
  * otherwise such rows would not be noticed. */
 static const char *const others[CS_SHAPE_OTHERS] = { HISTORY, "functions", "function_call", "weight",
-                                                     "loss",  "train",     "mask" };
+                                                     "loss",  "train",     "training",      "mask" };
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
 
@@ -151,20 +151,31 @@ static json_t *begin_chat(ce_shape *shape, const reader *self)
     return messages;
 }
 
+/* Returns true if the row has the key with a value that is neither null nor empty. In tables a list may be a text. */
+static bool has(const json_t *row, const char *key)
+{
+    const json_t *value = member(row, key);
+    bool empty = json_is_array(value)    ? json_array_size(value) == 0
+                 : json_is_object(value) ? json_object_size(value) == 0
+                                         : json_is_string(value) && (json_string_length(value) == 0 ||
+                                                                     strcmp(json_string_value(value), "[]") == 0);
+    return value && !empty;
+}
+
 cs_status ce_shape_check(const json_t *row)
 {
-    const json_t *weight = member(row, "weight"), *functions = member(row, "functions");
-    if (json_array_size(functions) > 0 || member(row, "function_call"))
+    const json_t *weight = member(row, "weight");
+    if (has(row, "functions") || member(row, "function_call"))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: a conversation with \"%s\"; OpenAI has replaced \"functions\" by "
                        "\"tools\", and \"function_call\" by \"tool_calls\" and \"tool_choice\"",
-                       functions ? "functions" : "function_call");
-    if ((json_is_number(weight) && json_number_value(weight) != 1) || json_is_false(member(row, "loss")) ||
-        json_is_false(member(row, "train")) || member(row, "mask"))
+                       has(row, "functions") ? "functions" : "function_call");
+    if ((weight && (!json_is_number(weight) || json_number_value(weight) != 1)) || ce_chat_unlearnt(row) ||
+        member(row, "mask"))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: a conversation with a \"weight\" other than 1, with \"mask\", or "
-                       "with \"loss\" or \"train\" false: all conversations are learnt alike; \"train\": "
-                       "false in a message says that this answer is not learnt");
+                       "with \"loss\", \"train\" or \"training\" false: all conversations are learnt alike; "
+                       "\"train\": false in a message says that this answer is not learnt");
     return CS_OK;
 }
 
@@ -237,7 +248,7 @@ static cs_status read_instruction(ce_shape *shape, const reader *self, const jso
     const json_t *input = find(self, "input");
     if (!json_is_string(instruction) || !json_is_string(output) || (input && !json_is_string(input)))
         return ce_fail(CS_BAD_FILE, "an instruction, its input and its output are texts");
-    if (json_array_size(json_object_get(self->row, HISTORY)) > 0)
+    if (has(self->row, HISTORY))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: an instruction with a \"" HISTORY "\"; \"messages\" hold several turns");
     json_t *messages = begin_chat(shape, self);

@@ -25,7 +25,7 @@
 
 #include "base/json.h"
 
-enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 7 };
+enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 8 };
 
 /* Other names that rows use for the keys above. Some keys do not decide a row's shape: system, input, labels, the
  * masks, tools, documents and chat_template_kwargs. Such a key is read by its other name if the row has that name, and otherwise by the name

@@ -7,14 +7,16 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { FEW_STEPS = 20 };
 
 typedef struct {
     const ce_settings *settings;
     const ce_data_counts *counts;
-    const char *split; /* "train" or "valid" */
-    const char *what;  /* "document" or "pair" */
+    const char *split;   /* "train" or "valid" */
+    const char *what;    /* "document" or "pair" */
+    const char *example; /* where the first document is that is longer than seq_len */
     int64_t windows, seq_len;
     bool pairs, documents, train;
 } summary;
@@ -40,7 +42,7 @@ static void print_long(const summary *self)
 {
     const ce_data_counts *counts = self->counts;
     char done[128], lost[64] = "";
-    if (counts->lost == 0)
+    if (counts->divided > 0)
         snprintf(done, sizeof done, "divided into samples of their own");
     else if (self->documents && self->settings->longer == CS_LONG_DROP)
         snprintf(done, sizeof done, "left out");
@@ -52,7 +54,7 @@ static void print_long(const summary *self)
            "cspeed.data.%s: %" PRId64 " of %" PRId64 " %ss are longer than seq_len, %" PRId64 ", and are %s%s%s; the "
            "first is number %" PRId64 " of %s, with %" PRId64 " tokens",
            self->split, counts->longer, counts->documents, self->what, self->seq_len, done, lost,
-           self->documents && self->train ? " (cspeed.data.long)" : "", counts->example_number, counts->example,
+           self->documents && self->train ? " (cspeed.data.long)" : "", counts->example_number, self->example,
            counts->example_length);
 }
 
@@ -89,6 +91,18 @@ static void print_mixture(const summary *self, const ce_windows *windows)
                self->settings->train[i], ce_windows_times(windows, i));
 }
 
+/* Returns the name in cspeed.data whose text became the shard `path`, or the path if the name is that of shards. */
+static const char *source_of(const cs_data *data, bool train, const char *path)
+{
+    const ce_settings *settings = data->engine->settings;
+    for (int i = 0; path && i < data->cache.count; i++) {
+        const char *shards = data->cache.names[i], *slash = strrchr(shards, '/');
+        if (data->cache.held[i] >= 0 && slash && strncmp(shards, path, (size_t)(slash - shards) + 1) == 0)
+            return train ? settings->train[i] : settings->valid[i];
+    }
+    return path;
+}
+
 void ce_summary_print(const cs_data *data, bool train)
 {
     const ce_settings *settings = data->engine->settings;
@@ -101,6 +115,7 @@ void ce_summary_print(const cs_data *data, bool train)
                      .documents = settings->packing == CS_PACK_DOCUMENTS,
                      .train = train };
     self.what = self.pairs ? "pair" : "document";
+    self.example = source_of(data, train, self.counts->example);
     print_size(&self);
     if (self.counts->longer > 0)
         print_long(&self);

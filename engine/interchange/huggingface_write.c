@@ -233,7 +233,8 @@ static cs_status copy_file(const writing *w, const char *from, const char *file,
     return status;
 }
 
-/* Copies the files of the tokenizer. If `path` is a file, this file is the only one with a vocabulary. */
+/* Copies the files of the tokenizer, but not its template if the training had one of its own. If `path` is a file, this
+ * file is the only one with a vocabulary. */
 static cs_status copy_tokenizer(const writing *w, const char *path)
 {
     static const char *const names[] = { "tokenizer.json",
@@ -244,14 +245,14 @@ static cs_status copy_tokenizer(const writing *w, const char *path)
                                          "special_tokens_map.json",
                                          "added_tokens.json",
                                          "chat_template.jinja",
-                                         "chat_template.json",
-                                         "generation_config.json" };
-    enum { VOCABULARIES = 4 };
+                                         "chat_template.json" };
+    enum { VOCABULARIES = 4, TEMPLATES = 2 };
+    size_t count = sizeof names / sizeof *names - (w->given->chat ? TEMPLATES : 0);
     bool whole = ce_files_is_folder(path);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     char *folder = whole ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
     cs_status status = folder ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a folder's name");
-    for (size_t i = whole ? 0 : VOCABULARIES; i < sizeof names / sizeof *names && status == CS_OK; i++)
+    for (size_t i = whole ? 0 : VOCABULARIES; i < count && status == CS_OK; i++)
         status = copy_file(w, folder, names[i], names[i]);
     if (status == CS_OK && !whole)
         status = copy_file(w, folder, slash ? slash + 1 : path,
@@ -291,13 +292,15 @@ static void add_id(json_t *ids, const json_t *id)
         json_array_append(ids, (json_t *)(uintptr_t)id);
 }
 
-/* Adds the ids of the tokens that end an answer to generation_config.json, which other programs read. */
-static cs_status write_ends(const writing *w)
+/* Writes generation_config.json, which other programs read: that of the base model, with the ids of the tokens that end
+ * an answer. */
+static cs_status write_generation(const writing *w)
 {
+    static const char name[] = "generation_config.json";
     size_t index;
     json_t *id, *ids = json_array();
-    char *path = ce_files_join(w->folder, "generation_config.json");
-    json_t *config = ce_files_exists(path) ? json_load_file(path, 0, NULL) : json_object();
+    char *base = w->given->beside ? ce_files_join(w->given->beside, name) : NULL;
+    json_t *config = base && ce_files_exists(base) ? json_load_file(base, 0, NULL) : json_object();
     const json_t *known = json_object_get(config, "eos_token_id");
     known = known ? known : json_object_get(w->given->config, "eos_token_id");
     add_id(ids, known);
@@ -306,9 +309,8 @@ static cs_status write_ends(const writing *w)
     json_array_foreach (w->given->ends, index, id)
         add_id(ids, id);
     json_object_set(config, "eos_token_id", json_array_size(ids) == 1 ? json_array_get(ids, 0) : ids);
-    cs_status status =
-        config ? write_json(w, "generation_config.json", config) : ce_fail(CS_BAD_FILE, "%s: not a JSON object", path);
-    free(path);
+    cs_status status = config ? write_json(w, name, config) : ce_fail(CS_BAD_FILE, "%s: not a JSON object", base);
+    free(base);
     json_decref(ids);
     json_decref(config);
     return status;
@@ -321,14 +323,15 @@ static cs_status write_beside(const writing *w)
     const char *tokenizer = given->tokenizer ? given->tokenizer : given->beside;
     CS_TRY(tokenizer ? copy_tokenizer(w, tokenizer) : CS_OK);
     CS_TRY(tokenizer ? copy_templates(w, tokenizer) : CS_OK);
-    CS_TRY(given->beside ? copy_file(w, given->beside, "generation_config.json", "generation_config.json") : CS_OK);
     if (given->chat) {
         char *path = ce_files_join(w->folder, "chat_template.jinja");
         cs_status status = ce_files_write(path, given->chat, strlen(given->chat));
         free(path);
         CS_TRY(status);
     }
-    return json_array_size(given->ends) > 0 ? write_ends(w) : CS_OK;
+    if (json_array_size(given->ends) > 0)
+        return write_generation(w);
+    return given->beside ? copy_file(w, given->beside, "generation_config.json", "generation_config.json") : CS_OK;
 }
 
 /* If the folder has no tokenizer, reports this and the reason. */

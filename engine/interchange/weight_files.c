@@ -12,10 +12,10 @@
 #include <string.h>
 
 /* Names of files that programs give to weights, complete or not. */
-static const char *const weights[] = { "*.safetensors*", "*.bin", "*.bin.index.json", "*.pt",     "*.pth",
-                                       "*.ckpt",         "*.h5",  "*.msgpack",        "*.gguf",   "*.ot",
-                                       "*.onnx",         "*.npz", "*.tflite",         "*.distcp", "*.incomplete",
-                                       "*.pdparams" };
+static const char *const weights[] = { "*.safetensors*", "*.bin", "*.bin.index.json", "*.pt",      "*.pth",
+                                       "*.ckpt",         "*.h5",  "*.msgpack",        "*.gguf",    "*.ot",
+                                       "*.onnx",         "*.npz", "*.tflite",         "*.distcp",  "*.incomplete",
+                                       "*.pdparams",     "*.pkl", "*.safetensor",     "*.download" };
 /* Names of files in which Trainer and accelerate save the state of a training. */
 static const char *const states[] = { "training_args.bin", "optimizer*.pt",      "optimizer*.bin",
                                       "scheduler*.pt",     "scheduler*.bin",     "scaler*.pt",

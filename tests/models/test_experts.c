@@ -147,9 +147,28 @@ START_TEST(what_is_not_there_is_refused)
     refused("qm3", "cspeed.lora={\"r\": 2, \"alpha\": 4, \"targets\": [\"mlp.gate\"]}", "experts, their routers");
     refused("mix", "cspeed.model.router_jitter_noise=0.1", "router_jitter_noise");
     refused("mix", "cspeed.model.num_experts_per_tok=5", "num_experts_per_tok 5 is more than the 4 experts");
-    refused("qm3", "cspeed.model.num_local_experts=4", "two names of one number");
     refused("qm3", "cspeed.model.mlp_only_layers=1", "mlp_only_layers");
     refused("aux", "cspeed.dpo={\"beta\": 0.1}", "output_router_logits");
+}
+END_TEST
+
+/* Of two names of the number of experts, num_local_experts counts, as in transformers. */
+START_TEST(one_of_two_numbers_counts)
+{
+    char *text = model_setting("qm3");
+    run_spec spec = {
+        .world = 1, .steps = 1, .precision = "fp32", .set = { text, "cspeed.model.num_local_experts=4" }
+    };
+    cs_engine *engine = run_open(&spec, NULL);
+    int last = 0, more = 0;
+    for (int64_t i = 0; i < cs_param_count(engine); i++) {
+        last += strstr(cs_param_name(engine, i), ".experts.3.") != NULL;
+        more += strstr(cs_param_name(engine, i), ".experts.4.") != NULL;
+    }
+    ck_assert_int_gt(last, 0);
+    ck_assert_int_eq(more, 0);
+    cs_destroy(engine);
+    free(text);
 }
 END_TEST
 
@@ -219,4 +238,4 @@ START_TEST(the_load_is_that_of_all_ranks)
 END_TEST
 
 SUITE_MAIN("experts", fp32, fp32_recomputed, bf16, stages_alike, adapters_leave_experts_out,
-           what_is_not_there_is_refused, the_load_is_that_of_all_ranks)
+           what_is_not_there_is_refused, one_of_two_numbers_counts, the_load_is_that_of_all_ranks)

@@ -103,7 +103,7 @@ START_TEST(the_first_lines_count_what_is_lost)
     } rows[] = {
         { "--seq_len 113", 0,
           "train: 1 of 14 documents are longer than seq_len, 113, and are cut after 113 tokens, which "
-          "loses 7 targets (cspeed.data.long); the first is number 14 of cache/" },
+          "loses 7 targets (cspeed.data.long); the first is number 14 of " },
         { "--seq_len 113 --set cspeed.data.long=drop", 0,
           "and are left out, which loses 91 targets (cspeed.data.long)" },
         { "--seq_len 113 --set cspeed.data.long=split", 0, "and are divided into samples of their own (cspeed.data." },

@@ -356,7 +356,7 @@ START_TEST(faults_are_named)
         shell_ended(cases[i].code, train(2, cases[i].arguments), cases[i].words);
         /* the mistake is found before the products are measured and the model is read */
         char *out = shell_read("out.txt", NULL);
-        ck_assert_msg(!strstr(out, "first values") && !strstr(out, "moves"), "%s", out);
+        ck_assert_msg(!strstr(out, "first values"), "%s", out);
         free(out);
     }
     shell_leave();

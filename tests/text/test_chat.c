@@ -371,6 +371,18 @@ START_TEST(an_exported_folder_answers_as_the_run)
             ck_assert_int_eq(end, 5008);
         }
     }
+    /* A base model with a template and a generation_config.json of its own. */
+    check_export("chatml");
+    ck_assert_int_eq(shell_run("rm -rf base && mv exported base"), 0);
+    shell_write("base.json",
+                "{ \"train_batch_size\": 4, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } },\n"
+                "  \"cspeed\": { \"steps\": 3, \"seed\": 5, \"output\": \"run\", \"model\": \"base\",\n"
+                "    \"data\": { \"train\": \"chats.jsonl\", \"seq_len\": 16 } } }\n");
+    static const char *const again[] = { "auto", "zephyr", "own.jinja", "" };
+    for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
+        check_export(again[i]);
+        ck_assert_uint_ge(count_ends(&end), 2);
+    }
     shell_leave();
 }
 END_TEST

@@ -111,6 +111,8 @@ void put_real(std::string &line, double value)
         throw std::runtime_error("a number that is not finite, which JSON has no form for");
     snprintf(digits, sizeof digits, "%.17g", value);
     line += digits;
+    if (!strpbrk(digits, ".e"))
+        line += ".0"; // a whole number stays a real number, as in a row of JSON
 }
 
 template <class Array> const Array &as(const arrow::Array &array)
