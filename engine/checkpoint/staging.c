@@ -1,7 +1,6 @@
 /* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
-#include "checkpoint/catalog.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 
@@ -286,14 +285,14 @@ cs_status ce_staging_discard(const char *dir, const char *name)
     return status;
 }
 
-/* Returns true if the directory is a complete checkpoint with this directory name that only lacks its name. */
-static bool is_ready(const char *path, const char *name)
+/* Returns true if the staging directory is a complete checkpoint that only lacks its name, and sets `name` to this
+ * name. */
+static bool is_ready(const char *path, char name[CS_TAG_BYTES])
 {
     ce_manifest manifest;
-    char own[CS_TAG_BYTES] = "";
     bool ready = ce_files_holds(path, DRAFT) && !is_alive(path) && ce_manifest_load(&manifest, path) == CS_OK;
     if (ready) {
-        ready = ce_tag_escape(own, manifest.tag) == CS_OK && strcmp(own, name) == 0;
+        ready = ce_tag_escape(name, manifest.tag) == CS_OK;
         ce_manifest_close(&manifest);
     }
     return ready;
@@ -310,22 +309,18 @@ static cs_status give_name(const char *dir, const char *path, const char *target
 
 void ce_staging_recover(const char *dir)
 {
-    char name[CS_TAG_BYTES];
-    if (ce_catalog_latest(name, dir) != CS_OK)
-        return;
-    char *target = ce_files_join(dir, name);
-    DIR *listing = ce_files_holds(target, CS_MANIFEST_FILE) ? NULL : opendir(dir);
-    bool done = false;
-    for (const struct dirent *entry; listing && !done && (entry = readdir(listing)) != NULL;) {
+    DIR *listing = opendir(dir);
+    for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
+        char name[CS_TAG_BYTES];
         if (strncmp(entry->d_name, WORK, strlen(WORK)) != 0)
             continue;
         char *path = ce_files_join(dir, entry->d_name);
-        done = is_ready(path, name);
-        if (done && give_name(dir, path, target) != CS_OK)
+        char *target = is_ready(path, name) ? ce_files_join(dir, name) : NULL;
+        if (target && !ce_files_holds(target, CS_MANIFEST_FILE) && give_name(dir, path, target) != CS_OK)
             ce_log(CS_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
+        free(target);
         free(path);
     }
     if (listing)
         closedir(listing);
-    free(target);
 }

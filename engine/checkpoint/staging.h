@@ -38,8 +38,9 @@ cs_status ce_staging_set_aside(const char *dir, const char *name);
 /* Returns true for a name that ce_staging_set_aside gives; no tag has such a directory name. */
 bool ce_staging_is_aside(const char *name);
 
-/* If the checkpoint that dir/latest names is missing because a save was killed while it replaced this checkpoint, gives
- * the name to the new checkpoint, which is complete. Does nothing while a save is in progress. */
+/* Gives its name to each complete checkpoint in `dir` that lacks only the name, because the save was killed before it
+ * renamed the checkpoint, or between the removal of an earlier one of that name and the renaming. Leaves out a checkpoint
+ * whose save is in progress, and one whose name a checkpoint has. */
 void ce_staging_recover(const char *dir);
 
 /* Renames dir/name, then deletes it. After a crash between these two steps, the next save removes the renamed

@@ -198,6 +198,28 @@ START_TEST(saving_a_tag_again)
 }
 END_TEST
 
+/* On a file system that cannot exchange two directories, a save that is killed after it has removed the earlier
+ * checkpoint of its tag leaves a complete checkpoint without its name. The next save gives it the name, whether `latest`
+ * names the tag or not, and removes an incomplete one. */
+START_TEST(complete_checkpoints_get_their_names)
+{
+    int64_t step;
+    shell_enter();
+    SHOULD(saved_save("out", "best", 5));
+    SHOULD(saved_save("out", "other", 6));
+    ck_assert_int_eq(shell_run(
+                         "mv out/best out/.cspeed-tmp-best-deadbeef && printf best > out/.cspeed-tmp-best-deadbeef/"
+                         "latest.tmp && cp -r out/other out/.cspeed-tmp-third-deadbeef"),
+                     0);
+    SHOULD(saved_save("out", "next", 7));
+    ck_assert_int_eq(shell_run("[ \"$(ls -A out | tr '\\n' ' ')\" = 'best latest next other ' ]"), 0);
+    SHOULD(saved_load("out", "best", &step));
+    ck_assert_int_eq(step, 5);
+    expect_latest("next");
+    shell_leave();
+}
+END_TEST
+
 /* Saves steps 1 to 9 with keep_last 2 and keep_every 4, then step 3 with another tag, and checks what remains. */
 START_TEST(pruning)
 {
@@ -339,5 +361,5 @@ START_TEST(large_tensors)
 END_TEST
 
 SUITE_MAIN("checkpoint", any_world_to_any_world, more_ranks_than_elements, types_convert,
-           state_and_provenance_are_read_back, tags, saving_a_tag_again, pruning, pieces_must_fit_together,
-           all_missing_tensors_are_reported_together, large_tensors)
+           state_and_provenance_are_read_back, tags, saving_a_tag_again, complete_checkpoints_get_their_names, pruning,
+           pieces_must_fit_together, all_missing_tensors_are_reported_together, large_tensors)
