@@ -107,10 +107,11 @@ static cs_status check_marks(const json_t *list, size_t from, const char *which)
 
 static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *document, const parts *of)
 {
-    json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL, *asked = json_array();
+    json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL;
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
     CS_TRY(check_marks(of->chosen, shared, "chosen"));
     CS_TRY(check_marks(of->rejected, shared, "rejected"));
+    json_t *asked = json_array();
     if (prompt)
         json_array_extend(asked, prompt);
     for (size_t i = 0; i < shared; i++)
