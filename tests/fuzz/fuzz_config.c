@@ -81,10 +81,10 @@ static void set_known(cs_config *config, uint32_t *state)
     while (ce_sections_at(sections))
         sections++;
     const ce_section *section = ce_sections_at((int)draw(state, (uint32_t)sections));
-    const ce_schedule *shape = ce_schedule_at((int)draw(state, 12));
+    const ce_schedule *shape = ce_schedule_at((int)draw(state, 32));
     const char *folder = section->path, *value = values[draw(state, sizeof values / sizeof *values)];
     const ce_key *key = &section->keys[draw(state, (uint32_t)section->count)];
-    if (shape) {
+    if (shape && shape->key_count > 0) { /* the schedule "constant" has no key */
         folder = "scheduler.params";
         key = &shape->keys[draw(state, (uint32_t)shape->key_count)];
     }
