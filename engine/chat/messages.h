@@ -14,7 +14,8 @@ typedef struct {
 } ce_messages;
 
 /* Reads the messages `list` of `document`. A key whose value is null counts as missing. "from" and "value" become
- * "role" and "content". A content is a text; parts of type "text" are joined, or stay a list if `parts` is true (for a document with tools: `tool_parts`).
+ * "role" and "content". A content is a text; parts of type "text" are joined, or stay a list if `parts` is true (for a
+ * document with tools: `tool_parts`).
  * "reasoning_content", "thinking" and "reasoning" fill one another. "loss", "train", "training" and "weight" say
  * whether an answer is learnt; the template does not get them. Returns CS_BAD_FILE or CS_UNSUPPORTED if a message has
  * no role, a content that is no text, or a key that asks for something else; the error names message and role. */

@@ -1,9 +1,10 @@
 /* data.h - maps token shards and selects the window that each training sample reads.
  *
  * A window is a range of seq_len + 1 tokens of one shard that begins at a multiple of seq_len, or whole documents of one
- * shard (fill.h), or a pair of answers. The global position g is the number of samples since the start of training. Each epoch has a permutation of all N windows, which depends only
- * on the seed and the epoch. Position g reads element g mod N of its epoch's permutation. The world size only decides
- * which rank reads a window. The whole state of a loader is therefore the number g, and resuming needs no replay. */
+ * shard (fill.h), or a pair of answers. The global position g is the number of samples since the start of training.
+ * Each epoch has a permutation of all N windows, which depends only on the seed and the epoch. Position g reads element
+ * g mod N of its epoch's permutation. The world size only decides which rank reads a window. The whole state of a loader
+ * is therefore the number g, and resuming needs no replay. */
 #ifndef CS_DATA_DATA_H
 #define CS_DATA_DATA_H
 
