@@ -146,9 +146,10 @@ const cs_option cl_flags[] = {
     CALL(conf, "rdzv_conf", "K=V,...", "rdzv_timeout last_call heartbeat",
          "join_timeout, timeout, last_call_timeout, keep_alive_interval"),
     CALL(numa, "numa_binding", "node|socket|core-complex|exclusive", "bind", "--bind numa, socket, l3, core"),
-    CALL(redirects, "redirects r", "0|3", "console", "3: --console none, since files are always written"),
-    NOTE(REFUSED, "tee t", "0|3",
-         "both streams of every rank are always written to files and shown; --console selects ranks"),
+    CHECKED(
+        streams, "redirects r", redirects, "0|1|2|3|R:S,...",
+        "show no stdout (1), stderr (2), or neither (3), of every rank or of local rank R; files are always written"),
+    CHECKED(streams, "tee t", tee, "0|1|2|3|R:S,...", "show these streams even if --redirects names them"),
     NOTE(REFUSED, "rdzv_backend", "static|c10d", "the launcher has its own rendezvous"),
     NOTE(REFUSED, "role", "default", "every rank has the same role; --prefix names lines"),
     NOTE(REFUSED, "signals_to_handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "these four are always handled, and no others"),

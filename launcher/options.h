@@ -78,6 +78,8 @@ typedef struct {
     const char *log_dir; /* folder of the log files; NULL: cspeed_runs/<date>_<job> */
     const char *log_max; /* the size in bytes at which a rank's log file is rotated, for example "100M" */
     const char *console; /* the output to show: "all", "dedup", "first" or "none", or ranks such as "0,4-7" */
+    /* torchrun's streams that go to files only, and those that are shown nevertheless: cl_spellings_streams_of */
+    const char *redirects, *tee;
     const char *prefix;
     bool no_prefix, timestamps, log_json;
     const char *color; /* "auto", which is the default, "always" or "never" */

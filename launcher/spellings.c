@@ -197,6 +197,42 @@ int cl_spellings_console(void *field, const char *flag, const char *value)
                          value);
 }
 
+static bool is_streams(const char *word)
+{
+    return *word >= '0' && *word <= '3' && !word[1];
+}
+
+static bool is_streams_of_rank(const char *word)
+{
+    size_t digits = strspn(word, "0123456789");
+    return digits > 0 && digits <= 5 && word[digits] == ':' && is_streams(word + digits + 1);
+}
+
+int cl_spellings_streams(void *field, const char *flag, const char *value)
+{
+    char word[WORD_BYTES];
+    if (is_streams(value) || each_word(value, word, is_streams_of_rank))
+        return keep(field, value);
+    return cl_codes_fail(CL_CODE_USAGE,
+                         "%s takes 0, 1 (stdout), 2 (stderr) or 3 (both), or local ranks with one of these, such as "
+                         "0:1,1:2; not \"%s\"",
+                         flag, value);
+}
+
+unsigned cl_spellings_streams_of(const char *value, int local_rank)
+{
+    unsigned streams = 0;
+    for (char *end; value && *value; value = end + (*end == ',')) {
+        unsigned long number = strtoul(value, &end, 10);
+        if (*end != ':')
+            return (unsigned)number;
+        unsigned long named = strtoul(end + 1, &end, 10);
+        if (number == (unsigned long)local_rank)
+            streams = (unsigned)named;
+    }
+    return streams;
+}
+
 int cl_spellings_color(void *field, const char *flag, const char *value)
 {
     if (cs_options_choice("auto|always|never", value) >= 0)
@@ -304,20 +340,6 @@ int cl_spellings_rank_log(void *field, const char *flag, const char *value)
         return 0;
     options->log_dir = value;
     options->console = "none";
-    return 0;
-}
-
-int cl_spellings_redirects(void *field, const char *flag, const char *value)
-{
-    cl_options *options = field;
-    int index = cs_options_choice("0|3", value);
-    if (index < 0)
-        return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: %s %s, because both streams of every rank are written to files; "
-                             "--console chooses the ranks to be shown",
-                             flag, value);
-    if (index == 1)
-        options->console = "none";
     return 0;
 }
 

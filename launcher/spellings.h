@@ -17,11 +17,16 @@ int cl_spellings_signals(void *field, const char *flag, const char *value); /* U
 int cl_spellings_codes(void *field, const char *flag, const char *value);   /* any; 1,75,137           */
 int cl_spellings_size(void *field, const char *flag, const char *value);    /* 100M                    */
 int cl_spellings_console(void *field, const char *flag, const char *value); /* all; dedup; first; none; 0,4-7 */
+int cl_spellings_streams(void *field, const char *flag, const char *value); /* 0; 3; 0:1,1:2: local rank and streams */
 int cl_spellings_color(void *field, const char *flag, const char *value);
 int cl_spellings_job(void *field, const char *flag, const char *value);   /* characters allowed in a job id */
 int cl_spellings_range(void *field, const char *flag, const char *value); /* 0,2-4; numbers must ascend */
 /* stores "" as NULL, as DeepSpeed and torchrun do */
 int cl_spellings_maybe(void *field, const char *flag, const char *value);
+
+/* Returns the streams that a value of cl_spellings_streams names for a local rank: 1 for stdout plus 2 for stderr. `value`
+ * may be NULL, which names none. */
+unsigned cl_spellings_streams_of(const char *value, int local_rank);
 
 /* In the second group, `field` points to another type, which the comment behind the function names. */
 int cl_spellings_count(void *field, const char *flag, const char *value);  /* int; 0 or more, or -1 */
@@ -31,15 +36,13 @@ int cl_spellings_signal(void *field, const char *flag, const char *value); /* in
 int cl_spellings_seconds(void *field, const char *flag, const char *value);
 
 /* The following functions check a value and set several members of a cl_options. They are for the flags --launcher,
- * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --redirects, --rdzv_endpoint and
- * --rdzv_conf. */
+ * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --rdzv_endpoint and --rdzv_conf. */
 int cl_spellings_launcher(void *options, const char *flag, const char *value);
 int cl_spellings_bind(void *options, const char *flag, const char *value);
 int cl_spellings_numa(void *options, const char *flag, const char *value);
 int cl_spellings_format(void *options, const char *flag, const char *value);
 int cl_spellings_level(void *options, const char *flag, const char *value);
 int cl_spellings_rank_log(void *options, const char *flag, const char *value);
-int cl_spellings_redirects(void *options, const char *flag, const char *value);
 int cl_spellings_address(void *options, const char *flag, const char *value);
 int cl_spellings_endpoint(void *options, const char *flag, const char *value);
 int cl_spellings_conf(void *options, const char *flag, const char *value);

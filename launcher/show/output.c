@@ -3,6 +3,7 @@
 
 #include "codes.h"
 #include "plan/ranges.h"
+#include "spellings.h"
 
 #include "base/clock.h"
 #include "base/terminal.h"
@@ -42,6 +43,15 @@ static bool shows(const cl_options *options, int rank)
     if (is_word(which, "all", "dedup"))
         return true;
     return strcmp(which, "first") == 0 ? rank == 0 : strcmp(which, "none") != 0 && list_has(which, rank) > 0;
+}
+
+/* torchrun writes a stream of --redirects to its file only, unless --tee names the stream too. */
+static bool is_redirected(const cl_plan *plan, int node, int rank, int which)
+{
+    int local = rank - plan->nodes[node].first_rank;
+    unsigned streams =
+        cl_spellings_streams_of(plan->options->redirects, local) & ~cl_spellings_streams_of(plan->options->tee, local);
+    return streams >> which & 1;
 }
 
 static int check_console(const cl_plan *plan)
@@ -115,8 +125,9 @@ static int open_streams(cl_output *output)
                          plan->nodes[node].first_rank + i);
     for (int i = 0; i < output->stream_count; i++) {
         ptrdiff_t console = output->console_of[i % 2] - output->consoles;
-        cl_stream_open(&output->streams[i], shows(plan->options, i / 2) ? &output->collapses[console] : NULL,
-                       &output->speakers[i / 2], i % 2);
+        bool shown = shows(plan->options, i / 2) && !is_redirected(plan, output->speakers[i / 2].node, i / 2, i % 2);
+        cl_stream_open(&output->streams[i], shown ? &output->collapses[console] : NULL, &output->speakers[i / 2],
+                       i % 2);
     }
     return 0;
 }

@@ -12,9 +12,7 @@ enum { FIRST_BYTES = 256 };
 
 void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which)
 {
-    *stream = (cl_text_stream){
-        .collapse = collapse, .speaker = speaker, .which = which, .show_at = INT64_MAX, .state_at = INT64_MAX
-    };
+    *stream = (cl_text_stream){ .collapse = collapse, .speaker = speaker, .which = which, .show_at = INT64_MAX };
 }
 
 void cl_stream_close(cl_text_stream *stream)
@@ -28,56 +26,33 @@ static bool redraws_in_place(const cl_text_stream *stream)
     return stream->collapse->console->terminal && !stream->collapse->style->json;
 }
 
-static void print(cl_text_stream *stream, const char *text, size_t length, cl_console_end end, int64_t now)
-{
-    cl_collapse_print(stream->collapse, stream->speaker, stream->which, stream, text, length, end, now);
-}
-
 static void end_line(cl_text_stream *stream, cl_console_end end, int64_t now)
 {
-    if (!stream->line_printed)
-        print(stream, stream->line ? stream->line : "", stream->length, end, now);
+    cl_collapse_print(stream->collapse, stream->speaker, stream->which, stream, stream->line ? stream->line : "",
+                      stream->length, end, now);
     stream->length = 0;
-    stream->line_printed = false;
     stream->show_at = INT64_MAX;
-    if (end == CL_CONSOLE_WHOLE) {
+    if (end == CL_CONSOLE_WHOLE)
         stream->returned = stream->redraws = false;
-        stream->state_at = INT64_MAX; /* the line replaces the progress line */
-    }
 }
 
 /* Shows the unfinished text as a progress line. */
 static void show_state(cl_text_stream *stream, int64_t now)
 {
     stream->show_at = INT64_MAX;
-    if (stream->length == 0)
-        return;
-    if (redraws_in_place(stream)) {
+    if (stream->length)
         cl_collapse_redraw(stream->collapse, stream->speaker, stream->which, stream, stream->line, stream->length, now);
-        return;
-    }
-    stream->state_length = stream->length < sizeof stream->state ? stream->length : sizeof stream->state;
-    memcpy(stream->state, stream->line, stream->state_length);
-    if (stream->state_at == INT64_MAX)
-        stream->state_at = stream->state_printed ? stream->state_printed + SECOND : now;
-}
-
-static void print_state(cl_text_stream *stream, int64_t now)
-{
-    print(stream, stream->state, stream->state_length, CL_CONSOLE_WHOLE, now);
-    stream->state_at = INT64_MAX;
-    stream->state_printed = now;
-    stream->line_printed = stream->length <= sizeof stream->state && stream->show_at == INT64_MAX;
 }
 
 static void show_unfinished(cl_text_stream *stream, int64_t now)
 {
-    if (redraws_in_place(stream) || stream->redraws)
+    bool json = stream->collapse->style->json;
+    if (redraws_in_place(stream))
         show_state(stream, now);
-    else if (stream->collapse->style->json)
-        stream->show_at = INT64_MAX; /* a JSON object cannot be left unfinished */
+    else if (json && !memchr(stream->line, '\r', stream->length))
+        stream->show_at = INT64_MAX; /* the object waits for the end of the line */
     else
-        end_line(stream, CL_CONSOLE_OPEN, now);
+        end_line(stream, json ? CL_CONSOLE_BROKEN : CL_CONSOLE_OPEN, now);
 }
 
 static void take_end(cl_text_stream *stream, char end, int64_t now)
@@ -86,9 +61,6 @@ static void take_end(cl_text_stream *stream, char end, int64_t now)
         end_line(stream, CL_CONSOLE_WHOLE, now);
         return;
     }
-    /* a part of this text was shown without a line end, and now becomes a line */
-    if (stream->collapse->console->open_owner == stream)
-        end_line(stream, CL_CONSOLE_WHOLE, now);
     show_state(stream, now);
     stream->returned = stream->redraws = true;
 }
@@ -110,7 +82,7 @@ static void take_text(cl_text_stream *stream, const char *text, size_t count, in
 {
     if (stream->returned)
         stream->length = 0;
-    stream->returned = stream->line_printed = false;
+    stream->returned = false;
     for (size_t part; count && make_room(stream); text += part, count -= part) {
         part = count < stream->capacity - stream->length ? count : stream->capacity - stream->length;
         memcpy(stream->line + stream->length, text, part);
@@ -128,7 +100,7 @@ void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int
 {
     while (count && stream->collapse) {
         size_t run = 0;
-        while (run < count && bytes[run] != '\n' && bytes[run] != '\r')
+        while (run < count && bytes[run] != '\n' && (bytes[run] != '\r' || !redraws_in_place(stream)))
             run++;
         if (run)
             take_text(stream, bytes, run, now);
@@ -143,7 +115,7 @@ void cl_stream_feed(cl_text_stream *stream, const char *bytes, size_t count, int
 static bool is_busy(const cl_text_stream *stream, int64_t now)
 {
     const cl_collapse *collapse = stream->collapse;
-    return !redraws_in_place(stream) && !stream->redraws && now < stream->patience &&
+    return !redraws_in_place(stream) && now < stream->patience &&
            (cl_console_waits(collapse->console) || now < collapse->printed + PARTIAL_WAIT);
 }
 
@@ -153,13 +125,11 @@ void cl_stream_tick(cl_text_stream *stream, int64_t now)
         stream->show_at = now + PARTIAL_WAIT / 4;
     else if (stream->show_at <= now)
         show_unfinished(stream, now);
-    if (stream->state_at <= now)
-        print_state(stream, now);
 }
 
 int64_t cl_stream_due(const cl_text_stream *stream)
 {
-    return stream->show_at < stream->state_at ? stream->show_at : stream->state_at;
+    return stream->show_at;
 }
 
 void cl_stream_end(cl_text_stream *stream, int64_t now)
@@ -168,7 +138,5 @@ void cl_stream_end(cl_text_stream *stream, int64_t now)
         return;
     if (stream->length || stream->collapse->console->open_owner == stream)
         end_line(stream, CL_CONSOLE_WHOLE, now);
-    if (stream->state_at != INT64_MAX)
-        print_state(stream, now);
     stream->show_at = INT64_MAX;
 }

@@ -1,10 +1,10 @@
 /* stream.h - divides the stdout or stderr of one rank into lines and progress lines (states).
  *
- * Text that ends with '\n' is a line. Text that ends with '\r' is a progress line: a terminal redraws it in place;
- * elsewhere, the last progress line of each second becomes a line. Text that has neither of these ends yet is
- * unfinished. Unfinished text is shown after 200 ms. While other ranks print so often that one of their lines would
- * soon break it, unfinished text waits for its end, up to five seconds. With JSON output, unfinished text always waits
- * for its end. */
+ * Text that ends with '\n' is a line. On a terminal, text that ends with '\r' is a progress line, which is redrawn in
+ * place. Elsewhere '\r' is a byte of the line like any other, so a file gets the bytes of the rank. Text that has no end
+ * yet is unfinished. It is shown after 200 ms; while other ranks print so often that one of their lines would soon break
+ * it, it waits for its end, up to five seconds. With JSON output, unfinished text always waits for its end, unless it
+ * contains a '\r': it may then be progress, and becomes an object whose "broken" is true. */
 #ifndef CL_STREAM_H
 #define CL_STREAM_H
 
@@ -22,12 +22,6 @@ typedef struct {
     bool redraws;     /* true: the text before this text ended with '\r' */
     int64_t show_at;  /* time when the unfinished text is to be shown; INT64_MAX: no text is to be shown */
     int64_t patience; /* after this time, unfinished text is shown even if another line would break it */
-    char state[CL_CONSOLE_STATE_BYTES];
-    size_t state_length;
-    /* not on a terminal: time when the progress line becomes a line; INT64_MAX: there is no progress line */
-    int64_t state_at;
-    int64_t state_printed; /* time when a progress line last became a line */
-    bool line_printed;     /* true: the progress line has not changed since it last became a line */
 } cl_text_stream;
 
 void cl_stream_open(cl_text_stream *stream, cl_collapse *collapse, cl_speaker *speaker, int which);

@@ -104,7 +104,8 @@ START_TEST(torchrun)
     ck_assert_str_eq(cl_options_origin("master_addr"), "--rdzv-endpoint");
     ck_assert_str_eq(o.job_id, "7");
     ck_assert(o.rdzv_timeout == 60 && o.last_call == 5 && o.grace_seconds == 10);
-    ck_assert_str_eq(o.console, "none");
+    ck_assert(!o.console);
+    ck_assert_str_eq(o.redirects, "3");
     ck_assert_int_eq(o.bind, CL_BIND_NUMA);
     ck_assert_str_eq(o.program[0], "-x.py");
     expect(&o, "--rdzv_endpoint [::1]:5 --rdzv_backend static --tee 3 --role default");
@@ -211,8 +212,9 @@ START_TEST(refusals)
         { "--launcher impi", "not supported: --launcher impi, because" },
         { "--launcher mvapich", "not supported: --launcher mvapich, because" },
         { "--launcher rsh", "--launcher is one of auto|local|ssh|openmpi|mpich|slurm, not \"rsh\"" },
-        { "--redirects 1", "not supported: --redirects 1" },
-        { "--tee 1", "not supported: --tee 1" },
+        { "--redirects 4", "--redirects takes 0, 1 (stdout), 2 (stderr) or 3 (both)" },
+        { "--redirects 0:1,1", "such as 0:1,1:2; not \"0:1,1\"" },
+        { "-t 0:", "-t takes 0, 1 (stdout)" },
         { "--stdin all", "not supported: --stdin all" },
         { "--rdzv_conf is_host=1", "not supported: --rdzv_conf is_host" },
         { "--hostfil x", "unknown launch flag --hostfil; did you mean --hostfile?" },

@@ -54,6 +54,39 @@ START_TEST(lines_have_the_prefix_of_their_rank)
 }
 END_TEST
 
+/* As with torchrun, a stream that --redirects names is shown only if --tee names it too. */
+START_TEST(streams_are_redirected)
+{
+    static const struct {
+        int node_count;
+        const char *redirects, *tee, *console, *expected;
+    } rows[] = {
+        { 1, "0", "3", NULL, "a\n1| a\n2| a\n3| e\n" },
+        { 1, "3", NULL, NULL, "" },
+        { 1, "1", NULL, NULL, "3| e\n" },
+        { 1, "2", NULL, NULL, "a\n1| a\n2| a\n" },
+        { 1, "3", "3", NULL, "a\n1| a\n2| a\n3| e\n" },
+        { 1, "3", "2", NULL, "3| e\n" },
+        { 1, "3", "1", "1", "1| a\n" },
+        { 2, "0:2,1:3", "0:1", NULL, "w0:0| a\nw1:2| a\n" },
+        { 2, "3", "1:3", NULL, "w0:1| a\nw1:3| e\n" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        shown_reset();
+        shown_make_plan(rows[i].node_count, SHOWN_RANKS);
+        shown_options.redirects = rows[i].redirects;
+        shown_options.tee = rows[i].tee;
+        shown_options.console = rows[i].console;
+        ck_assert_int_eq(shown_open(false), 0);
+        for (int rank = 0; rank < 3; rank++)
+            shown_feed(rank, 0, "a\n");
+        shown_feed(3, 1, "e\n");
+        const char *got = shown_close();
+        ck_assert_msg(strcmp(got, rows[i].expected) == 0, "case %zu: %s", i, got);
+    }
+}
+END_TEST
+
 START_TEST(wrong_flags_are_refused)
 {
     static const struct {
@@ -93,18 +126,14 @@ END_TEST
 
 /* ---- lines and states ---- */
 
-START_TEST(carriage_returns_and_missing_newlines_are_handled)
+START_TEST(a_file_gets_the_bytes_of_a_rank)
 {
     static const struct {
         const char *bytes, *expected;
     } cases[] = {
-        { "no end", "no end\n" },
-        { "\n\na\n", "\n\na\n" },
-        { "a\r\nb\r\n", "a\nb\n" },
-        { "10%\r20%\r30%\ndone\n", "30%\ndone\n" },
-        { "\r10%\r20%\n", "20%\n" },
-        { "x\ry\r", "y\n" },
-        { "\033[31mred\033[0m\n", "\033[31mred\033[0m\n" },
+        { "no end", "no end\n" },       { "\n\na\n", "\n\na\n" },
+        { "a\r\nb\r\n", "a\r\nb\r\n" }, { "10%\r20%\r30%\ndone\n", "10%\r20%\r30%\ndone\n" },
+        { "x\ry\r", "x\ry\r\n" },       { "\033[31mred\033[0m\n", "\033[31mred\033[0m\n" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t cut = 0; cut <= strlen(cases[i].bytes); cut++) {
@@ -288,6 +317,20 @@ START_TEST(every_line_is_an_object)
 }
 END_TEST
 
+/* A progress line has no '\n'. Its objects are marked as parts of a line. */
+START_TEST(progress_becomes_objects)
+{
+    shown_reset();
+    shown_options.log_json = true;
+    ck_assert_int_eq(shown_open(false), 0);
+    shown_feed(0, 0, "10%\r20%");
+    shown_now += SHOWN_SECOND;
+    ck_assert_ptr_nonnull(strstr(shown_since(), "\"text\": \"10%\\r20%\", \"broken\": true}\n"));
+    shown_feed(0, 0, "\r30%\n");
+    ck_assert_ptr_nonnull(strstr(shown_close(), "\"text\": \"\\r30%\"}\n"));
+}
+END_TEST
+
 START_TEST(any_bytes_are_json)
 {
     shown_reset();
@@ -300,7 +343,7 @@ START_TEST(any_bytes_are_json)
         for (int j = 0; j < 256; j++)
             do
                 line[j] = (char)((seed = seed * 1664525 + 1013904223) >> 24);
-            while (line[j] == '\n' || line[j] == '\r');
+            while (line[j] == '\n');
         line[256] = '\n';
         cl_output_feed(&shown_output, 0, 0, line, 257, shown_now);
         char *rest = strdup(shown_since()), *all = rest, *at;
@@ -378,8 +421,9 @@ START_TEST(the_number_of_ranks_may_change)
 }
 END_TEST
 
-SUITE_MAIN("output", lines_have_the_prefix_of_their_rank, wrong_flags_are_refused, timestamps_are_printed,
-           carriage_returns_and_missing_newlines_are_handled, unfinished_text_is_shown_and_broken,
+SUITE_MAIN("output", lines_have_the_prefix_of_their_rank, streams_are_redirected, wrong_flags_are_refused,
+           timestamps_are_printed, a_file_gets_the_bytes_of_a_rank, unfinished_text_is_shown_and_broken,
            unfinished_text_waits_for_a_pause, long_lines_are_broken, the_lowest_rank_shows_progress,
-           progress_stays_in_one_row, a_terminal_merges_and_colors_lines, every_line_is_an_object, any_bytes_are_json,
-           a_blocked_console_drops_lines_and_says_so, the_number_of_ranks_may_change)
+           progress_stays_in_one_row, a_terminal_merges_and_colors_lines, every_line_is_an_object,
+           progress_becomes_objects, any_bytes_are_json, a_blocked_console_drops_lines_and_says_so,
+           the_number_of_ranks_may_change)
