@@ -25,8 +25,14 @@ typedef enum {
     PICKLE,
     KERAS,
     FLAX,
-    GGUF
+    GGUF,
+    SAFETENSORS
 } kind;
+
+/* Names of files in which Trainer and accelerate save the state of a training. */
+static const char *const states[] = { "training_args.bin", "optimizer*.pt",      "optimizer*.bin",
+                                      "scheduler*.pt",     "scheduler*.bin",     "scaler*.pt",
+                                      "rng_state*.pth",    "trainer_state.json", "random_states*.pkl" };
 
 static const struct {
     const char *pattern; /* glob pattern of a file name */
@@ -100,6 +106,9 @@ static const char *const descriptions[] = {
               "tensorflow tf-keras && " TRANSFORMERS "from_tf=True).save_pretrained('OUT')\" {folder}`",
     [FLAX] = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
              "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
+    [SAFETENSORS] =
+        "a file of safetensors whose name does not say so. Weights are read from a folder with config.json: "
+        "name the file model.safetensors there",
     [GGUF] =
         "a model of llama.cpp, which is not read here. Convert it once: `pip install gguf accelerate && python -c "
         "\"import sys, safetensors.torch as s; from transformers import AutoModelForCausalLM as M, AutoTokenizer as "
@@ -114,27 +123,38 @@ typedef struct {
     char name[256];
 } finding;
 
+bool ce_other_formats_is_state(const char *name)
+{
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++)
+        if (fnmatch(states[i], name, FNM_CASEFOLD) == 0)
+            return true;
+    return false;
+}
+
 static void match_name(finding *found, const char *name)
 {
     for (size_t i = 0; i < sizeof name_patterns / sizeof *name_patterns; i++)
         if (fnmatch(name_patterns[i].pattern, name, 0) == 0 &&
+            (name_patterns[i].is != PICKLE || !ce_other_formats_is_state(name)) &&
             (found->is == NOTHING || name_patterns[i].is < found->is)) {
             found->is = name_patterns[i].is;
             snprintf(found->name, sizeof found->name, "%s", name);
         }
 }
 
-/* Recognises a file by its first bytes. */
+/* Recognises a file by its first bytes. A file of safetensors begins with 8 bytes, the length of an object of JSON. */
 static void match_magic(finding *found, const char *path)
 {
-    char start[8] = { 0 };
+    char start[9] = { 0 };
     FILE *file;
     if (ce_input_stream(&file, path) != CS_OK || !file)
         return;
     size_t count = fread(start, 1, sizeof start, file);
-    for (size_t i = 0; i < sizeof magic_numbers / sizeof *magic_numbers && count == sizeof start; i++)
+    for (size_t i = 0; i < sizeof magic_numbers / sizeof *magic_numbers && count >= 8; i++)
         if (memcmp(start, magic_numbers[i].bytes, strlen(magic_numbers[i].bytes)) == 0)
             found->is = magic_numbers[i].is;
+    if (count == sizeof start && start[7] == 0 && start[8] == '{' && found->is == NOTHING)
+        found->is = SAFETENSORS;
     fclose(file);
 }
 

@@ -11,4 +11,7 @@ enum { CS_OTHER_FORMATS_BYTES = 8192 };
  * checkpoint. Only file names and the first bytes of files are examined. */
 bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path);
 
+/* Returns true for the names of files in which Trainer and accelerate save the state of a training. */
+bool ce_other_formats_is_state(const char *name);
+
 #endif

@@ -73,7 +73,8 @@ static cs_status add_document(planner *self, ce_range of, int64_t number)
  * began in another shard. */
 static cs_status add_documents(planner *self)
 {
-    CS_TRY(add_document(self, (ce_range){ 0, (int64_t)self->tokens->starts[0] }, 0));
+    const ce_tokens *tokens = self->tokens;
+    CS_TRY(add_document(self, (ce_range){ 0, tokens->documents > 0 ? (int64_t)tokens->starts[0] : tokens->count }, 0));
     for (int64_t k = 0; k < self->tokens->documents; k++)
         CS_TRY(add_document(self, ce_tokens_range(self->tokens, k), k + 1));
     return CS_OK;

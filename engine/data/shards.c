@@ -56,32 +56,36 @@ static cs_status end_shard(ce_shards *shards)
     return CS_OK;
 }
 
-/* Ends a full shard and begins the next one, so that the open shard has space for another token. */
-static cs_status make_room(ce_shards *shards)
+/* Ends a full shard and begins the next one, so that the open shard has space for another token. `within` is true if
+ * the token belongs to a document that has tokens already. */
+static cs_status make_room(ce_shards *shards, bool within)
 {
     char path[4096];
     if (shards->writer && shards->in_shard < shards->limit)
         return CS_OK;
+    bool repeats = within && shards->writer && shards->limit > 1;
     CS_TRY(end_shard(shards));
     shard_path(path, shards, shards->shards++);
-    shards->in_shard = 0;
-    return ce_tokens_create(&shards->writer, path, shards->vocab_size);
+    shards->in_shard = repeats;
+    CS_TRY(ce_tokens_create(&shards->writer, path, shards->vocab_size));
+    return ce_tokens_append_masked(shards->writer, &shards->last, NULL, repeats);
 }
 
 cs_status ce_shards_document(ce_shards *shards, int64_t length)
 {
     if (shards->in_shard > 0 && length > shards->limit - shards->in_shard)
         CS_TRY(end_shard(shards));
-    CS_TRY(make_room(shards));
+    CS_TRY(make_room(shards, false));
     return ce_tokens_document(shards->writer);
 }
 
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t done = 0; done < count;) {
-        CS_TRY(make_room(shards));
+        CS_TRY(make_room(shards, true));
         int64_t left = shards->limit - shards->in_shard, part = count - done < left ? count - done : left;
         CS_TRY(ce_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
+        shards->last = tokens[done + part - 1];
         shards->in_shard += part;
         shards->total += part;
         done += part;

@@ -11,6 +11,7 @@ typedef struct {
     ce_tokens_writer *writer;
     int64_t shards, complete; /* number of shards that were begun, and number of complete shards */
     int64_t in_shard, total;
+    int32_t last; /* the last token that was appended */
 } ce_shards;
 
 /* Creates the folder `path` and its parents. *made becomes the length of the shortest prefix of `path` that was
@@ -22,7 +23,9 @@ void ce_shards_remove_folder(const char *path, size_t made);
 /* Marks the next token as the first of a document, of which at least `length` tokens will be appended. If they do not
  * fit in the current shard, another shard begins, so that a document is divided only if it is longer than a shard. */
 cs_status ce_shards_document(ce_shards *shards, int64_t length);
-/* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. */
+/* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. A
+ * shard that begins within a document first has the last token of the shard before it, so that the token after this one
+ * stays a target. */
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count);
 /* Completes the last shard. Removes shards with higher numbers: an earlier run, in which the text was longer, has left
  * them. */

@@ -24,7 +24,8 @@ typedef struct {
     int token_bytes;    /* 2 or 4 */
     /* number of tokens, size of the vocabulary, number of documents; the last two are 0 if they are unknown */
     int64_t count, vocab_size, documents;
-    const uint64_t *starts;      /* position of the first token of each document; `documents` elements */
+    /* position of the first token of each document; `documents` elements; NULL in a file without an index */
+    const uint64_t *starts;
     const unsigned char *learnt; /* one bit for each token, or NULL if all tokens are targets */
     void *mapping;
     size_t mapping_bytes;

@@ -148,7 +148,9 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
     if (!added->path)
         return ce_fail(CS_NO_MEMORY, "%s: no memory for its name", path);
     CS_TRY(ce_tokens_open(&added->tokens, path));
-    if (settings->documents && added->tokens.documents == 0)
+    /* A shard after the first one may lie within one document. */
+    bool known = added->tokens.documents > 0 || (added->tokens.starts && windows->counts.documents > 0);
+    if (settings->documents && !known)
         return ce_fail(CS_BAD_FILE,
                        "%s: does not say where its documents begin, which cspeed.data.packing "
                        "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
@@ -201,6 +203,7 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
             windows->set_first[i] = windows->count;
         CS_TRY(add_pattern(windows, settings, settings->patterns[i]));
     }
+    bool drops = settings->longer == CS_LONG_DROP && !settings->all;
     if (windows->count > 0)
         return settings->weights ? mix(windows, settings) : CS_OK;
     if (settings->pairs)
@@ -211,10 +214,11 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
     if (settings->documents)
         return ce_fail(CS_BAD_FILE,
                        "%s: nothing to learn: of %" PRId64 " documents, %" PRId64 " are longer than seq_len, %" PRId64
-                       " tokens, and %" PRId64
-                       " have no target in the tokens that cspeed.data.long leaves; take a greater seq_len",
+                       " tokens%s, and %" PRId64 " have no target in the tokens that cspeed.data.long leaves; take a "
+                       "greater seq_len%s",
                        settings->patterns[0], windows->counts.documents, windows->counts.longer, settings->seq_len,
-                       windows->counts.bare);
+                       drops ? ", and are left out because cspeed.data.long is \"drop\"" : "", windows->counts.bare,
+                       drops ? ", or truncate or split them" : "");
     int64_t max = 0;
     for (int64_t i = 0; i < windows->shard_count; i++)
         max = windows->shards[i].tokens.count > max ? windows->shards[i].tokens.count : max;

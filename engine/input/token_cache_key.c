@@ -43,10 +43,17 @@ static cs_status record_file(FILE *out, const char *what, const char *path)
 /* Records the tokenizer's file, or the files of its folder that exist. A missing file is reported when it is read. */
 static cs_status record_tokenizer(FILE *out, const char *path)
 {
-    static const char *const names[] = {
-        "tokenizer.json",        "vocab.json",          "merges.txt",         "tokenizer.model",
-        "tokenizer_config.json", "chat_template.jinja", "chat_template.json", "additional_chat_templates/tool_use.jinja"
-    };
+    static const char *const names[] = { "tokenizer.json",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "tokenizer.model",
+                                         "tokenizer_config.json",
+                                         "chat_template.jinja",
+                                         "chat_template.json",
+                                         "additional_chat_templates/tool_use.jinja",
+                                         "added_tokens.json",
+                                         "special_tokens_map.json",
+                                         "config.json" };
     cs_status status = CS_OK;
     if (!path)
         return fputs("tokenizer: bytes\n", out) < 0 ? CS_IO_ERROR : CS_OK;

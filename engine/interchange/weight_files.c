@@ -12,16 +12,18 @@
 #include <string.h>
 
 /* Names of files that programs give to weights, complete or not. */
-static const char *const weights[] = { "*.safetensors*", "*.bin", "*.bin.index.json", "*.pt",      "*.pth",
-                                       "*.ckpt",         "*.h5",  "*.msgpack",        "*.gguf",    "*.ot",
-                                       "*.onnx",         "*.npz", "*.tflite",         "*.distcp",  "*.incomplete",
-                                       "*.pdparams",     "*.pkl", "*.safetensor",     "*.download" };
-/* Names of files in which Trainer and accelerate save the state of a training. */
-static const char *const states[] = { "training_args.bin", "optimizer*.pt",      "optimizer*.bin",
-                                      "scheduler*.pt",     "scheduler*.bin",     "scaler*.pt",
-                                      "rng_state*.pth",    "trainer_state.json", "random_states*.pkl" };
-/* Names of downloads that have not ended. */
-static const char *const partial[] = { "*.incomplete", "*.part", "*.partial", "*.tmp", "*.crdownload", "*.aria2" };
+static const char *const weights[] = { "*.safetensors*", "*.bin",        "*.bin.*",       "*.pt",        "*.pt.*",
+                                       "*.pth",          "*.pth.*",      "*.ckpt*",       "*.h5",        "*.hdf5",
+                                       "*.npy",          "*.npz",        "*.msgpack",     "*.gguf*",     "*.ggml*",
+                                       "*.llamafile",    "*.ot",         "*.onnx*",       "*.tflite",    "*.distcp",
+                                       "*.pkl",          "*.pickle",     "*.pb",          "*.params",    "*.pdparams",
+                                       "*.nemo",         "*.mlmodel",    "*.data-*-of-*", "weights",     "model",
+                                       "pytorch_model",  "*.safetensor", "*.download",    "*.incomplete" };
+/* Names of archives, which may have weights. */
+static const char *const archives[] = { "*.zip", "*.tar", "*.tar.*", "*.tgz", "*.7z", "*.rar" };
+/* Names of downloads and copies that have not ended; rsync writes the last form. */
+static const char *const partial[] = { "*.incomplete", "*.part",  "*.partial",    "*.tmp",
+                                       "*.crdownload", "*.aria2", ".[!.]*.??????" };
 
 #define COUNT(list) (int)(sizeof(list) / sizeof *(list))
 
@@ -33,14 +35,16 @@ static bool matches(const char *name, const char *const *patterns, int count)
     return found;
 }
 
-static bool is_state(const char *name)
+static bool is_state(const struct dirent *entry)
 {
-    return matches(name, states, COUNT(states));
+    return ce_other_formats_is_state(entry->d_name);
 }
 
-static bool is_weights(const char *name)
+static bool is_weights(const struct dirent *entry)
 {
-    return matches(name, weights, COUNT(weights)) && !is_state(name);
+    const char *name = entry->d_name;
+    return entry->d_type != DT_DIR && !is_state(entry) &&
+           (matches(name, weights, COUNT(weights)) || matches(name, archives, COUNT(archives)));
 }
 
 /* ---- lists of names ---- */
@@ -58,12 +62,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static ce_weight_files list(const char *folder, bool (*takes)(const char *name))
+static ce_weight_files list(const char *folder, bool (*takes)(const struct dirent *entry))
 {
     ce_weight_files found = { 0 };
     DIR *listing = opendir(folder);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;)
-        if (takes(entry->d_name))
+        if (takes(entry))
             add(&found, entry->d_name);
     if (listing)
         closedir(listing);
@@ -83,7 +87,8 @@ void ce_weight_files_close(ce_weight_files *files)
 /* ---- shards ---- */
 
 /* A name such as "model-00002-of-00003.safetensors" has the stem "model" and is number 2 of 3. Another name of a
- * safetensors file is number 1 of 1. */
+ * safetensors file is number 1 of 1. A hidden file is none of them: macOS writes attributes to
+ * "._model.safetensors". */
 typedef struct {
     int stem, number, count;
 } shard;
@@ -92,7 +97,7 @@ static bool read_shard(shard *read, const char *name)
 {
     int end = 0;
     const char *dash = strstr(name, "-of-");
-    if (!ce_ends_with(name, ".safetensors") || strcmp(name, CS_WEIGHTS_ADAPTER) == 0)
+    if (!ce_ends_with(name, ".safetensors") || name[0] == '.' || strcmp(name, CS_WEIGHTS_ADAPTER) == 0)
         return false;
     *read = (shard){ (int)(strlen(name) - strlen(".safetensors")), 1, 1 };
     if (!dash || dash - name < 6 ||
@@ -158,21 +163,25 @@ static cs_status refuse_adapter(const char *folder, const char *name)
 
 static cs_status refuse_partial(const char *folder, const char *name)
 {
-    return ce_fail(CS_BAD_FILE,
-                   "%s/%s is a download that has not ended, so %s has no weights that can be read: begin the download "
-                   "again, with `hf download` for example",
-                   folder, name, folder);
+    return ce_fail(
+        CS_BAD_FILE,
+        "%s/%s is a download or a copy that has not ended, so %s has no weights that can be read: do it again; "
+        "`hf download MODEL --local-dir %s` goes on with the download of MODEL",
+        folder, name, folder, folder);
 }
 
 /* Looks for the downloads that `hf download --local-dir` has not finished. */
 static cs_status check_downloads(const char *folder)
 {
-    char *place = ce_files_join(folder, ".cache/huggingface/download");
+    static const char below[] = ".cache/huggingface/download";
+    char name[512], *place = ce_files_join(folder, below);
     ce_weight_files files = list(place, is_weights);
     cs_status status = CS_OK;
     for (int i = 0; i < files.count && status == CS_OK; i++)
-        if (matches(files.names[i], partial, COUNT(partial)))
-            status = refuse_partial(place, files.names[i]);
+        if (matches(files.names[i], partial, COUNT(partial))) {
+            snprintf(name, sizeof name, "%s/%s", below, files.names[i]);
+            status = refuse_partial(folder, name);
+        }
     ce_weight_files_close(&files);
     free(place);
     if (status == CS_OK && ce_files_holds(folder, "../../refs"))
@@ -184,15 +193,20 @@ static cs_status check_downloads(const char *folder)
     return status;
 }
 
-static bool is_folder_name(const char *name)
+static bool is_folder(const struct dirent *entry)
 {
-    return name[0] != '.';
+    return entry->d_name[0] != '.' && entry->d_type != DT_REG;
+}
+
+static bool is_other(const struct dirent *entry)
+{
+    return entry->d_type == DT_REG;
 }
 
 /* Looks for weights in the folders of a folder that has none itself, such as the checkpoint-500 of Trainer. */
 static cs_status check_below(const char *folder)
 {
-    ce_weight_files below = list(folder, is_folder_name);
+    ce_weight_files below = list(folder, is_folder);
     cs_status status = CS_OK;
     for (int i = 0; i < below.count && status == CS_OK; i++) {
         char *place = ce_files_join(folder, below.names[i]);
@@ -206,6 +220,28 @@ static cs_status check_below(const char *folder)
         free(place);
     }
     ce_weight_files_close(&below);
+    return status;
+}
+
+/* Looks for weights in files whose names do not say so, by their first bytes, and for the state of a training. */
+static cs_status check_content(const char *folder)
+{
+    char sentence[CS_OTHER_FORMATS_BYTES];
+    ce_weight_files files = list(folder, is_other), saved = list(folder, is_state);
+    cs_status status = CS_OK;
+    for (int i = 0; i < files.count && status == CS_OK; i++) {
+        char *path = ce_files_join(folder, files.names[i]);
+        if (ce_other_formats_recognise(sentence, path))
+            status = ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
+        free(path);
+    }
+    if (status == CS_OK && saved.count)
+        status = ce_fail(CS_NOT_FOUND,
+                         "%s has no weights, and %s in it is the state of a training: name the folder that has the "
+                         "weights of the model",
+                         folder, saved.names[0]);
+    ce_weight_files_close(&files);
+    ce_weight_files_close(&saved);
     return status;
 }
 
@@ -223,8 +259,12 @@ static cs_status refuse_others(const ce_weight_files *files, const char *folder)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
     if (files->count == 0) {
         CS_TRY(check_downloads(folder));
-        return check_below(folder);
+        CS_TRY(check_below(folder));
+        return check_content(folder);
     }
+    if (matches(files->names[0], archives, COUNT(archives)))
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s/%s: archives are not read: unpack it, and move it elsewhere",
+                       folder, files->names[0]);
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: %s/%s: weights are read from " CS_WEIGHTS_SINGLE
                    ", or from the shards that " CS_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",
@@ -275,9 +315,9 @@ cs_status ce_weight_files_find(ce_weight_files *files, const char *folder)
     return status;
 }
 
-static bool is_any(const char *name)
+static bool is_any(const struct dirent *entry)
 {
-    return is_weights(name) || is_state(name);
+    return is_weights(entry) || is_state(entry);
 }
 
 void ce_weight_files_others(char line[CS_WEIGHT_FILES_LINE], const char *folder,

@@ -215,6 +215,14 @@ START_TEST(a_long_document_is_refused_by_number)
     ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "nothing to learn: of 2 documents") != NULL, "%s", cs_error());
     free_sample(&made);
+    with.longer = CS_LONG_DROP;
+    made = (sample){ .lengths = { 9, 9 }, .count = 2 };
+    write_sample(&made);
+    ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "2 are longer than seq_len, 8 tokens, and are left out because cspeed.data.long "
+                                     "is \"drop\", and 0 have") != NULL,
+                  "%s", cs_error());
+    free_sample(&made);
     shell_leave();
 }
 END_TEST
