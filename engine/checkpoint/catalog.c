@@ -33,8 +33,11 @@ static void add(ce_catalog *catalog, const char *dir, const char *name)
 {
     ce_catalog_item item;
     cs_status status = look(&item, dir, name);
-    if (status != CS_OK && status != CS_NOT_FOUND && !catalog->broken)
-        catalog->broken = strdup(cs_error());
+    if (status != CS_OK && status != CS_NOT_FOUND) {
+        catalog->broken = catalog->broken ? catalog->broken : json_object();
+        json_object_set_new(catalog->broken, name, json_string(cs_error()));
+        catalog->refused |= status == CS_IO_ERROR;
+    }
     if (status != CS_OK)
         return;
     ce_catalog_item *items = ce_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
@@ -75,7 +78,7 @@ void ce_catalog_close(ce_catalog *catalog)
         free(catalog->items[i].tag);
     }
     free(catalog->items);
-    free(catalog->broken);
+    json_decref(catalog->broken);
     *catalog = (ce_catalog){ 0 };
 }
 

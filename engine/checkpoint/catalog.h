@@ -3,6 +3,7 @@
 #ifndef CS_CHECKPOINT_CATALOG_H
 #define CS_CHECKPOINT_CATALOG_H
 
+#include "base/json.h"
 #include "checkpoint/tag.h"
 
 #define CS_NO_ANCESTOR INT64_MAX
@@ -22,7 +23,10 @@ typedef struct {
     /* Sorted by step, highest first; after ce_line_follow, sorted by generation, lowest first, and then by step. */
     ce_catalog_item *items;
     int64_t count;
-    char *broken; /* a message about a checkpoint that has a manifest but is not complete; NULL if there is none */
+    /* For each directory that is not listed although it has a manifest: its name, and why it is not complete or cannot be
+     * read. NULL if there is none. */
+    json_t *broken;
+    bool refused; /* the system has refused to read one of these directories, which proves no damage */
 } ce_catalog;
 
 /* Lists the complete checkpoints of `dir`. A checkpoint is complete if its manifest is valid and every file has the

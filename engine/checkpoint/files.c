@@ -1,26 +1,20 @@
 /* files.c - file and directory operations whose error messages name the path. */
 #include "checkpoint/files.h"
+#include "base/clock.h"
 #include "base/input.h"
+#include "base/log.h"
 #include "checkpoint/collective_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-void ce_files_forget(const char *path)
-{
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return;
-    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
-    close(descriptor);
-}
 
 char *ce_files_join(const char *dir, const char *name)
 {
@@ -40,6 +34,30 @@ cs_status ce_files_refuse(const char *path)
     return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s", path);
 }
 
+/* Returns true if there is time for a pause of so many milliseconds. All pauses of one disturbance together last at most
+ * half a minute, so that thousands of reads from a dead file system fail soon. A disturbance ends when no read has
+ * failed for a minute. */
+static bool has_time(long milliseconds)
+{
+    enum { MOST_MILLISECONDS = 30000, QUIET_SECONDS = 60 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static double last;
+    static long used;
+    pthread_mutex_lock(&lock);
+    double now = ce_clock_seconds();
+    used = now - last > QUIET_SECONDS ? 0 : used;
+    last = now;
+    bool fits = used + milliseconds <= MOST_MILLISECONDS, ends = !fits && used <= MOST_MILLISECONDS;
+    used += ends ? MOST_MILLISECONDS + 1 : fits ? milliseconds : 0;
+    pthread_mutex_unlock(&lock);
+    if (ends)
+        ce_log(CS_LOG_WARNING,
+               "reads have failed and been repeated for %d s in all: a read that fails is not repeated any more until "
+               "no read has failed for %d s",
+               MOST_MILLISECONDS / 1000, QUIET_SECONDS);
+    return fits;
+}
+
 /* Returns true if a call that has failed with errno shall be repeated: after a signal at once, and after an error that
  * may pass (a file server that restarts, a system that is short of files or memory) a few times, after a pause. */
 static bool is_repeated(int *repeated)
@@ -50,7 +68,7 @@ static bool is_repeated(int *repeated)
     bool passes = false;
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
         passes |= why == passing[i];
-    if (passes && *repeated < (int)(sizeof milliseconds / sizeof *milliseconds)) {
+    if (passes && *repeated < (int)(sizeof milliseconds / sizeof *milliseconds) && has_time(milliseconds[*repeated])) {
         nanosleep(&(struct timespec){ .tv_nsec = milliseconds[(*repeated)++] * 1000000 }, NULL);
         return true;
     }
@@ -229,6 +247,18 @@ cs_status ce_files_sync_directory(const char *path)
     return status;
 }
 
+static int forget_entry(const char *path, const struct stat *about, int type, struct FTW *place)
+{
+    (void)about;
+    (void)place;
+    int descriptor = type == FTW_F ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (descriptor >= 0) {
+        posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+        close(descriptor);
+    }
+    return 0;
+}
+
 static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *place)
 {
     (void)about;
@@ -237,9 +267,15 @@ static int remove_entry(const char *path, const struct stat *about, int type, st
     return remove(path) == 0 || errno == ENOENT ? 0 : errno;
 }
 
+enum { OPEN_DIRECTORIES = 8 };
+
+void ce_files_forget_tree(const char *path)
+{
+    nftw(path, forget_entry, OPEN_DIRECTORIES, FTW_PHYS);
+}
+
 cs_status ce_files_remove_tree(const char *path)
 {
-    enum { OPEN_DIRECTORIES = 8 };
     int why = nftw(path, remove_entry, OPEN_DIRECTORIES, FTW_DEPTH | FTW_PHYS);
     if (why < 0)
         why = errno;

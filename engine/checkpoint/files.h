@@ -1,5 +1,6 @@
 /* files.h - file and directory operations whose error messages name the path. Calls interrupted by signals are retried.
- * Calls that read are also retried a few times after an error that may pass, such as EIO, ESTALE or ENFILE. */
+ * Calls that read are also retried a few times after an error that may pass, such as EIO, ESTALE or ENFILE, as long as
+ * the pauses of all such calls have lasted less than half a minute. */
 #ifndef CS_CHECKPOINT_FILES_H
 #define CS_CHECKPOINT_FILES_H
 
@@ -22,8 +23,6 @@ cs_status ce_files_write(const char *path, const void *bytes, size_t count);
  * CS_IO_ERROR. */
 cs_status ce_files_refuse(const char *path);
 
-/* Lets the system drop its copy of the file, so that the next read comes from the disk or the file server. */
-void ce_files_forget(const char *path);
 cs_status ce_files_open(int *descriptor, const char *path);
 /* Reads exactly `count` bytes from `offset` on. Returns CS_BAD_FILE if the file ends before the last of these bytes. */
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path);
@@ -34,6 +33,9 @@ cs_status ce_files_make_directory(const char *path);
 /* Creates the directory and its parents. Directories that exist already are accepted. */
 cs_status ce_files_make_directories(const char *path);
 cs_status ce_files_sync_directory(const char *path); /* flushes the directory's entries to the disk */
+/* Lets the system drop its copies of all files below the directory, so that the next reads come from the disk or the file
+ * server. */
+void ce_files_forget_tree(const char *path);
 /* Removes a directory and its contents; a path that does not exist is accepted. */
 cs_status ce_files_remove_tree(const char *path);
 

@@ -28,8 +28,9 @@ struct ce_search {
     char name[CS_TAG_BYTES]; /* the directory that is open or was tried last */
     cs_status status;        /* status of the failures so far; `reason` has their messages */
     char reason[4096];
-    bool again;      /* the last candidate has failed once and is read a second time */
-    json_t *damaged; /* JSON list of the names of damaged directories */
+    int failures;      /* how often the candidate `name` has failed; it is read again while this is not 0 */
+    char failed[1024]; /* the message of its last failure */
+    json_t *damaged;   /* JSON list of the names of damaged directories */
 };
 
 /* Appends the message of a failure to s->reason. s->status becomes the status of the first failure that is not
@@ -81,6 +82,16 @@ static const char *next_name(ce_search *s)
     return s->next < s->catalog.count ? s->catalog.items[s->next++].name : "";
 }
 
+/* Names the folders with a manifest that were not candidates, because they are not complete or cannot be read. */
+static void name_left_out(const ce_search *s)
+{
+    const char *name;
+    json_t *why;
+    json_object_foreach (s->catalog.broken, name, why)
+        if (strcmp(name, s->first) != 0)
+            ce_log(CS_LOG_WARNING, "%s/%s is left out: %s", s->dir, name, json_string_value(why));
+}
+
 static cs_status give_up(const ce_search *s)
 {
     if (s->tag)
@@ -88,7 +99,9 @@ static cs_status give_up(const ce_search *s)
     if (s->only_first)
         return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
                        "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a tag, or say \"fallback\"", s->reason);
-    return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status, "%s; %s holds no other whole checkpoint",
+    name_left_out(s);
+    return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
+                   "%s; %s holds no other whole checkpoint: copy one from a backup, or start over (train --fresh)",
                    s->reason, s->dir);
 }
 
@@ -96,29 +109,33 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
 {
     const ce_search *s = reader->search;
     bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
+    name_left_out(s);
     ce_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
-           json_array_size(s->damaged) ? "; what is damaged stays where it is" : "");
+           json_array_size(s->damaged) ? "; the damaged one stays until the next save, which renames it" : "");
 }
 
-/* Handles the failure of the last candidate. The first time, the candidate is tried again, and its files are read from
- * the disk again. The second time, damage is confirmed, and the next candidate is tried; but files that cannot be read
- * end the search: that proves no damage, and the training must not go back because a disk or a file server is away. */
+/* Handles the failure of the last candidate. The candidate is tried again, and its files are read from the disk again.
+ * When it has failed with the same message before, or three times, damage is confirmed, and the next candidate is tried;
+ * but files that cannot be read end the search: that proves no damage, and the training must not go back because a disk
+ * or a file server is away. */
 static cs_status leave(ce_checkpoint_reader *reader, cs_comm *comm, cs_status status)
 {
+    enum { MAX_FAILURES = 3 };
     ce_search *s = reader->search;
-    s->again = !s->again && (status == CS_BAD_FILE || status == CS_IO_ERROR);
-    if (!s->again)
+    bool same = s->failures > 0 && strncmp(s->failed, cs_error(), sizeof s->failed - 1) == 0;
+    bool again = (status == CS_BAD_FILE || status == CS_IO_ERROR) && !same && s->failures + 1 < MAX_FAILURES;
+    s->failures = again ? s->failures + 1 : 0;
+    if (again) {
+        snprintf(s->failed, sizeof s->failed, "%s", cs_error());
+        if (cs_comm_rank(comm) == 0)
+            ce_log(CS_LOG_WARNING, "%s; the checkpoint is read again", s->failed);
+        ce_files_forget_tree(reader->path);
+    } else {
         keep_reason(s, status);
-    else if (cs_comm_rank(comm) == 0)
-        ce_log(CS_LOG_WARNING, "%s; it is read once more", cs_error());
-    for (int64_t i = 0; s->again && i < reader->manifest.file_count; i++) {
-        char *path = ce_files_join(reader->path, reader->manifest.files[i].name);
-        ce_files_forget(path);
-        free(path);
     }
     ce_reader_close(reader);
-    if (status == CS_IO_ERROR && !s->again)
+    if (status == CS_IO_ERROR && !again)
         return ce_fail(status,
                        "%s; this proves no damage, so no older checkpoint is loaded: start again when the file "
                        "can be read, or name the tag of an older one",
@@ -133,7 +150,7 @@ static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
     ce_search *s = reader->search;
     bool leads = cs_comm_rank(comm) == 0;
     for (;;) {
-        if (!s->again)
+        if (s->failures == 0)
             snprintf(s->name, sizeof s->name, "%s", leads ? next_name(s) : "");
         cs_comm_broadcast(comm, s->name, sizeof s->name, CS_U8, 0);
         if (!s->name[0])

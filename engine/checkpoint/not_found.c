@@ -87,7 +87,10 @@ cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
     if (ce_other_formats_recognise(description, dir))
         return refuse_other_format(description);
     if (catalog->broken)
-        return ce_fail(CS_BAD_FILE, "%s holds no whole checkpoint: %s", dir, catalog->broken);
+        return ce_fail(catalog->refused ? CS_IO_ERROR : CS_BAD_FILE,
+                       "%s holds no whole checkpoint: %s; `cspeed inspect %s` lists all of its %zu", dir,
+                       json_string_value(json_object_iter_value(json_object_iter(catalog->broken))), dir,
+                       json_object_size(catalog->broken));
     if (ce_files_holds(dir, "config.json"))
         return ce_fail(CS_NOT_FOUND,
                        "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "

@@ -1,8 +1,9 @@
 /* events.c - writes TensorBoard event files. Each process writes one file, and TensorBoard merges the files in order of
- * time. */
+ * time. A writer that is opened again writes a new file, because an incomplete record may end the file before it. */
 #include "monitor/record.h"
 #include "monitor/writer.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -22,10 +23,12 @@ static bool put(FILE *file, ce_record record)
 
 static void *open_events(const char *folder, int64_t at)
 {
+    static atomic_int opened;
     char host[64] = "host", *path = NULL;
     double time = wall_clock();
     gethostname(host, sizeof host - 1);
-    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%d.0", folder, (long long)time, host, (int)getpid()) < 0)
+    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%d.%d", folder, (long long)time, host, (int)getpid(),
+                 atomic_fetch_add(&opened, 1)) < 0)
         return NULL;
     FILE *file = fopen(path, "ab");
     free(path);

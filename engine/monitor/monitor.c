@@ -17,7 +17,8 @@ typedef struct {
     void *private_data; /* writer's own data, or NULL if the writer is not open */
     bool fails;         /* the last value could not be written */
     int64_t failed_at;  /* the position of that value */
-    int64_t lost;       /* number of values that were not written because the writer had failed */
+    int64_t unflushed;  /* number of values since the last flush */
+    int64_t lost; /* number of values that were not written, or perhaps not flushed, because the writer had failed */
 } sink;
 
 struct ce_monitor {
@@ -43,6 +44,8 @@ static void close_failed(sink *s, const ce_writer *writer, int64_t at)
     if (s->private_data)
         writer->close(s->private_data);
     s->private_data = NULL;
+    s->lost += s->unflushed;
+    s->unflushed = 0;
     s->fails = true;
     s->failed_at = at;
 }
@@ -55,6 +58,7 @@ static void write_value(sink *s, const ce_writer *writer, const char *tag, doubl
         s->private_data = writer->open(s->folder, at);
     bool written = !waits && s->private_data && writer->write(s->private_data, tag, value, at);
     s->lost += !written;
+    s->unflushed += written;
     if (!written && !waits)
         close_failed(s, writer, at);
     if (written)
@@ -96,9 +100,12 @@ void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_
 
 void ce_monitor_flush(ce_monitor *monitor)
 {
-    for (int i = 0; monitor && i < WRITERS; i++)
-        if (monitor->sinks[i].private_data && !writers[i]->flush(monitor->sinks[i].private_data))
-            close_failed(&monitor->sinks[i], writers[i], monitor->at);
+    for (int i = 0; monitor && i < WRITERS; i++) {
+        sink *s = &monitor->sinks[i];
+        if (s->private_data && !writers[i]->flush(s->private_data))
+            close_failed(s, writers[i], monitor->at);
+        s->unflushed = 0;
+    }
 }
 
 void ce_monitor_close(ce_monitor *monitor)
@@ -109,8 +116,8 @@ void ce_monitor_close(ce_monitor *monitor)
     for (int i = 0; i < WRITERS; i++) {
         if (monitor->sinks[i].private_data)
             writers[i]->close(monitor->sinks[i].private_data);
-        if (monitor->sinks[i].fails || monitor->sinks[i].lost > 0)
-            ce_log(CS_LOG_WARNING, "%s: values are missing in %s, %lld at least: they could not be written",
+        if (monitor->sinks[i].lost > 0)
+            ce_log(CS_LOG_WARNING, "%s: values are missing in %s, up to %lld: they could not be written",
                    writers[i]->name, monitor->sinks[i].folder, (long long)monitor->sinks[i].lost);
         free(monitor->sinks[i].folder);
     }

@@ -26,13 +26,16 @@ static void keep_lines(const char *path, int64_t step)
             good = fputs(line, out) >= 0;
     }
     good = good && !ferror(in);
+    int why = errno;
     if (in)
         fclose(in);
-    if (out)
-        good = fclose(out) == 0 && good;
+    if (out && fclose(out) != 0 && good) {
+        why = errno;
+        good = false;
+    }
     if (!good || rename(part, path) != 0) {
         complain("cannot rewrite %s by way of %s: %s; lines of steps after %" PRId64 " stay in it", path, part,
-                 strerror(errno), step);
+                 strerror(good ? errno : why), step);
         unlink(part);
     }
     free(line);
@@ -60,8 +63,8 @@ void metrics_file_close(const metrics_file *file)
     if (file->lost > 0)
         complain("%s lacks the lines of %" PRId64 " step%s: they could not be written", file->path, file->lost,
                  file->lost > 1 ? "s" : "");
-    if (file->descriptor >= 0)
-        close(file->descriptor);
+    if (file->descriptor >= 0 && close(file->descriptor) != 0)
+        complain("the last lines of %s may be lost: %s", file->path, strerror(errno));
     free(file->path);
 }
 
@@ -137,26 +140,29 @@ static void put_line(FILE *file, const cs_metrics *m, const cs_scores *valid, bo
     fputs("}\n", file);
 }
 
-/* Writes the whole line or, on a regular file, nothing of it. */
+/* Writes the whole line or, on a regular file, nothing of it. A regular file that cannot be written is closed, and opened
+ * again for the next line, because a descriptor stays unusable after its file server has restarted (ESTALE). */
 static bool append(metrics_file *file, const char *line, size_t bytes)
 {
-    struct stat before;
+    struct stat before = { .st_mode = S_IFREG };
     if (file->descriptor < 0)
         file->descriptor = open(file->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (file->descriptor < 0 || fstat(file->descriptor, &before) != 0)
-        return false;
-    for (size_t done = 0; done < bytes;) {
+    bool good = file->descriptor >= 0 && fstat(file->descriptor, &before) == 0;
+    size_t done = 0;
+    while (good && done < bytes) {
         ssize_t put = write(file->descriptor, line + done, bytes - done);
-        if (put < 0 && errno != EINTR) {
-            int why = errno;
-            if (done > 0 && S_ISREG(before.st_mode) && ftruncate(file->descriptor, before.st_size) != 0)
-                complain("an incomplete line stays in %s: %s", file->path, strerror(errno));
-            errno = why;
-            return false;
-        }
+        good = put >= 0 || errno == EINTR;
         done += put > 0 ? (size_t)put : 0;
     }
-    return true;
+    if (good || file->descriptor < 0 || !S_ISREG(before.st_mode))
+        return good;
+    int why = errno;
+    if (done > 0 && ftruncate(file->descriptor, before.st_size) != 0)
+        complain("an incomplete line stays in %s: %s", file->path, strerror(errno));
+    close(file->descriptor);
+    file->descriptor = -1;
+    errno = why;
+    return false;
 }
 
 void metrics_file_write(metrics_file *file, const cs_metrics *m, const cs_scores *valid, bool pairs,

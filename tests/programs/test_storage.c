@@ -35,11 +35,13 @@ static void prepare(void)
 START_TEST(a_read_error_is_no_damage)
 {
     static const row rows[] = {
-        { "pread shard- 116 1", "", 0, "continuing at step 12" },                 /* ESTALE, once */
-        { "pread shard- 116 5", "", 0, "it is read once more" },                  /* until the second reading */
-        { "open shard- 13 1", "", 0, "continuing at step 12" },                   /* EACCES, once */
-        { "open manifest.json 23 2", "", 0, "continuing at step 12" },            /* ENFILE, twice */
-        { "open latest 5 3", "", 0, "continuing at step 12" },                    /* EIO */
+        { "pread shard- 116 1", "", 0, "continuing at step 12" },        /* ESTALE, once */
+        { "pread shard- 116 5", "", 0, "the checkpoint is read again" }, /* until the second reading */
+        { "open shard- 13 1", "", 0, "continuing at step 12" },          /* EACCES, once */
+        { "open shard- 13 1 pread shard- 0 6 pread shard- 5 4", "", 0, "continuing at step 12" }, /* two failures */
+        { "open manifest.json 23 2", "", 0, "continuing at step 12" },                            /* ENFILE, twice */
+        { "open latest 5 3", "", 0, "continuing at step 12" },                                    /* EIO */
+        { "cached manifest.json 74 100000", "", 0, "continuing at step 12" },     /* EBADMSG from the cache */
         { "pread shard- 5 100000", "", 1, "this proves no damage, so no older" }, /* EIO, for good */
         { "open shard- 13 100000", "", 1, "this user may not read it" },          /* another user's */
         { "pread shard- 5 100000", "--set cspeed.checkpoint.verify_on_load=full", 1, "this proves no damage" },
@@ -54,6 +56,41 @@ START_TEST(a_read_error_is_no_damage)
     }
     training_expect(0, run("", ""));
     ck_assert(training_says("continuing at step 12"));
+    shell_leave();
+}
+END_TEST
+
+/* Runs train on the checkpoints of steps 6 and 12 and sixty copies of the former, when no manifest can be read. The shim
+ * ends all pauses at once. */
+START_TEST(a_dead_file_system_is_not_waited_for)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("cp -a out c; for i in $(seq 60); do cp -a out/global_step6 c/copy$i; done"), 0);
+    training_expect(1, run("pause pause 0 1000000 open manifest.json 5 1000000", ""));
+    ck_assert(training_says("reads have failed and been repeated for 30 s in all: a read that fails is not repeated"));
+    ck_assert(training_says("this proves no damage, so no older checkpoint is loaded"));
+    shell_leave();
+}
+END_TEST
+
+/* A folder that is neither loaded nor whole is named: when an older checkpoint is loaded, and when none is left. */
+START_TEST(what_is_left_out_is_named)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("cp -a out c; cp -a c/global_step6 c/global_step9; rm c/latest c/global_step12/*/*"), 0);
+    training_expect(0, run("open global_step9/manifest.json 13 1000", "--steps 12"));
+    ck_assert(training_says("c/global_step9 is left out: c/global_step9/manifest.json: Permission denied"));
+    ck_assert(training_says("c/global_step12 is left out: c/global_step12/"));
+    ck_assert(training_says("loading c/global_step6 instead, the newest whole checkpoint (step 6)"));
+    ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; rm -r c/global_step6/optim; rm c/global_step12/manifest.json"),
+                     0);
+    training_expect(65, run("", ""));
+    ck_assert(training_says("c/global_step6 is left out: c/global_step6/"));
+    ck_assert(
+        training_says("c holds no other whole checkpoint: copy one from a backup, or start over (train --fresh)"));
+    ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; rm c/latest"), 0);
+    training_expect(1, run("open manifest.json 5 1000", "")); /* no code of damage, as nothing is known to be damaged */
+    ck_assert(training_says("c holds no whole checkpoint: c/global_step"));
     shell_leave();
 }
 END_TEST
@@ -94,6 +131,41 @@ START_TEST(metrics_go_on)
     training_expect(0, run("short metrics.jsonl 0 1 write metrics.jsonl 28 1", "--steps 12"));
     ck_assert_int_eq(training_lines("c/metrics.jsonl"), 11);
     ck_assert_int_eq(shell_run("grep -c '^{.*}$' c/metrics.jsonl | grep -qx 11"), 0);
+    ck_assert_int_eq(shell_run("rm -rf c"), 0);
+    training_expect(0, run("stale metrics.jsonl 116 1", "--steps 12")); /* until the file is opened again */
+    ck_assert(training_says("Stale file handle; the next step tries again"));
+    ck_assert_int_eq(training_lines("c/metrics.jsonl"), 11);
+    shell_leave();
+}
+END_TEST
+
+/* A failure ends neither the CSV files nor the TensorBoard files, and the latter continue in a new file. */
+START_TEST(monitors_go_on)
+{
+    static const struct {
+        const char *deny, *says;
+        int lines;
+    } rows[] = {
+        { "fopen mon/ 28 2", "csv_monitor: cannot write in mon/c: No space left on device; the next step tries again",
+          12 },
+        { "fopen mon/ 28 2", "tensorboard: cannot write in mon/t: No space left on device; the next step tries again",
+          12 },
+        { "fopen mon/ 28 2", "csv_monitor: values are missing in mon/c, up to 9", 12 },
+        { "fflush mon/c 116 1", "csv_monitor: cannot write in mon/c: Stale file handle; the next step tries again",
+          13 },
+        { "fflush mon/t 116 1", "tensorboard: values are missing in mon/t, up to 9", 13 },
+    };
+    prepare();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf c mon"), 0);
+        training_expect(0,
+                        run(rows[i].deny, "--steps 12 --set csv_monitor.enabled=true --set csv_monitor.output_path=mon "
+                                          "--set csv_monitor.job_name=c --set tensorboard.enabled=true "
+                                          "--set tensorboard.output_path=mon --set tensorboard.job_name=t"));
+        ck_assert_msg(training_says(rows[i].says), "%s", rows[i].deny);
+        ck_assert_int_eq(training_lines("mon/c/Train_Samples_lr.csv"), rows[i].lines);
+        ck_assert_int_eq(shell_run("test $(ls mon/t | wc -l) = %d", strstr(rows[i].deny, "mon/t") ? 2 : 1), 0);
+    }
     shell_leave();
 }
 END_TEST
@@ -159,5 +231,6 @@ START_TEST(little_address_space_is_reported)
 }
 END_TEST
 
-SUITE_MAIN("storage", a_read_error_is_no_damage, a_file_system_may_lack_renames, metrics_go_on,
-           the_output_folder_is_flushed, changed_data_are_named, little_address_space_is_reported)
+SUITE_MAIN("storage", a_read_error_is_no_damage, a_dead_file_system_is_not_waited_for, what_is_left_out_is_named,
+           a_file_system_may_lack_renames, metrics_go_on, monitors_go_on, the_output_folder_is_flushed,
+           changed_data_are_named, little_address_space_is_reported)

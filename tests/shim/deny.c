@@ -2,27 +2,26 @@
  * without a feature does.
  *
  * CSPEED_DENY is "CALL PART ERRNO COUNT ...": the first COUNT calls of this name on a path that contains PART fail with
- * this error number. CALL is open (for reading), pread, write, fsync, short (a write of half of the bytes), exchange (renameat2 with flags) or move (rename of a
- * directory). Several rules may follow each other. */
-#include <dlfcn.h>
+ * this error number; error 0 lets them pass, for the rules behind it. CALL is open (for reading), pread, cached (pread,
+ * until posix_fadvise has been called for such a file), fopen, fflush, write, short (a write of half of the bytes), stale
+ * (a write, after which all writes to this descriptor fail), fsync, exchange (renameat2 with flags), move (rename of a
+ * directory) or pause (nanosleep, whose path is "pause": every pause ends at once). Several rules may follow each
+ * other. */
+#include "wrap.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-#define NEXT(name) ((__typeof__(&name))(intptr_t)dlsym(RTLD_NEXT, #name))
+enum { MAX_RULES = 8, MAX_FILES = 1024 };
 
-enum { MAX_RULES = 8 };
-
-/* Returns true and sets errno if this call must fail. */
-static bool denied(const char *call, const char *path)
+/* Returns true and sets errno if a rule applies to this call. */
+static bool is_ruled(const char *call, const char *path)
 {
     static int used[MAX_RULES];
     const char *rules = getenv("CSPEED_DENY");
@@ -40,6 +39,11 @@ static bool denied(const char *call, const char *path)
     return false;
 }
 
+static bool denied(const char *call, const char *path)
+{
+    return is_ruled(call, path) && errno != 0;
+}
+
 static bool denied_at(const char *call, int file)
 {
     char link[64], path[4096];
@@ -51,49 +55,78 @@ static bool denied_at(const char *call, int file)
     return denied(call, path);
 }
 
-static int open_as(int (*next)(const char *, int, ...), const char *path, int flags, mode_t mode)
+static bool denied_to_open(const char *path, int flags)
 {
-    return !(flags & O_CREAT) && denied("open", path) ? -1 : next(path, flags, mode);
+    return !(flags & O_CREAT) && denied("open", path);
 }
 
-static mode_t mode_of(int flags, va_list list)
+WRAP_OPEN(open, denied_to_open)
+WRAP_OPEN(open64, denied_to_open)
+
+EXPORT FILE *fopen(const char *path, const char *mode)
 {
-    return flags & O_CREAT ? va_arg(list, mode_t) : 0;
+    return denied("fopen", path) ? NULL : NEXT(fopen)(path, mode);
 }
 
-EXPORT int open(const char *path, int flags, ...)
+EXPORT FILE *fopen64(const char *path, const char *mode)
 {
-    va_list list;
-    va_start(list, flags);
-    mode_t mode = mode_of(flags, list);
-    va_end(list);
-    return open_as(NEXT(open), path, flags, mode);
+    return denied("fopen", path) ? NULL : NEXT(fopen64)(path, mode);
 }
 
-EXPORT int open64(const char *path, int flags, ...)
+EXPORT int fflush(FILE *file)
 {
-    va_list list;
-    va_start(list, flags);
-    mode_t mode = mode_of(flags, list);
-    va_end(list);
-    return open_as(NEXT(open64), path, flags, mode);
+    return file && denied_at("fflush", fileno(file)) ? EOF : NEXT(fflush)(file);
+}
+
+static bool forgotten; /* the system has dropped its copy of a file whose rule is "cached" */
+
+static bool denied_to_read(int file)
+{
+    return denied_at("pread", file) || (!forgotten && denied_at("cached", file));
+}
+
+EXPORT int posix_fadvise(int file, off_t from, off_t bytes, int advice)
+{
+    forgotten |= denied_at("cached", file);
+    return NEXT(posix_fadvise)(file, from, bytes, advice);
 }
 
 EXPORT ssize_t pread(int file, void *bytes, size_t count, off_t offset)
 {
-    return denied_at("pread", file) ? -1 : NEXT(pread)(file, bytes, count, offset);
+    return denied_to_read(file) ? -1 : NEXT(pread)(file, bytes, count, offset);
 }
 
 EXPORT ssize_t pread64(int file, void *bytes, size_t count, off64_t offset)
 {
-    return denied_at("pread", file) ? -1 : NEXT(pread64)(file, bytes, count, offset);
+    return denied_to_read(file) ? -1 : NEXT(pread64)(file, bytes, count, offset);
 }
+
+static int stale[MAX_FILES]; /* for each descriptor the error of its writes, or 0 */
 
 EXPORT ssize_t write(int file, const void *bytes, size_t count)
 {
+    bool numbered = file >= 0 && file < MAX_FILES;
+    if (numbered && denied_at("stale", file))
+        stale[file] = errno;
+    if (numbered && stale[file]) {
+        errno = stale[file];
+        return -1;
+    }
     if (denied_at("short", file))
         return NEXT(write)(file, bytes, count / 2);
     return denied_at("write", file) ? -1 : NEXT(write)(file, bytes, count);
+}
+
+EXPORT int close(int file)
+{
+    if (file >= 0 && file < MAX_FILES)
+        stale[file] = 0;
+    return NEXT(close)(file);
+}
+
+EXPORT int nanosleep(const struct timespec *duration, struct timespec *left)
+{
+    return is_ruled("pause", "pause") ? 0 : NEXT(nanosleep)(duration, left);
 }
 
 EXPORT int fsync(int file)

@@ -4,23 +4,18 @@
  * only half of its bytes; or the process is killed, or the power fails, before the call has an effect. In a write, the
  * kill or the power failure comes after half of the bytes. */
 #include "faults.h"
+#include "wrap.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 static atomic_bool armed;
 static atomic_int calls;
@@ -157,26 +152,13 @@ static int fail(void)
     return -1;
 }
 
-static intptr_t next(const char *name)
+static bool fails_to_create(const char *path, int flags)
 {
-    return (intptr_t)dlsym(RTLD_NEXT, name);
+    (void)path;
+    return (flags & O_CREAT) && fail();
 }
 
-#define NEXT(name) ((__typeof__(&name))next(#name))
-
-static mode_t mode_of(int flags, va_list list)
-{
-    return flags & O_CREAT ? va_arg(list, mode_t) : 0;
-}
-
-EXPORT int open(const char *path, int flags, ...)
-{
-    va_list list;
-    va_start(list, flags);
-    mode_t mode = mode_of(flags, list);
-    va_end(list);
-    return (flags & O_CREAT) && fail() ? -1 : NEXT(open)(path, flags, mode);
-}
+WRAP_OPEN(open, fails_to_create)
 
 static ssize_t put(int file, const void *bytes, size_t count, off_t offset)
 {
