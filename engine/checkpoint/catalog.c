@@ -63,7 +63,7 @@ cs_status ce_catalog_open(ce_catalog *catalog, const char *dir)
     if (!listing)
         return ce_not_found_folder(dir);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;)
-        if (entry->d_name[0] != '.' && !ce_staging_is_aside(entry->d_name))
+        if (entry->d_name[0] != '.' && !ce_staging_is_aside(dir, entry->d_name))
             add(catalog, dir, entry->d_name);
     closedir(listing);
     if (catalog->count > 1)

@@ -30,7 +30,7 @@ typedef struct {
 } ce_catalog;
 
 /* Lists the complete checkpoints of `dir`. A checkpoint is complete if its manifest is valid and every file has the
- * length that the manifest gives. Directories that ce_staging_set_aside has renamed are skipped. The caller closes the
+ * length that the manifest gives. Directories that ce_staging_set_aside has set aside are skipped. The caller closes the
  * catalog, also after a failure. */
 cs_status ce_catalog_open(ce_catalog *catalog, const char *dir);
 void ce_catalog_close(ce_catalog *catalog);

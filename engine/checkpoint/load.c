@@ -112,7 +112,7 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
     name_left_out(s);
     ce_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
-           json_array_size(s->damaged) ? "; the damaged one stays until the next save, which renames it" : "");
+           json_array_size(s->damaged) ? "; the next save sets the damaged one aside" : "");
 }
 
 /* Handles the failure of the last candidate. The candidate is tried again, and its files are read from the disk again.

@@ -274,12 +274,12 @@ cs_status ce_save_commit(ce_save *s)
         ce_line_add(s->content->line, s->content->tag, s->digest);
     bool aside = set_aside(s, THE_REST) == CS_OK;
     if (!aside)
-        ce_log(CS_LOG_WARNING, "checkpoint: a damaged one keeps its name, so none is removed this time: %s",
-               cs_error());
+        ce_log(CS_LOG_WARNING,
+               "no old checkpoint is removed this time, because a damaged one could not be set aside: %s", cs_error());
     ce_staging_close(&s->staging);
     s->path = NULL;
     if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
-        ce_log(CS_LOG_WARNING, "checkpoint: an old one could not be removed: %s", cs_error());
+        ce_log(CS_LOG_WARNING, "an old checkpoint could not be removed, and the next save tries again: %s", cs_error());
     return CS_OK;
 }
 

@@ -18,6 +18,7 @@
 #define WORK ".cspeed-tmp-"
 #define TRASH ".cspeed-trash-"
 #define ASIDE "~damaged"
+#define MARK ".cspeed-damaged"    /* a file in a damaged checkpoint that the file system does not rename */
 #define REMOVED ".cspeed-removed" /* the manifest of a checkpoint that is being removed in its place */
 #define DRAFT "latest.tmp" /* temporary file for the new contents of dir/latest, in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits in bytes, so that prefix, tag and id fit into a file name */
@@ -53,11 +54,13 @@ static void sweep(const char *dir)
     closedir(listing);
 }
 
-/* Checks that the directory under the tag's name may be replaced: it must be a checkpoint, or empty, or missing. */
+/* Checks that the directory under the tag's name may be replaced: it must be a checkpoint, or what was one, or empty, or
+ * missing. */
 static cs_status check_place(const char *dir, const char *name)
 {
     char *path = ce_files_join(dir, name);
-    bool taken = ce_files_exists(path) && !ce_files_holds(path, CS_MANIFEST_FILE) && rmdir(path) != 0;
+    bool taken = ce_files_exists(path) && !ce_files_holds(path, CS_MANIFEST_FILE) && !ce_files_holds(path, MARK) &&
+                 rmdir(path) != 0;
     if (taken)
         ce_fail(CS_IO_ERROR,
                 "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
@@ -214,9 +217,27 @@ void ce_staging_close(ce_staging *staging)
     *staging = (ce_staging){ .lock = -1 };
 }
 
-bool ce_staging_is_aside(const char *name)
+bool ce_staging_is_aside(const char *dir, const char *name)
 {
-    return strstr(name, ASIDE) != NULL;
+    char *path = ce_files_join(dir, name);
+    bool aside = strstr(name, ASIDE) || ce_files_holds(path, MARK);
+    free(path);
+    return aside;
+}
+
+/* Marks a damaged checkpoint that overlayfs does not rename, because it is of a lower layer. */
+static cs_status mark(const char *path)
+{
+    char *file = ce_files_join(path, MARK);
+    bool marked = ce_files_exists(file);
+    cs_status status = marked ? CS_OK : ce_files_write(file, "", 0);
+    free(file);
+    CS_TRY(status);
+    ce_log(CS_LOG_WARNING,
+           "the damaged checkpoint %s is kept where it is, as this file system cannot rename it: its file " MARK
+           " says that it is not to be loaded, and a save under its tag replaces it",
+           path);
+    return ce_files_sync_directory(path);
 }
 
 cs_status ce_staging_set_aside(const char *dir, const char *name)
@@ -230,9 +251,9 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
         snprintf(next, sizeof next, "%.*s" ASIDE "%s", SHORT_TAG, name, number);
         aside = ce_files_holds(dir, next) ? NULL : ce_files_join(dir, next);
     }
-    if (aside)
-        status = ce_files_rename(path, aside);
-    if (aside && status == CS_OK) {
+    if (aside && rename(path, aside) != 0) {
+        status = errno == EXDEV ? mark(path) : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", path, aside);
+    } else if (aside) {
         ce_log(CS_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
         status = ce_files_sync_directory(dir);
     }
@@ -242,16 +263,17 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
 }
 
 /* Removes a checkpoint's directory that the file system does not rename: overlayfs refuses to rename a directory of a
- * lower layer. The manifest goes first, so that what remains after a crash is no checkpoint; the file REMOVED, which it
- * becomes, goes last, so that the next save recognizes what remains. */
+ * lower layer. The manifest (or MARK, if there is none) goes first, so that what remains after a crash is no checkpoint;
+ * the file REMOVED, which it becomes, goes last, so that the next save recognizes what remains. */
 static cs_status remove_in_place(const char *path)
 {
-    char *manifest = ce_files_join(path, CS_MANIFEST_FILE), *mark = ce_files_join(path, REMOVED);
-    cs_status status = ce_files_holds(path, REMOVED) ? CS_OK : ce_files_rename(manifest, mark);
+    const char *first = ce_files_holds(path, CS_MANIFEST_FILE) ? CS_MANIFEST_FILE : MARK;
+    char *from = ce_files_join(path, first), *to = ce_files_join(path, REMOVED);
+    cs_status status = ce_files_holds(path, REMOVED) ? CS_OK : ce_files_rename(from, to);
     if (status == CS_OK)
         status = ce_files_sync_directory(path);
-    free(manifest);
-    free(mark);
+    free(from);
+    free(to);
     CS_TRY(status);
     DIR *listing = opendir(path);
     for (const struct dirent *entry; listing && status == CS_OK && (entry = readdir(listing)) != NULL;) {

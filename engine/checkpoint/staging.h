@@ -33,10 +33,11 @@ void ce_staging_close(ce_staging *staging);
 cs_status ce_staging_name_latest(const char *dir, const char *tag);
 
 /* Renames the damaged checkpoint dir/name to dir/NAME~damaged, or NAME~damaged.2 and so on, so that later saves and
- * pruning do not change it. Returns CS_OK if the checkpoint does not exist. */
+ * pruning do not change it. If the file system cannot rename it, it is marked by a file in it, and only a save under its
+ * tag replaces it. Returns CS_OK if the checkpoint does not exist. */
 cs_status ce_staging_set_aside(const char *dir, const char *name);
-/* Returns true for a name that ce_staging_set_aside gives; no tag has such a directory name. */
-bool ce_staging_is_aside(const char *name);
+/* Returns true for a directory that ce_staging_set_aside has renamed, as no tag has such a name, or marked. */
+bool ce_staging_is_aside(const char *dir, const char *name);
 
 /* Gives its name to each complete checkpoint in `dir` that lacks only the name, because the save was killed before it
  * renamed the checkpoint, or between the removal of an earlier one of that name and the renaming. Leaves out a checkpoint

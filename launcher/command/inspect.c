@@ -64,7 +64,7 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
     if (status == CS_OK) {
         describe_manifest(row, &manifest);
         status = ce_manifest_check_files(&manifest, path);
-        if (status == CS_OK && ce_staging_is_aside(name))
+        if (status == CS_OK && ce_staging_is_aside(dir, name))
             status = ce_fail(CS_BAD_FILE,
                              "%s: found damaged by the training that set it aside; cspeed verify %s names "
                              "the damage",

@@ -117,6 +117,36 @@ START_TEST(a_file_system_may_lack_renames)
 }
 END_TEST
 
+/* A damaged checkpoint that cannot be renamed stays in its place, marked, until a save under its tag replaces it. The
+ * second run of a row is on an overlayfs whose lower layer has the checkpoints, where this machine can mount one. */
+START_TEST(a_damaged_checkpoint_may_stay)
+{
+    static const char *const damages[] = { "rm c/global_step12/manifest.json",
+                                           "printf X | dd of=c/global_step12/weights/shard-00001-of-00001.safetensors "
+                                           "bs=1 seek=300 conv=notrunc status=none" };
+    prepare();
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        ck_assert_int_eq(shell_run("rm -rf c; cp -a out c; %s", damages[i]), 0);
+        training_expect(0, run("move c/global 18 1000 exchange c/ 22 1000", "--steps 7 --set cspeed.save_interval=7"));
+        ck_assert(training_says("the damaged checkpoint c/global_step12 is kept where it is, as this file system"));
+        ck_assert_int_eq(shell_run("test -e c/global_step12/.cspeed-damaged && mv c/latest . && " CS_BIN
+                                   "/train --config config.json --output c --steps 8 && ! grep damaged out.txt"),
+                         0);
+        ck_assert_int_eq(
+            shell_run("rm -rf c o; cp -a out c; %s; mkdir o; unshare -m true || exit 77; unshare -m sh -c '"
+                      "mount -t tmpfs t o && mkdir o/up o/work && mount -t overlay x -o "
+                      "lowerdir=c,upperdir=o/up,workdir=o/work c || exit 77; " CS_BIN "/train --config "
+                      "config.json --output c --steps 18 && " CS_BIN "/cspeed verify c/global_step12'",
+                      damages[i]) %
+                77,
+            0);
+        if (training_says_nothing_of("is kept where it is"))
+            printf("skipped: this machine mounts no overlayfs for this user\n");
+    }
+    shell_leave();
+}
+END_TEST
+
 /* A line of metrics that cannot be written does not end the metrics, and no line is incomplete. */
 START_TEST(metrics_go_on)
 {
@@ -232,5 +262,5 @@ START_TEST(little_address_space_is_reported)
 END_TEST
 
 SUITE_MAIN("storage", a_read_error_is_no_damage, a_dead_file_system_is_not_waited_for, what_is_left_out_is_named,
-           a_file_system_may_lack_renames, metrics_go_on, monitors_go_on, the_output_folder_is_flushed,
-           changed_data_are_named, little_address_space_is_reported)
+           a_file_system_may_lack_renames, a_damaged_checkpoint_may_stay, metrics_go_on, monitors_go_on,
+           the_output_folder_is_flushed, changed_data_are_named, little_address_space_is_reported)
