@@ -3,6 +3,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/manifest.h"
+#include "base/names.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,17 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST = 4096, ITEM = 300 };
-
 #define NAME_ANOTHER "name the output folder of a training, or one checkpoint in it"
-
-/* Lists the tags of the catalog in one line. */
-static void list_tags(char text[LIST], const ce_catalog *catalog)
-{
-    size_t used = (size_t)snprintf(text, LIST, "%s", catalog->count ? "it holds" : "it holds no whole checkpoint");
-    for (int64_t i = 0; i < catalog->count && used + ITEM < LIST; i++)
-        used += (size_t)snprintf(text + used, LIST - used, "%s %.255s", i ? "," : "", catalog->items[i].tag);
-}
 
 /* Sets the message for a directory `dir` that does not exist. If its parent has checkpoints, the last component of the
  * path was probably meant as a tag, and the message says so. */
@@ -107,9 +98,11 @@ cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
 
 cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const char *tag)
 {
-    char tags[LIST];
-    list_tags(tags, catalog);
-    return ce_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; %s", dir, tag, tags);
+    ce_names tags = { .most = 100 };
+    for (int64_t i = 0; i < catalog->count; i++)
+        ce_names_add(&tags, "%s", catalog->items[i].tag);
+    return ce_fail(CS_NOT_FOUND, "%s has no checkpoint \"%s\"; it holds %s", dir, tag,
+                   tags.count ? ce_names_text(&tags) : "no whole checkpoint");
 }
 
 cs_status ce_not_found_manifest(const char *directory)

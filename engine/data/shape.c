@@ -1,5 +1,6 @@
 /* shape.c - what a row of JSON is in training: a text, a prompt with its completion, a conversation, or tokens. */
 #include "data/shape.h"
+#include "base/names.h"
 #include "base/must.h"
 #include "chat/chat.h"
 
@@ -114,10 +115,9 @@ static const char *null_key(const reader *self)
 
 static cs_status refuse(const reader *self, bool chats)
 {
-    char list[1024] = "none";
+    ce_names list = { 0 };
     const char *name, *null = null_key(self);
     json_t *value;
-    size_t at = 0;
     if (null)
         return ce_fail(CS_BAD_FILE, "\"%s\" is null, and the row has nothing else to learn from", null);
     if (!chats &&
@@ -126,14 +126,13 @@ static cs_status refuse(const reader *self, bool chats)
                        "a conversation, and no template to write it: --set cspeed.data.template=auto (pack: "
                        "--template auto) takes the tokenizer's");
     json_object_foreach ((json_t *)(uintptr_t)self->row, name, value)
-        if (at < sizeof list)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s\"%.60s\"", at ? ", " : "", name);
+        ce_names_add(&list, "\"%.60s\"", name);
     return ce_fail(
         CS_BAD_FILE,
         "there is no key \"%s\" (\"field\" names the key of a document's text), and no \"messages\" or "
         "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and \"output\" (\"columns\" names "
         "other keys for these; \"template\" makes text of conversations), nor \"input_ids\"; its keys: %s",
-        self->field, list);
+        self->field, list.count ? ce_names_text(&list) : "none");
 }
 
 /* ---- conversations ---- */

@@ -1,5 +1,6 @@
 /* texts.c - finds the files that the name of a text refers to. */
 #include "data/texts.h"
+#include "base/names.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
@@ -78,14 +79,13 @@ static cs_status list_saved(glob_t *paths, const char *folder, const json_t *sta
 
 static cs_status name_splits(const char *folder, const json_t *dictionary)
 {
-    char list[1024] = "";
-    size_t index, at = 0;
+    ce_names list = { 0 };
+    size_t index;
     json_t *split;
     json_array_foreach (json_object_get(dictionary, "splits"), index, split)
-        if (at < sizeof list)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s/%s", index ? ", " : "", folder,
-                                   json_string_value(split) ? json_string_value(split) : "?");
-    return ce_fail(CS_BAD_FILE, "%s: a DatasetDict of several splits; name the one to read: %s", folder, list);
+        ce_names_add(&list, "%s/%s", folder, json_string_value(split) ? json_string_value(split) : "?");
+    return ce_fail(CS_BAD_FILE, "%s: a DatasetDict of several splits; name the one to read: %s", folder,
+                   ce_names_text(&list));
 }
 
 /* ---- other folders ---- */
@@ -157,21 +157,20 @@ static bool is_listed(const glob_t *paths, size_t first, const char *name)
 static void warn_of_others(const char *folder, const glob_t *paths, size_t first)
 {
     static const char *const known[] = { "README*", "LICENSE*", "*.md", "dataset_info*.json", ".*" };
-    char list[512] = "";
-    int count = 0;
+    ce_names list = { 0 };
     DIR *open = opendir(folder);
     for (struct dirent *entry; open && (entry = readdir(open));) {
         bool other = entry->d_type != DT_DIR && !is_listed(paths, first, entry->d_name);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             other = other && fnmatch(known[i], entry->d_name, 0) != 0;
-        if (other && count++ < 3)
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.100s", count > 1 ? ", " : "", entry->d_name);
+        if (other)
+            ce_names_add(&list, "%s", entry->d_name);
     }
     if (open)
         closedir(open);
-    if (count > 0)
-        ce_log(CS_LOG_WARNING, "%s: %d other file%s not read, for example %s", folder, count,
-               count == 1 ? " is" : "s are", list);
+    if (list.count > 0)
+        ce_log(CS_LOG_WARNING, "%s: %ld other file%s not read: %s", folder, list.count,
+               list.count == 1 ? " is" : "s are", ce_names_text(&list));
 }
 
 static cs_status list_texts(glob_t *paths, const char *folder)

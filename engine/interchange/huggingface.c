@@ -364,14 +364,14 @@ static bool is_read(const void *reader, const char *name)
 
 void ce_huggingface_name_others(const ce_source *source, const char *folder)
 {
-    char line[CS_WEIGHT_FILES_LINE];
+    ce_names others = { 0 };
     folder_reader reader = { source->private_data, folder };
     if (!ce_files_holds(folder, CS_WEIGHTS_SINGLE) && !ce_files_holds(folder, CS_WEIGHTS_INDEX))
         ce_log(CS_LOG_NOTICE, "%s has neither " CS_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
                ce_huggingface_first_file(source), reader.weights->file_count > 1 ? ", and the shards after it" : "");
-    ce_weight_files_others(line, folder, is_read, &reader);
-    if (*line)
-        ce_log(CS_LOG_NOTICE, "%s: these files are not read: %s", folder, line);
+    ce_weight_files_others(&others, folder, is_read, &reader);
+    if (others.count)
+        ce_log(CS_LOG_NOTICE, "%s: these files are not read: %s", folder, ce_names_text(&others));
 }
 
 /* ---- the digest ---- */

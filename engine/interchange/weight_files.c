@@ -133,15 +133,14 @@ static cs_status check_complete(const ce_weight_files *files, const char *folder
 
 static cs_status refuse_sets(const ce_weight_files *files, const char *folder)
 {
-    char line[CS_WEIGHT_FILES_LINE] = "";
-    size_t used = 0;
-    for (int i = 0; i < files->count && used < sizeof line; i++)
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", i ? ", " : "", files->names[i]);
+    ce_names sets = { 0 };
+    for (int i = 0; i < files->count; i++)
+        ce_names_add(&sets, "%s", files->names[i]);
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: %s holds several sets of weights and no " CS_WEIGHTS_SINGLE
                    " (%s): keep one of them "
                    "in a folder with the config.json and the tokenizer",
-                   folder, line);
+                   folder, ce_names_text(&sets));
 }
 
 /* The weights of Mistral's own programs have other names, and another order of the rows of q and k. */
@@ -320,23 +319,14 @@ static bool is_any(const struct dirent *entry)
     return is_weights(entry) || is_state(entry);
 }
 
-void ce_weight_files_others(char line[CS_WEIGHT_FILES_LINE], const char *folder,
-                            bool (*is_read)(const void *reader, const char *name), const void *reader)
+void ce_weight_files_others(ce_names *others, const char *folder, bool (*is_read)(const void *reader, const char *name),
+                            const void *reader)
 {
     ce_weight_files all = list(folder, is_any);
-    size_t used = 0;
-    int more = 0;
-    line[0] = 0;
     for (int i = 0; i < all.count; i++) {
         bool index = strcmp(all.names[i], CS_WEIGHTS_INDEX) == 0 && !ce_files_holds(folder, CS_WEIGHTS_SINGLE);
-        if (index || is_read(reader, all.names[i]))
-            continue;
-        if (used + strlen(all.names[i]) + 32 < CS_WEIGHT_FILES_LINE)
-            used += (size_t)snprintf(line + used, CS_WEIGHT_FILES_LINE - used, "%s%s", used ? ", " : "", all.names[i]);
-        else
-            more++;
+        if (!index && !is_read(reader, all.names[i]))
+            ce_names_add(others, "%s", all.names[i]);
     }
-    if (more)
-        snprintf(line + used, CS_WEIGHT_FILES_LINE - used, " and %d more", more);
     ce_weight_files_close(&all);
 }

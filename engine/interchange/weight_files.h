@@ -2,6 +2,7 @@
 #ifndef CS_INTERCHANGE_WEIGHT_FILES_H
 #define CS_INTERCHANGE_WEIGHT_FILES_H
 
+#include "base/names.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -23,10 +24,9 @@ typedef struct {
 cs_status ce_weight_files_find(ce_weight_files *files, const char *folder);
 void ce_weight_files_close(ce_weight_files *files);
 
-enum { CS_WEIGHT_FILES_LINE = 1024 };
-/* Writes the names of those files of the folder that look like weights, or like the state of a training, and for which
- * `is_read` returns false, in one line. Writes "" if there are none. */
-void ce_weight_files_others(char line[CS_WEIGHT_FILES_LINE], const char *folder,
-                            bool (*is_read)(const void *reader, const char *name), const void *reader);
+/* Adds the names of those files of the folder that look like weights, or like the state of a training, and for which
+ * `is_read` returns false. */
+void ce_weight_files_others(ce_names *others, const char *folder, bool (*is_read)(const void *reader, const char *name),
+                            const void *reader);
 
 #endif

@@ -1,6 +1,7 @@
 /* other_keys.c - keys of a config.json that are in no key table of its family. Programs write notes into config.json
  * ("unsloth_version"), and transformers ignores keys that a model's class does not read. */
 #include "models/other_keys.h"
+#include "base/names.h"
 #include "base/must.h"
 #include "base/value.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 512, PATH = 320 };
+enum { PATH = 320 };
 
 /* Keys that change what some models compute, and that no supported family reads unless its own table has them. The
  * values 0, 1, false and null mean that the arithmetic is the usual one. */
@@ -107,13 +108,6 @@ static bool is_misspelt(const ce_key *table, int count, const char *name)
     return found;
 }
 
-static void name_key(char line[LINE], const char *name)
-{
-    size_t used = strlen(line);
-    if (used + 1 < LINE)
-        snprintf(line + used, LINE - used, "%s%s", used ? ", " : "", name);
-}
-
 static ce_key inert(const char *name)
 {
     return (ce_key){ name, CS_KEY_INERT, 0, "null", 0, 0, NULL, "no part of this model reads it" };
@@ -121,7 +115,7 @@ static ce_key inert(const char *name)
 
 ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_json *doc, const char *path)
 {
-    char unread[LINE] = "", ignored[LINE] = "";
+    ce_names unread = { 0 }, ignored = { 0 };
     ce_key *keys = calloc((size_t)*count + json_object_size(object) + 1, sizeof *keys);
     const char *name;
     json_t *value;
@@ -136,19 +130,21 @@ ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_js
         if (*name == '_' || (key && !refused))
             continue;
         if ((refused || misspelt) && ce_json_is_lenient(doc)) {
-            name_key(ignored, name);
+            ce_names_add(&ignored, "%s", name);
             *(key ? key : &keys[(*count)++]) = inert(name);
         } else if (!key && refused) {
             keys[(*count)++] = *changes;
         } else if (!key && !misspelt) {
-            name_key(unread, name);
+            ce_names_add(&unread, "%s", name);
             keys[(*count)++] = inert(name);
         }
     }
-    if (*unread)
-        ce_json_warn(doc, path, "no part of this model reads these keys, and they have no effect: %s", unread);
-    if (*ignored)
-        ce_json_warn(doc, path, "--lenient ignores these keys, and the model may compute something else: %s", ignored);
+    if (unread.count)
+        ce_json_warn(doc, path, "no part of this model reads these keys, and they have no effect: %s",
+                     ce_names_text(&unread));
+    if (ignored.count)
+        ce_json_warn(doc, path, "--lenient ignores these keys, and the model may compute something else: %s",
+                     ce_names_text(&ignored));
     return keys;
 }
 

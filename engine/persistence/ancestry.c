@@ -4,6 +4,7 @@
  * The next save in a folder writes the ancestors into the manifest of the new checkpoint, because pruning depends on
  * them, and renames the damaged checkpoints. */
 #include "persistence/persistence.h"
+#include "base/names.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/line.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_BYTES = 64, LIST_BYTES = 2048, TAG_MAX = 300 };
+enum { KEY_BYTES = 64 };
 
 /* Writes the key of a folder: its device and inode number, so that the key does not depend on how the path is written.
  * A folder that does not exist yet has the key "new", until the save has created it. */
@@ -92,28 +93,19 @@ void ce_ancestry_close(cs_engine *engine)
 
 /* ---- rewinding to an earlier checkpoint ---- */
 
-/* Lists, in one line, the tags of the checkpoints in `dir` that are abandoned if the training goes back to dir/name,
+/* Lists the tags of the checkpoints in `dir` that are abandoned if the training goes back to dir/name,
  * and of those that were abandoned before. The list is "" if there are none. */
-static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const char *name, int64_t step)
+static cs_status list_abandoned(ce_names *list, const char *dir, const char *name, int64_t step)
 {
     ce_catalog catalog;
-    size_t used = 0;
-    int64_t more = 0;
-    list[0] = 0;
     CS_TRY(ce_catalog_open(&catalog, dir));
     ce_line_follow(&catalog, dir, name);
     for (int64_t i = 0; i < catalog.count; i++) {
         const ce_catalog_item *item = &catalog.items[i];
         bool later = item->generation == CS_NO_ANCESTOR && item->step > step;
-        if (!later && !ce_line_is_abandoned(item))
-            continue;
-        if (used + TAG_MAX < LIST_BYTES)
-            used += (size_t)snprintf(list + used, LIST_BYTES - used, "%s%.255s", used ? ", " : "", item->tag);
-        else
-            more++;
+        if (later || ce_line_is_abandoned(item))
+            ce_names_add(list, "%s", item->tag);
     }
-    if (more)
-        snprintf(list + used, LIST_BYTES - used, " and %lld more", (long long)more);
     ce_catalog_close(&catalog);
     return CS_OK;
 }
@@ -122,19 +114,20 @@ static cs_status list_abandoned(char list[LIST_BYTES], const char *dir, const ch
  * may be a renamed copy. */
 static cs_status go_back(const char *dir, const char *folder, int64_t step)
 {
-    char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], list[LIST_BYTES];
+    char name[CS_TAG_BYTES], tag[CS_TAG_BYTES];
+    ce_names list = { 0 };
     ce_tag_unescape(tag, folder);
     CS_TRY(ce_tag_escape(name, tag));
     if (strcmp(name, folder) != 0)
         return ce_fail(CS_BAD_CONFIG, "%s/%s is no folder that latest can name; rename it", dir, folder);
-    CS_TRY(list_abandoned(list, dir, name, step));
+    CS_TRY(list_abandoned(&list, dir, name, step));
     CS_TRY(ce_staging_name_latest(dir, tag));
-    if (list[0])
+    if (list.count)
         ce_log(CS_LOG_WARNING,
                "%s/latest names %s from now on, and these checkpoints are left aside: %s. They are not "
                "pruned, and a save under the same tag replaces one; remove them when they are no longer needed, or go "
                "back to one by its tag",
-               dir, tag, list);
+               dir, tag, ce_names_text(&list));
     return CS_OK;
 }
 

@@ -1,6 +1,7 @@
 /* failure.c - writes the failure report of a job. */
 #include "front/failure.h"
 
+#include "base/names.h"
 #include "base/plural.h"
 #include "codes.h"
 #include "cspeed/options.h"
@@ -17,8 +18,6 @@
 
 #define SECOND INT64_C(1000000000)
 #define CONCURRENT (SECOND / 5)
-
-enum { MAX_NAMED = 16 };
 
 static const char rule[] = "================================";
 
@@ -126,16 +125,12 @@ static const char *relation_to_first(const cl_front *front, int rank)
 
 static void print_others(const cl_front *front, FILE *out)
 {
-    int failed = 0;
-    fprintf(out, "also failed     ");
+    ce_names failed = { 0 };
     for (int rank = 0; rank < front->worker_count; rank++)
-        if ((rank != front->first || !cl_failure_is_rank(front)) && cl_workers_failed(front, rank) &&
-            failed++ < MAX_NAMED)
-            fprintf(out, "%srank %d (%d%s)", failed > 1 ? ", " : "", rank,
-                    cl_codes_of_status(front->workers[rank].end.status), relation_to_first(front, rank));
-    if (failed > MAX_NAMED)
-        fprintf(out, " and %d more", failed - MAX_NAMED);
-    fprintf(out, "%s\n", failed ? "" : "none");
+        if ((rank != front->first || !cl_failure_is_rank(front)) && cl_workers_failed(front, rank))
+            ce_names_add(&failed, "rank %d (%d%s)", rank, cl_codes_of_status(front->workers[rank].end.status),
+                         relation_to_first(front, rank));
+    fprintf(out, "also failed     %s\n", failed.count ? ce_names_text(&failed) : "none");
 }
 
 static void print_stopped(const cl_front *front, FILE *out)
@@ -160,15 +155,21 @@ static void print_stopped(const cl_front *front, FILE *out)
 /* Prints the processes that remain on each host, or "nothing". */
 static void print_left(const cl_front *front, FILE *out)
 {
-    int told = 0;
+    ce_names unknown = { 0 }, left = { 0 };
     for (int node = 0; node < front->node_total; node++) {
         const cl_node *here = &front->nodes[node];
         if (here->state == CL_NODE_LOST)
-            fprintf(out, "%snot known of %s", told++ ? "; " : "", here->host);
+            ce_names_add(&unknown, "%s", here->host);
         else if (here->left_count)
-            fprintf(out, "%sprocesses that do not end on %s: %s", told++ ? "; " : "", here->host, here->left);
+            ce_names_add(&left, "%s: %s", here->host, here->left);
     }
-    if (!told)
+    if (left.count)
+        fprintf(out, "processes that do not end on %s%s", ce_names_text(&left), unknown.count ? "; " : "");
+    if (unknown.count > 1)
+        fprintf(out, "not known of %ld nodes (%s)", unknown.count, ce_names_text(&unknown));
+    else if (unknown.count)
+        fprintf(out, "not known of %s", ce_names_text(&unknown));
+    if (unknown.count + left.count == 0)
         fprintf(out, "nothing");
 }
 

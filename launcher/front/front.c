@@ -113,9 +113,10 @@ int cl_front_begin(cl_front *front, int64_t now)
 
 static void give_up_joining(cl_front *front, int64_t now)
 {
-    char why[640], missing[512];
-    cl_join_agents_list_missing(front, missing);
-    snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", missing,
+    char why[CS_NAMES_BYTES + 64];
+    ce_names missing = { 0 };
+    cl_join_agents_list_missing(front, &missing);
+    snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", ce_names_text(&missing),
              (double)(now - front->joining_since) / 1e9);
     cl_front_fail(front, -1, CL_CODE_PEER, why);
 }

@@ -26,6 +26,7 @@
 #include "wire/remote.h"
 #include "plan/world_sizes.h"
 
+#include "base/names.h"
 #include "base/clock.h"
 
 typedef enum { CL_JOINING, CL_ORDERING, CL_RUNNING, CL_SETTLING, CL_STOPPING, CL_OVER } cl_phase;
@@ -209,7 +210,9 @@ bool cl_join_agents_is_new(const cl_front *front, int node);
 void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
 /* Ends the part of the nodes that signals have asked to end; called between two attempts. */
 void cl_join_agents_let_go(cl_front *front);
-void cl_join_agents_list_missing(const cl_front *front, char text[512]);
+/* Adds what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the elasticity section
+ * allows. */
+void cl_join_agents_list_missing(const cl_front *front, ce_names *missing);
 
 /* ---- node_orders.c: the messages ORDER and START for the agents ---- */
 int cl_node_orders_send(cl_front *front);   /* sends ORDER to every node of the attempt */

@@ -355,17 +355,13 @@ bool cl_join_agents_complete(cl_front *front, int64_t now)
     return cut_plan(front);
 }
 
-/* Writes what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the elasticity
- * section allows. */
-void cl_join_agents_list_missing(const cl_front *front, char text[512])
+void cl_join_agents_list_missing(const cl_front *front, ce_names *missing)
 {
-    size_t used = 0;
-    for (int i = 0; i < front->node_total && used < 512; i++)
+    for (int i = 0; i < front->node_total; i++)
         if (!is_there(&front->nodes[i]))
-            used += (size_t)snprintf(text + used, 512 - used, "%snode %d (%s)", used ? ", " : "", front->nodes[i].place,
-                                     front->nodes[i].host);
-    if (used == 0)
-        snprintf(text, 512, "a number of nodes whose world size \"elasticity\" allows");
+            ce_names_add(missing, "node %d (%s)", front->nodes[i].place, front->nodes[i].host);
+    if (missing->count == 0)
+        ce_names_add(missing, "a number of nodes whose world size \"elasticity\" allows");
 }
 
 /* Says what a node that the job waits for is doing, as far as the front process knows. */
@@ -389,25 +385,25 @@ static bool is_awaited(const cl_front *front, int index)
                                       : index < front->plan->node_count && node->state < CL_NODE_READY;
 }
 
-/* Lists the nodes that the job waits for: "node 1 (b), which has not called yet, and node 2 (c), which ...". */
-static void list_awaited(const cl_front *front, char text[1024])
+/* Lists the nodes that the job waits for: "node 1 (b), which has not called yet, node 2 (c), which ...". */
+static void list_awaited(const cl_front *front, ce_names *awaited)
 {
-    size_t used = 0;
-    for (int i = 0; i < front->node_total && used < 1024; i++)
+    for (int i = 0; i < front->node_total; i++)
         if (is_awaited(front, i))
-            used += (size_t)snprintf(text + used, 1024 - used, "%snode %d (%s), which %s", used ? ", and " : "",
-                                     front->nodes[i].place, front->nodes[i].host, phase_of(front, &front->nodes[i]));
-    if (used == 0)
-        cl_join_agents_list_missing(front, text);
+            ce_names_add(awaited, "node %d (%s), which %s", front->nodes[i].place, front->nodes[i].host,
+                         phase_of(front, &front->nodes[i]));
+    if (awaited->count == 0)
+        cl_join_agents_list_missing(front, awaited);
 }
 
 void cl_join_agents_remind(cl_front *front, int64_t now)
 {
-    char missing[1024];
+    ce_names awaited = { .most = 5 };
     if (now - (front->reminded_at ? front->reminded_at : front->joining_since) < REMIND_EVERY)
         return;
     front->reminded_at = now;
-    list_awaited(front, missing);
+    list_awaited(front, &awaited);
     cl_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
-                  front->plan->id, missing, (now - front->joining_since) / SECOND, front->options->rdzv_timeout);
+                  front->plan->id, ce_names_text(&awaited), (now - front->joining_since) / SECOND,
+                  front->options->rdzv_timeout);
 }

@@ -4,6 +4,7 @@
 #include "codes.h"
 #include "node/proc.h"
 
+#include "base/names.h"
 #include "base/ends_with.h"
 #include "base/json.h"
 
@@ -133,16 +134,14 @@ int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept)
 
 static int fail_to_find(const cl_registry_job *jobs, int count, const char *id, int matches)
 {
-    char names[1024] = "";
-    for (int i = 0; i < count; i++) {
-        size_t used = strlen(names);
+    ce_names names = { 0 };
+    for (int i = 0; i < count; i++)
         if (!matches || strncmp(jobs[i].job, id, strlen(id)) == 0)
-            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", jobs[i].job);
-    }
+            ce_names_add(&names, "%s", jobs[i].job);
     if (matches)
-        return cl_codes_fail(CL_CODE_NO_FILE, "several running jobs begin with \"%s\": %s", id, names);
+        return cl_codes_fail(CL_CODE_NO_FILE, "several running jobs begin with \"%s\": %s", id, ce_names_text(&names));
     return cl_codes_fail(CL_CODE_NO_FILE, "no job \"%s\" runs on this machine; %s%s", id,
-                         count ? "these do: " : "none does", names);
+                         count ? "these do: " : "none does", ce_names_text(&names));
 }
 
 int cl_registry_read_find(cl_registry_job *job, const char *id)

@@ -8,6 +8,7 @@
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
 #include "node/venv.h"
+#include "base/names.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -74,20 +75,18 @@ static int read_key(cl_agent *agent)
  */
 static void end_leftovers(cl_agent *agent)
 {
-    enum { SECONDS = 2, NAMED = 4 };
-    char names[NAMED * 64] = "";
+    enum { SECONDS = 2 };
+    ce_names names = { 0 };
     int count;
     cl_leftover *list = cl_leftover_find(&count);
-    for (int i = 0; i < count && i < NAMED; i++) {
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%d (%s)", i ? ", " : "", list[i].pid, list[i].name);
-    }
+    for (int i = 0; i < count; i++)
+        ce_names_add(&names, "%d (%s)", list[i].pid, list[i].name);
     cl_leftover_signal(list, count, SIGKILL);
     int alive = count ? cl_leftover_await(list, count, SECONDS) : 0;
     if (count)
         cl_link_say(&agent->link, CL_LINK_SAY, 0,
-                    "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s%s; %s",
-                    agent->order.host, list[0].job, count, count == 1 ? "" : "es", names, count > NAMED ? ", ..." : "",
+                    "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s; %s",
+                    agent->order.host, list[0].job, count, count == 1 ? "" : "es", ce_names_text(&names),
                     alive ? "not all of them end, though SIGKILL was sent" : "ended by SIGKILL");
     free(list);
 }

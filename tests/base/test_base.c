@@ -1,13 +1,15 @@
-/* test_base.c - half precision, random numbers, exact sums, ranges. */
+/* test_base.c - half precision, random numbers, exact sums, ranges, shortened lists of names. */
 #include "reference.h"
 #include "suite.h"
 
 #include "base/exact.h"
 #include "base/half.h"
+#include "base/names.h"
 #include "base/range.h"
 #include "base/rng.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Finds the half that is nearest to `value`, by bisection. If two halves are equally near, takes the half whose last
  * bit is 0. */
@@ -152,5 +154,28 @@ START_TEST(parts_cover_without_gap)
 }
 END_TEST
 
+START_TEST(lists_of_names_are_shortened)
+{
+    enum { LONG = CS_NAMES_BYTES / 2 };
+    ce_names none = { 0 }, few = { 0 }, many = { 0 }, wide = { 0 }, one = { 0 };
+    ck_assert_str_eq(ce_names_text(&none), "");
+    ce_names_add(&few, "node %d", 3);
+    ce_names_add(&few, "b");
+    ck_assert_str_eq(ce_names_text(&few), "node 3, b");
+    for (int i = 0; i < 1000; i++)
+        ce_names_add(&many, "w%d", i);
+    ck_assert_str_eq(ce_names_text(&many), "w0, w1, w2, w3, w4, w5, w6, w7, w8, w9 and 990 more");
+    ce_names_add(&wide, "a");
+    for (int i = 0; i < 3; i++)
+        ce_names_add(&wide, "%*d", LONG, i); /* only the first of these fits, and no later name is shown */
+    ce_names_add(&wide, "b");
+    ck_assert_uint_eq(strlen(ce_names_text(&wide)), strlen("a, ") + LONG + strlen(" and 3 more"));
+    ce_names_add(&one, "%*d", 10 * CS_NAMES_BYTES, 1);
+    ck_assert_uint_lt(strlen(ce_names_text(&one)), CS_NAMES_BYTES);
+    ck_assert_int_eq(one.shown, 1);
+}
+END_TEST
+
 SUITE_MAIN("base", halves_round_to_nearest_even, every_half_comes_back, philox_known_answer,
-           normals_have_mean_and_deviation, exact_sums_commute, exact_sums_lose_nothing, parts_cover_without_gap)
+           normals_have_mean_and_deviation, exact_sums_commute, exact_sums_lose_nothing, parts_cover_without_gap,
+           lists_of_names_are_shortened)

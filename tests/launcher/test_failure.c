@@ -210,6 +210,24 @@ START_TEST(what_needed_force_and_what_is_left)
 }
 END_TEST
 
+START_TEST(many_lost_nodes_are_one_short_line)
+{
+    enum { NODES = 1000 };
+    cl_front *front = broken(0, SEGV);
+    cl_node *all = calloc(NODES, sizeof *all);
+    for (int i = 2; i < NODES; i++) {
+        all[i].state = CL_NODE_LOST;
+        snprintf(all[i].host, sizeof all[i].host, "w%d", i);
+    }
+    front->nodes = all;
+    front->node_total = NODES;
+    text = cl_failure_text(front);
+    check_has("left behind     not known of 998 nodes (w2, w3, w4, w5, w6, w7, w8, w9, w10, w11 and 988 more)\n");
+    free(text);
+    free(all);
+}
+END_TEST
+
 START_TEST(no_rank_is_to_blame)
 {
     static const struct {
@@ -443,6 +461,6 @@ END_TEST
 
 SUITE_MAIN("failure", a_rank_that_died, missing_records_are_not_reported, causes_and_hints,
            other_failed_ranks_are_listed, the_first_failure_is_the_one_with_a_reason,
-           what_needed_force_and_what_is_left, no_rank_is_to_blame, the_checkpoint_to_resume_from_is_named,
-           a_lost_node_is_blamed_before_a_rank_that_lost_it, a_good_end_says_nothing, a_remote_tail_is_kept_here,
-           results, states)
+           what_needed_force_and_what_is_left, many_lost_nodes_are_one_short_line, no_rank_is_to_blame,
+           the_checkpoint_to_resume_from_is_named, a_lost_node_is_blamed_before_a_rank_that_lost_it,
+           a_good_end_says_nothing, a_remote_tail_is_kept_here, results, states)

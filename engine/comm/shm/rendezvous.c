@@ -1,6 +1,7 @@
 /* rendezvous.c - rendezvous of the ranks of one host over a Unix socket: first what rank 0 does, then what the other
  * ranks do. */
 #include "comm/shm/rendezvous.h"
+#include "base/names.h"
 #include "base/clock.h"
 #include "comm/shm/unix_socket.h"
 
@@ -95,15 +96,15 @@ static void accept_peers(rendezvous *server)
 
 static cs_status report_missing(const rendezvous *server, double seconds)
 {
-    char names[256] = "";
-    size_t length = 0;
-    for (int i = 1; i < server->world->size && length < sizeof names - 16; i++)
+    ce_names names = { 0 };
+    for (int i = 1; i < server->world->size; i++)
         if (server->handles[i].memory < 0)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
+            ce_names_add(&names, "%d", i);
     return ce_fail(CS_NO_PEER,
                    "%s %s did not come within %g seconds: start all ranks of this host with the same "
                    "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
-                   server->missing > 1 ? "ranks" : "rank", names, seconds, server->world->port, server->world->job);
+                   server->missing > 1 ? "ranks" : "rank", ce_names_text(&names), seconds, server->world->port,
+                   server->world->job);
 }
 
 static cs_status await_all(rendezvous *server, double seconds)

@@ -35,22 +35,18 @@ static ce_store_entry *find(const ce_store_server *server, const char *name)
     return at;
 }
 
-void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t capacity)
+const char *ce_store_requests_list_missing(const ce_store_server *server, ce_names *names)
 {
-    const char *before = server->missing > 1 ? "ranks " : "rank ";
-    size_t length = 0;
-    for (int i = 0; i < server->world.size && length < capacity - 24; i++) {
-        if (server->connected[i])
-            continue;
-        length += (size_t)snprintf(names + length, capacity - length, "%s%d", before, i);
-        before = ", ";
-    }
+    for (int i = 0; i < server->world.size; i++)
+        if (!server->connected[i])
+            ce_names_add(names, "%s%d", names->count ? "" : server->missing > 1 ? "ranks " : "rank ", i);
+    return ce_names_text(names);
 }
 
 /* Replies to a waiting request if its value has been set or its time is over. */
 static void try_answer(const ce_store_server *server, ce_store_client *to)
 {
-    char names[256];
+    ce_names names = { 0 };
     const ce_store_entry *found = to->waits == CS_STORE_GET ? find(server, to->wants) : NULL;
     double time = ce_clock_seconds();
     if (found) {
@@ -61,11 +57,11 @@ static void try_answer(const ce_store_server *server, ce_store_client *to)
         ce_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
         ce_store_requests_fail(to);
     } else if (to->waits == CS_STORE_ALL && time > to->deadline) {
-        ce_store_requests_list_missing(server, names, sizeof names);
         ce_fail(CS_NO_PEER,
                 "%s did not come within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
                 "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
-                names, to->seconds, server->world.size, server->world.address, server->world.port, server->world.job);
+                ce_store_requests_list_missing(server, &names), to->seconds, server->world.size, server->world.address,
+                server->world.port, server->world.job);
         ce_store_requests_fail(to);
     }
 }

@@ -3,6 +3,7 @@
 #ifndef CS_COMM_STORE_REQUESTS_H
 #define CS_COMM_STORE_REQUESTS_H
 
+#include "base/names.h"
 #include "base/join.h"
 #include "comm/store/store_server.h"
 
@@ -52,8 +53,8 @@ struct ce_store_server {
 void ce_store_requests_fail(ce_store_client *to);
 /* Replies to the waiting requests whose value has been set or whose time is over. */
 void ce_store_requests_answer_waiting(ce_store_server *server);
-/* Writes the list of missing ranks, for example "ranks 1, 3". */
-void ce_store_requests_list_missing(const ce_store_server *server, char *names, size_t capacity);
+/* Returns the list of missing ranks, for example "ranks 1, 3". The caller owns `names`, which must be empty. */
+const char *ce_store_requests_list_missing(const ce_store_server *server, ce_names *names);
 /* Sends as much of the reply as possible without blocking. Returns false if the connection is lost. */
 bool ce_store_requests_flush(ce_store_client *to);
 /* Reads the bytes of a request that have arrived, and handles the request when it is complete. Returns false if the

@@ -239,14 +239,13 @@ static bool poll_once(ce_store_server *server)
 
 static void report_missing(ce_store_server *server)
 {
-    char names[256];
+    ce_names names = { 0 };
     double time = ce_clock_seconds();
     if (server->missing == 0 || time < server->reported + REPORT_SECONDS)
         return;
     server->reported = time;
-    ce_store_requests_list_missing(server, names, sizeof names);
-    ce_log(CS_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", names, server->world.size,
-           time - server->begun, server->world.address, server->world.port);
+    ce_log(CS_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", ce_store_requests_list_missing(server, &names),
+           server->world.size, time - server->begun, server->world.address, server->world.port);
 }
 
 static void *serve(void *argument)

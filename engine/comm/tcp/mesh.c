@@ -1,5 +1,6 @@
 /* mesh.c - connects all ranks of several hosts with each other over TCP. The ranks publish their addresses in the
  * store. Each rank connects to the ranks with lower numbers, and both sides of a connection authenticate each other. */
+#include "base/names.h"
 #include "base/clock.h"
 #include "base/join.h"
 #include "base/log.h"
@@ -220,15 +221,14 @@ static cs_status advance_handshake(mesh_builder *all, int index)
 
 static cs_status report_missing(const mesh_builder *all)
 {
-    char names[256] = "";
-    size_t length = 0;
-    for (int i = 0; i < all->tcp->size && length < sizeof names - 16; i++)
+    ce_names names = { 0 };
+    for (int i = 0; i < all->tcp->size; i++)
         if (i != all->tcp->rank && all->tcp->links[i].socket < 0)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%d", length ? ", " : "", i);
+            ce_names_add(&names, "%d", i);
     return ce_fail(CS_NO_PEER,
                    "rank %d waited %.3g seconds for a connection with rank%s %s: if the hosts have another network for "
                    "this, name the interface in CSPEED_SOCKET_IFNAME",
-                   all->tcp->rank, all->seconds, ce_plural(all->missing), names);
+                   all->tcp->rank, all->seconds, ce_plural(all->missing), ce_names_text(&names));
 }
 
 static cs_status connect_all(mesh_builder *all)
