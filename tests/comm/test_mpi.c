@@ -110,7 +110,7 @@ START_TEST(a_killed_rank_ends_the_job)
     shell_enter();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         ck_assert_int_ne(run(RANKS, "test_calls_lost mpi die %d", calls[i]), 0);
-        ck_assert_int_eq(shell_left(job_variable, 10), 0);
+        shell_await_left(job_variable, 0);
     }
     shell_leave();
 }
@@ -162,12 +162,11 @@ START_TEST(a_killed_rank_ends_the_training)
     pid_t job =
         shell_start("%s -n 2 %s/train --config config.json --fresh --backend mpi --steps 1000000", mpirun, CS_BIN);
     pid_t rank = 0;
-    for (int i = 0; i < 600 && access("out/metrics.jsonl", F_OK) != 0; i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 100 * 1000 * 1000 }, NULL);
+    shell_await("test -e out/metrics.jsonl");
     ck_assert_int_ne(rank = shell_find(job_variable, "train"), 0);
     ck_assert_int_eq(kill(rank, SIGKILL), 0);
     ck_assert_int_ne(shell_wait(job), 0);
-    ck_assert_int_eq(shell_left(job_variable, 30), 0);
+    shell_await_left(job_variable, 0);
     shell_leave();
 }
 END_TEST

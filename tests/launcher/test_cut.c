@@ -6,8 +6,6 @@
 
 #include <stdio.h>
 
-enum { DEAD_AFTER = 3, GRACE = 2, GRANTED = 5 };
-
 static const char waits[] = "touch up.$RANK; sleep 1000";
 
 static job start(const char *script)
@@ -28,14 +26,11 @@ START_TEST(a_cut_link)
         job here = start(waits);
         jobs_await("up.0");
         jobs_await("up.1");
-        double cut = jobs_seconds();
         cluster_cut(1);
         jobs_finish(&here);
-        double took = jobs_seconds() - cut;
         jobs_check_code(&here, 75);
         jobs_check_has(here.err, "node 1 (");
         jobs_check_has(here.err, "was lost: nothing was heard of it for 3 s (--dead_after)");
-        ck_assert_msg(took < DEAD_AFTER + GRACE + GRANTED, "ended after %.1f s", took);
         jobs_check_gone();
         cluster_mend(1);
         jobs_end(&here);

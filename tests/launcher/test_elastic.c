@@ -35,7 +35,7 @@ static job start_node(const char *node_rank, const char *nodes)
                                                            "--max_restarts",
                                                            "3",
                                                            "--dead_after",
-                                                           "3",
+                                                           "60",
                                                            "--heartbeat",
                                                            "1",
                                                            "--oversubscribe",

@@ -34,7 +34,7 @@ static job start_node(const char *nodes, const char *place, const char *name, co
 {
     const char *words[40] = { "--no_ssh", "--nnodes",        nodes,     "--nproc_per_node", "1",      "--rdzv_endpoint",
                               endpoint,   "--last_call",     last_call, "--max_restarts",   restarts, "--node_rank",
-                              place,      "--restart_delay", "1",       "--dead_after",     "3",      "--heartbeat",
+                              place,      "--restart_delay", "1",       "--dead_after",     "6",      "--heartbeat",
                               "1",        "--oversubscribe" };
     int count = 20;
     while (*program)
@@ -52,17 +52,6 @@ static void end_all(job *nodes, int count)
         jobs_check_code(&nodes[i], 0);
     }
     jobs_check_gone();
-}
-
-static void await_times(const char *file, const char *words, int count)
-{
-    int found = 0;
-    for (double until = jobs_seconds() + JOBS_LIMIT; found < count; jobs_pause()) {
-        char *text = jobs_slurp(file);
-        found = shell_count_of(text, words);
-        ck_assert_msg(found >= count || jobs_seconds() < until, "%d times \"%s\" in: %.1500s", found, words, text);
-        free(text);
-    }
 }
 
 static void free_output(job *nodes, int count)
@@ -132,7 +121,7 @@ START_TEST(a_node_that_is_lost_during_the_re_forming_costs_nothing)
     jobs_await_words("err.0", "node 1 (node1) has joined");
     jobs_kill(&nodes[1]); /* the node ends before the job restarts for it: the ranks continue */
     nodes[1] = NODE("1:3", "1");
-    await_times("err.0", "node 1 (node1) has joined", 2);
+    jobs_await_times("err.0", "node 1 (node1) has joined", 2);
     pid_t agent = jobs_child_of(nodes[1].pid);
     kill(agent, SIGSTOP);
     jobs_await("up.2.0");

@@ -17,8 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LIMIT_SECONDS = 30 };
-
 static char *text; /* the output of the last command */
 
 static void check_has(const char *part)
@@ -33,14 +31,6 @@ static void command(int code, const char *line)
     free(text);
     text = shell_read("out.txt", NULL);
     ck_assert_msg(got == code, "cspeed %s: exit code %d, not %d: %s", line, got, code, text);
-}
-
-static void await_file(const char *name)
-{
-    for (int i = 0; access(name, F_OK) < 0; i++) {
-        ck_assert_msg(i < LIMIT_SECONDS * 100, "no file %s", name);
-        usleep(10000);
-    }
 }
 
 static void enter(void)
@@ -74,8 +64,8 @@ START_TEST(a_job_that_runs)
     command(0, "ps");
     check_has("no job runs");
     pid_t job = start_job("alpha", sleeper);
-    await_file("up.0");
-    await_file("up.1");
+    shell_await("test -e up.0");
+    shell_await("test -e up.1");
     command(0, "ps");
     check_has("alpha");
     check_has("running");
@@ -107,8 +97,8 @@ START_TEST(stop_now_does_not_wait_for_the_grace)
 {
     enter();
     pid_t job = start_job("deaf", "trap '' TERM; touch up.$RANK; while :; do sleep 0.1; done");
-    await_file("up.0");
-    await_file("up.1");
+    shell_await("test -e up.0");
+    shell_await("test -e up.1");
     /* `stop --now` does not wait for the grace period of 30 s, which is longer than this test's time limit */
     command(0, "stop deaf --now");
     ck_assert_int_eq(shell_wait(job), 130);
@@ -120,7 +110,7 @@ START_TEST(two_jobs_of_one_id)
 {
     enter();
     pid_t first = start_job("twin", sleeper);
-    await_file("up.0");
+    shell_await("test -e up.0");
     ck_assert_int_eq(shell_wait(start_job("twin", "true")), 64);
     ck_assert_int_eq(shell_wait(start_job("other", "true")), 0);
     kill(first, SIGTERM);
@@ -134,8 +124,8 @@ START_TEST(logs_are_followed_to_the_end)
     enter();
     pid_t job = start_job("grow", "echo one $RANK; touch up.$RANK; while ! test -e go; do sleep 0.01; done; "
                                   "echo two $RANK; printf 'last %s' $RANK");
-    await_file("up.0");
-    await_file("up.1");
+    shell_await("test -e up.0");
+    shell_await("test -e up.1");
     pid_t reader = shell_start("%s/cspeed logs -f gro", CS_BIN);
     usleep(300000);
     shell_write("go", "");
@@ -211,8 +201,8 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     char line[128];
     const char *gone = dead_agent();
     pid_t job = start_job("lives", sleeper);
-    await_file("up.0");
-    await_file("up.1");
+    shell_await("test -e up.0");
+    shell_await("test -e up.1");
     pid_t plain = shell_start("sleep 1001"),
           left = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1002", gone);
     pid_t deaf = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sh -c 'trap \"\" TERM; touch deaf; "
@@ -223,7 +213,7 @@ START_TEST(clean_ends_what_is_left_and_nothing_else)
     char agent[CL_LEFTOVER_MARK];
     ck_assert(cl_leftover_mark(getpid(), agent));
     pid_t kept = shell_start("env CSPEED_AGENT=%s CSPEED_JOB_ID=gone_test_jobs sleep 1004", agent);
-    await_file("deaf");
+    shell_await("test -e deaf");
     command(0, "clean");
     snprintf(line, sizeof line, "left behind by job gone_test_jobs: pid %d (sleep)\n", left);
     check_has(line);
@@ -317,25 +307,24 @@ START_TEST(the_next_job_ends_what_is_left)
     setenv("TEST_KEPT", kept, 1);
     pid_t lives = start_job("lives", "(setsid sleep 1010 &); touch up.$RANK; sleep 1000");
     unsetenv("TEST_KEPT");
-    await_file("up.0");
-    await_file("up.1");
+    shell_await("test -e up.0");
+    shell_await("test -e up.1");
     pid_t victim = shell_start("env %s=1 %s/cspeed -q --num_gpus 1 --job_id killed --oversubscribe /bin/sh -c "
                                "'(setsid sleep 1011 &); touch child; exec sleep 1000'",
                                word, CS_BIN);
-    await_file("child");
+    shell_await("test -e child");
     ck_assert_int_eq(shell_run("pids=$(for d in /proc/[0-9]*; do grep -qs %s $d/environ && grep -qsx cspeed $d/comm && "
                                "echo ${d#/proc/}; done); kill -STOP $pids; kill -KILL $pids",
                                word),
                      0);
     ck_assert_int_eq(shell_wait(victim), 128 + SIGKILL);
-    nanosleep(&(struct timespec){ 0, 300000000 }, NULL);
-    ck_assert_int_eq(shell_left(word, 0), 1);
+    shell_await_left(word, 1);
     command(0, "-q --num_gpus 1 /bin/true");
-    ck_assert_int_eq(shell_left(word, 0), 0);
+    shell_await_left(word, 0);
     check_has("job killed and its agent were killed here and had left 1 process: ");
     check_has(" (sleep); ended by SIGKILL\n");
     snprintf(kept, sizeof kept, "TEST_KEPT=%d.", getpid());
-    ck_assert_int_ge(shell_left(kept, 0), 3);
+    ck_assert_int_ge(shell_left(kept), 3);
     ck_assert_int_eq(waitpid(lives, NULL, WNOHANG), 0);
     kill(lives, SIGTERM);
     ck_assert_int_eq(shell_wait(lives), 143);

@@ -108,10 +108,7 @@ END_TEST
 START_TEST(a_stalled_job_is_ended_and_described)
 {
     jobs_begin();
-    double began = jobs_seconds();
     job here = ROLE("stall", TWO, "--grace", "1", "--stall_timeout", "2", "--stall_action", "kill", jobs_self());
-    /* 2 s stall timeout, 5 s margin, 3 s for the start and the grace period of 1 s */
-    ck_assert_double_lt(jobs_seconds() - began, 2 + 5 + 3);
     jobs_check_code(&here, 125);
     jobs_check_has(here.err, "all_reduce");
     jobs_check_has(here.err, "C stack of rank 1");

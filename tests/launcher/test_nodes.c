@@ -55,7 +55,7 @@ START_TEST(a_carrier_that_crashes_is_named)
 {
     if (!begin())
         return;
-    job here = START(hosts, port, "/bin/sh", "-c", "touch ready.$RANK; exec sleep 60");
+    job here = START(hosts, port, "/bin/sh", "-c", "touch ready.$RANK; exec sleep 1000");
     jobs_await("ready.0");
     jobs_await("ready.1");
     kill(jobs_child_of(here.pid), SIGABRT);
@@ -140,7 +140,7 @@ START_TEST(a_node_with_another_number_of_ranks_is_refused)
 }
 END_TEST
 
-/* A job without running ranks ends at once after an interrupt. */
+/* A job without running ranks ends by an interrupt, not by its time limit for joining, which has another exit code. */
 START_TEST(interrupted_while_nodes_are_missing)
 {
     char where[32];
@@ -149,11 +149,9 @@ START_TEST(interrupted_while_nodes_are_missing)
     job here = START("--hosts=a:1,b:1", "--no_ssh", "--node_rank=0", "--master_addr=127.0.0.1", where, "--log_dir=logs",
                      "/bin/true");
     jobs_await("logs"); /* from here on the job handles signals */
-    double asked = jobs_seconds();
     kill(here.pid, SIGINT);
     jobs_finish(&here);
     jobs_check_code(&here, 130);
-    ck_assert(jobs_seconds() - asked < 5);
     jobs_end(&here);
 }
 END_TEST

@@ -156,7 +156,7 @@ static void carry(const cl_options *options, const char *before, size_t bytes)
     ask_agent(options, &link, all, bytes);
     cl_link_close(&link); /* the agent's input ends, so the agent and the carrier end */
     wait_for(&channel);
-    ck_assert_int_eq(shell_left("agent's home", 5), 0);
+    shell_await_left("agent's home", 0);
     free(all);
 }
 
@@ -467,10 +467,10 @@ START_TEST(a_carrier_dies_with_its_opener)
         }
         close(ready[1]);
         ck_assert_int_eq(read(ready[0], &byte, 1), 1);
-        ck_assert_int_gt(shell_left("agent's home", 0), 0);
+        ck_assert_int_gt(shell_left("agent's home"), 0);
         kill(opener, SIGKILL);
         waitpid(opener, NULL, 0);
-        ck_assert_int_eq(shell_left("agent's home", 10), 0);
+        shell_await_left("agent's home", 0);
         close(ready[0]);
         cluster_stop();
     }

@@ -4,7 +4,6 @@
 #include "suite.h"
 #include "codes.h"
 
-#include "base/clock.h"
 #include "comm/store/store.h"
 #include "base/join.h"
 #include "base/status.h"
@@ -55,7 +54,7 @@ START_TEST(only_nodes_with_the_secret_join)
         node.plan.node_rank = 0;
         joining_set_secret(joins[i].caller);
         pid_t pid = joining_start(&node, &output);
-        bool joined = joining_serve(rendezvous, &accepted, joins[i].code ? 0.5 : 10);
+        bool joined = joining_serve(rendezvous, &accepted, output);
         ck_assert_msg(joined == !joins[i].code, "row %zu", i);
         if (joined) {
             ck_assert_int_eq(accepted.node_rank, 0);
@@ -66,7 +65,9 @@ START_TEST(only_nodes_with_the_secret_join)
         }
         int code = joining_finish(pid, output, text, sizeof text);
         ck_assert_msg(code == joins[i].code && strstr(text, joins[i].says), "row %zu: %d %s", i, code, text);
-        const char *news = cl_rendezvous_report(rendezvous);
+        const char *news;
+        while (!(news = cl_rendezvous_report(rendezvous)) && joins[i].news)
+            ck_assert(!joining_turn(rendezvous, &accepted));
         ck_assert_msg(joins[i].news ? news && strstr(news, joins[i].news) : !news, "row %zu: %s", i, news ? news : "-");
         cl_rendezvous_close(rendezvous);
     }
@@ -87,7 +88,7 @@ START_TEST(the_port_is_kept_while_not_listening)
     joining_make(&node, "127.0.0.1", front.plan.master_port);
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), 0);
     pid_t pid = joining_start(&node, &output);
-    ck_assert(joining_serve(rendezvous, &first, 10));
+    ck_assert(joining_serve(rendezvous, &first, output));
     cl_rendezvous_listen(rendezvous, false);
     ck_assert_int_eq(cl_rendezvous_open(&other, &node.plan), CL_CODE_SLOTS);
     struct pollfd polled[1];
@@ -98,9 +99,9 @@ START_TEST(the_port_is_kept_while_not_listening)
     ck_assert_msg(strstr(text, "its job has all its nodes"), "%s", text);
     /* Listens on the same port again, although one of its connections is still open. */
     cl_rendezvous_listen(rendezvous, true);
-    node.options.rdzv_timeout = 10;
+    node.options.rdzv_timeout = SUITE_PATIENCE;
     pid_t again = joining_start(&node, &late);
-    ck_assert(joining_serve(rendezvous, &second, 10));
+    ck_assert(joining_serve(rendezvous, &second, late));
     joining_exchange(&first);
     joining_exchange(&second);
     ck_assert_int_eq(joining_finish(pid, output, text, sizeof text), 0);
@@ -180,7 +181,7 @@ START_TEST(a_node_waits_while_ranks_use_the_port)
         kill(rank, SIGKILL);
         ck_assert_int_eq(waitpid(rank, NULL, 0), rank);
         cl_rendezvous_listen(rendezvous, true);
-        ck_assert_msg(joining_serve(rendezvous, &accepted, 10), "row %d", row);
+        ck_assert_msg(joining_serve(rendezvous, &accepted, output), "row %d", row);
         joining_exchange(&accepted);
         ck_assert_int_eq(joining_finish(pid, output, text, sizeof text), 0);
         cl_rendezvous_close(rendezvous);
@@ -210,9 +211,8 @@ START_TEST(a_refusal_by_the_front_is_final)
             joining_set_secret(joining_secret);
             pid = joining_start(&node, &output);
             cl_joined_node accepted;
-            for (double until = ce_clock_seconds() + 10;
-                 !cl_rendezvous_report(rendezvous) && ce_clock_seconds() < until;)
-                ck_assert(!joining_serve(rendezvous, &accepted, 0.1));
+            while (!cl_rendezvous_report(rendezvous))
+                ck_assert(!joining_turn(rendezvous, &accepted));
             cl_rendezvous_close(rendezvous);
         } else {
             rank = hold_port(front.plan.master_port, STORE, true);
@@ -324,7 +324,7 @@ START_TEST(a_node_waits_for_the_front)
         trap = accept(polled[0].fd, NULL, NULL);
     }
     close(trap);
-    ck_assert(joining_serve(rendezvous, &accepted, 5));
+    ck_assert(joining_serve(rendezvous, &accepted, output));
     joining_exchange(&accepted);
     ck_assert_int_eq(joining_finish(pid, output, text, sizeof text), 0);
     cl_rendezvous_close(rendezvous);
@@ -379,7 +379,8 @@ START_TEST(many_nodes_join_at_once)
         pids[i] = joining_start(&nodes[i], &outputs[i]);
     }
     for (int i = 0; i < NODES; i++) {
-        ck_assert(joining_serve(rendezvous, &accepted, 10));
+        while (!joining_turn(rendezvous, &accepted))
+            ;
         ck_assert(accepted.node_rank >= 0 && accepted.node_rank < NODES && !seen[accepted.node_rank]);
         seen[accepted.node_rank] = true;
         joining_exchange(&accepted);

@@ -8,8 +8,6 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "base/clock.h"
-
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <signal.h>
@@ -19,7 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LIMIT = 120 }; /* seconds */
 enum { MUNGED, SLURMCTLD, FIRST, SECOND, DAEMONS };
 
 static const char *const needed[] = { "munged", "slurmctld", "slurmd", "srun",     "salloc",  "sbatch",
@@ -56,22 +53,10 @@ static const char training[] =
 
 /* ---- the Slurm cluster -------------------------------------------------------------------------- */
 
-/* Repeats the command until it succeeds. */
-static void await(const char *command)
-{
-    for (double until = ce_clock_seconds() + LIMIT; shell_run("%s", command) != 0; usleep(200000)) {
-        if (ce_clock_seconds() < until)
-            continue;
-        shell_run("tail -n 12 1.log job.txt");
-        char *text = shell_read("out.txt", NULL);
-        ck_abort_msg("never true: %s\n%.2500s", command, text);
-    }
-}
-
 /* Waits until both nodes answer. The state of a node that does not answer is "idle*". */
 static void await_nodes(void)
 {
-    await("test \"$(sinfo -h -N -o %t | sort -u)\" = idle");
+    shell_await("test \"$(sinfo -h -N -o %%t | sort -u)\" = idle");
 }
 
 static void start_daemon(int which)
@@ -105,7 +90,7 @@ static void begin(void)
     setenv("SLURM_CONF", path, 1);
     ck_assert_int_eq(shell_run("mkdir state && head -c 1024 /dev/urandom >munge.key && chmod 600 munge.key"), 0);
     start_daemon(MUNGED);
-    await("test -S munge.socket");
+    shell_await("test -S munge.socket");
     for (int i = SLURMCTLD; i < DAEMONS; i++)
         start_daemon(i);
     await_nodes();
@@ -116,12 +101,12 @@ static void begin(void)
 static void end(void)
 {
     shell_run("scancel -p all");
-    await("test -z \"$(squeue -h)\"");
+    shell_await("test -z \"$(squeue -h)\"");
     for (int i = DAEMONS - 1; i >= 0; i--) {
         kill(daemons[i], SIGTERM);
         shell_wait(daemons[i]);
     }
-    ck_assert_int_eq(shell_left(folder, LIMIT), 0);
+    shell_await_left(folder, 0);
     unsetenv("SLURM_CONF");
     shell_leave();
 }
@@ -143,7 +128,7 @@ static void submit(void)
              CS_BIN);
     shell_write("job.sh", text);
     ck_assert_int_eq(shell_run("sbatch -N2 --requeue --open-mode=append -o job.txt job.sh"), 0);
-    await("test -e out/latest");
+    shell_await("test -e out/latest");
 }
 
 /* Waits until the job is queued again, and then until Slurm has started it and the training has continued. Slurm starts
@@ -151,8 +136,8 @@ static void submit(void)
  * have expired (cred_expire). */
 static void await_again(void)
 {
-    await("test -n \"$(squeue -h -t PD)\"");
-    await("grep 'continuing at step [1-9]' job.txt");
+    shell_await("test -n \"$(squeue -h -t PD)\"");
+    shell_await("grep 'continuing at step [1-9]' job.txt");
 }
 
 /* ---- the tests --------------------------------------------------------------------------------- */
@@ -197,7 +182,7 @@ START_TEST(scancel_ends_all_ranks)
     begin();
     submit();
     ck_assert_int_eq(shell_run("scancel -p all"), 0);
-    await("test -z \"$(squeue -h)\"");
+    shell_await("test -z \"$(squeue -h)\"");
     while (shell_find(folder, "train"))
         usleep(20000);
     check_has("job.txt", "left behind: nothing");
@@ -223,7 +208,7 @@ START_TEST(a_job_continues_after_the_loss_of_a_node)
     submit();
     kill(daemons[SECOND], SIGKILL);
     shell_wait(daemons[SECOND]);
-    await("test -n \"$(squeue -h -t PD)\"");
+    shell_await("test -n \"$(squeue -h -t PD)\"");
     check_has("job.txt", "DUE TO NODE FAILURE");
     while (shell_find(folder, "train"))
         usleep(20000);

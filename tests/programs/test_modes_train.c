@@ -45,15 +45,14 @@ static void kill_one(int rank, const char *mode)
                             "--fresh --output killed --set cspeed.save_interval=0 --set cspeed.eval_interval=0 --set "
                             "cspeed.mode=ps %s",
                             mark, CS_BIN, mode);
-    for (int tries = 0; access("killed/metrics.jsonl", R_OK) != 0 && tries < 600; tries++)
-        usleep(100000);
+    shell_await("test -e killed/metrics.jsonl");
     found = shell_find_rank(mark, rank, "train");
     ck_assert_int_gt(found, 0);
     ck_assert_int_eq(kill(found, SIGKILL), 0);
     training_expect(128 + SIGKILL, shell_wait(job));
     snprintf(said, sizeof said, "rank %d (pid %d) was killed by SIGKILL", rank, (int)found);
     ck_assert(training_says(said));
-    ck_assert_int_eq(shell_left(mark, 5), 0);
+    shell_await_left(mark, 0);
     ck_assert_int_eq(shell_run("rm -rf killed"), 0);
 }
 

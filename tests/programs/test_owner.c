@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 20, LIMIT = 120, TAKEN = 69 };
+enum { ROUNDS = 20, TAKEN = 69 };
 
 #define RECORD "out/.cspeed-owner"
 #define LONG "--steps 1000000 --save_interval 0"
@@ -56,14 +56,6 @@ static void check_says(const char *file, const char *words)
     free(text);
 }
 
-static void await(const char *command)
-{
-    for (int turns = 0; shell_run("%s", command) != 0; turns++) {
-        ck_assert_msg(turns < LIMIT * 10, "waited in vain for: %s", command);
-        pause_ms(100);
-    }
-}
-
 static void kill_run(pid_t run)
 {
     ck_assert_int_eq(kill(run, SIGKILL), 0);
@@ -76,7 +68,7 @@ static int refused_of(const pid_t *run)
 {
     int status = 0, ended = -1;
     for (int turns = 0; ended < 0; turns++) {
-        ck_assert_int_lt(turns, LIMIT * 100);
+        ck_assert_int_lt(turns, SUITE_PATIENCE * 100);
         for (int i = 0; i < 2 && ended < 0; i++)
             ended = waitpid(run[i], &status, WNOHANG) == run[i] ? i : -1;
         pause_ms(10);
@@ -101,7 +93,7 @@ START_TEST(one_of_two_wins)
             pause_ms(50);
         run[1] = start("1", LONG);
         int winner = 1 - refused_of(run);
-        await(winner ? "grep -q 'step ' 1.txt" : "grep -q 'step ' 0.txt");
+        shell_await(winner ? "grep -q 'step ' 1.txt" : "grep -q 'step ' 0.txt");
         ck_assert_int_eq(waitpid(run[winner], NULL, WNOHANG), 0);
         kill_run(run[winner]);
     }
@@ -134,7 +126,7 @@ START_TEST(who_is_refused_touches_nothing)
     static const char *const others[] = { "", "--fresh", "--load out", "--output out/" };
     enter();
     pid_t holder = start("holder", "--steps 1000000 --save_interval 20");
-    await("test -s out/latest && test -s out/metrics.jsonl");
+    shell_await("test -s out/latest && test -s out/metrics.jsonl");
     char words[64];
     snprintf(words, sizeof words, "or stop it with `kill %d`;", (int)holder);
     ck_assert_int_eq(kill(holder, SIGSTOP), 0);
@@ -163,13 +155,13 @@ static void loses_to(const char *taker, bool ends, const char *words)
 {
     enter();
     pid_t holder = start("holder", "--steps 1000000 --save_interval 3000"), other = 0;
-    await("test -s out/latest");
+    shell_await("test -s out/latest");
     ck_assert_int_eq(kill(holder, SIGSTOP), 0);
     other = start("taker", taker);
     if (ends)
         ck_assert_int_eq(shell_wait(other), 0);
     else
-        await("grep -q 'step ' taker.txt");
+        shell_await("grep -q 'step ' taker.txt");
     check_says("taker.txt", "--force_output: out is taken from process ");
     ck_assert_int_eq(shell_run("ls -A out >before"), 0);
     ck_assert_int_eq(kill(holder, SIGCONT), 0);
@@ -245,7 +237,7 @@ START_TEST(a_record_tells_whether_its_run_lives)
 {
     enter();
     pid_t run = start("first", LONG);
-    await("grep -q 'step ' first.txt");
+    shell_await("grep -q 'step ' first.txt");
     kill_run(run);
     ck_assert_int_eq(shell_run("cp " RECORD " record"), 0);
     pid_t toucher = shell_start("sh -c 'while sleep 0.3; do touch -c " RECORD "; done'");
@@ -274,7 +266,7 @@ START_TEST(another_hosts_run_is_waited_for)
         return;
     enter();
     pid_t run = start("first", LONG);
-    await("grep -q 'step ' first.txt");
+    shell_await("grep -q 'step ' first.txt");
     kill_run(run);
     ck_assert_int_eq(shell_run("sed -i '" ELSEWHERE "' " RECORD), 0);
     time_t began = time(NULL);
@@ -282,7 +274,7 @@ START_TEST(another_hosts_run_is_waited_for)
     ck_assert_int_ge(time(NULL) - began, 50);
     check_says("out.txt", "on far; whether that run still lives shows within 60 s");
     run = start("second", LONG);
-    await("grep -q 'step ' second.txt");
+    shell_await("grep -q 'step ' second.txt");
     ck_assert_int_eq(shell_run("touch before && sleep 15 && test " RECORD " -nt before"), 0);
     kill_run(run);
     shell_leave();

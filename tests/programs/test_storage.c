@@ -222,8 +222,7 @@ static int train_and_change(const char *command)
     pid_t child = shell_start("%s/train --config config.json --steps 1000000 --output c --set cspeed.eval_interval=0 "
                               "--set cspeed.save_interval=0",
                               CS_BIN);
-    while (access("c/metrics.jsonl", F_OK) != 0)
-        usleep(10000);
+    shell_await("test -e c/metrics.jsonl");
     ck_assert_int_eq(system(command), 0);
     return shell_wait(child);
 }

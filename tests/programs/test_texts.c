@@ -372,9 +372,9 @@ START_TEST(who_makes_the_tokens_is_named)
     shell_ended(0, train(1, "plain.json --data a.txt"), "making tokens of a.txt");
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(
-            shell_run("lock=$(ls out.tokens/*.lock) && rm -r ${lock%%.lock} && exec 9<>$lock && flock 9 && "
+            shell_run("lock=$(ls out.tokens/*.lock) && rm -rf ${lock%%.lock} log && exec 9<>$lock && flock 9 && "
                       "printf one >$lock && { CSPEED_JOB_ID=%s '%s/train' --config plain.json --fresh "
-                      "--data a.txt >log 2>&1 9>&- & } && until grep -q makes log; do sleep 0.05; done; "
+                      "--data a.txt >log 2>&1 9>&- & } && until grep -qs makes log; do sleep 0.05; done; "
                       "exec 9>&-; wait; cat log; grep -q 'another %s makes these tokens' log",
                       jobs[i], CS_BIN, who[i]),
             0);

@@ -297,7 +297,7 @@ START_TEST(a_rank_that_fails_alone_says_why)
 {
     static const char *const launch =
         CS_BIN "/cspeed --oversubscribe --num_gpus 2 --log_dir logs run sh -c "
-               "'test -f $RANK.json || exec sleep 30; exec " CS_BIN "/train --config $RANK.json'";
+               "'test -f $RANK.json || exec sleep 1000; exec " CS_BIN "/train --config $RANK.json'";
     shell_enter();
     for (int both = 0; both < 2; both++) {
         shell_write("1.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");

@@ -1,9 +1,9 @@
 /* cluster.c - hosts for tests of the launcher: sshd processes on loopback addresses or in network namespaces. */
 #include "cluster.h"
 #include "ports.h"
+#include "suite.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -129,7 +129,8 @@ static void await_servers(void)
 {
     for (int i = 0; i < cluster.hosts; i++)
         for (int turn = 0; !answers(cluster.names[i]); turn++) {
-            ck_assert_msg(turn < 500, "sshd does not come up on %s; see %s/sshd.log", cluster.names[i], cluster.folder);
+            ck_assert_msg(turn < SUITE_PATIENCE * 50, "sshd does not come up on %s; see %s/sshd.log", cluster.names[i],
+                          cluster.folder);
             nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
         }
 }

@@ -1,7 +1,10 @@
 /* jobs.c - running the cspeed command with real processes. */
 #include "jobs.h"
 
+#include "shell.h"
 #include "suite.h"
+
+#include "base/clock.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TEXT_BYTES = 4 << 20, GONE_LIMIT = 5 };
+enum { TEXT_BYTES = 4 << 20 };
 
 char jobs_folder[256];
 static char mark[64];
@@ -25,13 +28,6 @@ static char mark[64];
 void jobs_pause(void)
 {
     nanosleep(&(struct timespec){ 0, 10000000 }, NULL);
-}
-
-double jobs_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 void jobs_leave(void)
@@ -72,41 +68,20 @@ char *jobs_slurp(const char *path)
 
 void jobs_await(const char *name)
 {
-    for (double until = jobs_seconds() + JOBS_LIMIT; access(name, F_OK) < 0; jobs_pause())
-        ck_assert_msg(jobs_seconds() < until, "no file %s after %d s", name, JOBS_LIMIT);
+    for (double until = ce_clock_seconds() + SUITE_PATIENCE; access(name, F_OK) < 0; jobs_pause())
+        ck_assert_msg(ce_clock_seconds() < until, "no file %s after %d s", name, SUITE_PATIENCE);
 }
 
-/* ---- processes that carry the mark ---- */
-
-static bool carries_mark(const char *pid)
-{
-    char path[300];
-    snprintf(path, sizeof path, "/proc/%s/environ", pid);
-    int fd = open(path, O_RDONLY);
-    char *text = malloc(TEXT_BYTES);
-    ssize_t length = fd < 0 ? 0 : read(fd, text, TEXT_BYTES - 1);
-    bool found = length > 0 && memmem(text, (size_t)length, mark, strlen(mark));
-    if (fd >= 0)
-        close(fd);
-    free(text);
-    return found;
-}
+/* ---- processes ---- */
 
 int jobs_count(void)
 {
-    int count = 0;
-    DIR *all = opendir("/proc");
-    for (struct dirent *entry; (entry = readdir(all));)
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && atoi(entry->d_name) != getpid())
-            count += carries_mark(entry->d_name);
-    closedir(all);
-    return count;
+    return shell_left(mark);
 }
 
 void jobs_check_gone(void)
 {
-    for (double until = jobs_seconds() + GONE_LIMIT; jobs_count() > 0; jobs_pause())
-        ck_assert_msg(jobs_seconds() < until, "%d processes are left after %d s", jobs_count(), GONE_LIMIT);
+    shell_await_left(mark, 0);
 }
 
 pid_t jobs_child_of(pid_t parent)
@@ -182,12 +157,12 @@ void jobs_finish(job *here)
 {
     char file[32];
     int status = 0;
-    for (double until = jobs_seconds() + JOBS_LIMIT; waitpid(here->pid, &status, WNOHANG) == 0; jobs_pause())
-        if (jobs_seconds() > until) {
+    for (double until = ce_clock_seconds() + SUITE_PATIENCE; waitpid(here->pid, &status, WNOHANG) == 0; jobs_pause())
+        if (ce_clock_seconds() > until) {
             kill(here->pid, SIGKILL);
             waitpid(here->pid, &status, 0);
             snprintf(file, sizeof file, "err%s", here->name);
-            ck_abort_msg("cspeed did not end in %d s: %.1500s", JOBS_LIMIT, jobs_slurp(file));
+            ck_abort_msg("cspeed did not end in %d s: %.1500s", SUITE_PATIENCE, jobs_slurp(file));
         }
     here->code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
     snprintf(file, sizeof file, "out%s", here->name);
@@ -223,15 +198,21 @@ void jobs_check_code(const job *here, int code)
     ck_assert_msg(here->code == code, "exit code %d, not %d: %.1500s", here->code, code, here->err);
 }
 
-void jobs_await_words(const char *file, const char *words)
+void jobs_await_times(const char *file, const char *words, int times)
 {
-    bool found = false;
-    for (double until = jobs_seconds() + JOBS_LIMIT; !found; jobs_pause()) {
+    int found = 0;
+    for (double until = ce_clock_seconds() + SUITE_PATIENCE; found < times; jobs_pause()) {
         char *text = jobs_slurp(file);
-        found = strstr(text, words) != NULL;
-        ck_assert_msg(found || jobs_seconds() < until, "\"%s\" is not in %s: %.1500s", words, file, text);
+        found = shell_count_of(text, words);
+        ck_assert_msg(found >= times || ce_clock_seconds() < until, "\"%s\" is in %s %d times, not %d: %.1500s", words,
+                      file, found, times, text);
         free(text);
     }
+}
+
+void jobs_await_words(const char *file, const char *words)
+{
+    jobs_await_times(file, words, 1);
 }
 
 void jobs_await_ranks(int attempt, int count)

@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { JOBS_LIMIT = 30 }; /* time limit of every wait, in seconds */
-
 typedef struct {
     pid_t pid;
     char name[16];   /* suffix of the job's output files */
@@ -51,11 +49,11 @@ void jobs_await(const char *file);  /* waits until the file exists */
 /* Waits for the files up.ATTEMPT.RANK of ranks 0 to count - 1, and checks that there is no such file of rank
  * `count`. */
 void jobs_await_ranks(int attempt, int count);
-void jobs_await_words(const char *file, const char *words); /* waits until the file contains the words */
-int jobs_count(void);                                       /* number of processes that carry the mark */
+void jobs_await_times(const char *file, const char *words, int times); /* waits until the words are there so often */
+void jobs_await_words(const char *file, const char *words);            /* the same, once */
+int jobs_count(void);                                                  /* number of processes that carry the mark */
 void jobs_check_gone(void);
 pid_t jobs_child_of(pid_t parent);
 void jobs_pause(void);
-double jobs_seconds(void);
 
 #endif

@@ -4,7 +4,6 @@
 #include "suite.h"
 #include "wire/link.h"
 
-#include "base/clock.h"
 #include "base/status.h"
 
 #include <netinet/in.h>
@@ -22,7 +21,7 @@ void joining_make(joining_site *s, const char *address, int port)
     static char name[] = "worker";
     static char *arguments[] = { name, NULL };
     memset(s, 0, sizeof *s);
-    s->options.rdzv_timeout = 10;
+    s->options.rdzv_timeout = SUITE_PATIENCE;
     s->host.name = name;
     s->node = (cl_plan_node){ .host = &s->host };
     s->plan = (cl_plan){ .options = &s->options, .nodes = &s->node, .node_count = 1, .rank_count = 1, .no_ssh = true };
@@ -31,16 +30,22 @@ void joining_make(joining_site *s, const char *address, int port)
     snprintf(s->plan.master_addr, sizeof s->plan.master_addr, "%s", address);
 }
 
-bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, double seconds)
+bool joining_turn(cl_rendezvous *rendezvous, cl_joined_node *node)
 {
-    for (double until = ce_clock_seconds() + seconds; ce_clock_seconds() < until;) {
-        struct pollfd polled[JOINING_POLLED];
-        cl_rendezvous_accept(rendezvous);
-        if (cl_rendezvous_advance(rendezvous, node))
-            return true;
-        poll(polled, (nfds_t)cl_rendezvous_poll(rendezvous, polled, JOINING_POLLED), 20);
-    }
+    struct pollfd polled[JOINING_POLLED];
+    cl_rendezvous_accept(rendezvous);
+    if (cl_rendezvous_advance(rendezvous, node))
+        return true;
+    poll(polled, (nfds_t)cl_rendezvous_poll(rendezvous, polled, JOINING_POLLED), 20);
     return false;
+}
+
+bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, int output)
+{
+    while (!joining_turn(rendezvous, node))
+        if (poll(&(struct pollfd){ .fd = output }, 1, 0) > 0) /* no process has the other end any more */
+            return false;
+    return true;
 }
 
 pid_t joining_start(const joining_site *caller, int *output)
@@ -91,8 +96,8 @@ void joining_exchange(const cl_joined_node *node)
     cl_link_open(&link, node->fd, node->fd, node->sealed ? node->key : NULL, false);
     cl_link_say(&link, CL_LINK_SAY, 7, "hello");
     cl_link_flush(&link);
-    for (int i = 0; i < 100 && !cl_link_next(&link, &message); i++) {
-        poll(&(struct pollfd){ .fd = node->fd, .events = POLLIN }, 1, 100);
+    for (int i = 0; i < SUITE_PATIENCE && !cl_link_next(&link, &message); i++) {
+        poll(&(struct pollfd){ .fd = node->fd, .events = POLLIN }, 1, 1000);
         cl_link_fill(&link, 0);
     }
     ck_assert_uint_eq(message.length, 5);

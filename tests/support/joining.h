@@ -22,8 +22,11 @@ typedef struct {
 void joining_make(joining_site *s, const char *address, int port);
 void joining_set_secret(const char *value); /* NULL: no secret */
 
-/* Serves the rendezvous until a node has joined (returns true) or `seconds` have passed (returns false). */
-bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, double seconds);
+bool joining_turn(cl_rendezvous *rendezvous,
+                  cl_joined_node *node); /* one turn of its loop: whether a node has joined */
+/* Serves the rendezvous until a node has joined (returns true) or a process of joining_start has ended (returns false).
+ * `output` is that of the process. */
+bool joining_serve(cl_rendezvous *rendezvous, cl_joined_node *node, int output);
 /* Starts a process that joins as a node, receives a message and sends one back. *output receives a descriptor of its
  * stderr. */
 pid_t joining_start(const joining_site *caller, int *output);

@@ -1,7 +1,10 @@
 /* shell.c - helpers for tests that run the programs as a user does. */
 #include "shell.h"
 
-#include <check.h>
+#include "suite.h"
+
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 static char folder[4096], before[4096];
@@ -163,7 +165,7 @@ static int mentions(const char *pid, const char *file, const char *word)
     return memmem(content, bytes, word, strlen(word)) != NULL;
 }
 
-static int count(const char *word)
+int shell_left(const char *word)
 {
     DIR *proc = opendir("/proc");
     int found = 0;
@@ -202,12 +204,21 @@ pid_t shell_find_rank(const char *word, int local_rank, const char *name)
     return find(word, rank, name);
 }
 
-int shell_left(const char *word, double seconds)
+void shell_await_left(const char *word, int count)
 {
-    int left = count(word);
-    for (double waited = 0; left > 0 && waited < seconds; waited += 0.05) {
-        nanosleep(&(struct timespec){ 0, 50000000 }, NULL);
-        left = count(word);
-    }
-    return left;
+    for (double until = ce_clock_seconds() + SUITE_PATIENCE; shell_left(word) != count; usleep(20000))
+        ck_assert_msg(ce_clock_seconds() < until, "%d processes with %s, not %d", shell_left(word), word, count);
+}
+
+void shell_await(const char *format, ...)
+{
+    char command[1024] = "exec 2>/dev/null; ";
+    size_t used = strlen(command);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(command + used, sizeof command - used, format, arguments);
+    va_end(arguments);
+    for (double until = ce_clock_seconds() + SUITE_PATIENCE; system(command) != 0; usleep(20000))
+        ck_assert_msg(ce_clock_seconds() < until, "waited in vain for: %s\n%.2500s", command,
+                      access("out.txt", F_OK) == 0 ? shell_read("out.txt", NULL) : "");
 }

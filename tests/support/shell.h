@@ -38,8 +38,10 @@ pid_t shell_find(const char *word, const char *name);
 /* As shell_find, for the process that is rank `local_rank` of its host. There may be at most 10 ranks. */
 pid_t shell_find_rank(const char *word, int local_rank, const char *name);
 
-/* Returns the number of processes, except this test, that have this word in their environment or command line. Waits up
- * to `seconds` for the number to become 0. */
-int shell_left(const char *word, double seconds);
+/* Returns the number of processes, except this test, that have this word in their environment or command line. */
+int shell_left(const char *word);
+void shell_await_left(const char *word, int count); /* waits until shell_left(word) is `count` */
+/* Repeats a command with sh until it succeeds. The command does not write to "out.txt". */
+void shell_await(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -15,7 +15,10 @@
 
 #include "device/isa.h"
 
-enum { SUITE_SKIPPED = 77 }; /* the exit code of a program that skips all its tests */
+enum {
+    SUITE_SKIPPED = 77,  /* the exit code of a program that skips all its tests */
+    SUITE_PATIENCE = 300 /* in seconds: the longest wait for an event; it only makes a failure of what never ends */
+};
 
 /* Returns true and prints why if CSPEED_CPU_ISA names a set of instructions that this CPU lacks. */
 static inline bool suite_skips(const char *name)

@@ -5,7 +5,6 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "base/clock.h"
 #include "base/must.h"
 #include "engine.h"
 
@@ -16,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STEPS = 6, HALF = 3, SOON = 60 /* seconds */ };
+enum { STEPS = 6, HALF = 3 };
 
 /* ---- trainings ---- */
 
@@ -293,7 +292,7 @@ static int lose_rank_1(void *argument)
     pid_t own = strcmp(getenv("RANK"), "1") == 0 ? fork() : 0;
     if (own) {
         waitpid(own, NULL, 0);
-        sleep(2 * SOON);
+        pause();
         return 0;
     }
     cs_engine *engine = run_open(spec, NULL);
@@ -312,12 +311,10 @@ START_TEST(a_lost_rank_ends_the_other)
                       .steps = STEPS,
                       .precision = "bf16",
                       .set = { "cspeed.device=cuda", "cspeed.cuda_graphs=true" } };
-    double begun = ce_clock_seconds();
     if (!near_gpus("a lost rank of graphs", 2))
         return;
     ck_assert_int_eq(cs_spawn(2, lose_rank_1, &spec), CS_NO_PEER);
     ck_assert_msg(strstr(cs_error(), "rank 0 ended with code 75"), "%s", cs_error());
-    ck_assert_msg(ce_clock_seconds() - begun < SOON, "it took %g s", ce_clock_seconds() - begun);
 }
 END_TEST
 
