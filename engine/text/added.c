@@ -202,30 +202,32 @@ static cs_status add_all(reader *r)
     return CS_OK;
 }
 
-/* Warns of an id that generation_config.json names and that no token has. It does not end the program, because training
- * does not need it. */
-static void warn_of_id(const ce_tokenizer *tokenizer, const char *key, const json_t *id)
+/* Warns of an id that a file names and that no token has. It does not end the program, because training does not need
+ * it. */
+static void warn_of_id(const ce_tokenizer *tokenizer, const char *file, const char *key, const json_t *id)
 {
     size_t size;
     int64_t number = (int64_t)json_number_value(id);
+    if (json_is_string(id))
+        ce_log(CS_LOG_WARNING, "%s: %s is a text and no number, so it has no effect", file, key);
     if (!json_is_number(id) || number < 0)
         return;
     ce_lexicon_name(&tokenizer->lexicon, number, &size);
     if (size == 0)
-        ce_log(CS_LOG_WARNING, "generation_config.json: %s is %lld, and no token of the tokenizer has this id", key,
+        ce_log(CS_LOG_WARNING, "%s: %s is %lld, and no token of the tokenizer has this id", file, key,
                (long long)number);
 }
 
-static void warn_of_ids(const ce_tokenizer *tokenizer, const json_t *generation)
+static void warn_of_ids(const ce_tokenizer *tokenizer, const char *file, const json_t *root)
 {
     static const char *const keys[] = { "bos_token_id", "eos_token_id", "pad_token_id" };
     size_t index;
     json_t *member;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const json_t *value = json_object_get(generation, keys[i]);
-        warn_of_id(tokenizer, keys[i], value);
+        const json_t *value = json_object_get(root, keys[i]);
+        warn_of_id(tokenizer, file, keys[i], value);
         json_array_foreach (value, index, member)
-            warn_of_id(tokenizer, keys[i], member);
+            warn_of_id(tokenizer, file, keys[i], member);
     }
 }
 
@@ -248,18 +250,18 @@ cs_status ce_added_read(ce_tokenizer *tokenizer, const ce_added_files *files)
     cs_status status = add_all(&r);
     set_text(&tokenizer->begin_text, r.named, "bos_token");
     set_text(&tokenizer->end_text, r.named, "eos_token");
-    warn_of_ids(tokenizer, files->generation);
+    warn_of_ids(tokenizer, "config.json", files->model);
+    warn_of_ids(tokenizer, "generation_config.json", files->generation);
     json_decref(r.named);
     json_decref(r.extra);
     return status;
 }
 
-void ce_added_around(ce_tokenizer *tokenizer, const json_t *config, bool begins)
+void ce_added_around(ce_tokenizer *tokenizer, const json_t *config)
 {
-    const json_t *before = json_object_get(config, "add_bos_token");
     int32_t begin = tokenizer->begin_text ? ce_tokenizer_find(tokenizer, tokenizer->begin_text) : -1;
     int32_t end = tokenizer->end_text ? ce_tokenizer_find(tokenizer, tokenizer->end_text) : -1;
-    if (begin >= 0 && (begins ? !json_is_false(before) : json_is_true(before)))
+    if (begin >= 0 && json_is_true(json_object_get(config, "add_bos_token")))
         tokenizer->before[tokenizer->before_count++] = begin;
     if (end >= 0 && json_is_true(json_object_get(config, "add_eos_token")))
         tokenizer->after[tokenizer->after_count++] = end;

@@ -11,6 +11,7 @@ typedef struct {
     json_t *map;        /* special_tokens_map.json */
     json_t *tokens;     /* added_tokens.json */
     json_t *generation; /* generation_config.json */
+    json_t *model;      /* config.json */
 } ce_added_files;
 
 /* Adds the tokens that the files list or name, and sets the texts of bos_token and eos_token, all as transformers 5
@@ -19,7 +20,7 @@ typedef struct {
 cs_status ce_added_read(ce_tokenizer *tokenizer, const ce_added_files *files);
 
 /* Puts the tokens before and behind a text that add_bos_token and add_eos_token ask for. To be called for a vocabulary
- * without a post_processor. `begins` is true if bos_token is added unless add_bos_token is false. */
-void ce_added_around(ce_tokenizer *tokenizer, const json_t *config, bool begins);
+ * without a post_processor. */
+void ce_added_around(ce_tokenizer *tokenizer, const json_t *config);
 
 #endif

@@ -285,6 +285,9 @@ static void apply_sentence(const ce_normal_step *step, ce_normal_work *work, ce_
         return;
     bool prefix =
         rules->add_prefix && !is_continuation(work, text) && (!rules->only_first || ce_span_origin(text, 0) == 0);
+    next_piece(step, text, place, &made, &size);
+    if (rules->once && (*made == ' ' || (size >= 3 && memcmp(made, SPACE_MARK, 3) == 0)))
+        prefix = false;
     if (prefix && !rules->at_end)
         put_space(step, text, place, to);
     for (bool after_space = rules->remove_extra; place < text.size; place += length) {

@@ -13,6 +13,7 @@ typedef struct {
     bool add_prefix; /* add_dummy_prefix: a space is added before the text, or after it if `at_end` is true */
     /* True if the space is added only where the original text begins, not after each special token. */
     bool only_first;
+    bool once;               /* True if no space is added before a text that begins with a space. */
     bool at_end;             /* value of treat_whitespace_as_suffix */
     bool remove_extra;       /* value of remove_extra_whitespaces */
     bool escape;             /* escape_whitespaces: a space is written as U+2581 */

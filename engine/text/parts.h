@@ -46,9 +46,10 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
 /* True if a special token with this text has been added. */
 bool ce_tokenizer_has_added(const ce_tokenizer *tokenizer, const char *text);
 
-/* Sets the tokenizer's members from SentencePiece's tokenizer.model. `config` is tokenizer_config.json, or NULL if that
- * file does not exist. */
-cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config);
+/* Sets the tokenizer's members from SentencePiece's tokenizer.model, as the class of transformers of this name does.
+ * `config` is tokenizer_config.json, or NULL if that file does not exist. */
+cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const char *class,
+                                const json_t *config);
 
 /* Computes the members that depend on other members, such as `seams` and `shown`. To be called after the files are
  * read. */

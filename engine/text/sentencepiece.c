@@ -35,6 +35,7 @@ typedef struct {
     const char *unknown_text;
     size_t unknown_size;
     bool add_prefix, remove_extra, escape;
+    bool legacy, once, by_id, drops_unknown; /* rules of the class, see choose_rules */
     const char *map;
     size_t map_size;
 } model;
@@ -215,7 +216,10 @@ static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
     for (int byte = 0; m->byte_fallback && byte < 256; byte++)
         if (lexicon->bytes[byte] < 0)
             return ce_fail(CS_BAD_FILE, "byte_fallback is set, and there is no piece <0x%02X>", (unsigned)byte);
-    return lexicon->unknown >= 0 ? CS_OK : ce_fail(CS_BAD_FILE, "there is no piece of the type unknown");
+    if (lexicon->unknown < 0)
+        return ce_fail(CS_BAD_FILE, "there is no piece of the type unknown");
+    lexicon->unknown = m->drops_unknown ? -1 : lexicon->unknown;
+    return CS_OK;
 }
 
 /* ---- merges ---- */
@@ -238,7 +242,7 @@ static void rank_pieces(model *m)
     qsort_r(order, m->count, sizeof *order, by_score, m->pieces);
     for (size_t i = 0; i < m->count; i++) {
         piece *p = &m->pieces[order[i]], *before = i > 0 ? &m->pieces[order[i - 1]] : NULL;
-        p->rank = before && before->score == p->score ? before->rank : (int)i;
+        p->rank = m->by_id ? order[i] : before && before->score == p->score ? before->rank : (int)i;
     }
     free(order);
 }
@@ -300,13 +304,40 @@ static cs_status add_merges(ce_lexicon *lexicon, model *m)
 
 /* ---- the rest ---- */
 
-static cs_status add_rules(ce_tokenizer *tokenizer, const model *m, const json_t *config)
+/* The class of transformers decides which rules of the file count. LlamaTokenizer and GemmaTokenizer have their own
+ * rules for spaces, use the byte pieces always, and rank pieces by their ids. TokenizersBackend has the rules of the
+ * file. Without `legacy`, the space before the text is added once, and not where the text begins with one. */
+static cs_status choose_rules(model *m, const char *class, const json_t *config)
+{
+    bool llama = strcmp(class, "LlamaTokenizer") == 0, gemma = strcmp(class, "GemmaTokenizer") == 0;
+    const json_t *legacy = json_object_get(config, "legacy");
+    if (!llama && !gemma && strcmp(class, "TokenizersBackend") != 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: tokenizer.model of a %s (those of TokenizersBackend, LlamaTokenizer and "
+                       "GemmaTokenizer are): save the tokenizer with save_pretrained of transformers 5, which writes a "
+                       "tokenizer.json",
+                       class);
+    m->legacy = legacy ? json_is_true(legacy) : !llama;
+    m->once = llama || !m->legacy;
+    m->escape |= m->add_prefix;
+    m->drops_unknown = llama;
+    if (!llama && !gemma)
+        return CS_OK;
+    m->add_prefix = llama && !json_is_false(json_object_get(config, "add_prefix_space"));
+    m->remove_extra = m->at_end = false;
+    m->escape = m->by_id = true;
+    m->map_size = 0;
+    return CS_OK;
+}
+
+static cs_status add_rules(ce_tokenizer *tokenizer, const model *m)
 {
     ce_normal_step *step;
     ce_decode_step *decode;
     CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_SENTENCE, &step));
     step->sentence = (ce_sentence_rules){ .add_prefix = m->add_prefix,
-                                          .only_first = json_is_false(json_object_get(config, "legacy")),
+                                          .only_first = !m->legacy,
+                                          .once = m->once,
                                           .at_end = m->at_end,
                                           .remove_extra = m->remove_extra,
                                           .escape = m->escape,
@@ -324,13 +355,12 @@ static char *copy_piece(const model *m, int id)
     return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
 }
 
-static cs_status fill(ce_tokenizer *tokenizer, model *m, const json_t *config)
+static cs_status fill(ce_tokenizer *tokenizer, model *m)
 {
-    CS_TRY(check(m));
     CS_TRY(add_pieces(tokenizer, m));
     CS_TRY(add_merges(&tokenizer->lexicon, m));
-    CS_TRY(add_rules(tokenizer, m, config));
-    tokenizer->lexicon.byte_fallback = m->byte_fallback;
+    CS_TRY(add_rules(tokenizer, m));
+    tokenizer->lexicon.byte_fallback = m->byte_fallback || m->by_id;
     tokenizer->lexicon.fuse_unknown = true;
     tokenizer->words = ce_words_open();
     tokenizer->unknown_text = strndup(m->unknown_text, m->unknown_size);
@@ -339,7 +369,8 @@ static cs_status fill(ce_tokenizer *tokenizer, model *m, const json_t *config)
     return CS_OK;
 }
 
-cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const json_t *config)
+cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const char *class,
+                                const json_t *config)
 {
     static const char unknown[] = " \xe2\x81\x87 ";
     model m = { .model = 1,
@@ -352,7 +383,11 @@ cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size
                 .escape = true };
     cs_status status = read_messages(&m, (ce_protobuf){ .bytes = bytes, .size = size });
     if (status == CS_OK)
-        status = fill(tokenizer, &m, config);
+        status = check(&m);
+    if (status == CS_OK)
+        status = choose_rules(&m, class, config);
+    if (status == CS_OK)
+        status = fill(tokenizer, &m);
     free(m.pieces);
     free(m.pairs);
     return status;

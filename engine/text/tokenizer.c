@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "text/added.h"
+#include "text/class.h"
 #include "text/parts.h"
 
 #include <errno.h>
@@ -123,6 +124,8 @@ static cs_status read_beside(ce_tokenizer *tokenizer, const char *folder, ce_add
     CS_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
     CS_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
     CS_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
+    CS_TRY(read_json(&beside->model, folder, "config.json", ce_json_words));
+    CS_TRY(ce_class_check(beside->config));
     return read_templates(tokenizer, folder, beside->config);
 }
 
@@ -138,23 +141,6 @@ static json_t *read_merges(ce_text *content)
             json_array_append_new(merges, json_string(line));
     }
     return merges;
-}
-
-/* Copies the tokenizer class that tokenizer_config.json names, or else the one of the model_type of config.json. Without
- * either, the class is GPT-2's. */
-static cs_status choose_class(char **class, const char *folder, const json_t *config)
-{
-    json_t *model;
-    const char *named = json_string_value(json_object_get(config, "tokenizer_class"));
-    CS_TRY(read_json(&model, folder, "config.json", ce_json_words));
-    const char *type = json_string_value(json_object_get(model, "model_type"));
-    *class = strdup(named                                                              ? named
-                    : !type || strcmp(type, "gpt2") == 0                               ? "GPT2Tokenizer"
-                    : strncmp(type, "qwen2", 5) == 0 || strncmp(type, "qwen3", 5) == 0 ? "Qwen2Tokenizer"
-                                                                                       : type);
-    CS_ASSERT(*class);
-    json_decref(model);
-    return CS_OK;
 }
 
 /* Chooses the word pattern and the normalization by the tokenizer class, because the files vocab.json and merges.txt do
@@ -183,7 +169,8 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const char *class, bool p
                    class);
 }
 
-static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary, const json_t *config)
+static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary,
+                           const ce_added_files *beside)
 {
     ce_text content = { 0 };
     ce_decode_step *decode;
@@ -199,11 +186,10 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     ce_unicode_free(&content);
     CS_TRY(status);
     CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_BYTES, &decode));
-    char *class;
-    CS_TRY(choose_class(&class, folder, config));
-    status = choose_words(tokenizer, class, json_is_true(json_object_get(config, "add_prefix_space")));
-    free(class);
-    CS_TRY(status);
+    char class[CS_CLASS_NAME];
+    const char *type = json_string_value(json_object_get(beside->model, "model_type"));
+    ce_class_name(class, beside->config, beside->model, type ? type : "GPT2Tokenizer");
+    CS_TRY(choose_words(tokenizer, class, json_is_true(json_object_get(beside->config, "add_prefix_space"))));
     int32_t end = ce_tokenizer_find(tokenizer, "<|endoftext|>");
     if (end < 0)
         return CS_OK;
@@ -234,12 +220,15 @@ static int32_t find_end(const ce_tokenizer *tokenizer)
 }
 
 /* Reads SentencePiece's file. If there is none, returns CS_NOT_FOUND without a message. */
-static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const json_t *config)
+static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const ce_added_files *beside)
 {
+    char class[CS_CLASS_NAME];
     ce_text content = { 0 };
     cs_status status = slurp(&content, folder, name);
     if (status == CS_OK) {
-        status = ce_sentencepiece_read(tokenizer, content.bytes ? content.bytes : "", content.size, config);
+        ce_class_name(class, beside->config, beside->model, "TokenizersBackend");
+        status =
+            ce_sentencepiece_read(tokenizer, content.bytes ? content.bytes : "", content.size, class, beside->config);
         if (status != CS_OK)
             ce_fail(status, "%s/%s: %s", folder, name, cs_error());
     }
@@ -248,7 +237,7 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
 }
 
 static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
-                                 const json_t *config)
+                                 const ce_added_files *beside)
 {
     CS_TRY(read_json(root, folder, name, ce_json_strict));
     cs_status status = CS_NOT_FOUND;
@@ -259,7 +248,7 @@ static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, co
         CS_TRY(read_json(root, folder, name, ce_json_strict));
         if (!*root)
             return CS_NOT_FOUND;
-        status = read_pair(tokenizer, folder, *root, config);
+        status = read_pair(tokenizer, folder, *root, beside);
     }
     return status == CS_OK ? status : ce_fail(status, "%s/%s: %s", folder, name, cs_error());
 }
@@ -283,15 +272,13 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
                             ce_added_files *beside)
 {
     CS_TRY(read_beside(tokenizer, folder, beside));
-    bool is_model = false, has_processor = false;
+    bool has_processor = false;
     cs_status status = CS_NOT_FOUND;
     if (!ce_ends_with(name, ".model"))
-        status = read_json_files(tokenizer, folder, name, root, beside->config);
+        status = read_json_files(tokenizer, folder, name, root, beside);
     has_processor = json_object_get(*root, "model") != NULL;
-    if (status == CS_NOT_FOUND && !*root) {
-        is_model = true;
-        status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", beside->config);
-    }
+    if (status == CS_NOT_FOUND && !*root)
+        status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", beside);
     if (status == CS_NOT_FOUND && !*root)
         ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
     CS_TRY(status);
@@ -301,7 +288,7 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
     if (has_processor)
         warn_of_around(tokenizer, beside->config);
     else
-        ce_added_around(tokenizer, beside->config, is_model);
+        ce_added_around(tokenizer, beside->config);
     return CS_OK;
 }
 
@@ -323,6 +310,7 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
     json_decref(beside.map);
     json_decref(beside.tokens);
     json_decref(beside.generation);
+    json_decref(beside.model);
     free(folder);
     if (status == CS_OK)
         ce_tokenizer_finish(tokenizer);

@@ -42,7 +42,8 @@ static void try_file(const char *bytes, size_t size, const char *text, size_t le
 {
     ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     CS_ASSERT(tokenizer);
-    if (ce_sentencepiece_read(tokenizer, bytes, size, NULL) == CS_OK) {
+    if (ce_sentencepiece_read(tokenizer, bytes, size, size % 2 ? "LlamaTokenizer" : "TokenizersBackend", NULL) ==
+        CS_OK) {
         ce_tokenizer_finish(tokenizer);
         use(tokenizer, text, length);
     } else {

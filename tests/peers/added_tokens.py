@@ -18,7 +18,7 @@ os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 from transformers import AutoTokenizer  # noqa: E402
 
 VOCAB = ["a", "b", "ab", "\u0120", "x", "y", "<", ">", "<|endoftext|>", "</s>"]
-TEXTS = ["a<x>b", "a <x> b", "ab<y>ab", "b</s>a <|endoftext|> a", "<x><y>", "x<x>y <y>"]
+TEXTS = ["a<x>b", "a <x> b", "ab<y>ab", "b</s>a <|endoftext|> a", "<x><y>", "x<x>y <y>", " a  b</s> a"]
 CONFIG = "tokenizer_config.json"
 
 
@@ -103,13 +103,28 @@ def folders():
     yield "own-flags", own, {CONFIG: {**config, "added_tokens_decoder": {"10": flags("<x>", lstrip=True)}}}
     yield "own-file", own, {"added_tokens.json": {"<x>": 10}, CONFIG: config}
     yield "own-moved", own, {"added_tokens.json": {"<x>": 11}, CONFIG: config}
-    for kind in "gpt2", "qwen2", "qwen3", "llama":
+    for kind in "gpt2", "qwen2", "qwen3", "starcoder2", "llama":
         yield "model-" + kind, list(layouts())[1][1], {"config.json": {"model_type": kind}}
+    files = list(layouts())[3][1]
+    for kind, type in itertools.product([None, "LlamaTokenizer", "LlamaTokenizerFast", "TokenizersBackend", "PreTrainedTokenizerFast",
+                                         "GemmaTokenizer", "CodeLlamaTokenizer"], [None, "llama", "mistral", "gemma2", "phi3", "qwen2"]):
+        lost = type == "qwen2" or (kind == "CodeLlamaTokenizer" and type not in ("mistral", "phi3"))
+        settings = [{}]
+        if type == "llama" and kind in (None, "LlamaTokenizer"):
+            settings += [{"legacy": legacy, **more} for legacy in (None, True, False)
+                         for more in ({}, {"add_bos_token": True}, {"add_prefix_space": False}, {"add_prefix_space": None})]
+        for number, more in enumerate(settings):
+            yield (f"pieces-{'class' if lost else 'read'}-{kind}-{type}-{number}", files,
+                   {CONFIG: {**({"tokenizer_class": kind} if kind else {}), **more}, **({"config.json": {"model_type": type}} if type else {})})
+    yield "code-class", own, {CONFIG: {"tokenizer_class": "MyTokenizer", "auto_map": {"AutoTokenizer": ["my.MyTokenizer", None]}}}
+    yield "code-versions", own, {CONFIG: {"fast_tokenizer_files": ["tokenizer.4.0.0.json", "tokenizer.json"]}}
+    yield "code-newer", own, {CONFIG: {"fast_tokenizer_files": ["tokenizer.9.0.0.json", "tokenizer.json"]}}
 
 
 # For each kind of folder that must be refused, a word of the message.
 REFUSED = {"gap": "first id without a token", "two": "is the id of the token <x>", "other": "is the id of the token", "moved": "the vocabulary gives it",
-           "lost": "no file of the tokenizer defines it", "split": "split_special_tokens", "llama": "llama"}
+           "lost": "no file of the tokenizer defines it", "split": "split_special_tokens", "llama": "llama",
+           "class": "Tokenizer", "versions": "transformers 5.24 reads instead of tokenizer.json"}
 
 
 def goes_to_golden(name):

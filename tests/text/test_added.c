@@ -80,7 +80,9 @@ START_TEST(keys_that_are_overruled_are_named)
     shell_enter();
     shell_write("tokenizer.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}, "
                                   "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
-    shell_write("tokenizer_config.json", "{\"bos_token\": \"b\", \"add_bos_token\": true, \"add_eos_token\": false}");
+    shell_write("tokenizer_config.json", "{\"bos_token\": \"b\", \"add_bos_token\": true, \"add_eos_token\": false, "
+                                         "\"auto_map\": {\"AutoTokenizer\": [null, \"own.Fast\"]}}");
+    shell_write("config.json", "{\"eos_token_id\": 9, \"bos_token_id\": \"1\"}");
     shell_write("generation_config.json", "{\"bos_token_id\": 1, \"eos_token_id\": [0, 7], \"pad_token_id\": -1}");
     shell_write("text.txt", "aaaa");
     ck_assert_int_eq(shell_run("%s/pack --tokenizer . --valid 0 --output data text.txt", CS_BIN), 0);
@@ -88,7 +90,10 @@ START_TEST(keys_that_are_overruled_are_named)
     ck_assert_msg(strstr(said, "add_bos_token is true and has no effect") != NULL, "%s", said);
     ck_assert_msg(strstr(said, "add_eos_token") == NULL, "%s", said);
     ck_assert_msg(strstr(said, "eos_token_id is 7, and no token") != NULL, "%s", said);
-    ck_assert_msg(strstr(said, "bos_token_id") == NULL && strstr(said, "pad_token_id") == NULL, "%s", said);
+    ck_assert_msg(strstr(said, "config.json: eos_token_id is 9, and no token") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "config.json: bos_token_id is a text") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "auto_map names code, which is not run") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "bos_token_id is 1") == NULL && strstr(said, "pad_token_id") == NULL, "%s", said);
     free(said);
     shell_leave();
 }
