@@ -85,7 +85,6 @@ typedef struct {
     bool together;
 
     ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
-    json_t *chats;    /* with --chat: the texts that the template writes for --prompts */
     ce_text turn_end; /* the text that the template writes after an answer */
     int32_t end;      /* the token that ends an answer; -1: there is none */
     int64_t batch;    /* number of prompts that one rank answers at the same time */
@@ -158,7 +157,6 @@ static void open_model(model *m)
 
 static void close_model(model *m)
 {
-    json_decref(m->chats);
     ce_unicode_free(&m->turn_end);
     ce_chat_close(m->chat);
     ce_encoder_close(m->encoder);
@@ -319,15 +317,13 @@ static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_text text = { 0 };
     bool conversation = typed && *said == '{';
-    json_t *document = conversation ? ce_json_document(said, strlen(said))
-                                    : json_pack("{s:[{s:s, s:s}]}", "messages", "role", "user", "content", said);
-    if (!document)
+    json_t *row = conversation ? ce_json_document(said, strlen(said)) : json_pack("{s:s}", "prompt", said);
+    if (!row)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
-    cs_status status = ce_chat_prompt(m->chat, document, &text);
-    json_decref(document);
+    cs_status status = prompts_text(m->chat, row, &text);
+    json_decref(row);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
-    ce_unicode_append(&text, "", 1);
     return text.bytes;
 }
 
@@ -389,39 +385,25 @@ static char *line_of(json_t *object, const answer *a)
     return line;
 }
 
-/* Returns the texts that the chat template writes for the prompts, each of which is what a user says. */
-static json_t *write_chats(const model *m, const json_t *list)
+static const char *prompt_of(const prompts_list *asked, int64_t which)
 {
-    size_t index;
-    json_t *line, *texts = json_array();
-    json_array_foreach (list, index, line) {
-        char *text = write_chat(m, json_string_value(json_object_get(line, "prompt")), false);
-        json_array_append_new(texts, json_string(text));
-        free(text);
-    }
-    return texts;
-}
-
-static const char *prompt_of(const model *m, const json_t *list, int64_t which)
-{
-    return m->chat ? json_string_value(json_array_get(m->chats, (size_t)which))
-                   : json_string_value(json_object_get(json_array_get(list, (size_t)which), "prompt"));
+    return json_string_value(json_array_get(asked->texts, (size_t)which));
 }
 
 /* Returns the output lines of the prompts [from, to), malloc'ed. */
-static char *answer_lines(const model *m, const json_t *list, int64_t from, int64_t to)
+static char *answer_lines(const model *m, const prompts_list *asked, int64_t from, int64_t to)
 {
     answer answers[BATCH] = { 0 };
-    const char *prompts[BATCH];
+    const char *texts[BATCH];
     ce_text lines = { 0 };
     int count = (int)(to - from);
     for (int i = 0; i < count; i++) {
         answers[i].which = from + i;
-        prompts[i] = prompt_of(m, list, from + i);
+        texts[i] = prompt_of(asked, from + i);
     }
-    complete(m, prompts, answers, count);
+    complete(m, texts, answers, count);
     for (int i = 0; i < count; i++) {
-        char *line = line_of(json_array_get(list, (size_t)(from + i)), &answers[i]);
+        char *line = line_of(json_array_get(asked->rows, (size_t)(from + i)), &answers[i]);
         ce_unicode_append(&lines, line, strlen(line));
         ce_unicode_free(&answers[i].text);
         free(line);
@@ -432,14 +414,14 @@ static char *answer_lines(const model *m, const json_t *list, int64_t from, int6
 
 /* In every round each rank answers a batch of prompts, and then all answers of the round are written. So the answers
  * are written in order, and a failure loses only the answers of the current round. */
-static void write_answers(const model *m, const json_t *list, FILE *output)
+static void write_answers(const model *m, const prompts_list *asked, FILE *output)
 {
-    int64_t count = (int64_t)json_array_size(list), rank = cs_rank(m->engine);
+    int64_t count = (int64_t)json_array_size(asked->rows), rank = cs_rank(m->engine);
     int64_t lanes = m->together ? 1 : cs_world_size(m->engine), lane = m->together ? 0 : rank;
     int64_t share = (count + lanes - 1) / lanes, batch = at_most(share, m->batch);
     for (int64_t round = 0; round < count; round += lanes * batch) {
         int64_t from = at_most(round + lane * batch, count), to = at_most(from + batch, count);
-        char *lines = answer_lines(m, list, from, to);
+        char *lines = answer_lines(m, asked, from, to);
         char *all = cs_gather(m->engine, lane == rank ? lines : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
@@ -448,25 +430,23 @@ static void write_answers(const model *m, const json_t *list, FILE *output)
     }
 }
 
-static void answer_all(model *m)
+static void answer_all(const model *m)
 {
-    json_t *list;
+    prompts_list asked;
     FILE *output = stdout;
-    cs_status status = prompts_read(&list, m->given->prompts);
+    cs_status status = prompts_read(&asked, m->chat, m->given->prompts);
     if (status != CS_OK)
         leave(cs_exit_code(status), "%s", cs_error());
-    if (m->chat)
-        m->chats = write_chats(m, list);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        check_prompt(m, prompt_of(m, list, (int64_t)i), (int64_t)i);
+    for (size_t i = 0; i < json_array_size(asked.rows); i++)
+        check_prompt(m, prompt_of(&asked, (int64_t)i), (int64_t)i);
     if (m->given->output && is_rank_zero())
         output = fopen(m->given->output, "w");
     if (!output)
         leave(1, "cannot write %s", m->given->output);
-    write_answers(m, list, output);
+    write_answers(m, &asked, output);
     if (output != stdout && fclose(output) != 0)
         leave(1, "cannot write %s", m->given->output);
-    json_decref(list);
+    prompts_free(&asked);
 }
 
 int main(int argc, char **argv)

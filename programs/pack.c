@@ -125,8 +125,8 @@ static void tell(const ce_packing_settings *settings, const ce_packing_counts *c
         printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
                counts->learnt, tokens);
     if (counts->skipped > 0)
-        printf("%" PRId64 " bad line%s left out (--skip_bad)\n", counts->skipped,
-               counts->skipped == 1 ? " was" : "s were");
+        printf("%" PRId64 " bad line%s left out (--skip_bad), %" PRId64 " of them for what is not supported\n",
+               counts->skipped, counts->skipped == 1 ? " was" : "s were", counts->unsupported);
     if (counts->repaired > 0)
         printf("%" PRId64 " broken character%s not UTF-8 and became U+FFFD\n", counts->repaired,
                counts->repaired == 1 ? " was" : "s were");

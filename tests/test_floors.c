@@ -77,7 +77,7 @@ static const floor_rule rules[] = {
     { "programs", /* the programs read texts */
       " public engine/base engine/data engine/text engine/chat programs/train programs/generate programs/bench " },
     { "programs/bench", " public " },
-    { "programs/generate", " public engine/base engine/text engine/formats " },
+    { "programs/generate", " public engine/text engine/chat engine/data engine/formats " },
     { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },
 };

@@ -447,9 +447,14 @@ static json_t *parse_whole(const char *text, size_t length, size_t flags)
         return NULL;
     }
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | flags, &error);
-    if (!root)
-        ce_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column, error.text);
-    return root;
+    if (root)
+        return root;
+    enum json_error_code code = json_error_code(&error);
+    bool nul = code == json_error_null_character || code == json_error_null_byte_in_key || memchr(text, 0, length);
+    ce_fail(CS_BAD_FILE, "line %d, column %d: %s", error.line, error.column,
+            nul ? "a NUL character (\\u0000), which no text may have: remove it, or write \\ufffd in its place"
+                : error.text);
+    return NULL;
 }
 
 json_t *ce_json_strict(const char *text, size_t length)

@@ -8,18 +8,23 @@
 
 /* ---- conversations ---- */
 
+static cs_status refuse_extra(const char *key)
+{
+    return ce_fail(
+        CS_UNSUPPORTED,
+        "not supported: a conversation with \"%s\", because the built-in templates write what is said alone; "
+        "\"auto\" follows the tokenizer's template",
+        key);
+}
+
 /* Refuses what a built-in template would leave out without a message. */
 static cs_status check_extras(const json_t *object)
 {
-    static const char *const keys[] = { "tools", "documents", "tool_calls", "reasoning_content",
-                                        "chat_template_kwargs" };
+    static const char *const keys[] = { "tools", "documents", "tool_calls", "reasoning_content" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json_t *value = json_object_get(object, keys[i]);
         if (json_array_size(value) > 0 || json_object_size(value) > 0 || json_string_length(value) > 0)
-            return ce_fail(CS_UNSUPPORTED,
-                           "not supported: a conversation with \"%s\", because the built-in templates write "
-                           "what is said alone; \"auto\" follows the tokenizer's template",
-                           keys[i]);
+            return refuse_extra(keys[i]);
     }
     return CS_OK;
 }
@@ -36,24 +41,20 @@ static cs_status check_message(const json_t *message, const json_t *list)
     return check_extras(message);
 }
 
-/* Opens the messages `list` of a document. On failure too, the caller closes them. */
-static cs_status open_messages(ce_chat *chat, const json_t *document, const json_t *list, ce_messages *messages)
+/* Opens the messages `list` of a document, and adds what the template does not read to `unread`. On failure too, the
+ * caller closes the messages. */
+static cs_status open_messages(ce_chat *chat, const json_t *document, const json_t *list, json_t *unread,
+                               ce_messages *messages)
 {
     size_t index;
     json_t *message;
     CS_TRY(ce_messages_open(messages, document, list, chat->plain.parts, chat->tools.parts));
     if (chat->name)
-        CS_TRY(check_extras(document));
+        CS_TRY(messages->more ? refuse_extra("chat_template_kwargs") : check_extras(messages->variables));
     json_array_foreach (messages->list, index, message)
         CS_TRY(chat->name ? check_message(message, messages->list) : CS_OK);
-    ce_template_note(chat, messages);
+    ce_template_unread(chat, messages, unread);
     return CS_OK;
-}
-
-static json_t *list_of(const json_t *document)
-{
-    json_t *list = json_object_get(document, "messages");
-    return list && !json_is_null(list) ? list : json_object_get(document, "conversations");
 }
 
 /* ---- answers ---- */
@@ -243,10 +244,10 @@ static cs_status write_samples(search *self, ce_chat_turns turns, ce_chat_lines 
     char roles[400];
     bool known = turns == CS_TURNS_AUTO;
     if (count_answers(self->messages, false) == 0)
-        return ce_fail(CS_BAD_FILE, "a conversation without an answer: there is nothing to learn from it; %s",
+        return ce_fail(CS_NOT_FOUND, "a conversation without an answer: there is nothing to learn from it; %s",
                        ce_messages_roles(self->messages->list, roles, sizeof roles));
     if (count_answers(self->messages, true) == 0)
-        return ce_fail(CS_BAD_FILE, "a conversation none of whose answers is to be learnt");
+        return ce_fail(CS_NOT_FOUND, "a conversation none of whose answers is to be learnt");
     if (known)
         CS_TRY(write_whole(self, lines, &known));
     if (!known)
@@ -261,9 +262,13 @@ cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns tur
     search self = { .chat = chat, .messages = &messages };
     lines->text.size = 0;
     lines->answers.count = lines->samples.count = 0;
-    cs_status status = open_messages(chat, document, list_of(document), &messages);
+    json_t *unread = json_object();
+    cs_status status = open_messages(chat, document, json_object_get(document, "messages"), unread, &messages);
     if (status == CS_OK)
         status = write_samples(&self, turns, lines);
+    if (status == CS_OK)
+        ce_chat_note(chat, unread);
+    json_decref(unread);
     ce_jinja_output_free(&self.whole);
     ce_messages_close(&messages);
     return status;
@@ -271,11 +276,12 @@ cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns tur
 
 /* ---- texts without answers ---- */
 
-cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, ce_text *to)
+cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, json_t *unread,
+                           ce_text *to)
 {
     ce_jinja_output output = { 0 };
     ce_messages messages;
-    cs_status status = open_messages(chat, document, list, &messages);
+    cs_status status = open_messages(chat, document, list, unread, &messages);
     if (status == CS_OK)
         status = ce_template_render(chat, &messages, messages.count, asks, &output);
     if (status == CS_OK)
@@ -287,13 +293,16 @@ cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *
 
 cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to)
 {
-    const json_t *list = list_of(document);
+    const json_t *list = json_object_get(document, "messages");
     to->size = 0;
     if (ce_chat_is_answer(json_array_get(list, json_array_size(list) - 1)))
         return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
-    CS_TRY(ce_chat_messages(chat, document, list, true, to));
-    to->size = before_space(to, to->size, 0);
-    return CS_OK;
+    json_t *unread = json_object();
+    cs_status status = ce_chat_messages(chat, document, list, true, unread, to);
+    if (status == CS_OK)
+        to->size = before_space(to, to->size, 0);
+    json_decref(unread);
+    return status;
 }
 
 /* ---- the end of an answer ---- */

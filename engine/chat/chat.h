@@ -27,6 +27,9 @@ bool ce_chat_is_file(const char *name); /* returns true if this name of a templa
 
 /* Returns true if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
 bool ce_chat_is_answer(const json_t *message);
+/* The keys that say whether an answer, or a row, is learnt. */
+#define CS_CHAT_WISHES(KEY)                                                                                            \
+    KEY("loss") KEY("train") KEY("training") KEY("weight") KEY("trainable") KEY("learn") KEY("loss_weight")
 /* Returns the key of the message that says that it is not learnt, such as "train" with the value false, or NULL. */
 const char *ce_chat_unlearnt(const json_t *message);
 
@@ -54,12 +57,16 @@ typedef enum { CS_TURNS_AUTO, CS_TURNS_ALL, CS_TURNS_LAST } ce_chat_turns;
  * with a list of {"from": "human", "value": "..."}. messages.h says which messages are known. Replaces the previous
  * contents of `lines`. Answers are the parts that the template's {% generation %} blocks write. If the template has no
  * such blocks, each answer is found by writing two beginnings of the conversation: the messages before the answer, and
- * the messages up to the answer. Returns CS_UNSUPPORTED if an answer cannot be found in this way. Returns CS_BAD_FILE if
- * the conversation is malformed or has no answer that is learnt. */
+ * the messages up to the answer. Returns CS_UNSUPPORTED if an answer cannot be found in this way. Returns CS_NOT_FOUND if
+ * the conversation has no answer that is learnt, and CS_BAD_FILE if it is malformed. */
 cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns turns, ce_chat_lines *lines);
 /* Appends the text that the template writes for a list of messages, without looking for answers. If `asks` is true, the
- * text ends with the prompt for the next answer. Everything but the messages is read from `document`. */
-cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, ce_text *to);
+ * text ends with the prompt for the next answer. Everything but the messages is read from `document`. Adds what the
+ * template does not read to the object `unread`. */
+cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, json_t *unread,
+                           ce_text *to);
+/* Counts a row, with the keys of `unread`, for ce_chat_report. */
+void ce_chat_note(ce_chat *chat, json_t *unread);
 /* Writes a conversation for generation, in the forms that ce_chat_write reads. The text ends with the prompt for the
  * next answer, which the conversation does not contain yet. Replaces the previous contents of `to`. */
 cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to);

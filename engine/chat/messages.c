@@ -11,15 +11,19 @@ const char *const ce_messages_reasoning[] = { "reasoning_content", "thinking", "
 
 /* ---- roles ---- */
 
-/* Returns the role of a message by OpenAI's names. If a message has no "role", its "from" gives the role: "human" means
- * "user", "gpt" means "assistant", and another text is the role itself. */
+/* Returns OpenAI's name of a role of ShareGPT: "human" means "user", "gpt" means "assistant", and another text is the
+ * role itself. */
+static const char *role_from(const char *from)
+{
+    return strcmp(from, "human") == 0 ? "user" : strcmp(from, "gpt") == 0 ? "assistant" : from;
+}
+
+/* Returns the role of a message by OpenAI's names. If a message has no "role", its "from" gives the role. */
 static const char *role_of(const json_t *message)
 {
     const char *role = json_string_value(json_object_get(message, "role"));
     const char *from = json_string_value(json_object_get(message, "from"));
-    if (role || !from)
-        return role;
-    return strcmp(from, "human") == 0 ? "user" : strcmp(from, "gpt") == 0 ? "assistant" : from;
+    return role || !from ? role : role_from(from);
 }
 
 bool ce_chat_is_answer(const json_t *message)
@@ -139,23 +143,31 @@ static cs_status read_reasoning(json_t **message, const char *place)
 
 /* ---- what a message asks for ---- */
 
+static const char axolotl[] = "with which axolotl names the characters that are learnt; \"train\": false says that a "
+                              "whole answer is not learnt";
+
+static const struct {
+    const char *key, *why;
+} refused[] = {
+    { "function_call", "which OpenAI has replaced by \"tool_calls\": [{\"type\": \"function\", \"function\": "
+                       "{\"name\", \"arguments\"}}]" },
+    { "mask", "which has several meanings; \"train\": false says that an answer is not learnt" },
+    { "train_detail", axolotl },
+    { "training_detail", axolotl },
+};
+
 /* Refuses keys that would have no effect. */
 static cs_status check_keys(const json_t *message, const char *place)
 {
-    if (json_object_get(message, "function_call"))
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: %s has \"function_call\", which OpenAI has replaced by \"tool_calls\": "
-                       "[{\"type\": \"function\", \"function\": {\"name\", \"arguments\"}}]",
-                       place);
-    if (json_object_get(message, "mask"))
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: %s has \"mask\", which has several meanings; \"train\": false says that an "
-                       "answer is not learnt",
-                       place);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (json_object_get(message, refused[i].key))
+            return ce_fail(CS_UNSUPPORTED, "not supported: %s has \"%s\", %s", place, refused[i].key, refused[i].why);
     return CS_OK;
 }
 
-static const char *const wishes[] = { "loss", "train", "training", "weight" };
+#define WISH(name) name,
+static const char *const wishes[] = { CS_CHAT_WISHES(WISH) };
+#undef WISH
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
 static bool is_no(const json_t *wish)
@@ -205,18 +217,23 @@ static json_t *without_nulls(const json_t *object)
     return made;
 }
 
-/* Replaces "from" and "value" by "role" and "content". */
-static void name_keys(json_t *message)
+/* Replaces "from" and "value" by "role" and "content". Refuses a message that has both forms with different values. */
+static cs_status name_keys(json_t *message, const char *place)
 {
-    json_t *content = json_object_get(message, "value");
-    const char *role = role_of(message);
-    if (json_object_get(message, "role") || !role)
-        return;
-    json_object_set_new(message, "role", json_string(role));
-    if (content)
-        json_object_set(message, "content", content);
-    json_object_del(message, "from");
-    json_object_del(message, "value");
+    static const char *const names[2][2] = { { "from", "role" }, { "value", "content" } };
+    const char *from = json_string_value(json_object_get(message, "from"));
+    if (from)
+        json_object_set_new(message, "from", json_string(role_from(from)));
+    for (int i = 0; i < 2; i++) {
+        json_t *old = json_object_get(message, names[i][0]), *new = json_object_get(message, names[i][1]);
+        if (old && new && !json_equal(old, new))
+            return ce_fail(CS_BAD_FILE, "%s has both \"%s\" and \"%s\", and they differ: remove the wrong one", place,
+                           names[i][0], names[i][1]);
+        if (old)
+            json_object_set(message, names[i][1], old);
+        json_object_del(message, names[i][0]);
+    }
+    return CS_OK;
 }
 
 static cs_status read_message(ce_messages *messages, const json_t *given, size_t index, bool parts)
@@ -226,10 +243,12 @@ static cs_status read_message(ce_messages *messages, const json_t *given, size_t
         return ce_fail(CS_BAD_FILE, "message %zu is %s, and has to be an object {\"role\", \"content\"}", index + 1,
                        kind_of(json_is_null(given) ? NULL : given));
     json_t *message = without_nulls(given);
-    name_keys(message);
     place_of(message, index, place);
-    cs_status status =
-        role_of(message) ? check_keys(message, place) : ce_fail(CS_BAD_FILE, "%s has no \"role\"", place);
+    cs_status status = name_keys(message, place);
+    if (status == CS_OK && !role_of(message))
+        status = ce_fail(CS_BAD_FILE, "%s has no \"role\"", place);
+    if (status == CS_OK)
+        status = check_keys(message, place);
     if (status == CS_OK)
         status = read_content(message, place, parts);
     if (status == CS_OK)
@@ -244,10 +263,10 @@ static cs_status read_message(ce_messages *messages, const json_t *given, size_t
 static cs_status copy_variable(json_t *variables, const json_t *document, const char *key, json_type type)
 {
     json_t *value = json_object_get(document, key);
-    if (!value || json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0))
+    const char *text = json_string_value(value);
+    if (!value || json_is_null(value) || (text && (!*text || strcmp(text, "null") == 0)))
         return CS_OK;
-    json_t *read = json_is_string(value) ? ce_json_document(json_string_value(value), json_string_length(value))
-                                         : json_incref(value);
+    json_t *read = text ? ce_json_document(text, json_string_length(value)) : json_incref(value);
     bool known = read && json_typeof(read) == type;
     if (known)
         json_object_set(variables, key, read);
@@ -267,6 +286,7 @@ static cs_status read_variables(ce_messages *messages, const json_t *document)
     json_t *given = json_incref(json_object_get(messages->variables, "chat_template_kwargs"));
     json_object_del(messages->variables, "chat_template_kwargs");
     json_object_update(messages->variables, given);
+    messages->more = json_object_size(given) > 0;
     const char *both = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         both = json_object_get(given, own[i]) ? own[i] : both;

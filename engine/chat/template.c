@@ -235,24 +235,28 @@ static void note(const ce_template *template, const json_t *object, json_t *unre
     json_object_foreach ((json_t *)(uintptr_t)object, key, value)
         if (!json_is_null(value) && strcmp(key, "role") != 0 && strcmp(key, "thinking") != 0 &&
             strcmp(key, "reasoning") != 0 && !is_read(template, key))
-            json_object_set_new(unread, key, json_integer(1));
+            json_object_set_new(unread, key, json_true());
 }
 
-void ce_template_note(ce_chat *chat, const ce_messages *messages)
+void ce_template_unread(const ce_chat *chat, const ce_messages *messages, json_t *unread)
 {
     const ce_template *template = ce_template_for(chat, json_object_get(messages->variables, "tools"));
-    json_t *message, *unread = json_object();
-    const char *key;
+    json_t *message;
     size_t index;
     json_array_foreach (messages->list, index, message)
         note(template, message, unread);
     note(template, messages->variables, unread);
+}
+
+void ce_chat_note(ce_chat *chat, json_t *unread)
+{
+    json_t *value;
+    const char *key;
     pthread_mutex_lock(&chat->lock);
-    json_object_foreach (unread, key, message)
+    json_object_foreach (unread, key, value)
         json_object_set_new(chat->unread, key,
                             json_integer(json_integer_value(json_object_get(chat->unread, key)) + 1));
     pthread_mutex_unlock(&chat->lock);
-    json_decref(unread);
 }
 
 void ce_template_count(ce_chat *chat, int64_t samples)

@@ -27,8 +27,8 @@ struct ce_chat {
 /* Renders the first `count` messages. */
 cs_status ce_template_render(const ce_chat *chat, const ce_messages *messages, size_t count, bool prompt,
                              ce_jinja_output *output);
-/* Counts the keys of messages and the variables that the template does not read. */
-void ce_template_note(ce_chat *chat, const ce_messages *messages);
+/* Adds the keys of messages and the variables that the template does not read to the object `unread`. */
+void ce_template_unread(const ce_chat *chat, const ce_messages *messages, json_t *unread);
 /* Counts a conversation that became `samples` samples, one for each answer. */
 void ce_template_count(ce_chat *chat, int64_t samples);
 /* Returns the program that writes a document. */

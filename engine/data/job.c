@@ -137,7 +137,7 @@ static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 static bool is_learnt(const ce_shape *shape, size_t index)
 {
     for (int i = 0; i < CS_SHAPE_MASKS; i++)
-        if (shape->learnt[i] && json_integer_value(json_array_get(shape->learnt[i], index)) == 0)
+        if (shape->learnt[i] && ce_shape_is_masked(shape->learnt[i], index))
             return false;
     return true;
 }
@@ -150,8 +150,8 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
     CS_TRY(check_tokens(plan, shape));
     begin(work);
     json_array_foreach (shape->tokens, index, token) {
-        const json_t *label = json_array_get(shape->labels, index), *mask = json_array_get(shape->mask, index);
-        if (mask && json_integer_value(mask) == 0)
+        const json_t *label = json_array_get(shape->labels, index);
+        if (ce_shape_is_masked(shape->mask, index))
             continue;
         put(work, (int32_t)json_integer_value(token));
         work->learnt[work->token_count - 1] =
@@ -165,7 +165,7 @@ static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, c
                                    const ce_shape *shape)
 {
     ce_chat_lines *lines = &workspace->chat;
-    CS_TRY(ce_chat_write(plan->chat, shape->chat, plan->turns, lines));
+    CS_TRY(ce_chat_write(plan->chat, shape->chat, plan->turns, lines)); /* CS_NOT_FOUND: no answer is learnt */
     for (int64_t i = 0; i < lines->samples.count; i++) {
         ce_chat_span sample = lines->samples.list[i];
         make_chat(work,
@@ -252,6 +252,10 @@ static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job
         prompt[i] = encoded->ids[i];
     cs_status status = put_pair(work, workspace, prompt, count);
     free(prompt);
+    if (status == CS_OK) {
+        work->repeated += workspace->pair.repeated;
+        ce_columns_note(&work->columns, root, &workspace->pair.used);
+    }
     return status;
 }
 
@@ -267,6 +271,8 @@ static cs_status make_json(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
         status =
             ce_fail(CS_BAD_FILE, "a pair of answers, chosen and rejected: with cspeed.dpo.beta `train` learns from "
                                  "pairs, and `eval --reference FOLDER` measures on them");
+    if (status == CS_OK)
+        ce_columns_note(&work->columns, root, &shape.used);
     ce_shape_free(&shape);
     return status;
 }
@@ -299,14 +305,28 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, &workspace->cursor, place), cs_error());
 }
 
-/* Records the message for a faulty line, which is skipped. None of the line's tokens are in work->ids. */
-static void skip(ce_job_work *work)
+static char *copy_error(void)
 {
     char *sentence = strdup(cs_error());
+    CS_ASSERT(sentence);
+    return sentence;
+}
+
+/* Returns CS_OK if a line that cannot be used is left out: a conversation without an answer to learn, or one of the
+ * faulty lines that may be skipped. None of the line's tokens are in work->ids. */
+static cs_status leave_out(ce_job_work *work, const ce_job_plan *plan, cs_status status)
+{
+    if (status == CS_NOT_FOUND) {
+        work->bare_sentence = work->bare++ ? work->bare_sentence : copy_error();
+        return CS_OK;
+    }
+    if ((status != CS_BAD_FILE && status != CS_UNSUPPORTED) || work->skip_count == plan->skip_bad)
+        return status;
     work->skipped = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
     CS_ASSERT(work->skipped);
-    CS_ASSERT(sentence);
-    work->skipped[work->skip_count++] = sentence;
+    work->skipped[work->skip_count++] = copy_error();
+    work->unsupported += status == CS_UNSUPPORTED;
+    return CS_OK;
 }
 
 void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace)
@@ -316,17 +336,13 @@ void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *w
         if (document.length == 0)
             continue;
         if (document.is_json)
-            work->status = make_line(work, plan, workspace, &document);
+            work->status = leave_out(work, plan, make_line(work, plan, workspace, &document));
         else
             make_text(work, plan, workspace, &document,
                       work->count == 1 ? (ce_chat_span){ work->from, work->to } : (ce_chat_span){ 0, document.length });
-        if (work->status == CS_BAD_FILE && work->skip_count < plan->skip_bad) {
-            skip(work);
-            work->status = CS_OK;
-        }
     }
     if (work->status != CS_OK)
-        work->sentence = strdup(cs_error());
+        work->sentence = copy_error();
 }
 
 void ce_job_free(ce_job_work *work)
@@ -338,5 +354,7 @@ void ce_job_free(ce_job_work *work)
     for (int64_t i = 0; i < work->skip_count; i++)
         free(work->skipped[i]);
     free(work->skipped);
+    free(work->bare_sentence);
+    ce_columns_free(&work->columns);
     *work = (ce_job_work){ 0 };
 }

@@ -44,8 +44,12 @@ typedef struct {
     int64_t token_count, capacity;
     int64_t *starts; /* positions in `ids` at which documents begin, start_count elements */
     int64_t start_count, start_capacity;
-    char **skipped; /* a message for each line that was skipped, skip_count elements */
-    int64_t skip_count;
+    char **skipped;                  /* a message for each line that was skipped, skip_count elements */
+    int64_t skip_count, unsupported; /* `unsupported` of them ask for something that is not supported */
+    int64_t bare;                    /* number of conversations without an answer to learn, which are left out */
+    char *bare_sentence;             /* the message for the first of them */
+    int64_t repeated;                /* number of pairs that repeat their prompt at the beginning of both answers */
+    ce_columns columns;
     cs_status status;
     char *sentence; /* error message, if `status` is not CS_OK */
 } ce_job_work;

@@ -27,7 +27,9 @@ typedef struct {
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and the byte offset in it at which the next job begins */
-    int64_t learnt, skipped;
+    int64_t learnt, skipped, unsupported, bare, repeated; /* as in ce_job_work */
+    char *bare_sentence;
+    ce_columns columns;
     int64_t seq_len, length; /* length: number of tokens of the document that is being written */
     int64_t longest, longer; /* as in ce_packing_counts */
     ce_progress progress;
@@ -96,7 +98,7 @@ static void run_jobs(packer *self)
 /* Returns the failure of a job. For a faulty line the message explains the key skip_bad. */
 static cs_status refuse(const packer *self, cs_status status, const char *sentence)
 {
-    if (status != CS_BAD_FILE)
+    if (status != CS_BAD_FILE && status != CS_UNSUPPORTED)
         return ce_fail(status, "%s", sentence);
     return ce_fail(status, "%s; \"skip_bad\" is the number of such lines that may be left out, and is %" PRId64 " here",
                    sentence, self->plan.skip_bad);
@@ -126,10 +128,37 @@ static void count_document(packer *self, int64_t tokens, bool ends)
     self->length = 0;
 }
 
-static cs_status write_job(packer *self, const ce_job_work *job, ce_shards *shards)
+/* Adds what a job has counted of its rows. */
+static void count_rows(packer *self, ce_job_work *job)
+{
+    self->unsupported += job->unsupported;
+    self->bare += job->bare;
+    self->repeated += job->repeated;
+    if (!self->bare_sentence) {
+        self->bare_sentence = job->bare_sentence;
+        job->bare_sentence = NULL;
+    }
+    ce_columns_add(&self->columns, &job->columns);
+}
+
+static void report_rows(const packer *self)
+{
+    ce_columns_report(&self->columns);
+    if (self->bare > 0)
+        ce_log(CS_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out, the first is %s",
+               self->bare, self->bare == 1 ? " has" : "s have", self->bare == 1 ? "is" : "are", self->bare_sentence);
+    if (self->repeated > 0)
+        ce_log(CS_LOG_WARNING,
+               "%" PRId64 " pair%s the prompt at the beginning of both answers, so it is written twice (TRL does the "
+               "same): remove \"prompt\", or the repetition",
+               self->repeated, self->repeated == 1 ? " repeats" : "s repeat");
+}
+
+static cs_status write_job(packer *self, ce_job_work *job, ce_shards *shards)
 {
     int64_t done = 0;
     CS_TRY(report_skipped(self, job));
+    count_rows(self, job);
     for (int64_t i = 0; i < job->start_count; i++) {
         int64_t end = i + 1 < job->start_count ? job->starts[i + 1] : job->token_count;
         count_document(self, job->starts[i] - done, true);
@@ -263,11 +292,14 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     counts->longest = self->longest;
     counts->longer = self->longer;
     counts->skipped = self->skipped;
-    counts->documents -= self->skipped;
-    if (status == CS_OK && self->skipped > 0 && train.total == 0)
+    counts->unsupported = self->unsupported;
+    counts->bare = self->bare;
+    counts->documents -= self->skipped + self->bare;
+    if (status == CS_OK && self->skipped + self->bare > 0 && train.total == 0)
         status =
-            ce_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out",
-                    settings->paths[0], self->skipped);
+            ce_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out%s%s",
+                    settings->paths[0], self->skipped + self->bare, self->bare > 0 ? "; the first is " : "",
+                    self->bare > 0 ? self->bare_sentence : "");
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
         status =
             ce_fail(CS_BAD_FILE,
@@ -284,12 +316,13 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
  * in this folder. */
 static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {
-    const char *columns[CS_SHAPE_NAMES];
+    const char *columns[CS_SHAPE_NAMES], *pair_columns[CS_PAIR_NAMES];
     ce_corpus_files files = { settings->paths,
                               settings->path_count,
                               settings->separator,
                               !settings->by_name && (settings->field || settings->chat),
-                              { settings->output, settings->pairs ? ce_pair_names : columns } };
+                              { settings->output, settings->pairs ? pair_columns : columns } };
+    ce_pair_names(pair_columns);
     ce_shape_names(columns, &settings->columns, self->plan.field);
     CS_TRY(ce_corpus_open(corpus, &files));
     CS_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
@@ -332,8 +365,12 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
         status = pack(&self, &corpus, settings, counts);
     if (status != CS_OK)
         ce_shards_remove_folder(settings->output, made);
-    else if (self.plan.chat)
+    else
+        report_rows(&self);
+    if (status == CS_OK && self.plan.chat)
         ce_chat_report(self.plan.chat);
+    free(self.bare_sentence);
+    ce_columns_free(&self.columns);
     ce_chat_close(self.plan.chat);
     ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);

@@ -40,7 +40,10 @@ typedef struct {
     /* the number of tokens of the longest document, and the number of documents longer than seq_len if this is above 0;
      * of the documents for training and for validation */
     int64_t longest, longer;
-    int64_t skipped; /* number of faulty lines that were skipped; each was reported in a warning */
+    /* The number of faulty lines that were skipped; each was reported in a warning. `unsupported` of them ask for
+     * something that is not supported. */
+    int64_t skipped, unsupported;
+    int64_t bare; /* number of conversations without an answer to learn, which are left out; a warning reports them */
     double seconds;
 } ce_packing_counts;
 

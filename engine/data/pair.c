@@ -4,11 +4,22 @@
 
 #include <string.h>
 
-const char *const ce_pair_names[] = { "prompt",    "chosen",        "rejected",
-                                      "tools",     "documents",     "chat_template_kwargs",
-                                      "functions", "function_call", "weight",
-                                      "loss",      "train",         "training",
-                                      "mask",      "system",        NULL };
+/* The first TEXTS keys are those of answers that are texts, all of them those of conversations. */
+static const char *const keys[] = { "chosen", "rejected", "prompt", "tools", "documents", "chat_template_kwargs" };
+enum { KEYS = sizeof keys / sizeof *keys, TEXTS = 3 };
+
+_Static_assert((int)KEYS + CS_SHAPE_OTHERS + 1 <= (int)CS_PAIR_NAMES, "all names have their place");
+
+void ce_pair_names(const char *names[CS_PAIR_NAMES])
+{
+    int count = 0;
+    for (int i = 0; i < KEYS; i++)
+        names[count++] = keys[i];
+    for (int i = 0; ce_shape_others[i]; i++)
+        names[count++] = ce_shape_others[i];
+    names[count++] = "system";
+    names[count] = NULL;
+}
 
 typedef struct {
     json_t *prompt, *chosen, *rejected;
@@ -56,6 +67,8 @@ static cs_status read_texts(ce_pair *pair, const parts *of, const char *end)
     ce_unicode_append(&pair->prompt, prompt, size);
     write_text(&pair->chosen, prompt, size, chosen + skipped, chosen_size - skipped, end);
     write_text(&pair->rejected, prompt, size, rejected + skipped, rejected_size - skipped, end);
+    pair->repeated = of->prompt && size > 0 && chosen_size >= size && rejected_size >= size &&
+                     memcmp(chosen, prompt, size) == 0 && memcmp(rejected, prompt, size) == 0;
     return CS_OK;
 }
 
@@ -72,6 +85,17 @@ static size_t common_messages(const json_t *a, const json_t *b)
     return count == min && count > 0 ? count - 1 : count;
 }
 
+/* Returns true if the messages of `list` begin with all those of `prompt`, of which there are some. */
+static bool begins_with(const json_t *list, const json_t *prompt)
+{
+    size_t index;
+    json_t *message;
+    json_array_foreach (prompt, index, message)
+        if (!json_equal(message, json_array_get(list, index)))
+            return false;
+    return json_array_size(prompt) > 0;
+}
+
 /* Returns a new list of the messages of `prompt`, then those of `answer`. If `prompt` is NULL, `answer` includes the
  * prompt. */
 static json_t *joined(json_t *prompt, json_t *answer)
@@ -83,9 +107,16 @@ static json_t *joined(json_t *prompt, json_t *answer)
     return all;
 }
 
-static cs_status write_conversation(ce_text *to, ce_chat *chat, const json_t *document, json_t *messages, bool asks)
+/* What is written of a row. */
+typedef struct {
+    ce_chat *chat;
+    const json_t *document;
+    json_t *unread; /* what the template does not read */
+} writer;
+
+static cs_status write_conversation(ce_text *to, const writer *self, json_t *messages, bool asks)
 {
-    cs_status status = ce_chat_messages(chat, document, messages, asks, to);
+    cs_status status = ce_chat_messages(self->chat, self->document, messages, asks, self->unread, to);
     json_decref(messages);
     return status;
 }
@@ -105,7 +136,7 @@ static cs_status check_marks(const json_t *list, size_t from, const char *which)
     return CS_OK;
 }
 
-static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *document, const parts *of)
+static cs_status write_conversations(ce_pair *pair, const writer *self, const parts *of)
 {
     json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL;
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
@@ -116,14 +147,26 @@ static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *
         json_array_extend(asked, prompt);
     for (size_t i = 0; i < shared; i++)
         json_array_append(asked, json_array_get(of->chosen, i));
-    CS_TRY(write_conversation(&pair->prompt, chat, document, asked, true));
-    CS_TRY(write_conversation(&pair->chosen, chat, document, joined(prompt, of->chosen), false));
-    return write_conversation(&pair->rejected, chat, document, joined(prompt, of->rejected), false);
+    CS_TRY(write_conversation(&pair->prompt, self, asked, true));
+    CS_TRY(write_conversation(&pair->chosen, self, joined(prompt, of->chosen), false));
+    CS_TRY(write_conversation(&pair->rejected, self, joined(prompt, of->rejected), false));
+    pair->repeated = begins_with(of->chosen, prompt) && begins_with(of->rejected, prompt);
+    return CS_OK;
+}
+
+static cs_status read_conversations(ce_pair *pair, ce_chat *chat, const json_t *document, const parts *of)
+{
+    writer self = { chat, document, json_object() };
+    cs_status status = write_conversations(pair, &self, of);
+    if (status == CS_OK)
+        ce_chat_note(chat, self.unread);
+    json_decref(self.unread);
+    return status;
 }
 
 /* ---- a line ---- */
 
-static cs_status check(const parts *of, const json_t *document, const ce_chat *chat)
+static cs_status check(const parts *of, const json_t *document, const ce_chat *chat, ce_columns_used *used)
 {
     bool texts = json_is_string(of->chosen) && json_is_string(of->rejected);
     bool lists = json_array_size(of->chosen) > 0 && json_array_size(of->rejected) > 0;
@@ -144,7 +187,10 @@ static cs_status check(const parts *of, const json_t *document, const ce_chat *c
                                       "cspeed.data.template names one");
     if (texts && json_object_size(json_object_get(document, "chat_template_kwargs")) > 0)
         return ce_fail(CS_UNSUPPORTED, "not supported: chat_template_kwargs, because no template writes these texts");
-    return ce_shape_check(document);
+    for (int i = 0; i < (lists ? KEYS : TEXTS); i++)
+        if (!lists || keys[i] != keys[2] || json_is_array(of->prompt))
+            used->name[used->count++] = keys[i];
+    return ce_shape_check(document, used);
 }
 
 /* Returns the value of a key. A key whose value is null counts as missing. */
@@ -158,7 +204,8 @@ cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json
 {
     parts of = { member(document, "prompt"), member(document, "chosen"), member(document, "rejected") };
     pair->prompt.size = pair->chosen.size = pair->rejected.size = 0;
-    CS_TRY(check(&of, document, chat));
+    pair->used.count = 0;
+    CS_TRY(check(&of, document, chat, &pair->used));
     pair->rendered = json_is_array(of.chosen);
     return pair->rendered ? read_conversations(pair, chat, document, &of) : read_texts(pair, &of, end);
 }

@@ -9,6 +9,7 @@
 #define CS_DATA_PAIR_H
 
 #include "chat/chat.h"
+#include "data/columns.h"
 
 enum { CS_PAIR_ANSWERS = 2 };
 
@@ -17,6 +18,9 @@ typedef struct {
     ce_text chosen, rejected; /* the whole texts: prompt, answer and, at the end, the text of the end token */
     /* True if a template has formatted the texts. Then the tokenizer's post_processor adds no tokens to them. */
     bool rendered;
+    /* True if the row has a prompt and both answers begin with it, so that it is written twice (as TRL does). */
+    bool repeated;
+    ce_columns_used used;
 } ce_pair;
 
 /* Reads a pair from `document` and replaces the contents of *pair. `chat` is NULL if there is no template. `end` is the
@@ -25,7 +29,8 @@ typedef struct {
 cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json_t *document);
 void ce_pair_free(ce_pair *pair);
 
-/* The keys that ce_pair_read looks at; the last element is NULL. */
-extern const char *const ce_pair_names[];
+/* Fills a list with all keys that ce_pair_read may look at. The last element is NULL. */
+enum { CS_PAIR_NAMES = 20 };
+void ce_pair_names(const char *names[CS_PAIR_NAMES]);
 
 #endif

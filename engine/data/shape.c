@@ -27,12 +27,15 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* Alpaca's key for earlier turns. A row with an instruction and a list of earlier turns is refused. */
 #define HISTORY "history"
 
-/* Keys with which a conversation is refused. In tables only known columns are read, so these columns must be known;
+/* Keys with which a conversation may be refused. In tables only known columns are read, so these columns must be known;
  * otherwise such rows would not be noticed. */
-static const char *const others[CS_SHAPE_OTHERS] = { HISTORY, "functions", "function_call", "weight",
-                                                     "loss",  "train",     "training",      "mask" };
+#define NAME(name) name,
+const char *const ce_shape_others[CS_SHAPE_OTHERS] = { "functions", "function_call", "mask",
+                                                       CS_CHAT_WISHES(NAME) NULL };
+#undef NAME
 
 _Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
+_Static_assert((int)CS_SHAPE_COLUMNS + CS_SHAPE_OTHERS <= CS_COLUMNS_USED, "a row may use them all");
 
 static int key_of(const char *name)
 {
@@ -68,14 +71,16 @@ void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *c
         names[count++] = keys[i].name;
     for (int i = 0; i < columns->count; i++)
         names[count++] = columns->name[i];
-    for (int i = 0; i < CS_SHAPE_OTHERS; i++)
-        names[count++] = others[i];
+    for (int i = 0; ce_shape_others[i]; i++)
+        names[count++] = ce_shape_others[i];
+    names[count++] = HISTORY;
     names[count] = NULL;
 }
 
 /* ---- rows ---- */
 
 typedef struct {
+    ce_shape *shape;
     const json_t *row;
     const ce_shape_columns *columns;
     const char *field;
@@ -88,15 +93,33 @@ static json_t *member(const json_t *row, const char *name)
     return json_is_null(value) ? NULL : value;
 }
 
-static json_t *find(const reader *self, const char *key)
+/* Finds the value of a key. *column becomes the name of the row's column that has it. */
+static json_t *find_in(const reader *self, const char *key, const char **column)
 {
     bool extra = keys[key_of(key)].extra;
     for (int i = 0; i < self->columns->count; i++) {
-        json_t *value = member(self->row, self->columns->name[i]);
+        json_t *value = member(self->row, *column = self->columns->name[i]);
         if (strcmp(self->columns->key[i], key) == 0 && (self->named || (extra && value)))
             return value;
     }
+    *column = key;
     return self->named && !extra ? NULL : member(self->row, key);
+}
+
+static json_t *find(const reader *self, const char *key)
+{
+    const char *column;
+    return find_in(self, key, &column);
+}
+
+/* Does the same as find, for a key that is used: the column counts as read. */
+static json_t *use(const reader *self, const char *key)
+{
+    const char *column;
+    json_t *value = find_in(self, key, &column);
+    if (value)
+        self->shape->used.name[self->shape->used.count++] = column;
+    return value;
 }
 
 /* Returns the first key that would decide the shape and is null, or NULL. */
@@ -141,7 +164,7 @@ static cs_status refuse(const reader *self, bool chats)
  * list, which the shape owns. */
 static json_t *begin_chat(ce_shape *shape, const reader *self)
 {
-    json_t *messages = json_array(), *system = find(self, "system");
+    json_t *messages = json_array(), *system = use(self, "system");
     shape->kind = CS_SHAPE_CHAT;
     shape->chat = json_pack("{s:o}", "messages", messages);
     CS_ASSERT(shape->chat);
@@ -161,20 +184,30 @@ static bool has(const json_t *row, const char *key)
     return value && !empty;
 }
 
-cs_status ce_shape_check(const json_t *row)
+static bool is_yes(const json_t *value)
 {
-    const json_t *weight = member(row, "weight");
+    return json_is_true(value) || (json_is_number(value) && json_number_value(value) == 1);
+}
+
+cs_status ce_shape_check(const json_t *row, ce_columns_used *used)
+{
+    static const char *const weights[] = { "weight", "loss_weight" };
     if (has(row, "functions") || member(row, "function_call"))
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: a conversation with \"%s\"; OpenAI has replaced \"functions\" by "
                        "\"tools\", and \"function_call\" by \"tool_calls\" and \"tool_choice\"",
                        has(row, "functions") ? "functions" : "function_call");
-    if ((weight && (!json_is_number(weight) || json_number_value(weight) != 1)) || ce_chat_unlearnt(row) ||
-        member(row, "mask"))
+    const char *wish = member(row, "mask") ? "mask" : ce_chat_unlearnt(row);
+    for (int i = 0; i < 2; i++)
+        wish = member(row, weights[i]) && !is_yes(member(row, weights[i])) ? weights[i] : wish;
+    if (wish)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: a conversation with a \"weight\" other than 1, with \"mask\", or "
-                       "with \"loss\", \"train\" or \"training\" false: all conversations are learnt alike; "
-                       "\"train\": false in a message says that this answer is not learnt");
+                       "not supported: a conversation with a \"%s\" other than 1 or true: all conversations are learnt "
+                       "alike; \"train\": false in a message says that this answer is not learnt",
+                       wish);
+    for (int i = 0; ce_shape_others[i]; i++)
+        if (is_yes(member(row, ce_shape_others[i])))
+            used->name[used->count++] = ce_shape_others[i];
     return CS_OK;
 }
 
@@ -185,10 +218,12 @@ static cs_status end_chat(ce_shape *shape, const reader *self)
     json_t *system = find(self, "system");
     if (system && !json_is_string(system))
         return ce_fail(CS_BAD_FILE, "\"system\" is no text");
-    CS_TRY(ce_shape_check(self->row));
-    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
-        if (find(self, extras[i]))
-            json_object_set(shape->chat, extras[i], find(self, extras[i]));
+    CS_TRY(ce_shape_check(self->row, &shape->used));
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
+        json_t *value = use(self, extras[i]);
+        if (value)
+            json_object_set(shape->chat, extras[i], value);
+    }
     return CS_OK;
 }
 
@@ -205,24 +240,12 @@ static void append_prompt(json_t *messages, const json_t *prompt)
     }
 }
 
-static int64_t count_answers(const json_t *messages)
+static cs_status read_pair(ce_shape *shape, const reader *self, bool chats)
 {
-    size_t index;
-    json_t *message;
-    int64_t count = 0;
-    json_array_foreach (messages, index, message)
-        count += ce_chat_is_answer(message);
-    return count;
-}
-
-static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, json_t *completion, bool chats)
-{
+    json_t *prompt = use(self, "prompt"), *completion = use(self, "completion");
     bool texts = json_is_string(prompt) && json_is_string(completion);
     if (!texts && !(json_is_array(prompt) && json_is_array(completion)))
         return ce_fail(CS_BAD_FILE, "a prompt and its completion are two texts, or two lists of messages");
-    if (!texts && chats && count_answers(completion) == 0)
-        return ce_fail(CS_BAD_FILE,
-                       "a completion without a message of the assistant: there is nothing to learn from it");
     if (!texts && !chats)
         return ce_fail(CS_BAD_FILE, "a prompt and a completion of messages: \"template\" makes text of them");
     if (!chats) {
@@ -242,9 +265,10 @@ static cs_status read_pair(ce_shape *shape, const reader *self, json_t *prompt, 
     return end_chat(shape, self);
 }
 
-static cs_status read_instruction(ce_shape *shape, const reader *self, const json_t *instruction, json_t *output)
+static cs_status read_instruction(ce_shape *shape, const reader *self)
 {
-    const json_t *input = find(self, "input");
+    const json_t *instruction = use(self, "instruction"), *input = use(self, "input");
+    json_t *output = use(self, "output");
     if (!json_is_string(instruction) || !json_is_string(output) || (input && !json_is_string(input)))
         return ce_fail(CS_BAD_FILE, "an instruction, its input and its output are texts");
     if (has(self->row, HISTORY))
@@ -258,23 +282,34 @@ static cs_status read_instruction(ce_shape *shape, const reader *self, const jso
     return end_chat(shape, self);
 }
 
+/* Reads the messages of a conversation, of two lists that the row may have. */
+static cs_status read_messages(ce_shape *shape, const reader *self)
+{
+    static const char *const names[] = { "messages", "conversations" };
+    json_t *chosen = NULL;
+    for (int i = 0; i < 2; i++) {
+        json_t *list = use(self, names[i]);
+        if (list && !json_is_array(list))
+            return ce_fail(CS_BAD_FILE, "\"%s\" is no list of messages", names[i]);
+        if (json_array_size(chosen) > 0 && json_array_size(list) > 0 && !json_equal(chosen, list))
+            return ce_fail(CS_BAD_FILE, "the row has both \"messages\" and \"conversations\", and they differ: remove "
+                                        "the wrong one");
+        chosen = json_array_size(list) > 0 || !chosen ? list : chosen;
+    }
+    json_array_extend(begin_chat(shape, self), chosen);
+    return end_chat(shape, self);
+}
+
 /* Reads a conversation. Sets *found to false if the row is no conversation. */
 static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
 {
-    json_t *messages = find(self, "messages"), *list = messages ? messages : find(self, "conversations");
-    json_t *prompt = find(self, "prompt"), *completion = find(self, "completion");
-    json_t *instruction = find(self, "instruction"), *output = find(self, "output");
     *found = true;
-    if (list) {
-        if (!json_is_array(list))
-            return ce_fail(CS_BAD_FILE, "\"%s\" is no list of messages", messages ? "messages" : "conversations");
-        json_array_extend(begin_chat(shape, self), list);
-        return end_chat(shape, self);
-    }
-    if (prompt && completion)
-        return read_pair(shape, self, prompt, completion, true);
-    if (instruction && output)
-        return read_instruction(shape, self, instruction, output);
+    if (find(self, "messages") || find(self, "conversations"))
+        return read_messages(shape, self);
+    if (find(self, "prompt") && find(self, "completion"))
+        return read_pair(shape, self, true);
+    if (find(self, "instruction") && find(self, "output"))
+        return read_instruction(shape, self);
     *found = false;
     return CS_OK;
 }
@@ -285,17 +320,19 @@ static cs_status read_text(ce_shape *shape, const reader *self, json_t *text)
 {
     shape->kind = CS_SHAPE_TEXT;
     shape->text = text;
+    shape->used.name[shape->used.count++] = self->field;
     return json_is_string(text) ? CS_OK : ce_fail(CS_BAD_FILE, "no text under \"%s\"", self->field);
 }
 
-static cs_status check_list(const char *name, const json_t *list, size_t count)
+/* Checks a list of numbers, or of numbers and truth values. */
+static cs_status check_list(const char *name, const json_t *list, size_t count, bool truth)
 {
     size_t index;
     json_t *number;
     if (!json_is_array(list) || json_array_size(list) != count)
         return ce_fail(CS_BAD_FILE, "\"%s\" is no list of %zu numbers, one for each of \"input_ids\"", name, count);
     json_array_foreach (list, index, number)
-        if (!json_is_integer(number))
+        if (!json_is_integer(number) && !(truth && json_is_boolean(number)))
             return ce_fail(CS_BAD_FILE, "\"%s\" has an element that is no integer, at %zu", name, index);
     return CS_OK;
 }
@@ -303,26 +340,33 @@ static cs_status check_list(const char *name, const json_t *list, size_t count)
 /* The names that TRL gives to lists with a 1 for each token that the model learns. */
 static const char *const masks[CS_SHAPE_MASKS] = { "completion_mask", "assistant_masks" };
 
-static cs_status read_tokens(ce_shape *shape, const reader *self, json_t *tokens)
+bool ce_shape_is_masked(const json_t *mask, size_t index)
 {
+    const json_t *value = json_array_get(mask, index);
+    return json_is_false(value) || (json_is_integer(value) && json_integer_value(value) == 0);
+}
+
+static cs_status read_tokens(ce_shape *shape, const reader *self)
+{
+    json_t *tokens = use(self, "input_ids");
     size_t count = json_array_size(tokens);
     shape->kind = CS_SHAPE_TOKENS;
     shape->tokens = tokens;
-    shape->labels = find(self, "labels");
-    shape->mask = find(self, "attention_mask");
-    CS_TRY(check_list("input_ids", tokens, count));
-    CS_TRY(shape->labels ? check_list("labels", shape->labels, count) : CS_OK);
+    shape->labels = use(self, "labels");
+    shape->mask = use(self, "attention_mask");
+    CS_TRY(check_list("input_ids", tokens, count, false));
+    CS_TRY(shape->labels ? check_list("labels", shape->labels, count, false) : CS_OK);
     for (int i = 0; i < CS_SHAPE_MASKS; i++) {
-        shape->learnt[i] = find(self, masks[i]);
-        CS_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count) : CS_OK);
+        shape->learnt[i] = use(self, masks[i]);
+        CS_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count, true) : CS_OK);
     }
-    return shape->mask ? check_list("attention_mask", shape->mask, count) : CS_OK;
+    return shape->mask ? check_list("attention_mask", shape->mask, count, true) : CS_OK;
 }
 
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats)
 {
-    reader self = { .row = row, .columns = columns, .field = field };
+    reader self = { .shape = shape, .row = row, .columns = columns, .field = field };
     bool found = false;
     *shape = (ce_shape){ 0 };
     if (!json_is_object(row))
@@ -330,16 +374,15 @@ cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_colum
     for (int i = 0; i < columns->count; i++)
         self.named |= !keys[key_of(columns->key[i])].extra && member(row, columns->name[i]);
     json_t *text = self.named ? NULL : member(row, field);
-    json_t *prompt = find(&self, "prompt"), *completion = find(&self, "completion"), *ids = find(&self, "input_ids");
     if (chats)
         CS_TRY(read_chat(shape, &self, &found));
     if (found)
         return CS_OK;
     if (text)
         return read_text(shape, &self, text);
-    if (prompt && completion)
-        return read_pair(shape, &self, prompt, completion, false);
-    return ids ? read_tokens(shape, &self, ids) : refuse(&self, chats);
+    if (find(&self, "prompt") && find(&self, "completion"))
+        return read_pair(shape, &self, false);
+    return find(&self, "input_ids") ? read_tokens(shape, &self) : refuse(&self, chats);
 }
 
 void ce_shape_free(ce_shape *shape)

@@ -14,7 +14,8 @@
  *                                    are not learnt
  *
  * In the first three shapes, the key "system" may hold a text: the system message with which the conversation begins.
- * "chat_template_kwargs" holds variables for the chat template (TRL's key). Keys that ask for something that cannot be
+ * A mask may have true and false in place of 1 and 0. Of messages and conversations one may be empty; a row in which
+ * both have different messages is refused. "chat_template_kwargs" holds variables for the chat template (TRL's key). Keys that ask for something that cannot be
  * done ("functions", a "weight" other than 1, ...) are refused.
  *
  * Without a chat template, a row that has the field is a text, whatever other keys the row has. Otherwise a row with a
@@ -23,9 +24,9 @@
 #ifndef CS_DATA_SHAPE_H
 #define CS_DATA_SHAPE_H
 
-#include "base/json.h"
+#include "data/columns.h"
 
-enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 8 };
+enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 11 };
 
 /* Other names that rows use for the keys above. Some keys do not decide a row's shape: system, input, labels, the
  * masks, tools, documents and chat_template_kwargs. Such a key is read by its other name if the row has that name, and otherwise by the name
@@ -54,15 +55,21 @@ typedef struct {
     json_t *chat;
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
     const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
+    ce_columns_used used;
 } ce_shape;
+
+/* Returns true if element `index` of a mask is 0 or false. */
+bool ce_shape_is_masked(const json_t *mask, size_t index);
 
 /* Reads a row. `field` is the key of a text; `chats` is true if there is a chat template. *shape has pointers into the
  * row. Returns CS_BAD_FILE if the row has no known shape; the message then lists the keys of the row. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
 /* Refuses a row of conversations that asks for something that cannot be done: a weight, or functions of OpenAI's older
- * form. */
-cs_status ce_shape_check(const json_t *row);
+ * form. The keys that it looks at are `ce_shape_others`, whose last element is NULL; those that say that the row is
+ * learnt are added to *used. */
+cs_status ce_shape_check(const json_t *row, ce_columns_used *used);
+extern const char *const ce_shape_others[CS_SHAPE_OTHERS];
 void ce_shape_free(ce_shape *shape);
 
 #endif

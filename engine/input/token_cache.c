@@ -38,8 +38,10 @@ static void report(const ce_token_cache_key *self, const ce_packing_counts *coun
            counts->longest, counts->seconds);
     ce_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)
-        ce_log(CS_LOG_WARNING, "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 ")", self->name,
-               counts->skipped, self->settings->skip_bad);
+        ce_log(CS_LOG_WARNING,
+               "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 "), %" PRId64
+               " of them for what is not supported",
+               self->name, counts->skipped, self->settings->skip_bad, counts->unsupported);
     if (counts->repaired > 0)
         ce_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
                counts->repaired);

@@ -1,5 +1,6 @@
-/* prompts.c - the file of --prompts: JSON lines {"prompt": ...}, or texts. */
+/* prompts.c - the file of --prompts: JSON lines {"prompt": ...} or conversations, or texts. */
 #include "prompts.h"
+#include "data/shape.h"
 #include "formats/plain.h"
 
 #include <inttypes.h>
@@ -7,18 +8,64 @@
 #include <stdlib.h>
 #include <string.h>
 
-static cs_status append(json_t *list, const char *line, size_t length, const char *path, int64_t number)
+/* Returns a copy of a row in which a prompt is a conversation. */
+static json_t *as_conversation(const json_t *row)
+{
+    json_t *made = json_deep_copy(row);
+    ce_json_drop_nulls(made);
+    json_t *prompt = json_object_get(made, "prompt");
+    if (json_object_get(made, "messages") || json_object_get(made, "conversations"))
+        return made;
+    if (json_is_string(prompt))
+        json_object_set_new(made, "messages", json_pack("[{s:s, s:O}]", "role", "user", "content", prompt));
+    else if (prompt)
+        json_object_set(made, "messages", prompt);
+    return made;
+}
+
+cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
+{
+    static const ce_shape_columns columns;
+    ce_shape shape = { 0 };
+    json_t *asked = as_conversation(row);
+    text->size = 0;
+    cs_status status = ce_shape_read(&shape, asked, &columns, "prompt", true);
+    if (status == CS_OK)
+        status = ce_chat_prompt(chat, shape.chat, text);
+    ce_unicode_append(text, "", 1);
+    ce_shape_free(&shape);
+    json_decref(asked);
+    return status;
+}
+
+/* Appends a row to `list`, and what is to be continued to `texts`. */
+static cs_status add_row(const prompts_list *self, json_t *row)
+{
+    const json_t *prompt = json_object_get(row, "prompt");
+    ce_text text = { 0 };
+    cs_status status = self->chat ? prompts_text(self->chat, row, &text) : CS_OK;
+    if (!self->chat && !json_is_string(prompt))
+        status =
+            ce_fail(CS_BAD_FILE, "{\"prompt\": \"...\"} is needed (--chat reads conversations, \"messages\", too)");
+    if (status == CS_OK &&
+        (json_array_append(self->rows, row) != 0 ||
+         json_array_append_new(self->texts, json_string(self->chat ? text.bytes : json_string_value(prompt))) != 0))
+        status = ce_fail(CS_NO_MEMORY, "out of memory for the prompts");
+    ce_unicode_free(&text);
+    return status;
+}
+
+static cs_status append(const prompts_list *self, const char *line, size_t length, const char *path, int64_t number)
 {
     const char *ending = strrchr(path, '.');
     bool json = *line == '{' || !ending || strcmp(ending, ".txt") != 0;
     length -= !json && line[length - 1] == '\n';
-    json_t *object = json ? ce_json_strict(line, length) : json_pack("{s:s%}", "prompt", line, length);
-    const char *why = !json ? "text that is not UTF-8" : object ? "{\"prompt\": \"...\"} is needed" : cs_error();
-    if (json_is_string(json_object_get(object, "prompt")))
-        return json_array_append_new(list, object) == 0 ? CS_OK
-                                                        : ce_fail(CS_NO_MEMORY, "out of memory for the prompts");
-    cs_status status = ce_fail(CS_BAD_FILE, "%s:%" PRId64 ": %s", path, number, why);
-    json_decref(object);
+    json_t *row = json ? ce_json_document(line, length) : json_pack("{s:s%}", "prompt", line, length);
+    cs_status status = row ? add_row(self, row) : CS_BAD_FILE;
+    if (status != CS_OK)
+        status =
+            ce_fail(status, "%s:%" PRId64 ": %s", path, number, row || json ? cs_error() : "text that is not UTF-8");
+    json_decref(row);
     return status;
 }
 
@@ -31,7 +78,7 @@ static cs_status open_lines(FILE **file, const char *path)
     return strcmp(path, "-") == 0 ? CS_OK : ce_plain_open(file, path, &how);
 }
 
-static cs_status read_lines(json_t *list, FILE *file, const char *path)
+static cs_status read_lines(const prompts_list *self, FILE *file, const char *path)
 {
     char *line = NULL;
     size_t capacity = 0;
@@ -40,7 +87,7 @@ static cs_status read_lines(json_t *list, FILE *file, const char *path)
     for (ssize_t length; status == CS_OK && (length = getline(&line, &capacity, file)) > 0;) {
         number++;
         if ((size_t)length > strspn(line, " \t\r\n"))
-            status = append(list, line, (size_t)length, path, number);
+            status = append(self, line, (size_t)length, path, number);
     }
     free(line);
     if (number == 0 && file == stdin)
@@ -48,15 +95,22 @@ static cs_status read_lines(json_t *list, FILE *file, const char *path)
     return status;
 }
 
-cs_status prompts_read(json_t **list, const char *path)
+void prompts_free(prompts_list *self)
+{
+    json_decref(self->rows);
+    json_decref(self->texts);
+    *self = (prompts_list){ 0 };
+}
+
+cs_status prompts_read(prompts_list *self, ce_chat *chat, const char *path)
 {
     FILE *file;
     CS_TRY(open_lines(&file, path));
-    *list = json_array();
-    cs_status status = read_lines(*list, file, path);
+    *self = (prompts_list){ chat, json_array(), json_array() };
+    cs_status status = read_lines(self, file, path);
     if (file != stdin)
         fclose(file);
     if (status != CS_OK)
-        json_decref(*list);
+        prompts_free(self);
     return status;
 }

@@ -38,7 +38,9 @@ START_TEST(texts_are_joined_and_ended)
 {
     becomes(NULL, NULL, "{\"prompt\": \"a \", \"chosen\": \"b\", \"rejected\": \"\"}", "a ", "a b", "a ");
     becomes(NULL, "<e>", "{\"prompt\": \"a\", \"chosen\": \"b<e>\", \"rejected\": \"c\"}", "a", "ab<e>", "ac<e>");
-    ck_assert(!pair.rendered);
+    ck_assert(!pair.rendered && !pair.repeated);
+    becomes(NULL, NULL, "{\"prompt\": \"a\", \"chosen\": \"ab\", \"rejected\": \"ac\"}", "a", "aab", "aac");
+    ck_assert(pair.repeated);
 }
 END_TEST
 
@@ -80,11 +82,18 @@ START_TEST(conversations_are_written_by_the_template)
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         ck_assert_msg(read_line(chat, "<e>", forms[i]) == CS_OK, "%s", cs_error());
         ck_assert(pair.rendered);
+        ck_assert(!pair.repeated);
         is(&pair.chosen, wanted);
         ck_assert_uint_lt(pair.prompt.size, pair.chosen.size);
         ck_assert_int_eq(memcmp(pair.prompt.bytes, wanted, pair.prompt.size), 0);
         ck_assert_ptr_nonnull(memchr(pair.rejected.bytes, 'B', pair.rejected.size));
     }
+    /* as in TRL, a prompt that the answers repeat is written twice */
+    CS_MUST(read_line(chat, NULL,
+                      "{\"prompt\": [" SAID("user", "Q") "], \"chosen\": [" SAID("user", "Q") ", " SAID(
+                          "assistant", "A") "], \"rejected\": [" SAID("user", "Q") ", " SAID("assistant", "B") "]}"));
+    ck_assert(pair.repeated);
+    is(&pair.chosen, "User: Q\n\nUser: Q\n\nAssistant: A\n\n");
     ck_assert_int_eq(read_line(NULL, NULL, forms[0]), CS_BAD_CONFIG);
     ck_assert_int_eq(read_line(chat, "<e>",
                                "{\"prompt\": \"Q\", \"chosen\": [{\"role\": \"assistant\", \"content\": \"A\", "

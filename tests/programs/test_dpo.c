@@ -133,6 +133,35 @@ static void refuses(const char *arguments, int code, const char *why)
     ck_assert(training_says(why));
 }
 
+/* Each row counts once, though its prompt and both answers are written. */
+START_TEST(what_rows_have_is_counted)
+{
+    prepare(0, "");
+    FILE *file = fopen("pairs.jsonl", "w");
+    for (int i = 0; i < 4; i++)
+        fprintf(file,
+                "{\"id\": %d, \"prompt\": [{\"role\": \"user\", \"content\": \"q\", \"name\": \"n\"}], \"chosen\": "
+                "[%s{\"role\": \"assistant\", \"content\": \"a\"}], \"rejected\": [%s{\"role\": \"assistant\", "
+                "\"content\": \"b\"}]}\n",
+                i, i % 2 ? "" : "{\"role\": \"user\", \"content\": \"q\", \"name\": \"n\"}, ",
+                i % 2 ? "" : "{\"role\": \"user\", \"content\": \"q\", \"name\": \"n\"}, ");
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(shell_run("%s/train --config config.json --steps 1 --set cspeed.data.template=plain --set "
+                               "cspeed.data.valid=[] --set cspeed.data.seq_len=256 --set cspeed.model.n_positions=256 "
+                               "--set train_batch_size=2 2>err.txt",
+                               CS_BIN),
+                     0);
+    char *said = shell_read("err.txt", NULL);
+    ck_assert_msg(strstr(said, "does not read \"name\", which 4 conversations have"), "%s", said);
+    ck_assert_msg(strstr(said, "2 pairs repeat the prompt at the beginning of both answers"), "%s", said);
+    ck_assert_msg(strstr(said, "columns not read: \"id\" (4 rows); read: \"prompt\" (4 rows), \"chosen\" (4 rows), "
+                               "\"rejected\" (4 rows)"),
+                  "%s", said);
+    free(said);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(what_is_not_supported_is_named)
 {
     prepare(0, "");
@@ -156,4 +185,4 @@ START_TEST(what_is_not_supported_is_named)
 END_TEST
 
 SUITE_MAIN("dpo", stages_agree_and_the_answers_are_learnt, resumes_with_equal_losses, another_model_is_the_reference,
-           a_loaded_checkpoint_is_the_reference, what_is_not_supported_is_named)
+           a_loaded_checkpoint_is_the_reference, what_rows_have_is_counted, what_is_not_supported_is_named)

@@ -408,6 +408,49 @@ END_TEST
 
 /* Compares what pack writes for each chat shape with the text of that shape's template. The vocabulary is bytes and the
  * special tokens of all shapes. */
+/* Packs the rows of a.jsonl with the template "plain". */
+static void pack_rows(const char *rows, const char *arguments, int code, const char *words)
+{
+    shell_write("a.jsonl", rows);
+    int got = shell_run("%s --template plain --valid 0 %s --output out a.jsonl", PACK, arguments);
+    char *said = shell_read("out.txt", NULL);
+    ck_assert_msg(got == code && strstr(said, words), "exit code %d, and not said: %s\n%s", got, words, said);
+    free(said);
+    shell_run("rm -rf out");
+}
+
+START_TEST(rows_without_effect_are_counted)
+{
+#define SAYS(role, more) "{\"role\": \"" role "\", \"content\": \"x\"" more "}"
+#define GOOD "{\"id\": 1, \"weight\": 1, \"messages\": [" SAYS("user", "") ", " SAYS("assistant", "") "]}\n"
+#define ASKED "{\"messages\": [" SAYS("user", "") "]}\n"
+#define UNLEARNT "{\"messages\": [" SAYS("user", "") ", " SAYS("assistant", ", \"learn\": false") "]}\n"
+#define REFUSED "{\"messages\": [" SAYS("user", "") ", " SAYS("assistant", ", \"mask\": 1") "]}\n"
+    shell_enter();
+    pack_rows(GOOD ASKED UNLEARNT, "", 0,
+              "2 conversations have no answer to train on and are left out, the first is a.jsonl, line 2: a "
+              "conversation without an answer");
+    pack_rows(GOOD ASKED UNLEARNT, "", 0, " in 1 document of 1 file");
+    pack_rows(ASKED UNLEARNT, "", 65,
+              "a.jsonl: nothing is left to train on without the 2 lines that were left out; the first is a.jsonl, line "
+              "1: a conversation without an answer: there is nothing to learn from it; the roles here are \"user\"");
+    pack_rows(GOOD "{\"messages\": [], \"prompt\": [" SAYS("user", "") "], \"completion\": [" SAYS("user", "") "]}\n",
+              "--skip_bad 1", 0, "left out: a.jsonl, line 2: no list \"messages\"");
+    pack_rows(GOOD GOOD ASKED, "", 0,
+              "columns not read: \"id\" (2 rows); read: \"weight\" (2 rows), \"messages\" (2 rows)");
+    pack_rows(REFUSED GOOD "{}\n", "--skip_bad 2", 0,
+              "2 bad lines were left out (--skip_bad), 1 of them for what is not supported");
+    pack_rows(REFUSED GOOD, "", 78, "a.jsonl, line 1: not supported: message 2 (assistant) has \"mask\"");
+    pack_rows("{\"text\": \"a\\u0000b\"}\n", "", 65,
+              "a.jsonl, line 1: each line, or element of a list, has to be one JSON object: line 1, column 19: a NUL "
+              "character (\\u0000), which no text may have: remove it, or write \\ufffd in its place");
+    pack_rows("{\"input_ids\": [1, 2, 3], \"attention_mask\": [true, true, false], \"assistant_masks\": [false, true, "
+              "true]}\n",
+              "", 0, "1 of these 2 tokens are answers");
+    shell_leave();
+}
+END_TEST
+
 START_TEST(templates_are_written)
 {
     static const struct {
@@ -533,4 +576,5 @@ SUITE_MAIN("pack", a_text_is_split_and_whole, rows_are_not_read_as_text, the_sam
            documents_stay_whole, shards_end_where_documents_end, long_texts_take_several_shards,
            ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts, the_shortest_text_is_enough,
            threads_change_nothing, lines_of_json_are_documents, bad_lines_are_named_and_left_out,
-           only_answers_of_conversations_are_targets, templates_are_written, faults_are_one_sentence)
+           only_answers_of_conversations_are_targets, rows_without_effect_are_counted, templates_are_written,
+           faults_are_one_sentence)

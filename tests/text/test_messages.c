@@ -189,6 +189,21 @@ START_TEST(rows_say_what_is_learnt)
         { "plain",
           "{\"chat_template_kwargs\": {\"think\": true}, \"messages\": [{\"role\": \"user\", \"content\": \"q\"}]}",
           "!a conversation with \"chat_template_kwargs\"" },
+        { "plain", "{\"tools\": [{}]" CHAT, "!a conversation with \"tools\"" },
+        { "plain", "{\"tools\": \"[]\"" CHAT, "User: q\n\nAssistant:« a\n\n»\n" },
+        { tools, "{\"tools\": \"null\"" CHAT, "nullq«a»\n" },
+        { tools, "{\"tools\": \"[]\"" CHAT, "[]q«a»\n" },
+        { SIMPLE, TWO(", \"learn\": false", ", \"loss_weight\": 1"), "[u:p][a:a][u:q][a:«b]»\n" },
+        { SIMPLE, TWO("", ", \"trainable\": 0"), "[u:p][a:«a]»[u:q][a:b]\n" },
+        { SIMPLE, TWO(", \"train_detail\": [{}]", ""),
+          "!message 2 (assistant) has \"train_detail\", with which axolotl" },
+        { SIMPLE, TWO(", \"training_detail\": []", ""), "!message 2 (assistant) has \"training_detail\"" },
+        { SIMPLE, TWO(", \"value\": \"other\"", ""),
+          "!message 2 (assistant) has both \"value\" and \"content\", and they differ" },
+        { SIMPLE, TWO(", \"value\": \"a\", \"from\": \"gpt\"", ""), "[u:p][a:«a]»[u:q][a:«b]»\n" },
+        { SIMPLE, TWO(", \"from\": \"human\"", ""), "!has both \"from\" and \"role\", and they differ" },
+        { SIMPLE, "{\"messages\": [{\"role\": \"user\", \"value\": \"q\"}, {\"from\": \"gpt\", \"content\": \"a\"}]}",
+          "[u:q][a:«a]»\n" },
     };
     enter();
     check(examples, COUNT(examples), CS_TURNS_AUTO);
