@@ -144,7 +144,6 @@ struct cs_engine {
     int64_t targets_counted;
     ce_step_judge judge;
     bool save_asked; /* a checkpoint was asked for, and cs_save_asked has not yet returned true */
-    bool end_asked;  /* a signal asks the program to end; cs_forward ends it after cs_save_asked has returned true */
     struct {
         /* (layers, experts), in device memory: tokens of each expert in this step so far, on this rank */
         int64_t *counting;

@@ -201,7 +201,7 @@ void ce_forward_batch(cs_engine *engine, const cs_batch *whole)
 /* Ends the process after the step at which a signal has asked for it (cs_save_asked). */
 static void end_if_asked(cs_engine *engine)
 {
-    if (!engine->end_asked || engine->save_asked)
+    if (!ce_asked_ends() || engine->save_asked)
         return;
     CS_MUST(cs_finish_checkpoint(engine));
     ce_asked_end();

@@ -8,8 +8,8 @@
  * engine, because operations of a device belong to the thread that opened the device. Then the thread carries out the
  * master's commands. */
 #include "replicas.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -132,7 +132,7 @@ static cs_status start(ce_replicas *all)
     for (int i = 0; i < all->count; i++) {
         replica *one = &all->each[i];
         *one = (replica){ .of = all, .number = i + 1 };
-        int error = pthread_create(&one->thread, NULL, run, one);
+        int error = ce_thread_start(&one->thread, run, one);
         if (error) {
             all->count = i;
             return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread of replica %d", i + 1);

@@ -108,7 +108,8 @@ bool ce_step_settle(cs_engine *engine)
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
     engine->save_asked |= verdict->asked > 0;
-    engine->end_asked |= verdict->asked >= CS_END_ASKED;
+    if (verdict->asked >= CS_END_ASKED)
+        ce_asked_agree_to_end();
     ce_finite_count(engine, verdict); /* this call comes before update_scale changes the loss scale of this step */
     update_scale(engine, verdict->rows, !moved);
     return moved;

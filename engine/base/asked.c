@@ -17,34 +17,39 @@ enum { SAVES = sizeof saves / sizeof *saves, ENDS = sizeof ends / sizeof *ends }
 
 static ce_beat *record; /* the handlers must not call ce_beat_own, which opens the record */
 static bool listens;
-static bool watched; /* true: a launcher watches this process, and kills it when the grace period is over */
+static pid_t agent; /* the launcher's process on this host, or 0: it kills this process when the grace period is over */
+static bool agreed; /* all ranks know that a signal asks for the end */
 static _Atomic int end_signal;
 static _Atomic int64_t end_asked_at;
 
-static void take_save(int number)
+static void take_save(int number, siginfo_t *from, void *context)
 {
     (void)number;
+    (void)from;
+    (void)context;
     atomic_fetch_or(&record->save_asked, CS_ASKED_SAVE);
 }
 
-static void take_end(int number)
+/* A launcher asks once, and may do so when this process was asked already: its request is never a second one. */
+static void take_end(int number, siginfo_t *from, void *context)
 {
+    (void)context;
     int64_t now = ce_clock_now();
     int none = 0;
     if (atomic_compare_exchange_strong(&end_signal, &none, number)) {
         atomic_store(&end_asked_at, now);
         atomic_fetch_or(&record->save_asked, CS_ASKED_END);
-    } else if (!watched && now - atomic_load(&end_asked_at) >= AGAIN) {
+    } else if ((!agent || from->si_pid != agent) && now - atomic_load(&end_asked_at) >= AGAIN) {
         signal(number, SIG_DFL);
         raise(number);
     }
 }
 
-/* SA_NODEFER: while a handler runs, the same signal goes to the main thread again, and not to a thread that has no stack
- * for signals. */
-static void listen_to(int number, void (*handler)(int), bool though_ignored)
+/* No other signal interrupts a handler, so that the stack for signals has room for it however many signals come. */
+static void listen_to(int number, void (*handler)(int, siginfo_t *, void *), bool though_ignored)
 {
-    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART | SA_ONSTACK | SA_NODEFER }, before;
+    struct sigaction action = { .sa_sigaction = handler, .sa_flags = SA_RESTART | SA_ONSTACK | SA_SIGINFO }, before;
+    sigfillset(&action.sa_mask);
     if (sigaction(number, NULL, &before) == 0 &&
         (before.sa_handler == SIG_DFL || (though_ignored && before.sa_handler == SIG_IGN)))
         sigaction(number, &action, NULL);
@@ -57,7 +62,8 @@ void ce_asked_listen(void)
     listens = true;
     record = ce_beat_own();
     ce_beat_use_signal_stack();
-    watched = getenv("CSPEED_BEAT_FD") != NULL;
+    const char *launcher = getenv("CSPEED_AGENT"); /* PID:START:NAMESPACES */
+    agent = launcher ? atoi(launcher) : 0;
     for (int i = 0; i < SAVES; i++)
         listen_to(saves[i], take_save, true);
     for (int i = 0; i < ENDS; i++)
@@ -69,12 +75,22 @@ int ce_asked_take(void)
     return atomic_exchange(&ce_beat_own()->save_asked, 0);
 }
 
+void ce_asked_agree_to_end(void)
+{
+    agreed = true;
+}
+
+bool ce_asked_ends(void)
+{
+    return agreed;
+}
+
 void ce_asked_release(void)
 {
     struct sigaction now;
-    listens = false;
+    listens = agreed = false;
     for (int i = 0; i < ENDS; i++)
-        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == take_end)
+        if (sigaction(ends[i], NULL, &now) == 0 && now.sa_sigaction == take_end)
             signal(ends[i], SIG_DFL);
     if (atomic_load(&end_signal)) {
         fflush(NULL);

@@ -6,14 +6,20 @@
 #ifndef CS_BASE_ASKED_H
 #define CS_BASE_ASKED_H
 
+#include <stdbool.h>
+
 enum { CS_ASKED_SAVE = 1, CS_ASKED_END = 2 }; /* the bits of a request, in ce_beat.save_asked */
 
 /* Installs the handlers of the signals, if they are not installed. A signal that is ignored, or for which the program has a
- * handler, stays as it is; SIGUSR1 and SIGUSR2 are also taken if they are ignored. If no launcher watches this process,
- * a signal that asks for the end ends it at once when it comes again, but not within a second: some programs, timeout
- * for example, send a signal twice. */
+ * handler, stays as it is; SIGUSR1 and SIGUSR2 are also taken if they are ignored. A signal that asks for
+ * the end ends the process at once when it comes again, but not within a second (some programs, timeout for example, send
+ * a signal twice), and not from the launcher, which sends SIGKILL itself when the grace period is over. */
 void ce_asked_listen(void);
 int ce_asked_take(void); /* returns the bits of the request, and forgets it */
+/* ce_asked_agree_to_end is called on every rank after the same step, when a signal has asked any rank for the end. From
+ * then on ce_asked_ends returns true, and the process ends when the checkpoint of this step is complete. */
+void ce_asked_agree_to_end(void);
+bool ce_asked_ends(void);
 /* Restores the default actions. A signal that has asked for the end, and that was not answered, ends the process
  * now. */
 void ce_asked_release(void);

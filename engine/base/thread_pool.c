@@ -1,7 +1,8 @@
 /* thread_pool.c - a pool of threads that lives for one call: it runs numbered tasks, and waits for all of them. */
 #include "base/thread_pool.h"
 
-#include <pthread.h>
+#include "base/thread.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -46,7 +47,7 @@ cs_status ce_thread_pool_run(int threads, int64_t count, cs_status (*task)(void 
     int started = 0;
     thread_pool pool = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
     while (started < CS_THREAD_POOL_MAX_THREADS - 1 && started + 1 < threads && started + 1 < count &&
-           pthread_create(&thread[started], NULL, work, &pool) == 0)
+           ce_thread_start(&thread[started], work, &pool) == 0)
         started++;
     work(&pool);
     for (int i = 0; i < started; i++)

@@ -2,10 +2,10 @@
  * continues. */
 #include "checkpoint/background.h"
 #include "base/must.h"
+#include "base/thread.h"
 #include "checkpoint/collective_status.h"
 #include "checkpoint/save.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,7 +182,7 @@ static void *commit(void *argument)
 static void start(ce_background *b, void *(*work)(void *))
 {
     atomic_store(&b->done, false);
-    b->running = pthread_create(&b->thread, NULL, work, b) == 0;
+    b->running = ce_thread_start(&b->thread, work, b) == 0;
     if (!b->running)
         work(b);
 }

@@ -1,6 +1,7 @@
 /* direct_writer.c - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
  * it. */
 #include "checkpoint/direct_writer.h"
+#include "base/thread.h"
 #include "checkpoint/files.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ static cs_status flush(ce_direct_writer *writer)
     writer->at += (int64_t)writer->filled;
     writer->filled = 0;
     writer->current = !writer->current;
-    writer->sending = pthread_create(&writer->thread, NULL, write_buffer, writer) == 0;
+    writer->sending = ce_thread_start(&writer->thread, write_buffer, writer) == 0;
     if (!writer->sending) /* no thread could be started, so this thread writes */
         write_buffer(writer);
     return CS_OK;

@@ -10,8 +10,8 @@
 #include "base/beat.h"
 #include "base/clock.h"
 #include "base/must.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -219,7 +219,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     settings.kind = strcmp(comm->kind, "nccl") == 0 ? "auto" : comm->kind;
     settings.nonblocking = false;
     CS_TRY(ce_split(&background->comm, comm, 0, comm->world.rank, &settings));
-    int error = pthread_create(&background->thread, NULL, serve, background);
+    int error = ce_thread_start(&background->thread, serve, background);
     background->started = error == 0;
     return error ? ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread of a comm's background") : CS_OK;
 }

@@ -4,8 +4,8 @@
 
 #include "base/must.h"
 #include "base/status.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ static cs_status start(cs_loader *loader)
                        (long long)loader->slots, settings->bytes);
     memset(loader->memory, 0, (size_t)loader->slots * loader->apart);
     for (; loader->started < settings->workers; loader->started++) {
-        int error = pthread_create(&loader->threads[loader->started], NULL, work, loader);
+        int error = ce_thread_start(&loader->threads[loader->started], work, loader);
         if (error)
             return ce_fail_errno(CS_NO_MEMORY, error, "cs_loader_open: cannot start worker %d of %d", loader->started,
                                  settings->workers);

@@ -494,6 +494,9 @@ cs_status cs_finish_checkpoint(cs_engine *engine);
  *                                 process by the signal (a rank that did not get the signal ends with exit code 75).
  *     the launcher                when a node wants to join an elastic job (--nnodes MIN:MAX)
  *
+ * A signal that asks for the end, and that comes again a second later or more, ends the process at once; the launcher's
+ * own signal never counts as the second. The library's threads block all signals.
+ *
  * The first call installs the handlers of these signals, unless the program has its own or ignores the signal; before
  * it, and after cs_destroy, the signals end the process. The call does not communicate, because the all-reduce of the
  * loss in each step also carries the request. Asynchronous workers (cspeed.ps.async) have no such all-reduce: the

@@ -17,9 +17,10 @@
  * named finds this out before its first save, and ends. */
 #include "train.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -374,15 +375,10 @@ static void release(void)
     free(this_run.text);
 }
 
-/* Starts the thread that renews the file. The thread blocks all signals, so that the main thread handles them: with one
- * signal the launcher asks the main thread to print its stack. */
+/* Starts the thread that renews the file. */
 static void begin(void)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    this_run.refreshes = pthread_create(&this_run.thread, NULL, refresh, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    this_run.refreshes = ce_thread_start(&this_run.thread, refresh, NULL) == 0;
     if (!this_run.refreshes)
         complain("no thread to refresh %s: to runs on other hosts this one seems dead after %d s", this_run.path,
                  PATIENCE);

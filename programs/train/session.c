@@ -51,6 +51,17 @@ static void say_saved(session *run)
         say("saved %s/global_step%" PRId64, run->output, m.saved_step);
 }
 
+/* Says why the process ends now, and how the training goes on. */
+static void say_asked_end(const session *run)
+{
+    int64_t step = cs_last_step(run->engine).step;
+    if (run->saved >= 0)
+        say("a signal ends the training after step %" PRId64 "; the same command goes on from %s/global_step%" PRId64,
+            step, run->output, run->saved);
+    else
+        say("a signal ends the training after step %" PRId64 ", and this run has saved no checkpoint", step);
+}
+
 static void save(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
@@ -133,6 +144,8 @@ void session_step(session *run)
         CS_MUST(cs_finish_checkpoint(run->engine));
         say_saved(run);
     }
+    if (asked && ce_asked_ends() && !getenv("CSPEED_AGENT")) /* the launcher says this in its report */
+        say_asked_end(run);
     time_budget_pause(&run->budget, lap(run));
 }
 
@@ -380,6 +393,8 @@ void session_close(session *run)
     report_idle(run);
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
+    if (ce_asked_ends())
+        ce_asked_end();
     ce_asked_release(); /* nothing is left to save */
     cs_log_summary(run->engine);
     mode_costs_print(run->engine);

@@ -37,11 +37,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/thread.h"
 #include "device/cuda/cuda.h"
 
 #include <nccl.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -361,7 +361,7 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     pthread_mutex_init(&conn->lock, NULL);
     CS_CUDA(cudaGetDevice(&conn->number));
     CS_TRY(share_id(conn, &id));
-    int error = pthread_create(&conn->watch, NULL, watch, conn);
+    int error = ce_thread_start(&conn->watch, watch, conn);
     if (error)
         return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
     connect(conn, id);

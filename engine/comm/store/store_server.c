@@ -6,9 +6,9 @@
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -256,17 +256,6 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Starts the thread with all signals blocked, so that the other threads of the program handle signals. */
-static int start(ce_store_server *server)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&server->thread, NULL, serve, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 static void free_server(ce_store_server *server)
 {
     for (ce_store_client *next, *client = server->clients; client; client = next) {
@@ -304,7 +293,7 @@ cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_
     made->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (key)
         memcpy(made->key, key, sizeof made->key);
-    int error = made->connected && made->wakeup >= 0 ? start(made) : ENOMEM;
+    int error = made->connected && made->wakeup >= 0 ? ce_thread_start(&made->thread, serve, made) : ENOMEM;
     if (error) {
         free_server(made);
         return ce_fail_errno(CS_NO_MEMORY, error, "no thread to keep the meeting of %d ranks", world->size);

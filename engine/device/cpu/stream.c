@@ -2,6 +2,8 @@
  * queue is empty. */
 #include "device/cpu/cpu.h"
 
+#include "base/thread.h"
+
 #include <stdlib.h>
 
 enum { WAITING = 64 }; /* WAITING: the greatest number of calls in the queue */
@@ -48,7 +50,7 @@ cs_status ce_worker_open(ce_worker **worker)
     pthread_mutex_init(&(*worker)->lock, NULL);
     pthread_cond_init(&(*worker)->given_more, NULL);
     pthread_cond_init(&(*worker)->done_more, NULL);
-    int error = pthread_create(&(*worker)->thread, NULL, serve, *worker);
+    int error = ce_thread_start(&(*worker)->thread, serve, *worker);
     if (error) {
         free(*worker);
         *worker = NULL;

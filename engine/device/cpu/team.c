@@ -6,6 +6,8 @@
  * (futex). */
 #include "device/cpu/cpu.h"
 
+#include "base/thread.h"
+
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -143,7 +145,7 @@ static cs_status build(ce_team *team, const ce_team_shape *shape)
 {
     for (int i = 0; i < shape->threads - 1; i++) {
         team->members[i] = (member){ .team = team, .index = i + 1 };
-        int error = pthread_create(&team->members[i].thread, NULL, run_member, &team->members[i]);
+        int error = ce_thread_start(&team->members[i].thread, run_member, &team->members[i]);
         if (error)
             return ce_fail_errno(CS_NO_MEMORY, error, "cannot start thread %d of %d", i + 2, shape->threads);
         team->started++;

@@ -7,6 +7,8 @@
  * are reduced by a multiple of a page. */
 #include "device/cpu/cpu.h"
 
+#include "base/thread.h"
+
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -255,7 +257,7 @@ void ce_cpu_try_products(cs_device *device, ce_product_trial *trial)
     pthread_t thread;
     memset(trial->speed, 0, sizeof trial->speed);
     trial->roof = 0;
-    if (pthread_create(&thread, NULL, measure, &all) == 0)
+    if (ce_thread_start(&thread, measure, &all) == 0)
         pthread_join(thread, NULL);
     ce_device_free(device, all.a.data);
     ce_device_free(device, all.b.data);
