@@ -56,9 +56,22 @@ static int check_line(char **arguments)
     return wrong && WEXITSTATUS(status) == CL_CODE_USAGE ? CL_CODE_USAGE : 0;
 }
 
+/* Returns true if mpirun or srun has started this process as one of several. Such a process is a rank. In a batch script
+ * of Slurm SLURM_NTASKS is set too, but not the variable of a step. */
+static bool is_rank(void)
+{
+    static const char *const sizes[] = { "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE",
+                                         "SLURM_STEP_NUM_TASKS" };
+    bool found = false;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        found |= getenv(sizes[i]) && atoi(getenv(sizes[i])) > 1;
+    return found && !getenv("CSPEED_ATTEMPT"); /* an agent that mpirun or srun started passes their variables on */
+}
+
 static int train(const cl_options *options, char **arguments)
 {
-    (void)arguments;
+    if (!has_launch_flags(options) && is_rank())
+        return cl_programs_become("train", arguments);
     int code = options->dry_run ? 0 : check_line(options->program);
     return code ? code : cl_run(options);
 }
@@ -82,7 +95,9 @@ const cl_command cl_command_train = {
     .group = "Start",
     .summary = "train a model on every rank, as a configuration says",
     .usage = "cspeed [LAUNCH FLAGS] train --config FILE [OPTIONS]",
-    .text = "Trains a language model from a DeepSpeed configuration: one process for each slot of each host.\n",
+    .text =
+        "Trains a language model from a DeepSpeed configuration: one process for each slot of each host. Started by\n"
+        "mpirun or srun as one of several processes, and without launch flags, it is one rank of theirs.\n",
     .example = "cspeed --num_gpus 2 train --config ds_config.json --data my.txt --steps 1000",
     .run = train,
     .is_program = true,

@@ -239,6 +239,22 @@ START_TEST(progress_fits_the_terminal)
 }
 END_TEST
 
+/* Processes of mpirun are ranks of one training, also if they are `cspeed train`. */
+START_TEST(the_command_is_a_rank_of_mpirun)
+{
+    training_prepare();
+    training_config("bf16", "", 2);
+    training_expect(0, shell_run("for i in 0 1; do OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=2 "
+                                 "OMPI_COMM_WORLD_LOCAL_RANK=$i OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=test$$ "
+                                 "%s/cspeed train --config config.json & pids=\"$pids $!\"; done; "
+                                 "for pid in $pids; do wait $pid || exit 1; done",
+                                 CS_BIN));
+    ck_assert(training_says("2 ranks"));
+    ck_assert_int_ne(shell_run("test -e cspeed_runs"), 0); /* no job of the launcher has run */
+    shell_leave();
+}
+END_TEST
+
 START_TEST(errors_have_one_sentence_and_a_code)
 {
     training_prepare();
@@ -393,6 +409,6 @@ END_TEST
 SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_file, whole_numbers_have_all_digits,
            monitors_have_the_validation, steps_without_a_rate_are_counted, intervals_may_be_parts_of_epochs,
            threads_are_those_of_the_configuration, steps_fit_the_time_also_after_a_resume,
-           a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal, errors_have_one_sentence_and_a_code,
-           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
-           own_model_trains_sharded, the_shortest_program_trains_alike)
+           a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal, the_command_is_a_rank_of_mpirun,
+           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
+           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
