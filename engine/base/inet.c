@@ -7,16 +7,15 @@
 #include <poll.h>
 #include <unistd.h>
 
-/* The number of attempts that may be open at once; the time after which the next attempt begins; the time for which
- * the other attempts still go on when an address has refused the connection, because the host is then known to be up;
- * and the longest time between two calls of `stop`. */
-enum { MAX_ATTEMPTS = 16, NEXT_MILLISECONDS = 250, REFUSED_MILLISECONDS = 1000, TURN_MILLISECONDS = 100 };
+/* The number of attempts that may be open at once; the time after which the next attempt begins; the time for which the
+ * attempts still go on when all have begun and an address has refused the connection, because the host is then known to
+ * be up (a lost packet is sent again after one second); and the longest time between two calls of `stop`. */
+enum { MAX_ATTEMPTS = 16, NEXT_MILLISECONDS = 250, REFUSED_MILLISECONDS = 2000, TURN_MILLISECONDS = 100 };
 
 typedef struct {
     struct pollfd open[MAX_ATTEMPTS];
     nfds_t count;
     int reason, made; /* why no connection is open, and the connection's socket or -1 */
-    double end;
 } attempts;
 
 static bool is_any6(const struct sockaddr *address)
@@ -59,9 +58,6 @@ int ce_inet_port(int bound)
 
 static void fail(attempts *all, int reason)
 {
-    double soon = ce_clock_seconds() + REFUSED_MILLISECONDS / 1e3;
-    if (reason == ECONNREFUSED && all->end > soon)
-        all->end = soon;
     if (all->reason != ECONNREFUSED)
         all->reason = reason;
 }
@@ -114,8 +110,8 @@ static void wait_for_one(attempts *all)
 
 int ce_inet_connect(const struct addrinfo *list, double seconds, bool (*stop)(void *), void *context, int *made)
 {
-    double now = ce_clock_seconds(), next_at = now;
-    attempts all = { .made = -1, .reason = ETIMEDOUT, .end = now + seconds };
+    double now = ce_clock_seconds(), next_at = now, end = now + seconds;
+    attempts all = { .made = -1, .reason = ETIMEDOUT };
     do { /* one attempt is made however little time is left, so that its reason can be reported */
         if (list && (all.count == 0 || now >= next_at)) {
             begin(&all, list);
@@ -125,7 +121,9 @@ int ce_inet_connect(const struct addrinfo *list, double seconds, bool (*stop)(vo
         if (all.count)
             wait_for_one(&all);
         now = ce_clock_seconds();
-    } while (all.made < 0 && (list || all.count) && now < all.end && !(stop && stop(context)));
+        if (!list && all.reason == ECONNREFUSED && end > now + REFUSED_MILLISECONDS / 1e3)
+            end = now + REFUSED_MILLISECONDS / 1e3;
+    } while (all.made < 0 && (list || all.count) && now < end && !(stop && stop(context)));
     if (all.count)
         fail(&all, ETIMEDOUT);
     for (nfds_t i = 0; i < all.count; i++)

@@ -5,6 +5,7 @@
 #include "shell.h"
 #include "suite.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,43 @@ START_TEST(a_job_goes_on_without_a_lost_node_which_may_come_back)
     jobs_check_has(nodes[0].out, "rank 0 of 2 attempt 1\n");
     jobs_check_has(nodes[0].out, "rank 0 of 2 attempt 2\n");
     jobs_check_has(nodes[0].err, "world size 3 -> 2");
+    free(nodes[1].out);
+    free(nodes[1].err);
+    jobs_end(&nodes[0]);
+}
+END_TEST
+
+static job start_trainer(const char *node_rank, const char *port)
+{
+    return jobs_start_as(node_rank, (const char *const[]){ "--no_ssh", "--nnodes=1:2", "--nproc_per_node=1",
+                                                           "--master_addr=127.0.0.1", port, "--node_rank", node_rank,
+                                                           "--last_call=1", "--restart_delay=0", "--max_restarts=1",
+                                                           "--oversubscribe", "train", "--config", "config.json",
+                                                           "--output", "run", NULL });
+}
+
+/* A job over tcp may shrink to one rank. */
+START_TEST(a_training_over_tcp_shrinks_to_one_rank)
+{
+    char port[32];
+    jobs_begin();
+    shell_write("config.json",
+                "{\"train_batch_size\": 2, \"zero_optimization\": {\"stage\": 1}, \"optimizer\": {\"type\": \"SGD\", "
+                "\"params\": {\"lr\": 1e-3}}, \"cspeed\": {\"comm\": \"tcp\", \"model\": {\"model_type\": \"gpt2\", "
+                "\"vocab_size\": 256, \"n_embd\": 16, \"n_layer\": 1, \"n_head\": 1, \"n_positions\": 16}, \"data\": "
+                "{\"train\": \"text.txt\", \"seq_len\": 16}, \"steps\": 1000000, \"save_interval\": 2}}");
+    ck_assert_int_eq(shell_run("seq 2000 >text.txt"), 0);
+    snprintf(port, sizeof port, "--master_port=%d", ports_free("127.0.0.1"));
+    job nodes[2] = { start_trainer("0", port), start_trainer("1", port) };
+    jobs_await("run/latest");
+    kill(nodes[1].pid, SIGTERM);
+    jobs_await_words("out.0", "continuing at step ");
+    kill(nodes[0].pid, SIGTERM);
+    for (int i = 0; i < 2; i++) {
+        jobs_finish(&nodes[i]);
+        jobs_check_code(&nodes[i], 143);
+    }
+    jobs_check_has(nodes[0].err, "world size 2 -> 1");
     free(nodes[1].out);
     free(nodes[1].err);
     jobs_end(&nodes[0]);
@@ -221,5 +259,5 @@ START_TEST(a_missing_node_is_named)
 }
 END_TEST
 
-SUITE_MAIN("elastic", a_job_goes_on_without_a_lost_node_which_may_come_back, every_set_of_nodes_gets_its_ranks,
-           world_sizes_are_those_of_the_configuration, a_missing_node_is_named)
+SUITE_MAIN("elastic", a_job_goes_on_without_a_lost_node_which_may_come_back, a_training_over_tcp_shrinks_to_one_rank,
+           every_set_of_nodes_gets_its_ranks, world_sizes_are_those_of_the_configuration, a_missing_node_is_named)

@@ -17,7 +17,7 @@ static const char config[] =
 typedef struct {
     bool four, six;    /* the versions of IP of which the hosts have addresses */
     const char *dead;  /* a further address of the name m0, which nobody has; or "" */
-    const char *flags; /* of cspeed */
+    const char *flags; /* of cspeed, or NULL: the ranks are started without cspeed, and meet at m0 */
 } row;
 
 static const row rows[] = {
@@ -31,6 +31,9 @@ static const row rows[] = {
     { true, true, "fd00:77::99", "--hosts m0:1,m1:1" },
     { true, true, "10.77.0.99", "--hosts m0:1,m1:1" },
     { true, false, "fd00:77::99", "--hosts m0:1,m1:1" },
+    { true, false, "127.0.1.1", "--hosts m0:1,m1:1" }, /* as in Debian's /etc/hosts */
+    { true, false, "127.0.1.1", NULL },
+    { true, true, "127.0.1.1", NULL },
 };
 
 static void remove_hosts(void)
@@ -65,14 +68,21 @@ static bool make_hosts(const row *wanted)
 
 static void run_job(const row *wanted, const char *order)
 {
+    static const char alone[] = "env RANK=$r WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 MASTER_ADDR=m0 "
+                                "MASTER_PORT=29776 CSPEED_INSECURE_JOIN=1 " CS_BIN "/train";
+    char program[1024];
+    snprintf(program, sizeof program, "%s", alone);
+    if (wanted->flags)
+        snprintf(program, sizeof program, CS_BIN "/cspeed -q --no_ssh --oversubscribe --node_rank $r %s train",
+                 wanted->flags);
     int code = shell_run(
-        "export CSPEED_SECRET=a-secret-of-this-test; for r in %s; do timeout -k 1 60 ip netns exec csip%d-$r " CS_BIN
-        "/cspeed -q --no_ssh --oversubscribe --node_rank $r %s train --config ds.json --output out >log.$r 2>&1 "
+        "export CSPEED_SECRET=a-secret-of-this-test; for r in %s; do timeout -k 1 60 ip netns exec csip%d-$r "
+        "%s --config ds.json --output out >log.$r 2>&1 "
         "& p=\"$p $!\"; done; c=0; for i in $p; do wait $i || c=$?; done; tail log.0 log.1; rm -r out; exit $c",
-        order, getpid(), wanted->flags);
+        order, getpid(), program);
     char *said = shell_read("out.txt", NULL);
     remove_hosts();
-    ck_assert_msg(code == 0, "exit code %d: %s: %s", code, wanted->flags, said);
+    ck_assert_msg(code == 0, "exit code %d: %s: %s", code, program, said);
     free(said);
 }
 

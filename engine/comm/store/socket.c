@@ -117,14 +117,23 @@ cs_status ce_socket_listen(int *made, ce_address *address, bool keyed)
     return CS_IO_ERROR;
 }
 
+/* Returns true if a socket for this host's name is to be bound to one of the addresses: to the only one, or to one of
+ * several loopback addresses. A name that has other addresses too is that of a host which other hosts reach. */
+static bool has_own_address(const struct addrinfo *all)
+{
+    const struct addrinfo *a = all;
+    while (a && ce_join_is_loopback(a->ai_addr))
+        a = a->ai_next;
+    return !a || !all->ai_next;
+}
+
 cs_status ce_socket_listen_at(int *made, ce_address *address, const char *host, int port, bool keyed)
 {
     struct addrinfo *all;
     cs_status status = CS_OK;
     bool elsewhere = true;
     CS_TRY(find(&all, host, port));
-    for (const struct addrinfo *a = all; a && elsewhere && (!all->ai_next || ce_join_is_loopback(a->ai_addr));
-         a = a->ai_next) {
+    for (const struct addrinfo *a = has_own_address(all) ? all : NULL; a && elsewhere; a = a->ai_next) {
         *address = (ce_address){ .bytes = a->ai_addrlen };
         memcpy(&address->name, a->ai_addr, a->ai_addrlen);
         status = ce_socket_listen(made, address, keyed);

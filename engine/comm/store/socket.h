@@ -28,7 +28,7 @@ void ce_socket_set_any(ce_address *address, int port);
  * CS_IO_ERROR, errno is set. */
 cs_status ce_socket_listen(int *socket, ce_address *address, bool keyed);
 /* Does the same at an address of the host name. If the name has several addresses, or none that is this host's, the
- * socket listens on all addresses of this host; the first loopback address is used alone. */
+ * socket listens on all addresses of this host; if all of them are loopback addresses, it listens on one of these. */
 cs_status ce_socket_listen_at(int *socket, ce_address *address, const char *host, int port, bool keyed);
 /* Connects to one of the addresses of a host name; NULL means this host's loopback addresses. *socket receives a
  * non-blocking socket, or -1. Returns CS_NO_PEER if no address answers within `seconds`, or CS_BAD_CONFIG if the job has
