@@ -9,10 +9,10 @@
 
 enum { SENTENCE = 512 };
 
-void ce_faults_make_printable(char *text)
+void ce_faults_make_printable(char *text, const char *kept)
 {
     for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
+        if (((unsigned char)*c < ' ' || *c == 0x7f) && !strchr(kept, *c))
             *c = '?';
 }
 
@@ -34,7 +34,7 @@ void ce_faults_add(ce_faults *faults, const char *file, int line, int column, co
         faults->more++;
         return;
     }
-    ce_faults_make_printable(text);
+    ce_faults_make_printable(text, "");
     faults->list[faults->count++] = (ce_fault){ line, column, faults->used };
     faults->used += size;
 }

@@ -27,8 +27,9 @@ void ce_faults_add(ce_faults *faults, const char *file, int line, int column, co
 /* Returns 0 if there are no faults. Otherwise puts all faults into the message of cs_error() and returns `code`. */
 int ce_faults_verdict(const ce_faults *faults, int code);
 
-/* Replaces the control characters of a text by '?', so that names from a file do not reach a terminal as commands. */
-void ce_faults_make_printable(char *text);
+/* Replaces the control characters of a text, except those in `kept`, by '?', so that names from a file or a folder do not
+ * reach a terminal as commands. */
+void ce_faults_make_printable(char *text, const char *kept);
 
 /* Sorts the faults of one file by line and column. */
 void ce_faults_sort(ce_faults *faults);

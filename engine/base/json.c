@@ -179,7 +179,7 @@ static void add_text(text_list *list, const char *path, const char *format, va_l
     char sentence[2 * SENTENCE], *text = NULL;
     vsnprintf(sentence, sizeof sentence, format, arguments);
     CS_ASSERT(asprintf(&text, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
-    ce_faults_make_printable(text);
+    ce_faults_make_printable(text, "");
     list->texts = must_have(realloc(list->texts, (size_t)(list->count + 1) * sizeof *list->texts));
     list->texts[list->count++] = text;
 }

@@ -1,4 +1,5 @@
 /* log.c - log lines with a level; writes each line at once. */
+#include "base/faults.h"
 #include "base/log.h"
 #include "base/progress.h"
 #include "cspeed/cspeed.h"
@@ -61,6 +62,7 @@ void ce_log(ce_log_level level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    ce_faults_make_printable(line, "\n\t");
     ce_progress_break();
     fflush(stdout); /* without this call lines could change their order if stdout and stderr go to one file */
     fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);

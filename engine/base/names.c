@@ -1,5 +1,6 @@
 /* names.c - a list of names for a message, shortened. */
 #include "base/names.h"
+#include "base/faults.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ void ce_names_add(ce_names *names, const char *format, ...)
     }
     if (comma)
         end[0] = ',', end[1] = ' ';
+    ce_faults_make_printable(end, "");
     names->used += (size_t)length < room - comma ? comma + (size_t)length : room - 1;
     names->shown++;
 }

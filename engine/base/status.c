@@ -1,4 +1,5 @@
 /* status.c - error messages of each thread, exit codes, and the end of the process after fatal errors. */
+#include "base/faults.h"
 #include "base/status.h"
 #include "base/must.h"
 #include "base/beat.h"
@@ -25,6 +26,7 @@ cs_status ce_fail(cs_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(sentence, sizeof sentence, format, arguments);
     va_end(arguments);
+    ce_faults_make_printable(sentence, "\n\t");
     memcpy(last_error, sentence, strlen(sentence) + 1);
     return status;
 }

@@ -213,9 +213,12 @@ static cs_status write_file(ce_shardfile_record *record, writing *w, const char 
     CS_TRY(ce_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
     CS_TRY(write_data(w));
     head = header_block(&again, file, save_id, w->crcs);
-    CS_ASSERT(again == head_bytes);
-    record->header_crc = ce_crc32c(0, head, head_bytes);
-    cs_status status = ce_direct_writer_finish(&w->writer, head, head_bytes);
+    record->header_crc = ce_crc32c(0, head, again);
+    cs_status status;
+    if (again != head_bytes) /* jansson has left out what it had no memory for */
+        status = ce_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
+    else
+        status = ce_direct_writer_finish(&w->writer, head, head_bytes);
     free(head);
     return status;
 }

@@ -6,9 +6,11 @@
 #include "codes.h"
 #include "command.h"
 #include "saved/contents.h"
+#include "base/faults.h"
 #include "base/plural.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +146,7 @@ static void print_rows(const json_t *rows)
     }
     printf("%-*s %8s  %-17s %7s %5s  %-15s  %s\n", width, "TAG", "STEP", "DATE", "MB", "FILES", "SAVED BY", "STATUS");
     json_array_foreach (rows, i, row) {
-        const char *name = json_string_value(json_object_get(row, "name"));
+        char name[NAME_MAX + 1];
         const char *status = json_string_value(json_object_get(row, "status"));
         const char *date = json_string_value(json_object_get(row, "created"));
         char saver[64] = "-", step[32] = "-", minute[32] = "-";
@@ -157,6 +159,8 @@ static void print_rows(const json_t *rows)
                      (long long)json_integer_value(json_object_get(row, "world_size")),
                      ce_plural(json_integer_value(json_object_get(row, "world_size"))),
                      (long long)json_integer_value(json_object_get(row, "zero_stage")));
+        snprintf(name, sizeof name, "%s", json_string_value(json_object_get(row, "name")));
+        ce_faults_make_printable(name, "");
         printf("%-*s %c%7s  %-17s %7.1f %5lld  %-15s  %s\n", width, name,
                json_is_true(json_object_get(row, "latest")) ? '*' : ' ', step, minute,
                1e-6 * (double)json_integer_value(json_object_get(row, "bytes")),

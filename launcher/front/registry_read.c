@@ -4,8 +4,9 @@
 #include "codes.h"
 #include "node/proc.h"
 
-#include "base/names.h"
 #include "base/ends_with.h"
+#include "base/faults.h"
+#include "base/names.h"
 #include "base/json.h"
 
 #include <dirent.h>
@@ -75,6 +76,7 @@ bool cl_registry_read_entry(const char *path, cl_registry_job *job)
     copy_text(root, "job", job->job, sizeof job->job);
     copy_text(root, "hosts", job->hosts, sizeof job->hosts);
     copy_text(root, "command", job->command, sizeof job->command);
+    ce_faults_make_printable(job->command, "");
     copy_text(root, "run_dir", job->run_dir, sizeof job->run_dir);
     json_decref(root);
     return *job->job != '\0';

@@ -57,6 +57,9 @@ START_TEST(tags_are_listed)
     ck_assert_str_eq(text_of(rows, 4, "status"), "INCOMPLETE");
     json_decref(rows);
     shell_expect(0, "a checkpoint of DeepSpeed", "inspect out");
+    ck_assert_int_eq(shell_run("cp -r out/c \"$(printf 'out/n\\033[31m\\nx')\""), 0);
+    shell_expect(0, "n?[31m?x", "inspect out"); /* a name is no command for the terminal */
+    shell_expect(66, "n?[31mx", "inspect \"$(printf 'n\\033[31mx')\"");
     shell_expect(66, "nowhere", "inspect nowhere");
     ck_assert_int_eq(mkdir("empty", 0777), 0);
     shell_expect(66, "holds no checkpoint", "inspect empty");
