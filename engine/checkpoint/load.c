@@ -94,11 +94,16 @@ static void name_left_out(const ce_search *s)
 
 static cs_status give_up(const ce_search *s)
 {
-    if (s->tag)
+    if (s->status == CS_UNSUPPORTED || (s->tag && s->status != CS_BAD_FILE))
         return ce_fail(s->status, "%s", s->reason);
+    if (s->tag)
+        return ce_fail(s->status, "%s; `cspeed inspect %s` lists the other checkpoints", s->reason, s->dir);
     if (s->only_first)
-        return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
-                       "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a tag, or say \"fallback\"", s->reason);
+        return ce_fail(
+            s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
+            "%s; cspeed.checkpoint.on_bad_latest is \"fail\": name a checkpoint with --tag (`cspeed inspect %s` "
+            "lists them), or set it to \"fallback\"",
+            s->reason, s->dir);
     name_left_out(s);
     return ce_fail(s->status == CS_NOT_FOUND ? CS_BAD_FILE : s->status,
                    "%s; %s holds no other whole checkpoint: copy one from a backup, or start over (train --fresh)",

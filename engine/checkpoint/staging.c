@@ -48,7 +48,9 @@ static void sweep(const char *dir)
             continue;
         }
         if (!(work && is_alive(path)) && ce_files_remove_tree(path) != CS_OK)
-            ce_log(CS_LOG_WARNING, "checkpoint: a leftover of an earlier run stays: %s", cs_error());
+            ce_log(CS_LOG_WARNING,
+                   "checkpoint: what an earlier run has left could not be removed, and the next save tries again: %s",
+                   cs_error());
         free(path);
     }
     closedir(listing);
@@ -108,7 +110,8 @@ cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag,
     staging->path = path;
     CS_TRY(ce_files_open(&staging->lock, path));
     if (flock(staging->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return ce_fail(CS_IO_ERROR, "%s: locked by another process", path);
+        return ce_fail(CS_IO_ERROR,
+                       "%s: locked by another process, which saves here too: end it, or save to another folder", path);
     return ce_files_sync_directory(dir);
 }
 
@@ -137,7 +140,9 @@ static cs_status take_name(const ce_staging *staging, const char *target, taking
         return removed != CS_OK ? removed
                                 : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
     if (removed != CS_OK)
-        ce_log(CS_LOG_WARNING, "checkpoint: a part of what %s has replaced stays: %s", target, cs_error());
+        ce_log(CS_LOG_WARNING,
+               "checkpoint: a part of what %s has replaced could not be removed, and may be removed by hand: %s",
+               target, cs_error());
     return CS_OK;
 }
 
@@ -148,7 +153,10 @@ static void take_back(const ce_staging *staging, const char *target, taking how)
         return;
     if (how == EXCHANGED && renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, RENAME_EXCHANGE) == 0)
         return;
-    ce_log(CS_LOG_WARNING, "checkpoint: %s is whole, but %s/latest does not name it", target, staging->dir);
+    ce_log(
+        CS_LOG_WARNING,
+        "checkpoint: %s is whole, but %s/latest does not name it: a resume goes on from the one that latest names, or from this one with --tag %s",
+        target, staging->dir, staging->tag);
 }
 
 static cs_status name_latest(const char *dir, const char *target)
@@ -210,7 +218,9 @@ cs_status ce_staging_commit(ce_staging *staging)
 void ce_staging_close(ce_staging *staging)
 {
     if (staging->path && !staging->keep && ce_files_remove_tree(staging->path) != CS_OK)
-        ce_log(CS_LOG_WARNING, "checkpoint: an unfinished or replaced one stays: %s", cs_error());
+        ce_log(CS_LOG_WARNING,
+               "checkpoint: an unfinished or replaced one could not be removed, and the next save tries again: %s",
+               cs_error());
     if (staging->lock >= 0)
         close(staging->lock);
     free(staging->path);

@@ -68,8 +68,8 @@ static json_t *describe(const char *dir, const char *name, const char *latest)
         status = ce_manifest_check_files(&manifest, path);
         if (status == CS_OK && ce_staging_is_aside(dir, name))
             status = ce_fail(CS_BAD_FILE,
-                             "%s: found damaged by the training that set it aside; cspeed verify %s names "
-                             "the damage",
+                             "%s: found damaged by the training that set it aside: `cspeed verify %s` names "
+                             "the damage; copy it again, or remove it",
                              path, path);
         add_text(row, "status", status == CS_OK ? "whole" : status == CS_IO_ERROR ? "UNREADABLE" : "DAMAGED");
         add_text(row, "why", status == CS_OK ? NULL : cs_error());

@@ -117,7 +117,9 @@ static void print(const request *r, const ce_audit *audit, const char *directory
 static int verdict(const ce_audit *audit, const char *directory)
 {
     if (is_damaged(audit))
-        return cl_codes_fail(CL_CODE_FILE, "%s is damaged", directory);
+        return cl_codes_fail(CL_CODE_FILE,
+                             "%s is damaged: copy it again, or remove it; train goes on from the newest whole one",
+                             directory);
     if (audit->faults)
         return cl_codes_fail(1, "%s could not be read whole, so nothing is known of the rest", directory);
     return cl_codes_fail(0, "%s", "");

@@ -185,11 +185,16 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
 
 static void keep_log(cl_agent *agent, cl_log_file *file, const char *bytes, size_t count)
 {
-    if (cl_logs_write(file, bytes, count) || agent->log_full)
-        return;
-    agent->log_full = true;
-    cl_link_say(&agent->link, CL_LINK_SAY, 0, "cspeed: %s: %s takes no more: %s; the job goes on without it",
-                agent->order.host, file->path, strerror(errno));
+    long long lost = file->lost;
+    bool written = cl_logs_write(file, bytes, count);
+    if (written && lost > 0)
+        cl_link_say(&agent->link, CL_LINK_SAY, 0, "cspeed: %s: %s is written again; %lld bytes are missing in it",
+                    agent->order.host, file->path, lost);
+    if (!written && !agent->log_full)
+        cl_link_say(&agent->link, CL_LINK_SAY, 0,
+                    "cspeed: %s: %s takes no more: %s; the job goes on, and tries again to write its log files",
+                    agent->order.host, file->path, strerror(errno));
+    agent->log_full = !written || (agent->log_full && lost == 0);
 }
 
 static void close_output(cl_process *process, int which)

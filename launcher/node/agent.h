@@ -52,7 +52,7 @@ typedef struct {
     cl_process *processes; /* [order.rank_count] processes of the ranks */
     cl_log_file *logs;     /* [2 * order.rank_count] log files, for stdout and stderr */
     cl_tail *tails;        /* [order.rank_count]: for each rank, the last lines of its stderr */
-    bool log_full;         /* true: a log file could not be written, and the user was told this */
+    bool log_full;         /* a log file could not be written, and the user was told this */
     int alive;
     int64_t oom_kills; /* number of OOM kills on the node when the attempt began */
 } cl_agent;

@@ -90,19 +90,23 @@ static bool rotate(cl_log_file *file)
 
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count)
 {
-    if (file->fd >= 0 && file->max && file->bytes && file->bytes + (long long)count > file->max && !rotate(file))
-        return false;
-    while (count && file->fd >= 0) {
+    bool good = !*file->path || file->fd >= 0 || open_file(file) >= 0;
+    if (good && file->max && file->bytes && file->bytes + (long long)count > file->max)
+        good = rotate(file);
+    while (count && good && *file->path) {
         ssize_t taken = write(file->fd, bytes, count);
-        if (taken < 0 && errno == EINTR)
+        good = taken >= 0 || errno == EINTR;
+        if (taken < 0)
             continue;
-        if (taken < 0) {
-            cl_logs_close(file);
-            return false;
-        }
         file->bytes += taken;
         bytes += taken;
         count -= (size_t)taken;
     }
-    return true;
+    file->lost = good ? 0 : file->lost + (long long)count;
+    if (!good) {
+        int reason = errno;
+        cl_logs_close(file);
+        errno = reason;
+    }
+    return good;
 }

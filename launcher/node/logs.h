@@ -10,6 +10,7 @@
 typedef struct {
     int fd; /* -1: no file is open */
     long long bytes, max;
+    long long lost; /* the number of bytes that could not be written since the last write that succeeded */
     char path[PATH_MAX];
 } cl_log_file;
 
@@ -28,8 +29,8 @@ int cl_logs_create(const char *path, int flags);
 int cl_logs_open(cl_log_file *file, const cl_order *order, int local, int which);
 void cl_logs_close(cl_log_file *file);
 
-/* Returns false if the file cannot be written. The file is then closed, and later calls do nothing and return true: the
- * ranks continue, and the caller tells the user once. */
+/* Returns false and sets errno if the file cannot be written. The file is then closed, and the next call opens it
+ * again. */
 bool cl_logs_write(cl_log_file *file, const char *bytes, size_t count);
 
 #endif

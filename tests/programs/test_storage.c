@@ -16,9 +16,11 @@ typedef struct {
     const char *says;
 } row;
 
+/* The shim ends all pauses at once. */
 static int run(const char *deny, const char *arguments)
 {
-    return shell_run("env LD_PRELOAD=" CS_SHIM " CSPEED_DENY='%s' ASAN_OPTIONS=verify_asan_link_order=0 " CS_BIN
+    return shell_run("env LD_PRELOAD=" CS_SHIM
+                     " CSPEED_DENY='pause pause 0 1000000 %s' ASAN_OPTIONS=verify_asan_link_order=0 " CS_BIN
                      "/train --config config.json --output c %s",
                      deny, arguments);
 }
@@ -60,13 +62,12 @@ START_TEST(a_read_error_is_no_damage)
 }
 END_TEST
 
-/* Runs train on the checkpoints of steps 6 and 12 and sixty copies of the former, when no manifest can be read. The shim
- * ends all pauses at once. */
+/* Runs train on the checkpoints of steps 6 and 12 and sixty copies of the former, when no manifest can be read. */
 START_TEST(a_dead_file_system_is_not_waited_for)
 {
     prepare();
     ck_assert_int_eq(shell_run("cp -a out c; for i in $(seq 60); do cp -a out/global_step6 c/copy$i; done"), 0);
-    training_expect(1, run("pause pause 0 1000000 open manifest.json 5 1000000", ""));
+    training_expect(1, run("open manifest.json 5 1000000", ""));
     ck_assert(training_says("reads have failed and been repeated for 30 s in all: a read that fails is not repeated"));
     ck_assert(training_says("this proves no damage, so no older checkpoint is loaded"));
     shell_leave();
@@ -200,6 +201,22 @@ START_TEST(monitors_go_on)
 }
 END_TEST
 
+/* A log file of a rank that cannot be written is opened again for the next output. */
+START_TEST(log_files_go_on)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("env LD_PRELOAD=" CS_SHIM " CSPEED_DENY='stale attempt_0/0.out 116 1' "
+                               "ASAN_OPTIONS=verify_asan_link_order=0 " CS_BIN
+                               "/cspeed --oversubscribe --num_gpus 1 --log_dir logs run sh -c "
+                               "'echo first; while ! grep -q takes out.txt; do sleep 0.02; done; echo second'"),
+                     0);
+    ck_assert(shell_says("/attempt_0/0.out takes no more: Stale file handle; the job goes on, and tries again"));
+    ck_assert(shell_says("/attempt_0/0.out is written again; 6 bytes are missing in it"));
+    ck_assert_int_eq(shell_run("grep -qx second logs/attempt_0/0.out"), 0);
+    shell_leave();
+}
+END_TEST
+
 /* The name of the output folder is flushed too, in its parent and in the parents that are made. */
 START_TEST(the_output_folder_is_flushed)
 {
@@ -262,4 +279,4 @@ END_TEST
 
 SUITE_MAIN("storage", a_read_error_is_no_damage, a_dead_file_system_is_not_waited_for, what_is_left_out_is_named,
            a_file_system_may_lack_renames, a_damaged_checkpoint_may_stay, metrics_go_on, monitors_go_on,
-           the_output_folder_is_flushed, changed_data_are_named, little_address_space_is_reported)
+           log_files_go_on, the_output_folder_is_flushed, changed_data_are_named, little_address_space_is_reported)
