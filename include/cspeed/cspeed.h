@@ -489,10 +489,10 @@ cs_status cs_finish_checkpoint(cs_engine *engine);
  * function after every cs_step that returned true, and save a checkpoint if the function returns true. Who asks:
  *
  *     SIGUSR1, SIGUSR2            sent to any rank, or to the launcher
- *     SIGTERM, SIGINT, SIGHUP     the same, and the launcher before it ends the ranks. After the checkpoint the process
- *                                 has to end: the next cs_forward waits until the checkpoint is complete and ends the
- *                                 process by the signal (a rank that did not get the signal ends with exit code 75).
- *     the launcher                when a node wants to join an elastic job (--nnodes MIN:MAX)
+ *     SIGTERM, SIGINT, SIGHUP     the same, and the launcher before it ends the ranks, also when a node wants to join an
+ *                                 elastic job (--nnodes MIN:MAX). After the checkpoint the process has to end: the
+ *                                 next cs_forward waits until the checkpoint is complete and ends the process by the
+ *                                 signal (a rank that did not get the signal ends with exit code 75).
  *
  * A signal that asks for the end, and that comes again a second later or more, ends the process at once; the launcher's
  * own signal never counts as the second. The library's threads block all signals.

@@ -42,6 +42,14 @@ static void print_moment(int64_t moment, FILE *out)
     fprintf(out, "%s.%03ld", clock, wall / 1000000 % 1000);
 }
 
+/* Returns true if a signal that asks for the end has ended the rank after the rank had saved a checkpoint of its last
+ * step. */
+static bool has_saved(const cl_link_end *end)
+{
+    return WIFSIGNALED(end->status) && cl_guard_asks_end(WTERMSIG(end->status)) && end->beat.kept > 0 &&
+           end->beat.kept == end->beat.step + 1;
+}
+
 static void print_cause(const cl_link_end *end, FILE *out)
 {
     int code = cl_codes_of_status(end->status);
@@ -55,7 +63,9 @@ static void print_cause(const cl_link_end *end, FILE *out)
     }
     fprintf(out, "%s (signal %d), not sent by cspeed", cl_codes_signal_name(WTERMSIG(end->status)),
             WTERMSIG(end->status));
-    if (cl_failure_hint_is_oom(end))
+    if (has_saved(end))
+        fprintf(out, "; the rank has first saved the checkpoint of step %ld", end->beat.step);
+    else if (cl_failure_hint_is_oom(end))
         fprintf(out, "; the kernel has killed for want of memory (oom_kill %ld -> %ld)", end->oom_from, end->oom_to);
     else if (WCOREDUMP(end->status))
         fprintf(out, "; core dumped");
@@ -158,7 +168,7 @@ static void print_left(const cl_front *front, FILE *out)
     ce_names unknown = { 0 }, left = { 0 };
     for (int node = 0; node < front->node_total; node++) {
         const cl_node *here = &front->nodes[node];
-        if (here->state == CL_NODE_LOST)
+        if (here->state == CL_NODE_LOST && !here->leaves)
             ce_names_add(&unknown, "%s", here->host);
         else if (here->left_count)
             ce_names_add(&left, "%s: %s", here->host, here->left);
@@ -227,7 +237,8 @@ static void print_verdict(const cl_front *front, FILE *out)
         const cl_worker *first = &front->workers[front->first];
         cl_rank_position_name(front, front->first, out);
         if (WIFSIGNALED(first->end.status))
-            fprintf(out, " was killed by %s", cl_codes_signal_name(WTERMSIG(first->end.status)));
+            fprintf(out, has_saved(&first->end) ? " saved a checkpoint and ended by %s" : " was killed by %s",
+                    cl_codes_signal_name(WTERMSIG(first->end.status)));
         else
             fprintf(out, " exited with code %d%s%s%s", code, *cl_codes_meaning(code) ? " (" : "",
                     cl_codes_meaning(code), *cl_codes_meaning(code) ? ")" : "");

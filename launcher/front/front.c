@@ -24,14 +24,19 @@ void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 
 /* The message PING precedes STOP, so that each agent reports the progress of its ranks before the agent ends these
  * ranks. */
-void cl_front_stop(cl_front *front, int64_t now)
+void cl_front_end_ranks(cl_front *front, double grace, int64_t now)
 {
-    if (front->phase >= CL_STOPPING)
-        return;
+    double milliseconds = grace * 1000;
     front->stopped = now;
     cl_nodes_tell(front, CL_LINK_PING, 0);
-    cl_nodes_tell(front, CL_LINK_STOP, 0);
-    cl_front_enter(front, CL_STOPPING, now + (int64_t)(front->options->grace_seconds * (double)SECOND) + OVERDUE);
+    cl_nodes_tell(front, CL_LINK_STOP, milliseconds < UINT32_MAX ? (uint32_t)milliseconds : UINT32_MAX);
+    cl_front_enter(front, CL_STOPPING, now + (int64_t)(grace * (double)SECOND) + OVERDUE);
+}
+
+void cl_front_stop(cl_front *front, int64_t now)
+{
+    if (front->phase < CL_STOPPING)
+        cl_front_end_ranks(front, front->options->grace_seconds, now);
 }
 
 void cl_front_fail(cl_front *front, int node, int code, const char *why)
@@ -46,39 +51,36 @@ void cl_front_fail(cl_front *front, int node, int code, const char *why)
 
 /* ---- signals ---- */
 
-/* Returns true if the signal ends the grace period. A second SIGTERM within a second is the same request, because some
- * programs (timeout, for example) send a signal to a process and again to its group. */
-static bool is_repeated(const cl_front *front, int number, int64_t now)
+/* Ends the grace period. An agent that does not answer is lost OVERDUE nanoseconds later. */
+static void kill_ranks(cl_front *front, int64_t now)
 {
-    if (number == SIGTERM)
-        return front->signaled && now - front->signaled >= SECOND;
-    return number == SIGINT || number == SIGQUIT;
+    cl_nodes_tell(front, CL_LINK_KILL, 0);
+    front->deadline = front->deadline < now + OVERDUE ? front->deadline : now + OVERDUE;
+}
+
+static void take_end(cl_front *front, int number, int64_t now)
+{
+    bool again = cl_guard_asks_again(&front->signaled, number, now);
+    bool caused = front->phase == CL_OVER || front->reforming || (front->first < 0 && !front->code);
+    front->last = true;
+    if (caused && !front->signal)
+        front->signal = number;
+    if (front->phase == CL_OVER)
+        front->over = true; /* no attempt is running: the signal ends the wait for the next attempt */
+    else if (again)
+        kill_ranks(front, now);
+    else if (front->reforming) /* a checkpoint for new nodes may take longer than the grace period */
+        cl_front_end_ranks(front, front->options->grace_seconds, now);
+    else
+        cl_front_stop(front, now);
 }
 
 void cl_front_take_signal(cl_front *front, int number, int64_t now)
 {
-    bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    if (number == SIGCHLD)
-        return;
-    if (!asks) {
+    if (cl_guard_asks_end(number))
+        take_end(front, number, now);
+    else if (number != SIGCHLD)
         cl_nodes_tell(front, CL_LINK_SIGNAL, (uint32_t)number);
-    } else if (front->phase < CL_STOPPING) {
-        if (front->first < 0 && !front->code)
-            front->signal = number;
-        front->last = true;
-        front->signaled = now;
-        cl_front_stop(front, now);
-    } else if (front->phase == CL_OVER) {
-        /* no attempt is running: the signal ends the wait for the next attempt */
-        front->signal = front->signal ? front->signal : number;
-        front->over = true;
-    } else {
-        if (front->reforming && !front->signal)
-            front->signal = number;
-        else if (is_repeated(front, number, now))
-            cl_nodes_tell(front, CL_LINK_KILL, 0);
-        front->last = true;
-    }
 }
 
 int cl_front_code(const cl_front *front)
@@ -102,7 +104,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->code = 0;
     front->why[0] = '\0';
     front->failed = front->stopped = 0;
-    front->ranks_began = front->waiting_since = front->beats_asked_at = front->save_asked_at = 0;
+    front->ranks_began = front->waiting_since = front->beats_asked_at = 0;
     front->reforming = false;
     front->attempt_began = now;
     /* frees the list of ranks of the previous attempt, because this attempt may use other nodes */
@@ -254,7 +256,9 @@ static void finish_attempt(cl_front *front, int64_t now)
         return;
     if (!front->reforming)
         announce_restart(front, now);
-    cl_join_agents_let_go(front);
+    for (int i = 0; i < front->node_total; i++)
+        if (front->nodes[i].leaves)
+            cl_join_agents_let_go(&front->nodes[i]);
     front->attempt++;
 }
 

@@ -68,9 +68,10 @@ typedef struct {
      * connection to the agent; 0: there is no such process */
     pid_t pid;
     char host[256];
-    /* ran: the agent has started ranks of this job. leaves: a signal has asked the node to end, so the next attempt
-     * waits for a new process on it, or goes on without it */
-    bool here, ran, leaves;
+    bool here, ran; /* ran: the agent has started ranks of this job */
+    /* the signal that has asked the node to end, so that the next attempt waits for a new process on it, or goes on
+     * without it; 0: there was no such signal */
+    int leaves;
     /* The addresses of the two ends of the connection between the node and the front process. own_address: the node's
      * end; front_address: the front process's end. "": not known. */
     char own_address[64], front_address[64];
@@ -108,10 +109,9 @@ typedef struct {
     int attempt, restarts; /* restarts: the number of restarts that count for --max_restarts */
     /* For reform.c: when these events happened, in CLOCK_MONOTONIC nanoseconds; 0: the event has not happened.
      * ranks_began: the ranks of this attempt were started. waiting_since: the first new node was seen. beats_asked_at:
-     * progress records were requested. save_asked_at: the checkpoint was requested. */
-    int64_t ranks_began, waiting_since, beats_asked_at, save_asked_at;
-    int64_t kept_before_asking; /* the result of cl_workers_kept at the time save_asked_at */
-    bool reforming;             /* true: the ranks are being ended, so that the new nodes can take part */
+     * progress records were requested. */
+    int64_t ranks_began, waiting_since, beats_asked_at;
+    bool reforming; /* true: the ranks are being ended, so that the new nodes can take part */
     /* true: the next attempt does not wait the time --last_call for more nodes, because the job has already waited
      * during this attempt */
     bool called_already;
@@ -131,7 +131,7 @@ typedef struct {
     char why[1024]; /* reason of a failure that no rank caused: a lost node, a refused order */
     int code;       /* the exit code of the failure that `why` describes */
     int signal;     /* the signal that asked cspeed to end; 0: there was no such signal */
-    /* when a signal asked cspeed to end while the ranks ran, in CLOCK_MONOTONIC nanoseconds; 0: this did not happen */
+    /* when a signal first asked cspeed to end, in CLOCK_MONOTONIC nanoseconds; 0: this did not happen */
     int64_t signaled;
     /* true: a signal asked cspeed to end, so no other attempt follows, even if a rank had failed before */
     bool last;
@@ -157,7 +157,10 @@ int cl_front_code(const cl_front *front);
 
 /* Stops the job because of a failure that no rank caused. Only the first such failure is recorded. */
 void cl_front_fail(cl_front *front, int node, int code, const char *why);
-void cl_front_stop(cl_front *front, int64_t now); /* asks the agent of every node to end its ranks */
+/* Asks the agent of every node to end its ranks within the grace period; does nothing if this has been done. */
+void cl_front_stop(cl_front *front, int64_t now);
+/* Asks the agent of every node to end its ranks, and to kill those that have not ended after `grace` seconds. */
+void cl_front_end_ranks(cl_front *front, double grace, int64_t now);
 
 /* Changes the phase. `deadline` is in CLOCK_MONOTONIC nanoseconds; INT64_MAX: the phase has no deadline. */
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline);
@@ -199,7 +202,8 @@ void cl_join_agents_admit(cl_front *front, int64_t now);
 bool cl_join_agents_complete(cl_front *front, int64_t now);
 /* Prints every 10 s which nodes are missing or not ready, and what these nodes are doing. */
 void cl_join_agents_remind(cl_front *front, int64_t now);
-int cl_join_agents_there(const cl_front *front); /* returns the number of nodes that are present */
+int cl_join_agents_there(const cl_front *front);       /* returns the number of nodes that are present */
+bool cl_join_agents_is_elastic(const cl_front *front); /* returns true if the number of nodes may change */
 /* Returns the number of nodes that an attempt would have if it began now; 0: the elasticity section allows no attempt
  * with these nodes. */
 int cl_join_agents_possible(const cl_front *front);
@@ -208,8 +212,10 @@ int cl_join_agents_possible(const cl_front *front);
 bool cl_join_agents_is_new(const cl_front *front, int node);
 /* Ends a node's part in the job: sends the reason and an exit code to the node, and closes the link to it. */
 void cl_join_agents_dismiss(cl_link *link, int code, const char *why);
-/* Ends the part of the nodes that signals have asked to end; called between two attempts. */
-void cl_join_agents_let_go(cl_front *front);
+/* Ends the part of a node that runs no ranks and that a signal has asked to end. */
+void cl_join_agents_let_go(cl_node *node);
+/* Writes "node 1 (b) was asked to end by SIGTERM" for a node that a signal has asked to end. */
+void cl_join_agents_say_leaving(const cl_node *node, char why[512]);
 /* Adds what the job waits for: the missing nodes, or, if no node is missing, a number of nodes that the elasticity section
  * allows. */
 void cl_join_agents_list_missing(const cl_front *front, ce_names *missing);

@@ -96,7 +96,7 @@ static int open_rendezvous(cl_front *front)
                           port);
     if (code == 0 && cl_hostplan_nodes_come(front->plan))
         code = cl_rendezvous_open(&front->rendezvous, front->plan);
-    if (code == 0 && front->plan->min_nodes < front->plan->max_nodes)
+    if (code == 0 && cl_join_agents_is_elastic(front))
         code = cl_world_sizes_read(&front->world_sizes, front->plan->arguments);
     return code;
 }

@@ -95,6 +95,7 @@ static int call(cl_front *front, cl_node *node, int64_t now)
     node->left_count = 0;
     node->shown = 0;
     node->ran = false;
+    node->leaves = 0;
     node->state = CL_NODE_ABSENT;
     if (front->rendezvous && !node->here)
         return 0; /* this node connects by itself */
@@ -111,15 +112,30 @@ static bool is_coming(const cl_front *front, const cl_node *node)
     return front->rendezvous && !node->here && node->state == CL_NODE_CALLED && cl_link_is_open(&node->link);
 }
 
+bool cl_join_agents_is_elastic(const cl_front *front)
+{
+    return front->plan->min_nodes < front->plan->max_nodes;
+}
+
+/* Returns true if an elastic job goes on without the nodes that it calls by SSH and that signals have asked to end. */
+static bool spares_leaving(const cl_front *front)
+{
+    int others = 0;
+    for (int i = 0; i < front->node_total; i++)
+        others += !front->nodes[i].leaves;
+    return cl_join_agents_is_elastic(front) && !front->rendezvous && others >= front->plan->min_nodes;
+}
+
 int cl_join_agents_call(cl_front *front, int64_t now)
 {
     int code = 0;
+    bool spares = spares_leaving(front);
     for (int i = 0; i < front->node_total && code == 0; i++) {
-        if (front->nodes[i].state == CL_NODE_SWEPT)
-            /* this agent has finished the previous attempt and is still connected */
-            front->nodes[i].state = CL_NODE_JOINED;
-        if (!is_there(&front->nodes[i]) && !is_coming(front, &front->nodes[i]))
-            code = call(front, &front->nodes[i], now);
+        cl_node *node = &front->nodes[i];
+        if (node->state == CL_NODE_SWEPT)
+            node->state = CL_NODE_JOINED; /* this agent has finished the previous attempt and is still connected */
+        if (!is_there(node) && !is_coming(front, node) && !(spares && node->leaves))
+            code = call(front, node, now);
     }
     front->joining_since = now;
     front->enough_at = front->reminded_at = 0;
@@ -179,16 +195,18 @@ void cl_join_agents_dismiss(cl_link *link, int code, const char *why)
     cl_link_close(link);
 }
 
-void cl_join_agents_let_go(cl_front *front)
+void cl_join_agents_say_leaving(const cl_node *node, char why[512])
 {
-    for (int i = 0; i < front->node_total; i++) {
-        cl_node *node = &front->nodes[i];
-        if (node->leaves && front->rendezvous && !node->here) {
-            cl_join_agents_dismiss(&node->link, front->code, front->why);
-            node->state = CL_NODE_LOST;
-        }
-        node->leaves = false;
-    }
+    snprintf(why, 512, "node %d (%s) was asked to end by %s", node->place, node->host,
+             cl_codes_signal_name(node->leaves));
+}
+
+void cl_join_agents_let_go(cl_node *node)
+{
+    char why[512];
+    cl_join_agents_say_leaving(node, why);
+    cl_join_agents_dismiss(&node->link, CL_CODE_SIGNAL + node->leaves, why);
+    node->state = CL_NODE_LOST;
 }
 
 static void say_difference(const cl_front *front, const cl_node *node, const cl_joined_node *joined, char *why,
@@ -232,6 +250,7 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
         return;
     }
     node->link = link;
+    node->leaves = 0;
     node->state = CL_NODE_CALLED; /* the agent of the node has not sent HELLO yet */
     print_address(joined->fd, getpeername, node->own_address);
     print_address(joined->fd, getsockname, node->front_address);
@@ -276,8 +295,7 @@ static void sort_nodes(cl_front *front)
 
 bool cl_join_agents_is_new(const cl_front *front, int node)
 {
-    bool elastic = front->plan->min_nodes < front->plan->max_nodes;
-    return elastic && front->rendezvous && front->attempt > 0 && !front->nodes[node].ran;
+    return cl_join_agents_is_elastic(front) && front->rendezvous && front->attempt > 0 && !front->nodes[node].ran;
 }
 
 /* Adds up the slots of the nodes that are present, in order. Returns the largest number of nodes, at least MIN, for
@@ -340,10 +358,9 @@ static bool is_answered(const cl_front *front)
 
 bool cl_join_agents_complete(cl_front *front, int64_t now)
 {
-    cl_plan *plan = front->plan;
-    bool elastic = plan->min_nodes < plan->max_nodes;
+    const cl_plan *plan = front->plan;
     int there = cl_join_agents_there(front);
-    if (!elastic)
+    if (!cl_join_agents_is_elastic(front))
         return there == front->node_total;
     if (there < plan->min_nodes)
         return false;
@@ -370,7 +387,7 @@ static const char *phase_of(const cl_front *front, const cl_node *node)
     if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
         return "makes ready its folder, program, cores and files";
     if (node->state == CL_NODE_LOST)
-        return "was lost";
+        return node->leaves ? "has left" : "was lost";
     if (node->state == CL_NODE_ABSENT)
         return front->plan->launcher >= CL_BY_OPENMPI ? "has not been started by mpirun or srun yet"
                                                       : "has not called yet";

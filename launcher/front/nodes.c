@@ -191,17 +191,40 @@ static void take_ready(cl_front *front, cl_node *node, const cl_message *message
     node->state = CL_NODE_READY;
 }
 
+/* Handles a signal that has asked a node to end. A node that takes no part in the running attempt leaves alone, if the
+ * job can go on without it or wait for its replacement. */
+static void take_drain(cl_front *front, int index, int number)
+{
+    cl_node *node = &front->nodes[index];
+    char why[512];
+    bool runs = front->phase >= CL_ORDERING && front->phase <= CL_STOPPING && index < front->plan->node_count;
+    if (node->here) { /* the job ends with the machine of its launcher */
+        if (!front->last)
+            cl_front_take_signal(front, number, ce_clock_now());
+        return;
+    }
+    node->leaves = number;
+    cl_join_agents_say_leaving(node, why);
+    if (runs || (!cl_join_agents_is_elastic(front) && front->options->max_restarts == 0)) {
+        cl_front_fail(front, index, CL_CODE_SIGNAL + number, why);
+        return;
+    }
+    cl_output_say(&front->output, "cspeed: %s; it leaves job %s, and has run no ranks of this attempt", why,
+                  front->plan->id);
+    cl_join_agents_let_go(node);
+}
+
 static void take_failure(cl_front *front, int index, const cl_message *message)
 {
     cl_node *node = &front->nodes[index];
     char why[512];
     int code = message->rank > 0 && message->rank < 256 ? (int)message->rank : CL_CODE_SYSTEM;
-    node->leaves = code > CL_CODE_SIGNAL; /* a signal has asked this node to end */
-    if (node->leaves)
-        snprintf(why, sizeof why, "node %d (%s) %s", node->place, node->host, message->bytes);
-    else
-        snprintf(why, sizeof why, "%s", message->bytes);
-    bool joining = node->state == CL_NODE_CALLED, elastic = front->plan->min_nodes < front->plan->max_nodes;
+    if (code > CL_CODE_SIGNAL) {
+        take_drain(front, index, code - CL_CODE_SIGNAL);
+        return;
+    }
+    snprintf(why, sizeof why, "%s", message->bytes);
+    bool joining = node->state == CL_NODE_CALLED, elastic = cl_join_agents_is_elastic(front);
     if (joining)
         node->state = CL_NODE_LOST;
     if (joining && (elastic || front->code))

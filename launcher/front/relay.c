@@ -29,9 +29,10 @@ typedef struct {
     cl_link front, agent;
     pid_t agent_pid;
     cl_output output;
-    char job[64];    /* the id of the job, "" until the first order */
-    uint64_t shown;  /* bytes of output that were shown since CREDIT was last sent to the agent */
-    cl_message last; /* the content of the FINISH message from the front process */
+    char job[64];     /* the id of the job, "" until the first order */
+    uint64_t shown;   /* bytes of output that were shown since CREDIT was last sent to the agent */
+    cl_message last;  /* the content of the FINISH message from the front process */
+    int64_t signaled; /* when a signal first asked this node to end, in CLOCK_MONOTONIC nanoseconds; 0: none did */
     bool finished;
     int code;
 } relay;
@@ -153,16 +154,22 @@ static void pass_up(relay *here, int64_t now)
     }
 }
 
-static void take_signals(relay *here, int signal_fd)
+/* A signal that asks for the end is reported to the front process, which then ends the part of this node. If it comes
+ * again, this node ends at once. */
+static void take_signals(relay *here, int signal_fd, int64_t now)
 {
     struct signalfd_siginfo received;
     while (read(signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
         int number = (int)received.ssi_signo;
-        if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
-            cl_link_say(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), "was asked to end by %s",
-                        cl_codes_signal_name(number));
-        else if (number != SIGCHLD)
+        if (cl_guard_asks_end(number) && cl_guard_asks_again(&here->signaled, number, now)) {
+            cl_output_say(&here->output, "cspeed: %s came again: this node ends at once", cl_codes_signal_name(number));
+            here->finished = true;
+            here->code = CL_CODE_SIGNAL + number;
+        } else if (cl_guard_asks_end(number)) {
+            cl_link_send(&here->front, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), NULL, 0);
+        } else if (number != SIGCHLD) {
             cl_link_send(&here->agent, CL_LINK_SIGNAL, (uint32_t)number, NULL, 0);
+        }
     }
 }
 
@@ -221,7 +228,7 @@ static void run(relay *here, int signal_fd)
         int64_t now = ce_clock_now();
         pass_down(here, now);
         pass_up(here, now);
-        take_signals(here, signal_fd);
+        take_signals(here, signal_fd, now);
         cl_output_serve(&here->output, now);
         if (!here->finished && (here->front.broken || now - here->front.heard > lost)) {
             cl_output_say(&here->output, "cspeed: the first node of job %s was lost (%s); this node ends",

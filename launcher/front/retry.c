@@ -56,11 +56,21 @@ static bool is_finished(const cl_front *front)
 }
 
 /* Returns true if the next attempt does not count as a restart: the ranks were ended in favour of new nodes, or a new
- * node was lost before the ranks of this attempt were started. */
+ * node was lost, or asked to end, before the ranks of this attempt were started. */
 static bool is_free(const cl_front *front)
 {
-    bool lost = front->first_node >= 0 && front->code == CL_CODE_PEER && !front->ranks_began;
+    bool lost = front->first_node >= 0 && !front->ranks_began &&
+                (front->code == CL_CODE_PEER || front->nodes[front->first_node].leaves);
     return front->reforming ? !is_finished(front) : lost && cl_join_agents_is_new(front, front->first_node);
+}
+
+/* Returns true if a node is missing that nothing starts again: mpirun and srun start each agent once. */
+static bool lacks_a_node(const cl_front *front)
+{
+    bool lacks = false;
+    for (int i = 0; i < front->node_total; i++)
+        lacks |= front->nodes[i].leaves || (front->nodes[i].state == CL_NODE_LOST && !front->nodes[i].here);
+    return lacks && front->plan->launcher >= CL_BY_OPENMPI && !cl_join_agents_is_elastic(front);
 }
 
 bool cl_retry_wanted(cl_front *front, int64_t now)
@@ -73,7 +83,7 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
         remember(front);
         return front->called_already = true;
     }
-    if (code == 0 || front->restarts >= max)
+    if (code == 0 || front->restarts >= max || lacks_a_node(front))
         return false;
     if (cl_failure_is_explained(front) || !is_named(options->restart_on, code))
         return false; /* no other attempt: it would end in the same way, or --restart_on excludes this exit code */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define SECOND INT64_C(1000000000)
+#define MILLISECOND (SECOND / 1000)
 #define TICK (SECOND / 50)
 #define BEATS_EVERY SECOND
 /* Nanoseconds for which the pipes of a rank are read after its end, because its child processes may keep them open. */
@@ -63,19 +64,22 @@ static void kill_all(cl_agent *agent, int64_t now)
         enter(agent, CL_AGENT_KILLING, now + TICK);
 }
 
-/* Sends the stop signal, then SIGCONT, because a suspended rank (SIGSTOP) must run to handle the stop signal. */
-static void stop_all(cl_agent *agent, int64_t now)
+/* Sends the stop signal, then SIGCONT, because a suspended rank (SIGSTOP) must run to handle the stop signal. If the
+ * ranks have got the stop signal, a shorter grace period (in nanoseconds) replaces theirs. */
+static void stop_all(cl_agent *agent, int64_t grace, int64_t now)
 {
-    if (agent->phase != CL_AGENT_RUNNING)
+    if (agent->phase != CL_AGENT_RUNNING && agent->phase != CL_AGENT_STOPPING)
         return;
-    if (agent->order.grace_seconds <= 0) {
+    if (grace <= 0) {
         kill_all(agent, now);
-        return;
+    } else if (agent->phase == CL_AGENT_STOPPING) {
+        agent->deadline = now + grace < agent->deadline ? now + grace : agent->deadline;
+    } else {
+        mark_stopped(agent);
+        signal_ranks(agent, agent->order.stop_signal);
+        signal_ranks(agent, SIGCONT);
+        enter(agent, CL_AGENT_STOPPING, now + grace);
     }
-    mark_stopped(agent);
-    signal_ranks(agent, agent->order.stop_signal);
-    signal_ranks(agent, SIGCONT);
-    enter(agent, CL_AGENT_STOPPING, now + (int64_t)(agent->order.grace_seconds * (double)SECOND));
 }
 
 static void say_swept(cl_agent *agent, const pid_t *left, int count)
@@ -150,7 +154,7 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
         start(agent, message);
         break;
     case CL_LINK_STOP:
-        stop_all(agent, now);
+        stop_all(agent, (int64_t)message->rank * MILLISECOND, now);
         break;
     case CL_LINK_KILL:
         kill_all(agent, now);
@@ -158,9 +162,6 @@ static void handle_message(cl_agent *agent, const cl_message *message, int64_t n
     case CL_LINK_SIGNAL:
         if (agent->phase == CL_AGENT_RUNNING)
             signal_ranks(agent, (int)message->rank);
-        break;
-    case CL_LINK_SAVE:
-        cl_agent_ask_save(agent, (int)message->rank);
         break;
     case CL_LINK_STACK:
         cl_agent_send_stack(agent, (int)message->rank);
@@ -310,18 +311,18 @@ static void handle_timers(cl_agent *agent, bool any_left, bool unreported, int64
 
 /* ---- the loop ---- */
 
-/* Handles signals that were sent to the agent itself. SIGCHLD, SIGUSR1 and SIGUSR2 are ignored. Any other signal stops
- * the ranks of this node, and is reported to the front process. */
+/* Handles signals that were sent to the agent itself. A signal that asks for the end stops the ranks of this node, or
+ * kills them if it comes again, and is reported to the front process. Other signals are ignored. */
 static void handle_signals(cl_agent *agent, int64_t now)
 {
     struct signalfd_siginfo received;
     while (read(agent->signal_fd, &received, sizeof received) == (ssize_t)sizeof received) {
         int number = (int)received.ssi_signo;
-        if (number == SIGCHLD || number == SIGUSR1 || number == SIGUSR2)
+        if (!cl_guard_asks_end(number))
             continue;
-        cl_link_say(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), "was asked to end by %s",
-                    cl_codes_signal_name(number));
-        stop_all(agent, now);
+        cl_link_send(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), NULL, 0);
+        bool again = cl_guard_asks_again(&agent->signaled, number, now);
+        stop_all(agent, again ? 0 : (int64_t)(agent->order.grace_seconds * (double)SECOND), now);
     }
 }
 

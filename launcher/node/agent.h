@@ -37,6 +37,7 @@ typedef struct {
     bool finished;  /* true: the front process has sent FINISH */
     /* bytes of output that were sent, and that the front process has not yet reported as shown (CREDIT) */
     uint64_t unshown;
+    int64_t signaled; /* time when a signal first asked the agent to end, in CLOCK_MONOTONIC nanoseconds; 0: none did */
     int64_t beats_at; /* time when the next BEATS message is sent, in CLOCK_MONOTONIC nanoseconds */
 
     /* ---- the state of the current attempt ---- */
@@ -69,9 +70,6 @@ void cl_agent_send_failed(cl_agent *agent, int code); /* reports a failure with 
 void cl_agent_send_beats(cl_agent *agent, int64_t now);
 /* Reports the end of a rank, with the last lines of its stderr. `local` is the index of the rank on this node. */
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
-/* Asks a rank for a checkpoint: sets `save_asked` in the rank's heartbeat record, in memory that both processes share.
- * `rank` is its number in the job. If that rank runs on another node, nothing is done. */
-void cl_agent_ask_save(cl_agent *agent, int rank);
 /* Sends the C stack of a rank to the front process. `rank` is its number in the job. If that rank runs on another node,
  * nothing is sent. */
 void cl_agent_send_stack(cl_agent *agent, int rank);

@@ -106,13 +106,6 @@ void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
                  sizeof message.end + length);
 }
 
-void cl_agent_ask_save(cl_agent *agent, int rank)
-{
-    int local = rank - agent->order.first_rank;
-    if (agent->processes && local >= 0 && local < agent->order.rank_count && agent->processes[local].beat)
-        atomic_store(&agent->processes[local].beat->save_asked, 1);
-}
-
 void cl_agent_send_stack(cl_agent *agent, int rank)
 {
     int local = rank - agent->order.first_rank;

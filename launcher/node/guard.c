@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define SECOND INT64_C(1000000000)
+
 static void take(cl_guard *guard, int number)
 {
     struct sigaction now;
@@ -38,6 +40,18 @@ int cl_guard_take(cl_guard *guard, const char *forward)
     }
     sigprocmask(SIG_BLOCK, &guard->signals, &guard->before);
     return 0;
+}
+
+bool cl_guard_asks_end(int number)
+{
+    return number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+}
+
+bool cl_guard_asks_again(int64_t *asked, int number, int64_t now)
+{
+    bool again = *asked && (number == SIGINT || number == SIGQUIT || now - *asked >= SECOND);
+    *asked = *asked ? *asked : now;
+    return again;
 }
 
 static int watch(int (*work)(void *, const cl_guard *), void *argument, cl_guard *guard, int guard_fd)

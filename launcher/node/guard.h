@@ -10,6 +10,8 @@
 #define CL_GUARD_H
 
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 typedef struct {
     sigset_t signals; /* the signals that the launcher handles itself; they are blocked */
@@ -21,6 +23,15 @@ typedef struct {
  * `forward` (names separated by commas), which are passed on to the ranks. A signal that is already ignored (nohup, a
  * shell's background job) remains ignored. Returns 0, or CL_CODE_USAGE for an unknown signal name. */
 int cl_guard_take(cl_guard *guard, const char *forward);
+
+/* Returns true if the number is that of a signal that asks the launcher to end. */
+bool cl_guard_asks_end(int number);
+
+/* Returns true if a signal that asks for the end asks again, so that the ranks are ended at once. *asked is the time of
+ * the first such signal, in CLOCK_MONOTONIC nanoseconds; it is set if it is 0. Except for SIGINT and SIGQUIT, which a
+ * person sends from a keyboard, a signal within a second is the same request, because some programs (timeout, for
+ * example) send a signal to a process and again to its group. */
+bool cl_guard_asks_again(int64_t *asked, int number, int64_t now);
 
 /* Runs work(argument, guard) in the watcher process. In the guard process, returns the watcher's exit code, or
  * CL_CODE_SYSTEM with a message if the watcher cannot be started. */

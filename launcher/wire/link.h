@@ -22,10 +22,9 @@ typedef enum {
     CL_LINK_ORDER = 1, /* bytes: the order (order.h); answered by READY or FAILED */
     /* starts the ranks; bytes: MASTER_ADDR NUL MASTER_PORT NUL; answered by one STARTED for each rank */
     CL_LINK_START,
-    CL_LINK_STOP,   /* the agent sends the stop signal, waits for the grace period, and sends SIGKILL */
+    CL_LINK_STOP,   /* the agent sends the stop signal, waits `rank` milliseconds, and sends SIGKILL */
     CL_LINK_KILL,   /* the agent sends SIGKILL to its ranks immediately */
     CL_LINK_SIGNAL, /* rank: the number of a signal that the agent sends to every rank of the node */
-    CL_LINK_SAVE,   /* rank: the rank that the agent asks for a checkpoint (ce_beat.save_asked) */
     CL_LINK_STACK,  /* rank: the rank whose C stack is wanted; the agent answers with STACKED */
     CL_LINK_CREDIT, /* the field `rank` holds the number of output bytes that the front process has shown */
     CL_LINK_PING,
@@ -38,7 +37,9 @@ typedef enum {
     /* bytes: NAME=VALUE NUL ..., with the names version, host, pid, cores, nodes, digest, workdir ... */
     CL_LINK_HELLO = 64,
     CL_LINK_READY,
-    CL_LINK_FAILED,  /* The agent could not carry out the order. rank: the exit code; bytes: the error message. */
+    /* The agent could not carry out the order. rank: the exit code; bytes: the error message. Or a signal has asked the
+     * node to end. rank: CL_CODE_SIGNAL + its number; no bytes. */
+    CL_LINK_FAILED,
     CL_LINK_STARTED, /* rank: the rank; bytes: its process id as text */
     CL_LINK_OUTPUT,  /* rank: the rank; bytes: a part of its stdout */
     CL_LINK_ERROR,   /* rank: the rank; bytes: a part of its stderr */

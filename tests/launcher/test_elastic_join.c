@@ -253,6 +253,7 @@ START_TEST(a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)
     long step = strtol(strstr(out, "continuing at step ") + 19, &end, 10);
     jobs_check_has(out, "a checkpoint is asked for");
     ck_assert_int_gt(step, COMPARED);
+    ck_assert_int_eq(shell_count_of(out, "saved out/global_step"), 1);
     free(out);
     while (read_losses("out/metrics.jsonl", step, losses) < COMPARED)
         jobs_pause();
@@ -261,7 +262,7 @@ START_TEST(a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)
         jobs_finish(&nodes[i]);
         jobs_check_code(&nodes[i], 143);
     }
-    jobs_check_has(nodes[0].err, "its ranks save a checkpoint and are ended then");
+    jobs_check_has(nodes[0].err, "its ranks save a checkpoint and end");
     jobs_check_has(nodes[0].err, "world size 1 -> 2");
     ck_assert_int_eq(shell_run("%s/train --config config.json --output one --steps %ld", CS_BIN, step + COMPARED), 0);
     ck_assert_int_eq(read_losses("one/metrics.jsonl", step, wanted), COMPARED);
