@@ -269,7 +269,7 @@ static const char rows[] =
     "\"content\": \"b\"}], \"input_ids\": [1, 2, 3], \"kind\": \"x\", \"score\": 0.5}\n"
     "{\"body\": \"quotes \\\" and \\\\ and \\u000a\", \"messages\": [{\"role\": \"user\", \"content\": \"c\"}, {\"role\": "
     "\"assistant\", \"content\": \"d\"}, {\"role\": \"user\", \"content\": \"e\"}, {\"role\": \"assistant\", \"content\": "
-    "\"f\"}], \"input_ids\": [], \"kind\": \"y\", \"score\": 1}\n"
+    "\"f\"}], \"input_ids\": [], \"kind\": \"y\", \"score\": 1.0}\n"
     "{\"body\": null, \"messages\": [{\"role\": \"user\", \"content\": \"g\"}, {\"role\": \"assistant\", \"content\": "
     "\"h\"}], \"input_ids\": [255], \"kind\": \"x\", \"score\": -2.25}\n"
     "{\"body\": \"Gr\303\266\303\237e \345\244\247 \360\237\230\200\", \"messages\": null, \"input_ids\": [4, 5], "
@@ -317,6 +317,47 @@ START_TEST(types_of_other_libraries_are_read)
 }
 END_TEST
 
+/* Views of lists are lists. What has no form in a row of JSON is refused with its row and its column. */
+START_TEST(views_are_read_and_faults_have_a_place)
+{
+    static const char *const ids[] = { "input_ids", "labels", NULL };
+    static const char lines[] = "{\"input_ids\": [1, 2], \"labels\": [1, -100]}\n"
+                                "{\"input_ids\": [], \"labels\": null}\n{\"input_ids\": [3], \"labels\": [3]}\n";
+    content text;
+    if (access(CS_BIN "/libcspeed_arrow.so", F_OK) != 0)
+        return;
+    shell_enter();
+    ck_assert_int_eq(shell_run("cp '" TABLES "views.arrow' ."), 0);
+    ck_assert_msg(read_plain(&text, "views.arrow", ids) == CS_OK, "%s", cs_error());
+    ck_assert_str_eq(text.bytes, lines);
+    free(text.bytes);
+    ck_assert_int_eq(read_plain(&text, "views.arrow", NULL), CS_BAD_FILE);
+    ck_assert_msg(strstr(cs_error(), "row 3, column \"body\": a binary value that is not UTF-8") != NULL, "%s",
+                  cs_error());
+    shell_leave();
+}
+END_TEST
+
+/* Rows that the library datasets 5.2 has saved: content that is a text in one row and a list in another is JSON there. */
+START_TEST(saved_data_sets_are_read)
+{
+    static const char *const names[] = { "saved.arrow", "saved.parquet" };
+    static const char lines[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+        "[{\"type\":\"text\",\"text\":\"b\"}]}], \"id\": 1}\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": "
+        "\"d\"}], \"id\": 2}\n";
+    if (access(CS_BIN "/libcspeed_arrow.so", F_OK) != 0)
+        return;
+    shell_enter();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(shell_run("cp '" TABLES "%s' .", names[i]), 0);
+        expect_text(names[i], lines, sizeof lines - 1);
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(tables_are_refused_without_the_module)
 {
     content none;
@@ -334,4 +375,5 @@ START_TEST(tables_are_refused_without_the_module)
 END_TEST
 
 SUITE_MAIN("plain", names_say_the_format, what_is_no_text_is_refused, gzip_is_decompressed, zstandard_is_decompressed,
-           tables_become_lines, types_of_other_libraries_are_read, tables_are_refused_without_the_module)
+           tables_become_lines, types_of_other_libraries_are_read, views_are_read_and_faults_have_a_place,
+           saved_data_sets_are_read, tables_are_refused_without_the_module)

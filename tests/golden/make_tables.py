@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/tables: the same four rows as Parquet, as an Arrow file and as an Arrow stream.
+"""Writes tests/golden/tables: the same four rows as Parquet, as an Arrow file and as an Arrow stream; types of other libraries;
+and two rows as the library datasets saves them.
 
-    python3 tests/golden/make_tables.py      (needs pyarrow; made with pyarrow 26.0)
+    python3 tests/golden/make_tables.py      (needs pyarrow and datasets; made with pyarrow 26.0 and datasets 5.2)
 """
 import os
+import shutil
+import tempfile
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,6 +38,14 @@ TYPES = pa.table({
     "text": pa.array(["Größe \"1\"".encode(), b"two"], pa.binary()),
     "output": pa.array([b"one", None], pa.binary_view()),
 })
+# Parquet has no views of lists, and the third row has no text in UTF-8.
+VIEWS = pa.table({
+    "input_ids": pa.array([[1, 2], [], [3]], pa.list_view(pa.int32())),
+    "labels": pa.array([[1, -100], None, [3]], pa.large_list_view(pa.int64())),
+    "body": pa.array([b"one", None, b"\xff\xfe"], pa.binary()),
+})
+SAVED = [{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "text", "text": "b"}]}], "id": 1},
+         {"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}], "id": 2}]
 
 os.makedirs(FOLDER, exist_ok=True)
 pq.write_table(TABLE, os.path.join(FOLDER, "rows.parquet"), row_group_size=2, compression="zstd", store_schema=False,
@@ -45,3 +57,10 @@ with pa.ipc.new_stream(os.path.join(FOLDER, "stream.arrow"), TABLE.schema) as wr
 pq.write_table(TYPES, os.path.join(FOLDER, "types.parquet"))
 with pa.ipc.new_stream(os.path.join(FOLDER, "types.arrow"), TYPES.schema) as writer:
     writer.write_table(TYPES)
+with pa.ipc.new_stream(os.path.join(FOLDER, "views.arrow"), VIEWS.schema) as writer:
+    writer.write_table(VIEWS)
+with tempfile.TemporaryDirectory() as top:
+    saved = datasets.Dataset.from_list(SAVED, on_mixed_types="use_json")
+    saved.save_to_disk(top)
+    shutil.copy(os.path.join(top, "data-00000-of-00001.arrow"), os.path.join(FOLDER, "saved.arrow"))
+    saved.to_parquet(os.path.join(FOLDER, "saved.parquet"))

@@ -71,12 +71,15 @@ void check_type(const arrow::DataType &type, const std::string &column)
     case Type::LIST:
     case Type::LARGE_LIST:
     case Type::FIXED_SIZE_LIST:
+    case Type::LIST_VIEW:
+    case Type::LARGE_LIST_VIEW:
     case Type::STRUCT:
         for (const auto &field : type.fields())
             check_type(*field->type(), column);
         return;
     default:
-        throw std::runtime_error("the column \"" + column + "\" is of a type that is not read, " + type.ToString());
+        throw std::runtime_error("the column \"" + column + "\" is of a type that is not read, " + type.ToString() +
+                                 ": cast it to strings, numbers, lists or structs, or remove it");
     }
 }
 
@@ -100,7 +103,8 @@ void put_text(std::string &line, std::string_view text)
 void put_bytes(std::string &line, std::string_view bytes)
 {
     if (!arrow::util::ValidateUTF8(bytes))
-        throw std::runtime_error("a binary value that is not UTF-8, so it is no text");
+        throw std::runtime_error(
+            "a binary value that is not UTF-8, so it is no text: decode the column when it is written");
     put_text(line, bytes);
 }
 
@@ -238,6 +242,12 @@ void put_value(std::string &line, const arrow::Array &array, int64_t row)
     case Type::FIXED_SIZE_LIST:
         put_list<arrow::FixedSizeListArray>(line, array, row);
         return;
+    case Type::LIST_VIEW:
+        put_list<arrow::ListViewArray>(line, array, row);
+        return;
+    case Type::LARGE_LIST_VIEW:
+        put_list<arrow::LargeListViewArray>(line, array, row);
+        return;
     default:
         put_struct(line, as<arrow::StructArray>(array), row);
     }
@@ -252,6 +262,7 @@ struct Writer {
     void *to;
     std::vector<std::string> columns; /* the columns of the file that are wanted */
     int64_t row = 0;
+    std::string column; /* the column that is being read, for messages */
 
     void choose(const arrow::Schema &schema)
     {
@@ -280,6 +291,7 @@ struct Writer {
             arrays.push_back(batch.GetColumnByName(name));
             if (!arrays.back())
                 throw std::runtime_error("the column \"" + name + "\" is there twice, or not in each part");
+            column = name;
             must(arrays.back()->ValidateFull());
         }
         for (int64_t i = 0; i < batch.num_rows(); i++, row++) {
@@ -287,10 +299,12 @@ struct Writer {
                 text += c == 0 ? "{" : ", ";
                 put_text(text, columns[c]);
                 text += ": ";
+                column = columns[c];
                 put_value(text, *arrays[c], i);
             }
             text += "}\n";
         }
+        column.clear();
         return put(to, text.data(), text.size(), done);
     }
 };
@@ -366,7 +380,7 @@ bool is_parquet(const std::string &path)
 
 char *write(const char *path, const char *const *columns, ce_rows_put *put, void *to)
 {
-    Writer writer{ columns, put, to, {} };
+    Writer writer{ columns, put, to, {}, 0, {} };
     try {
         if (is_parquet(path))
             write_parquet(path, writer);
@@ -375,7 +389,9 @@ char *write(const char *path, const char *const *columns, ce_rows_put *put, void
         return nullptr;
     } catch (const std::exception &problem) {
         std::string sentence = problem.what();
-        if (writer.row > 0)
+        if (!writer.column.empty())
+            sentence = "row " + std::to_string(writer.row + 1) + ", column \"" + writer.column + "\": " + sentence;
+        else if (writer.row > 0)
             sentence = "behind row " + std::to_string(writer.row) + ": " + sentence;
         return strdup(sentence.c_str());
     }
