@@ -185,7 +185,7 @@ static const ce_key cspeed_dpo[] = {
               "of robust: the share of pairs that are labelled the wrong way round, below 0.5"),
     SUPPORTED(
         "reference", STRING, reference, "null", 0, 0, NULL,
-        "Hugging Face folder of the reference model; null: the model with which the training starts (load, or model)"),
+        "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
 };
 
 static const ce_key cspeed_checkpoint[] = {

@@ -159,16 +159,16 @@ static void derive(cs_config *config, const char *section, const char *name, con
     ce_json_mark(config->doc, path, "derived");
 }
 
-/* Takes a folder, or the name of a model in the cache of the Hugging Face Hub. */
-static void name_folder(cs_config *config, const char *name)
+/* Replaces the name of a model by its folder if the cache of the Hugging Face Hub has it. `field` is the value of the key
+ * `key` of `section`. */
+static void find_folder(cs_config *config, const char *section, const char *key, const char **field)
 {
-    char folder[CS_HUB_PATH];
-    ce_settings *s = &config->settings;
-    s->model_path = name;
-    if (ce_hub_find(folder, name)) {
-        ce_json_note(config->doc, "cspeed.model", "%s is %s, in the cache of the Hugging Face Hub", name, folder);
-        derive(config, "cspeed", "model", folder, &s->model_path);
-    }
+    char folder[CS_HUB_PATH], path[64];
+    if (!*field || !ce_hub_find(folder, *field))
+        return;
+    snprintf(path, sizeof path, "%s.%s", section, key);
+    ce_json_note(config->doc, path, "%s is %s, in the cache of the Hugging Face Hub", *field, folder);
+    derive(config, section, key, folder, field);
 }
 
 static void resolve_model(cs_config *config)
@@ -178,10 +178,12 @@ static void resolve_model(cs_config *config)
     if (json_is_object(model))
         s->model = s->written.model;
     else if (json_is_string(model) && *json_string_value(model))
-        name_folder(config, json_string_value(model));
+        s->model_path = json_string_value(model);
     else if (model)
         ce_json_fault(config->doc, "cspeed.model",
                       "a folder in double quotes is needed, or an object with the keys of config.json");
+    find_folder(config, "cspeed", "model", &s->model_path);
+    find_folder(config, "cspeed.dpo", "reference", &s->reference);
 }
 
 /* Sets the default output folder. Its name contains the name of the configuration file, so that no run continues

@@ -344,8 +344,18 @@ static void read_ropes(cs_rope_sizes ropes[2], const ce_llama_sizes *s, const ce
     if (s->rotary && json_object_size(s->rotary) != (size_t)(!!all.parameters + !!local.parameters))
         ce_json_fault(input->doc, input->path,
                       "rope_parameters must be an object of \"full_attention\" and \"sliding_attention\"");
+    /* Transformers writes the keys of rope_scaling over those of "full_attention". */
+    json_t *both = all.parameters && json_object_size(s->scaling) > 0 ? json_copy(all.parameters) : NULL;
+    if (both) {
+        json_object_update(both, s->scaling);
+        all.parameters = both;
+        all.scaling = NULL;
+        ce_json_warn(input->doc, input->path,
+                     "rope_scaling overrides the same keys of rope_parameters.full_attention, as in transformers");
+    }
     ce_rotary_read(&ropes[0], &all, input->doc, input->path);
     ce_rotary_read(&ropes[1], &local, input->doc, input->path);
+    json_decref(both);
 }
 
 static void state_facts(ce_model_facts *facts, const ce_llama_sizes *s, const cs_rope_sizes *rope)

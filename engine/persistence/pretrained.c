@@ -133,14 +133,15 @@ cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
 /* Fails unless the folder's config.json describes this model and the folder has weights. */
 static cs_status check_reference(const cs_engine *engine, const char *folder)
 {
-    char differences[CS_MODELS_DIFFERENCES], *text;
+    char differences[CS_MODELS_DIFFERENCES], hint[CS_HUB_HINT], *text;
     size_t length;
     bool found;
     char *path = ce_files_join(folder, "config.json");
+    ce_hub_hint(hint, folder);
     cs_status status = ce_files_read(&text, &length, path, 1 << 26);
     free(path);
     if (status != CS_OK)
-        return ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: there is no %s/config.json", folder);
+        return ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: there is no %s/config.json%s", folder, hint);
     json_t *config = ce_json_strict(text, length);
     free(text);
     if (!config)

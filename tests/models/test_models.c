@@ -221,6 +221,10 @@ START_TEST(other_keys_are_named)
         { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
           "\"rope_parameters\": {\"rope_type\": \"default\"}}",
           false, "rope_scaling counts and rope_parameters does not" },
+        { "{\"model_type\": \"gemma3_text\", " LLAMA ", \"layer_types\": [\"full_attention\"], \"rope_scaling\": "
+          "{\"rope_type\": \"linear\", \"factor\": 8}, \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+          "\"default\", \"rope_theta\": 77}}}",
+          false, "rope_scaling overrides the same keys of rope_parameters.full_attention" },
         { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 24}", false, "" },
         { "{" GPT2 ", \"n_head\": 4, \"hidden_size\": 28}", false, "hidden_size 28 counts and n_embd 24 does not" },
     };

@@ -108,6 +108,14 @@ START_TEST(another_model_is_the_reference)
     ck_assert_double_eq_tol(held, last("other", "valid_loss"), 1e-6);
     ck_assert_double_eq_tol(chosen, last("other", "valid_rewards/chosen"), 1e-6);
     ck_assert(isfinite(loss));
+    /* The reference by its name in the cache of the Hugging Face Hub is the same model. */
+    ck_assert_int_eq(shell_run("mkdir -p hub/models--org--first/refs hub/models--org--first/snapshots && printf 1a > "
+                               "hub/models--org--first/refs/main && cp -r first hub/models--org--first/snapshots/1a"),
+                     0);
+    ck_assert_int_eq(setenv("HF_HUB_CACHE", "hub", 1), 0);
+    training_run(1, "--output named --set cspeed.dpo.reference=org/first");
+    ck_assert_double_eq(last("named", "loss"), loss);
+    ck_assert_int_eq(unsetenv("HF_HUB_CACHE"), 0);
     training_expect(0, shell_run("%s/eval first --data held.jsonl --reference first --set "
                                  "cspeed.data.cache=c",
                                  CS_BIN));
@@ -166,6 +174,7 @@ START_TEST(what_is_not_supported_is_named)
 {
     prepare(0, "");
     refuses("--set cspeed.data.packing=documents", 78, "cspeed.data.packing");
+    refuses("--set cspeed.dpo.reference=org/other", 66, "`hf download org/other");
     refuses("--set cspeed.dpo.label_smoothing=0.1", 78, "only the loss_type \"robust\" has it");
     refuses("--set cspeed.dpo.beta=0 --set cspeed.dpo.loss_type=ipo", 78, "cspeed.dpo.beta");
     refuses("--set cspeed.dpo.loss_type=kto", 78, "sigmoid|hinge|ipo|robust");

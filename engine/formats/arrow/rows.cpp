@@ -381,6 +381,7 @@ bool is_parquet(const std::string &path)
 char *write(const char *path, const char *const *columns, ce_rows_put *put, void *to)
 {
     Writer writer{ columns, put, to, {}, 0, {} };
+    arrow::util::InitializeUTF8(); // ValidateUTF8 accepts any bytes before it
     try {
         if (is_parquet(path))
             write_parquet(path, writer);
