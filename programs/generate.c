@@ -123,7 +123,7 @@ static void open_tokenizer(model *m, const char *folder, const char *path)
 static void open_chat(model *m, const char *template, const char *folder)
 {
     char *file = NULL;
-    if (!template && folder && !ce_tokenizer_template(m->tokenizer))
+    if (!template && folder && !ce_tokenizer_template(m->tokenizer, "default"))
         if (asprintf(&file, "%s/chat_template.jinja", folder) > 0 && access(file, F_OK) == 0)
             template = file;
     cs_status status = ce_chat_open(&m->chat, template ? template : "auto", m->tokenizer);
@@ -317,7 +317,8 @@ static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_text text = { 0 };
     bool conversation = typed && *said == '{';
-    json_t *row = conversation ? ce_json_document(said, strlen(said)) : json_pack("{s:s}", "prompt", said);
+    int64_t wide = 0;
+    json_t *row = conversation ? ce_json_document(said, strlen(said), &wide) : json_pack("{s:s}", "prompt", said);
     if (!row)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
     cs_status status = prompts_text(m->chat, row, &text);

@@ -78,9 +78,9 @@ json_t *ce_json_strict(const char *text, size_t length);
 /* Does the same as ce_json_strict, but stores all numbers as doubles, so that no integer is too large. */
 json_t *ce_json_words(const char *text, size_t length);
 
-/* Does the same as ce_json_strict, for a document of a user. If an integer does not fit into 64 bits, all numbers are
- * stored as doubles. */
-json_t *ce_json_document(const char *text, size_t length);
+/* Does the same as ce_json_strict, for a document of a user. An integer that does not fit into 64 bits is stored as a
+ * double; the number of these integers is added to *wide. */
+json_t *ce_json_document(const char *text, size_t length, int64_t *wide);
 
 /* Removes the keys whose value is null from all objects in `value`, also those in lists. */
 void ce_json_drop_nulls(json_t *value);

@@ -15,7 +15,7 @@
 typedef struct ce_chat ce_chat;
 
 /* Opens a template. `name` is the name of a built-in template (the key cspeed.data.template lists the names), a file
- * whose name ends with ".jinja", or "auto" for the tokenizer's chat_template. In the template, strftime_now gives the
+ * whose name ends with ".jinja", or "auto" for the tokenizer's chat_template ("auto:NAME" for the one of this name). In the template, strftime_now gives the
  * time of this call, or the time SOURCE_DATE_EPOCH if that is set. Returns CS_BAD_CONFIG if there is no such template,
  * if the template of a file or of the tokenizer does not compile, or if a built-in template has control words that the
  * tokenizer lacks. Returns CS_NOT_FOUND or CS_IO_ERROR if a file cannot be read. The tokenizer must stay open until

@@ -266,12 +266,15 @@ static cs_status copy_variable(json_t *variables, const json_t *document, const 
     const char *text = json_string_value(value);
     if (!value || json_is_null(value) || (text && (!*text || strcmp(text, "null") == 0)))
         return CS_OK;
-    json_t *read = text ? ce_json_document(text, json_string_length(value)) : json_incref(value);
-    bool known = read && json_typeof(read) == type;
+    int64_t wide = 0;
+    json_t *read = text ? ce_json_document(text, json_string_length(value), &wide) : json_incref(value);
+    bool known = read && json_typeof(read) == type && wide == 0;
     if (known)
         json_object_set(variables, key, read);
     json_decref(read);
     const char *kind = type == JSON_ARRAY ? "a list" : "an object";
+    if (wide > 0)
+        return ce_fail(CS_UNSUPPORTED, "not supported: \"%s\" has an integer of more than 64 bits", key);
     return known ? CS_OK : ce_fail(CS_BAD_FILE, "\"%s\" is neither %s nor a text that is the JSON of one", key, kind);
 }
 

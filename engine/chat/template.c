@@ -21,6 +21,8 @@ enum { BUILT_INS = sizeof built_in / sizeof *built_in };
 
 enum { MAX_BYTES = 16 << 20 }; /* maximum size of a template's file */
 
+#define AUTO "auto" /* the name of the tokenizer's own template */
+
 /* ---- names ---- */
 
 /* Lists the names of the built-in templates: "chatml", "chatml-bos", ... and "plain", which is last. */
@@ -69,19 +71,30 @@ static cs_status compile(ce_template *template, const char *source, const char *
     return CS_BAD_CONFIG;
 }
 
-static cs_status compile_own(ce_chat *chat)
+static cs_status refuse_own(const ce_chat *chat, const char *given, const char *names)
 {
-    char names[512], behind[600];
-    const char *source = ce_tokenizer_template(chat->tokenizer);
+    ce_names own = { 0 };
+    ce_tokenizer_templates(chat->tokenizer, &own);
+    return ce_fail(CS_BAD_CONFIG,
+                   "cspeed.data.template \"%s\": the tokenizer has no %s to follow, in tokenizer_config.json or "
+                   "chat_template.jinja%s%s%s; name one of %s",
+                   given, given[strlen(AUTO)] ? "chat_template of this name" : "chat_template",
+                   own.count ? " (it has " : "", own.count ? ce_names_text(&own) : "",
+                   own.count ? ", which \"auto:NAME\" chooses)" : "", names);
+}
+
+/* Compiles the template of the tokenizer that "auto:NAME" names. "auto" is "default", with "tool_use" for conversations
+ * with tools. */
+static cs_status compile_own(ce_chat *chat, const char *given)
+{
+    char names[512], behind[600], what[200];
+    const char *colon = strchr(given, ':'), *tools = colon ? NULL : ce_tokenizer_template(chat->tokenizer, "tool_use");
+    const char *source = ce_tokenizer_template(chat->tokenizer, colon ? colon + 1 : "default");
     list_names(names, sizeof names);
-    snprintf(behind, sizeof behind, "; or name one of %s", names);
     if (!source)
-        return ce_fail(CS_BAD_CONFIG,
-                       "cspeed.data.template \"auto\": the tokenizer has no chat_template to follow, in "
-                       "tokenizer_config.json or chat_template.jinja (\"default\" of several); name one of %s",
-                       names);
-    static const char what[] = "cspeed.data.template \"auto\": the tokenizer's chat_template, ";
-    const char *tools = ce_tokenizer_tool_template(chat->tokenizer);
+        return refuse_own(chat, given, names);
+    snprintf(behind, sizeof behind, "; or name one of %s", names);
+    snprintf(what, sizeof what, "cspeed.data.template \"%.99s\": the tokenizer's chat_template, ", given);
     CS_TRY(compile(&chat->plain, source, what, behind));
     return tools ? compile(&chat->tools, tools, what, behind) : CS_OK;
 }
@@ -106,8 +119,8 @@ static cs_status compile_any(ce_chat *chat, const char *name)
     char names[512];
     if (ce_chat_is_file(name))
         return compile_file(chat, name);
-    if (strcmp(name, "auto") == 0)
-        return compile_own(chat);
+    if (strcmp(name, AUTO) == 0 || strncmp(name, AUTO ":", strlen(AUTO ":")) == 0)
+        return compile_own(chat, name);
     for (int i = 0; i < BUILT_INS; i++)
         if (strcmp(built_in[i].name, name) == 0) {
             chat->name = built_in[i].name;

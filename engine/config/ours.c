@@ -114,7 +114,7 @@ static const ce_key cspeed_data[] = {
         "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, chat_template_kwargs, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
     SUPPORTED(
         "template", STRING, template, "null", 0, 0, NULL,
-        "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
+        "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template; auto:NAME: the one of this name), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
         "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
     SUPPORTED(
         "turns", CHOICE, turns, "\"auto\"", 0, 0, "auto|all|last",

@@ -1,10 +1,10 @@
 /* columns.c - counts the columns of rows that are read and those that are not, so that none is left out in silence. */
 #include "data/columns.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/plural.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static void count(json_t **counts, const char *name, json_int_t rows)
@@ -37,24 +37,22 @@ void ce_columns_add(ce_columns *to, const ce_columns *from)
 }
 
 /* Lists the columns with their numbers of rows: `"id" (7 rows), "source" (1 row)`. */
-static const char *list(const json_t *counts, char *text, size_t capacity)
+static const char *list(ce_names *names, const json_t *counts)
 {
     const char *name;
     json_t *rows;
-    size_t at = (size_t)snprintf(text, capacity, "%s", counts ? "" : "none");
     json_object_foreach ((json_t *)(uintptr_t)counts, name, rows)
-        if (at < capacity)
-            at += (size_t)snprintf(text + at, capacity - at, "%s\"%.60s\" (%" PRId64 " row%s)", at ? ", " : "", name,
-                                   (int64_t)json_integer_value(rows), ce_plural((int64_t)json_integer_value(rows)));
-    return text;
+        ce_names_add(names, "\"%.60s\" (%" PRId64 " row%s)", name, (int64_t)json_integer_value(rows),
+                     ce_plural((int64_t)json_integer_value(rows)));
+    return names->count ? ce_names_text(names) : "none";
 }
 
 void ce_columns_report(const ce_columns *columns)
 {
-    char read[1024], unread[1024];
+    ce_names read = { 0 }, unread = { 0 };
     if (columns->unread)
-        ce_log(CS_LOG_INFO, "columns not read: %s; read: %s", list(columns->unread, unread, sizeof unread),
-               list(columns->read, read, sizeof read));
+        ce_log(CS_LOG_INFO, "columns not read: %s; read: %s", list(&unread, columns->unread),
+               list(&read, columns->read));
 }
 
 void ce_columns_free(ce_columns *columns)

@@ -147,7 +147,8 @@ static cs_status check_name(const ce_corpus *corpus, const char *path)
             "sys; [print(json.dumps(r)) for r in csv.DictReader(open(sys.argv[1]))]\" '%s' > rows.jsonl; or "
             "name it .txt, if its characters are the text",
             path, path);
-    json_t *row = *bytes == '{' ? ce_json_document(bytes, newline ? (size_t)(newline - bytes) : size) : NULL;
+    int64_t wide = 0;
+    json_t *row = *bytes == '{' ? ce_json_document(bytes, newline ? (size_t)(newline - bytes) : size, &wide) : NULL;
     json_decref(row);
     return row ? ce_fail(CS_BAD_FILE,
                          "%s: its first line is a JSON object: name it .jsonl, if its rows are texts, or .txt, if its "

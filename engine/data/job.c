@@ -294,7 +294,9 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     char place[CS_CORPUS_PLACE];
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
-    json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size);
+    int64_t wide = 0;
+    json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size, &wide);
+    work->wide += wide > 0;
     drop_nulls(root);
     cs_status status =
         root ? make_json(work, plan, workspace, root)

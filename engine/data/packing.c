@@ -27,7 +27,7 @@ typedef struct {
     int job_count;
     atomic_int next_job;
     int64_t document, place; /* document and the byte offset in it at which the next job begins */
-    int64_t learnt, skipped, unsupported, bare, repeated; /* as in ce_job_work */
+    int64_t learnt, skipped, unsupported, bare, repeated, wide; /* as in ce_job_work */
     char *bare_sentence;
     ce_columns columns;
     int64_t seq_len, length; /* length: number of tokens of the document that is being written */
@@ -134,6 +134,7 @@ static void count_rows(packer *self, ce_job_work *job)
     self->unsupported += job->unsupported;
     self->bare += job->bare;
     self->repeated += job->repeated;
+    self->wide += job->wide;
     if (!self->bare_sentence) {
         self->bare_sentence = job->bare_sentence;
         job->bare_sentence = NULL;
@@ -147,6 +148,10 @@ static void report_rows(const packer *self)
     if (self->bare > 0)
         ce_log(CS_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out, the first is %s",
                self->bare, self->bare == 1 ? " has" : "s have", self->bare == 1 ? "is" : "are", self->bare_sentence);
+    if (self->wide > 0)
+        ce_log(CS_LOG_WARNING,
+               "%" PRId64 " row%s an integer of more than 64 bits, which is read as a floating-point number",
+               self->wide, self->wide == 1 ? " has" : "s have");
     if (self->repeated > 0)
         ce_log(CS_LOG_WARNING,
                "%" PRId64 " pair%s the prompt at the beginning of both answers, so it is written twice (TRL does the "
@@ -238,7 +243,7 @@ static cs_status read_plan(ce_job_plan *plan, const ce_packing_settings *setting
     plan->pairs = settings->pairs;
     plan->turns = (ce_chat_turns)settings->turns;
     const char *chat = settings->chat;
-    if (settings->pairs && !chat && ce_tokenizer_template(tokenizer))
+    if (settings->pairs && !chat && ce_tokenizer_template(tokenizer, "default"))
         chat = "auto";
     return chat ? ce_chat_open(&plan->chat, chat, tokenizer) : CS_OK;
 }

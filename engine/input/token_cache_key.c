@@ -67,17 +67,26 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* Records the chat template if it is a file. A missing file is reported when it is read. */
-static cs_status record_template(FILE *out, const char *name)
+/* Records the chat template if it is a file, or may be one beside the tokenizer. A missing file is reported when it is
+ * read. */
+static cs_status record_template(FILE *out, const ce_token_cache_key *self)
 {
-    cs_status status = name && ce_chat_is_file(name) ? record_file(out, "template", name) : CS_OK;
+    const char *name = self->settings->template, *colon = name ? strchr(name, ':') : NULL;
+    char *beside = NULL;
+    cs_status status = CS_OK;
+    if (colon && self->tokenizer &&
+        asprintf(&beside, "%s/additional_chat_templates/%s.jinja", self->tokenizer, colon + 1) > 0)
+        status = record_file(out, "template", beside);
+    else if (name && ce_chat_is_file(name))
+        status = record_file(out, "template", name);
+    free(beside);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
 static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 {
     CS_TRY(record_tokenizer(out, self->tokenizer));
-    CS_TRY(record_template(out, self->settings->template));
+    CS_TRY(record_template(out, self));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
         CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
     return CS_OK;
@@ -88,7 +97,7 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
 {
     const ce_settings *settings = self->settings;
     char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
-    fprintf(out, "cspeed tokens, version 6\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+    fprintf(out, "cspeed tokens, version 7\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
     if (settings->turns != CS_TURNS_AUTO)

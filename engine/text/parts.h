@@ -29,7 +29,8 @@ struct ce_tokenizer {
     /* The ids of the tokens that the post_processor adds before and after a text. */
     int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
     int before_count, after_count;
-    char *chat_template, *tool_template, *begin_text, *end_text;
+    json_t *templates; /* the texts of the chat templates, by their names */
+    char *begin_text, *end_text;
     int32_t end;
     /* These members are set for a SentencePiece model only. has_no_text [piece_count] marks the control symbols, which
      * have no text; has_no_text is NULL if all tokens have a text. unknown_text is the text of the unknown token. */

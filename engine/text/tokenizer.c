@@ -8,6 +8,7 @@
 #include "text/class.h"
 #include "text/parts.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,57 +63,69 @@ static cs_status read_json(json_t **root, const char *folder, const char *name, 
 
 /* ---- tokenizer_config.json, chat_template.jinja ---- */
 
-/* Copies the text of a token. The value is a string, or an object that has the text as "content". */
-static char *copy_text(const json_t *value)
+/* Adds the chat templates of a value: the text of "default", or a list of {"name", "template"}, or an object. */
+static void add_templates(ce_tokenizer *tokenizer, const json_t *value)
 {
-    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
-    return text ? strdup(text) : NULL;
-}
-
-/* Copies the chat template of a name. The value is the text of the template "default", or a list of {"name",
- * "template"}, or an object. */
-static char *copy_template(const json_t *value, const char *name)
-{
+    const char *name;
     size_t index;
     json_t *member;
+    if (json_is_string(value))
+        json_object_set(tokenizer->templates, "default", (json_t *)(uintptr_t)value);
+    json_object_foreach ((json_t *)(uintptr_t)value, name, member)
+        json_object_set(tokenizer->templates, name, member);
     json_array_foreach (value, index, member) {
-        const char *other = json_string_value(json_object_get(member, "name"));
-        if (other && strcmp(other, name) == 0)
-            return copy_text(json_object_get(member, "template"));
+        name = json_string_value(json_object_get(member, "name"));
+        if (name)
+            json_object_set(tokenizer->templates, name, json_object_get(member, "template"));
     }
-    bool one = json_is_string(value) && strcmp(name, "default") == 0;
-    return copy_text(one ? value : json_object_get(value, name));
 }
 
-/* Reads a template that is a file. *text stays NULL if there is no such file. */
-static cs_status read_template(char **text, const char *folder, const char *name)
+/* Adds the template `name` from a file, if there is such a file. */
+static cs_status read_template(ce_tokenizer *tokenizer, const char *name, const char *folder, const char *file)
 {
     ce_text content = { 0 };
-    cs_status status = slurp(&content, folder, name);
-    if (status == CS_OK) {
-        ce_unicode_append(&content, "", 1);
-        *text = content.bytes;
-        return CS_OK;
-    }
+    cs_status status = slurp(&content, folder, file);
+    if (status == CS_OK && json_object_set_new(tokenizer->templates, name,
+                                               json_stringn(content.bytes ? content.bytes : "", content.size)) != 0)
+        status = ce_fail(CS_BAD_FILE, "%s/%s: not UTF-8", folder, file);
     ce_unicode_free(&content);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
-/* Reads the templates "default" and "tool_use" as transformers does: from files if there are such, otherwise from
- * tokenizer_config.json; and if that has none, "default" from the file of a processor, chat_template.json. */
+/* Reads additional_chat_templates/NAME.jinja of the folder. */
+static cs_status read_additional(ce_tokenizer *tokenizer, const char *folder)
+{
+    char path[4096], name[256];
+    cs_status status = CS_OK;
+    snprintf(path, sizeof path, "%s%sadditional_chat_templates", folder, *folder ? "/" : "");
+    DIR *open = opendir(path);
+    for (const struct dirent *entry; status == CS_OK && open && (entry = readdir(open));) {
+        snprintf(name, sizeof name, "%s", entry->d_name);
+        char *ending = strrchr(name, '.');
+        if (!ending || strcmp(ending, ".jinja") != 0)
+            continue;
+        *ending = '\0';
+        status = read_template(tokenizer, name, path, entry->d_name);
+    }
+    if (open)
+        closedir(open);
+    return status;
+}
+
+/* Reads the templates as transformers does: from files if there are such, otherwise from tokenizer_config.json; and if
+ * that has none, from the file of a processor, chat_template.json. */
 static cs_status read_templates(ce_tokenizer *tokenizer, const char *folder, const json_t *config)
 {
-    json_t *processor, *value = json_object_get(config, "chat_template");
-    CS_TRY(read_template(&tokenizer->chat_template, folder, "chat_template.jinja"));
-    CS_TRY(read_template(&tokenizer->tool_template, folder, "additional_chat_templates/tool_use.jinja"));
-    if (tokenizer->chat_template || tokenizer->tool_template)
-        return CS_OK;
-    tokenizer->chat_template = copy_template(value, "default");
-    tokenizer->tool_template = copy_template(value, "tool_use");
-    if (tokenizer->chat_template || tokenizer->tool_template)
+    json_t *processor;
+    tokenizer->templates = json_object();
+    CS_TRY(read_template(tokenizer, "default", folder, "chat_template.jinja"));
+    CS_TRY(read_additional(tokenizer, folder));
+    if (json_object_size(tokenizer->templates) == 0)
+        add_templates(tokenizer, json_object_get(config, "chat_template"));
+    if (json_object_size(tokenizer->templates) > 0)
         return CS_OK;
     CS_TRY(read_json(&processor, folder, "chat_template.json", ce_json_strict));
-    tokenizer->chat_template = copy_template(json_object_get(processor, "chat_template"), "default");
+    add_templates(tokenizer, json_object_get(processor, "chat_template"));
     json_decref(processor);
     return CS_OK;
 }
@@ -349,8 +362,7 @@ void ce_tokenizer_close(ce_tokenizer *tokenizer)
     ce_words_close(tokenizer->words);
     ce_special_free(&tokenizer->raw);
     ce_special_free(&tokenizer->normal);
-    free(tokenizer->chat_template);
-    free(tokenizer->tool_template);
+    json_decref(tokenizer->templates);
     free(tokenizer->begin_text);
     free(tokenizer->end_text);
     free(tokenizer);

@@ -10,6 +10,7 @@
 #ifndef CS_TEXT_TOKENIZER_H
 #define CS_TEXT_TOKENIZER_H
 
+#include "base/names.h"
 #include "base/status.h"
 #include "text/unicode.h"
 
@@ -37,12 +38,13 @@ void ce_tokenizer_decode(const ce_tokenizer *tokenizer, const int32_t *ids, int6
                          ce_text *to);
 bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id);
 
-/* The next four functions return values from the files beside tokenizer.json, or NULL if the files do not have
+/* The next three functions return values from the files beside tokenizer.json, or NULL if the files do not have
  * them. */
-const char *ce_tokenizer_template(const ce_tokenizer *tokenizer);      /* the Jinja text of chat_template */
-const char *ce_tokenizer_tool_template(const ce_tokenizer *tokenizer); /* the one of the name "tool_use" */
-const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer);    /* text of bos_token */
-const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);      /* text of eos_token */
+/* the Jinja text of a chat template; its name is "default", or that of one of several templates */
+const char *ce_tokenizer_template(const ce_tokenizer *tokenizer, const char *name);
+const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer);          /* text of bos_token */
+const char *ce_tokenizer_end_text(const ce_tokenizer *tokenizer);            /* text of eos_token */
+void ce_tokenizer_templates(const ce_tokenizer *tokenizer, ce_names *names); /* adds the names of all templates */
 
 /* Returns the largest offset up to `size` at which a long text may be cut without changing its tokens. Such an offset
  * is the beginning of a line that begins with a letter and whose preceding line ends in a letter or digit. Returns 0 if

@@ -51,14 +51,17 @@ bool ce_tokenizer_is_special(const ce_tokenizer *tokenizer, int32_t id)
     return has_special(&tokenizer->raw, id) || has_special(&tokenizer->normal, id);
 }
 
-const char *ce_tokenizer_template(const ce_tokenizer *tokenizer)
+const char *ce_tokenizer_template(const ce_tokenizer *tokenizer, const char *name)
 {
-    return tokenizer->chat_template;
+    return json_string_value(json_object_get(tokenizer->templates, name));
 }
 
-const char *ce_tokenizer_tool_template(const ce_tokenizer *tokenizer)
+void ce_tokenizer_templates(const ce_tokenizer *tokenizer, ce_names *names)
 {
-    return tokenizer->tool_template;
+    const char *name;
+    json_t *text;
+    json_object_foreach (tokenizer->templates, name, text)
+        ce_names_add(names, "\"%s\"", name);
 }
 
 const char *ce_tokenizer_begin_text(const ce_tokenizer *tokenizer)

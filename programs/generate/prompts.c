@@ -60,7 +60,8 @@ static cs_status append(const prompts_list *self, const char *line, size_t lengt
     const char *ending = strrchr(path, '.');
     bool json = *line == '{' || !ending || strcmp(ending, ".txt") != 0;
     length -= !json && line[length - 1] == '\n';
-    json_t *row = json ? ce_json_document(line, length) : json_pack("{s:s%}", "prompt", line, length);
+    int64_t wide = 0;
+    json_t *row = json ? ce_json_document(line, length, &wide) : json_pack("{s:s%}", "prompt", line, length);
     cs_status status = row ? add_row(self, row) : CS_BAD_FILE;
     if (status != CS_OK)
         status =

@@ -12,7 +12,7 @@ static ce_pair pair;
 
 static cs_status read_line(ce_chat *chat, const char *end, const char *line)
 {
-    json_t *document = ce_json_document(line, strlen(line));
+    json_t *document = json_loads(line, 0, NULL);
     ck_assert_ptr_nonnull(document);
     cs_status status = ce_pair_read(&pair, chat, end, document);
     json_decref(document);
@@ -65,7 +65,7 @@ START_TEST(conversations_are_written_by_the_template)
     CS_MUST(ce_tokenizer_open(&tokenizer, NULL));
     CS_MUST(ce_chat_open(&chat, "plain", tokenizer));
     static const char whole[] = "{\"messages\": [" SAID("user", "Q") ", " SAID("assistant", "A") "]}";
-    json_t *document = ce_json_document(whole, strlen(whole));
+    json_t *document = json_loads(whole, 0, NULL);
     CS_MUST(ce_chat_write(chat, document, CS_TURNS_AUTO, &lines));
     json_decref(document);
     char *wanted = strndup(lines.text.bytes, lines.text.size);

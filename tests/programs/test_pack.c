@@ -444,6 +444,11 @@ START_TEST(rows_without_effect_are_counted)
     pack_rows("{\"text\": \"a\\u0000b\"}\n", "", 65,
               "a.jsonl, line 1: each line, or element of a list, has to be one JSON object: line 1, column 19: a NUL "
               "character (\\u0000), which no text may have: remove it, or write \\ufffd in its place");
+    pack_rows("{\"id\": -12345678901234567890123, \"t\": \"\\\"9999999999999999999\", \"input_ids\": [1, 2, "
+              "9223372036854775807]}\n",
+              "", 65, "\"input_ids\" has the token 9223372036854775807");
+    pack_rows("{\"id\": 9223372036854775808, \"input_ids\": [1, 2]}\n{\"id\": 1e22, \"input_ids\": [1, 2]}\n", "", 0,
+              "warning: 1 row has an integer of more than 64 bits, which is read as a floating-point number");
     pack_rows("{\"input_ids\": [1, 2, 3], \"attention_mask\": [true, true, false], \"assistant_masks\": [false, true, "
               "true]}\n",
               "", 0, "1 of these 2 tokens are answers");

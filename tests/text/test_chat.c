@@ -187,6 +187,52 @@ START_TEST(the_template_of_a_row_is_the_one_of_transformers)
 }
 END_TEST
 
+/* "auto:NAME" is apply_chat_template's chat_template=NAME. */
+START_TEST(a_template_of_several_is_chosen_by_name)
+{
+    static const struct {
+        const char *name, *wanted; /* the text, or '!' and a part of the error */
+    } cases[] = {
+        { "auto", "T:q" },
+        { "auto:default", "D:q" },
+        { "auto:rag", "R:q7" },
+        { "auto:tool_use", "T:q" },
+        { "auto:web", "!\"auto:web\": the tokenizer has no chat_template of this name to follow, in "
+                      "tokenizer_config.json or chat_template.jinja (it has \"default\", \"tool_use\", \"rag\", which "
+                      "\"auto:NAME\" chooses)" },
+    };
+    static const char said[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}], \"tools\": [{}], "
+                               "\"documents\": [{\"id\": 7}]}";
+    json_t *document = json_loads(said, 0, NULL);
+    ce_tokenizer *tokenizer;
+    ce_text text = { 0 };
+    shell_enter();
+    write_tokenizer();
+    shell_write("tokenizer_config.json",
+                "{\"chat_template\": [{\"name\": \"default\", \"template\": \"D:{{ messages[0].content }}\"}, "
+                "{\"name\": \"tool_use\", \"template\": \"T:{{ messages[0].content }}\"}, {\"name\": \"rag\", "
+                "\"template\": \"R:{{ messages[0].content }}{{ documents[0].id }}\"}]}");
+    CS_MUST(ce_tokenizer_open(&tokenizer, "."));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ce_chat *chat;
+        cs_status status = ce_chat_open(&chat, cases[i].name, tokenizer);
+        if (status == CS_OK)
+            status = ce_chat_prompt(chat, document, &text);
+        if (*cases[i].wanted == '!')
+            ck_assert_msg(status == CS_BAD_CONFIG && strstr(cs_error(), cases[i].wanted + 1), "%s", cs_error());
+        else
+            ck_assert_msg(status == CS_OK && text.size == strlen(cases[i].wanted) &&
+                              memcmp(text.bytes, cases[i].wanted, text.size) == 0,
+                          "%s: %.*s", cases[i].name, (int)text.size, text.bytes);
+        ce_chat_close(chat);
+    }
+    ce_unicode_free(&text);
+    ce_tokenizer_close(tokenizer);
+    json_decref(document);
+    shell_leave();
+}
+END_TEST
+
 START_TEST(templates_that_cannot_be_followed_are_refused)
 {
     ce_chat_lines lines = { 0 };
@@ -404,5 +450,6 @@ START_TEST(an_exported_folder_answers_as_the_run)
 END_TEST
 
 SUITE_MAIN("chat", shapes_write_what_templates_write, answers_of_the_tokenizers_template_are_found,
-           the_template_of_a_row_is_the_one_of_transformers, templates_that_cannot_be_followed_are_refused,
-           a_chat_is_answered, a_template_may_be_a_file, an_exported_folder_answers_as_the_run)
+           the_template_of_a_row_is_the_one_of_transformers, a_template_of_several_is_chosen_by_name,
+           templates_that_cannot_be_followed_are_refused, a_chat_is_answered, a_template_may_be_a_file,
+           an_exported_folder_answers_as_the_run)
