@@ -242,5 +242,28 @@ START_TEST(answers_become_samples)
 }
 END_TEST
 
-SUITE_MAIN("messages", contents_are_texts, reasoning_is_read_by_any_of_its_names, rows_say_what_is_learnt,
-           answers_become_samples)
+/* golden/turns.golden has what transformers makes of conversations (tests/peers/turns_golden.py). */
+START_TEST(samples_are_those_of_transformers)
+{
+    static const char *const names[] = { [CS_TURNS_AUTO] = "auto", [CS_TURNS_ALL] = "all", [CS_TURNS_LAST] = "last" };
+    json_t *golden = json_load_file(CS_TESTS "/golden/turns.golden", 0, NULL), *row;
+    size_t index;
+    ck_assert_ptr_nonnull(golden);
+    enter();
+    json_array_foreach (json_object_get(golden, "rows"), index, row) {
+        char *conversation = json_dumps(json_object_get(row, "row"), 0);
+        for (int turns = CS_TURNS_AUTO; turns <= CS_TURNS_LAST; turns++) {
+            example one = { json_string_value(json_object_get(golden, "template")), conversation,
+                            json_string_value(json_object_get(row, names[turns])) };
+            check(&one, 1, (ce_chat_turns)turns);
+        }
+        free(conversation);
+    }
+    ck_assert_uint_eq(index, 12);
+    leave();
+    json_decref(golden);
+}
+END_TEST
+
+SUITE_MAIN("messages", samples_are_those_of_transformers, contents_are_texts, reasoning_is_read_by_any_of_its_names,
+           rows_say_what_is_learnt, answers_become_samples)
