@@ -12,6 +12,7 @@
 #include "config/words.h"
 #include "options.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 /* ---- Markdown as text ---- */
@@ -233,6 +234,27 @@ START_TEST(troubleshooting_has_every_exit_code)
 }
 END_TEST
 
+/* The Job of configs/kubernetes.yaml fails after the codes that no restart helps, except CL_CODE_SLOTS: a replaced pod may
+ * find the port or the output folder of its predecessor in use. It ignores the codes by which a pod ends with the job. */
+START_TEST(kubernetes_knows_the_exit_codes)
+{
+    char *file = shell_read(CS_SOURCE "/configs/kubernetes.yaml", NULL), code[8], *fails, *ignored;
+    ck_assert_ptr_nonnull(fails = strstr(file, "values: ["));
+    ck_assert_ptr_nonnull(ignored = strstr(fails + 1, "values: ["));
+    *strchr(fails, ']') = *strchr(ignored, ']') = '\0';
+    for (int i = 1; i < 256; i++) {
+        snprintf(code, sizeof code, "%d", i);
+        ck_assert_msg((strstr(fails, code) != NULL) == (cl_codes_explained(i) && i != CL_CODE_SLOTS) || i < 10,
+                      "exit code %d", i);
+    }
+    snprintf(code, sizeof code, "%d", CL_CODE_PEER);
+    ck_assert_ptr_nonnull(strstr(ignored, code));
+    snprintf(code, sizeof code, "%d", CL_CODE_SIGNAL + SIGTERM);
+    ck_assert_ptr_nonnull(strstr(ignored, code));
+    free(file);
+}
+END_TEST
+
 START_TEST(metrics_has_every_key)
 {
     const char *name;
@@ -264,4 +286,4 @@ SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_
            wide_characters_take_two_columns, every_page_fits_into_80_columns, every_help_fits_into_80_columns,
            every_command_has_help_behind_its_arguments, the_page_of_keys_is_what_the_table_says,
            the_page_of_words_is_what_the_table_says, words_of_other_trainers_have_true_answers,
-           troubleshooting_has_every_exit_code, metrics_has_every_key)
+           troubleshooting_has_every_exit_code, kubernetes_knows_the_exit_codes, metrics_has_every_key)
