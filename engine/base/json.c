@@ -295,7 +295,8 @@ cs_status ce_json_open(ce_json **doc, const char *path)
     *doc = NULL;
     CS_TRY(ce_input_stream(&file, path));
     if (!file)
-        return ce_fail_errno(CS_NOT_FOUND, errno, "%s cannot be opened", path);
+        return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,
+                             "%s cannot be opened", path);
     cs_status status = read_all(file, path, &text, &length);
     fclose(file);
     if (status == CS_OK)

@@ -47,6 +47,17 @@ static void keep_reason(ce_search *s, cs_status status)
         json_array_append_new(s->damaged, json_string(s->name));
 }
 
+/* Ends the search after the system has refused to read a file. The training must not go back because a disk or a file
+ * server is away. */
+static cs_status refuse_to_go_back(const char *why)
+{
+    return ce_fail(
+        CS_IO_ERROR,
+        "%s; this proves no damage, so no older checkpoint is loaded: start again when the file can be read, "
+        "or name the tag of an older one",
+        why);
+}
+
 static cs_status find_newest(ce_search *s)
 {
     ce_staging_recover(s->dir);
@@ -58,7 +69,7 @@ static cs_status find_newest(ce_search *s)
     }
     s->first[0] = 0;
     if (status == CS_IO_ERROR)
-        return status;
+        return refuse_to_go_back(cs_error());
     if (status == CS_NOT_FOUND && s->catalog.count == 0)
         return ce_not_found_all(&s->catalog, s->dir);
     if (status == CS_NOT_FOUND)
@@ -122,8 +133,7 @@ static void warn_of_fallback(const ce_checkpoint_reader *reader)
 
 /* Handles the failure of the last candidate. The candidate is tried again, and its files are read from the disk again.
  * When it has failed with the same message before, or three times, damage is confirmed, and the next candidate is tried;
- * but files that cannot be read end the search: that proves no damage, and the training must not go back because a disk
- * or a file server is away. */
+ * but files that cannot be read end the search. */
 static cs_status leave(ce_checkpoint_reader *reader, cs_comm *comm, cs_status status)
 {
     enum { MAX_FAILURES = 3 };
@@ -140,12 +150,7 @@ static cs_status leave(ce_checkpoint_reader *reader, cs_comm *comm, cs_status st
         keep_reason(s, status);
     }
     ce_reader_close(reader);
-    if (status == CS_IO_ERROR && !again)
-        return ce_fail(status,
-                       "%s; this proves no damage, so no older checkpoint is loaded: start again when the file "
-                       "can be read, or name the tag of an older one",
-                       s->reason);
-    return CS_OK;
+    return status == CS_IO_ERROR && !again ? refuse_to_go_back(s->reason) : CS_OK;
 }
 
 /* Tries the candidates in order until one can be opened. Rank 0 broadcasts the name of each candidate, or "" if none is

@@ -47,7 +47,8 @@ START_TEST(a_read_error_is_no_damage)
         { "pread shard- 5 100000", "", 1, "this proves no damage, so no older" }, /* EIO, for good */
         { "open shard- 13 100000", "", 1, "this user may not read it" },          /* another user's */
         { "pread shard- 5 100000", "--set cspeed.checkpoint.verify_on_load=full", 1, "this proves no damage" },
-        { "open latest 5 100000", "", 1, "c/latest: Input/output error" },
+        { "open latest 5 100000", "", 1, "c/latest: Input/output error; this proves no damage" },
+        { "open config.json 116 1000", "", 1, "config.json cannot be opened: Stale file handle" }, /* no final code */
     };
     prepare();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
