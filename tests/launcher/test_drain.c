@@ -1,4 +1,5 @@
 /* test_drain.c - signals by which a cluster announces the end: `train` saves a checkpoint before it ends. */
+#include "cluster.h"
 #include "jobs.h"
 #include "ports.h"
 #include "shell.h"
@@ -148,6 +149,76 @@ START_TEST(a_drained_node_leaves_and_is_replaced)
 }
 END_TEST
 
+/* With --max_restarts the ranks start again, as after any end of a rank that the launcher did not cause. */
+START_TEST(a_signal_to_one_rank_saves_first_and_is_reported)
+{
+    begin();
+    job here = START(TWO, "--max_restarts", "1", "--restart_delay", "0", "train", "--config", "config.json", "--output",
+                     "run");
+    jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+    kill(shell_find_rank(getenv("CSPEED_TEST_MARK"), 1, "train"), SIGTERM);
+    jobs_await_words("out", "continuing at step ");
+    kill(here.pid, SIGTERM);
+    jobs_finish(&here);
+    jobs_check_code(&here, 143);
+    jobs_check_has(here.err,
+                   "SIGTERM (signal 15), not sent by cspeed; the rank has first saved the checkpoint of step ");
+    jobs_check_has(here.err, ") saved a checkpoint and ended by SIGTERM; exit code 143");
+    check_nothing_is_lost("run");
+    jobs_end(&here);
+}
+END_TEST
+
+/* Sends SIGTERM to the agent of the second host, which runs the program of rank 1. */
+static void drain_second_host(void)
+{
+    jobs_await("agent.1");
+    jobs_await_words("run/metrics.jsonl", "\"step\": 2,");
+    char *pid = jobs_slurp("agent.1");
+    ck_assert_int_gt(atoi(pid), 1);
+    kill(atoi(pid), SIGTERM);
+    free(pid);
+}
+
+static job start_by_ssh(const char *nodes)
+{
+    static const char rank[] = "echo $PPID >agent.$RANK; exec " CS_BIN "/train --config config.json --output run";
+    char hosts[128], port[16];
+    snprintf(hosts, sizeof hosts, "%s:1,%s:1", cluster_host(0), cluster_host(1));
+    snprintf(port, sizeof port, "%d", cluster_port());
+    return START("--hosts", hosts, "--ssh_port", port, "--nnodes", nodes, "--last_call", "0", "--max_restarts", "1",
+                 "--restart_delay", "0", "--oversubscribe", SHELL, rank);
+}
+
+/* cspeed connects to the drained host again; an elastic job goes on without it. */
+START_TEST(a_host_that_is_drained_leaves)
+{
+    static const struct {
+        const char *nodes, *says;
+    } rows[] = { { "2", "starts again in 0 s, restart 1 of 1" },
+                 { "1:2", "1 of 2 nodes take part: world size 2 -> 1" } };
+    shell_enter();
+    bool started = cluster_start(2, NULL);
+    for (size_t i = 0; started && i < sizeof rows / sizeof *rows; i++) {
+        begin();
+        job here = start_by_ssh(rows[i].nodes);
+        drain_second_host();
+        jobs_await_words("out", "continuing at step ");
+        kill(here.pid, SIGUSR1);
+        kill(here.pid, SIGTERM);
+        jobs_finish(&here);
+        jobs_check_code(&here, 143);
+        jobs_check_has(here.err, ") was asked to end by SIGTERM");
+        jobs_check_has(here.err, rows[i].says);
+        check_nothing_is_lost("run");
+        jobs_end(&here);
+    }
+    if (started)
+        cluster_stop();
+    shell_leave();
+}
+END_TEST
+
 /* Without a stack of its own, a handler that interrupts a matrix product of oneDNN overwrites the heap. */
 START_TEST(handlers_have_a_stack_of_their_own)
 {
@@ -166,5 +237,6 @@ START_TEST(handlers_have_a_stack_of_their_own)
 }
 END_TEST
 
-SUITE_MAIN("drain", handlers_have_a_stack_of_their_own, a_drained_node_leaves_and_is_replaced,
+SUITE_MAIN("drain", a_signal_to_one_rank_saves_first_and_is_reported, a_host_that_is_drained_leaves,
+           handlers_have_a_stack_of_their_own, a_drained_node_leaves_and_is_replaced,
            a_signal_to_the_launcher_saves_first, a_rank_without_a_launcher_saves_first, a_user_signal_saves_and_goes_on)

@@ -4,6 +4,7 @@
 #include "shell.h"
 #include "suite.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,51 @@ START_TEST(agents_are_started)
             free(out);
         }
         ck_assert_int_eq(shell_run("grep -c -e --nodelist=%s,%s srun.said", cluster_host(0), cluster_host(1)), 0);
+        cluster_stop();
+    }
+    shell_leave();
+}
+END_TEST
+
+static const char *const drained =
+    "#!/bin/sh\ntrap 'touch saved.$RANK; exit 0' TERM; trap 'touch user.$RANK' USR1\n"
+    "echo $PPID >agent.part.$RANK; mv agent.part.$RANK agent.$RANK; while :; do sleep 0.02; done\n";
+
+/* Runs a job on two hosts, passes it SIGUSR1, and ends it by SIGTERM to the launcher or to the agent of the second host.
+ * Nothing can replace this host, so no other attempt follows. */
+static void drain(size_t which, bool whole)
+{
+    unlink("agent.0");
+    unlink("agent.1");
+    pid_t job =
+        shell_start("env \"PATH=$PWD:$PATH\" SLURM_JOB_NODELIST=unused %s/cspeed --launcher %s %s --hosts %s:1,%s:1 "
+                    "--oversubscribe --max_restarts 1 --restart_delay 0 ./drained",
+                    CS_BIN, starters[which].launcher, starters[which].arguments, cluster_host(0), cluster_host(1));
+    shell_await("test -e agent.0 -a -e agent.1");
+    kill(job, SIGUSR1);
+    shell_await("test -e user.0 -a -e user.1");
+    char *agent = shell_read("agent.1", NULL);
+    kill(whole ? job : atoi(agent), SIGTERM);
+    int code = shell_wait(job);
+    char *out = shell_read("out.txt", NULL);
+    ck_assert_msg(code == 143 && !strstr(out, "starts again") &&
+                      strstr(out, whole ? "failed: ended by SIGTERM" : ") was asked to end by SIGTERM; exit code 143"),
+                  "%s: %d\n%s", starters[which].launcher, code, out);
+    ck_assert_int_eq(shell_run("rm saved.0 saved.1 user.0 user.1"), 0);
+    free(agent);
+    free(out);
+}
+
+START_TEST(signals_arrive_and_a_drained_host_ends_the_job)
+{
+    shell_enter();
+    if (cluster_start(2, NULL)) {
+        write_ssh();
+        write_script("srun", srun);
+        write_script("drained", drained);
+        for (size_t i = 0; i < sizeof starters / sizeof *starters; i++)
+            for (int whole = 0; whole < 2 && has(starters[i].program); whole++)
+                drain(i, whole);
         cluster_stop();
     }
     shell_leave();
@@ -310,5 +356,5 @@ START_TEST(any_byte_arrives_as_it_left)
 }
 END_TEST
 
-SUITE_MAIN("starter", ranks_of_mpi_are_started, secrets_are_not_printed, agents_are_started, what_cannot_be_is_refused,
-           any_byte_arrives_as_it_left)
+SUITE_MAIN("starter", signals_arrive_and_a_drained_host_ends_the_job, ranks_of_mpi_are_started, secrets_are_not_printed,
+           agents_are_started, what_cannot_be_is_refused, any_byte_arrives_as_it_left)
