@@ -50,7 +50,7 @@ static const char *list(ce_names *names, const json_t *counts)
 void ce_columns_report(const ce_columns *columns)
 {
     ce_names read = { 0 }, unread = { 0 };
-    if (columns->unread)
+    if (json_object_size(columns->unread) > 0)
         ce_log(CS_LOG_INFO, "columns not read: %s; read: %s", list(&unread, columns->unread),
                list(&read, columns->read));
 }

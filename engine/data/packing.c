@@ -326,7 +326,7 @@ static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_s
                               settings->path_count,
                               settings->separator,
                               !settings->by_name && (settings->field || settings->chat),
-                              { settings->output, settings->pairs ? pair_columns : columns } };
+                              { settings->output, settings->pairs ? pair_columns : columns, self->columns.unread } };
     ce_pair_names(pair_columns);
     ce_shape_names(columns, &settings->columns, self->plan.field);
     CS_TRY(ce_corpus_open(corpus, &files));
@@ -357,7 +357,7 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings
 cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
     double started = ce_clock_seconds();
-    packer self = { .seq_len = settings->seq_len };
+    packer self = { .seq_len = settings->seq_len, .columns.unread = json_object() };
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };

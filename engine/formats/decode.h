@@ -2,6 +2,7 @@
 #ifndef CS_FORMATS_DECODE_H
 #define CS_FORMATS_DECODE_H
 
+#include "base/json.h"
 #include "base/progress.h"
 #include "base/status.h"
 
@@ -9,6 +10,7 @@ typedef struct {
     const char *path;           /* path of the file that is decoded */
     FILE *from;                 /* the file, open for reading */
     const char *const *columns; /* names of the columns to read, for a table; NULL means all columns */
+    json_t *unread;             /* as in ce_plain_how */
     FILE *to;                   /* the file that receives the decoded text */
     const char *folder;         /* the folder of the file `to`, for messages */
     int64_t place;              /* number of bytes of the file that were read */

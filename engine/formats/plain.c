@@ -65,7 +65,9 @@ typedef cs_status decode_file(ce_decode *self);
 
 static cs_status decode(FILE **plain, const char *path, FILE *from, decode_file *decoder, const ce_plain_how *how)
 {
-    ce_decode self = { .path = path, .from = from, .columns = how->columns, .folder = how->folder };
+    ce_decode self = {
+        .path = path, .from = from, .columns = how->columns, .unread = how->unread, .folder = how->folder
+    };
     struct stat facts;
     if (fstat(fileno(from), &facts) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);

@@ -8,7 +8,7 @@
 #ifndef CS_FORMATS_PLAIN_H
 #define CS_FORMATS_PLAIN_H
 
-#include "base/status.h"
+#include "base/json.h"
 
 #include <stdio.h>
 
@@ -24,6 +24,7 @@ bool ce_plain_is_table(const char *name); /* returns true if the file is a table
 typedef struct {
     const char *folder;         /* folder of the temporary file with the decoded text */
     const char *const *columns; /* NULL-terminated list of the columns to read, for a table; NULL means all columns */
+    json_t *unread; /* object that gets the names of the other columns with their numbers of rows; may be NULL */
 } ce_plain_how;
 
 /* Opens the text of a file for reading. The caller closes *file. Errors: CS_NOT_FOUND if there is no such file.

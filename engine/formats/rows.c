@@ -62,6 +62,12 @@ static bool put(void *to, const char *text, size_t size, double done)
     return self->status == CS_OK;
 }
 
+static void count_unread(void *to, const char *column, int64_t rows)
+{
+    json_t *counts = ((receiver *)to)->decode->unread;
+    json_object_set_new(counts, column, json_integer(json_integer_value(json_object_get(counts, column)) + rows));
+}
+
 cs_status ce_decode_rows(ce_decode *self)
 {
     const ce_rows_module *module;
@@ -70,7 +76,7 @@ cs_status ce_decode_rows(ce_decode *self)
     if (fstat(fileno(self->from), &facts) == 0)
         receives.bytes = facts.st_size;
     CS_TRY(open_module(&module, self->path));
-    char *sentence = module->write(self->path, self->columns, put, &receives);
+    char *sentence = module->write(self->path, self->columns, put, count_unread, &receives);
     if (sentence)
         receives.status = ce_fail(CS_BAD_FILE, "%s: %s", self->path, sentence);
     free(sentence);

@@ -23,7 +23,7 @@ typedef struct {
 static cs_status read_plain(content *text, const char *path, const char *const *columns)
 {
     FILE *file;
-    ce_plain_how how = { ".", columns };
+    ce_plain_how how = { ".", columns, NULL };
     *text = (content){ 0 };
     cs_status status = ce_plain_open(&file, path, &how);
     if (status != CS_OK)

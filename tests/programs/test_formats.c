@@ -86,6 +86,19 @@ START_TEST(every_shape_gives_the_same_tokens)
 END_TEST
 
 /* If a prompt and a completion are lists of messages, only the answers in the completion are targets. */
+START_TEST(columns_of_tables_are_counted)
+{
+    shell_enter();
+    if (has_tables()) {
+        shell_ended(
+            0, shell_run(PACK " --valid 0 --output packed --template plain --field body " TABLES "rows.parquet"),
+            "columns not read: \"kind\" (4 rows), \"score\" (4 rows), \"body\" (2 rows), \"input_ids\" (4 rows); "
+            "read: \"messages\" (3 rows), \"body\" (1 row)");
+    }
+    shell_leave();
+}
+END_TEST
+
 START_TEST(answers_of_a_prompt_are_not_learnt)
 {
     shell_enter();
@@ -258,6 +271,7 @@ START_TEST(a_module_that_does_not_open_says_why)
 }
 END_TEST
 
-SUITE_MAIN("formats", every_shape_gives_the_same_tokens, answers_of_a_prompt_are_not_learnt,
-           pairs_texts_and_tokens_need_no_template, compressed_texts_are_read, a_mixture_may_have_every_shape,
-           saved_folders_are_read, a_folder_with_several_splits_is_refused, a_module_that_does_not_open_says_why)
+SUITE_MAIN("formats", every_shape_gives_the_same_tokens, columns_of_tables_are_counted,
+           answers_of_a_prompt_are_not_learnt, pairs_texts_and_tokens_need_no_template, compressed_texts_are_read,
+           a_mixture_may_have_every_shape, saved_folders_are_read, a_folder_with_several_splits_is_refused,
+           a_module_that_does_not_open_says_why)

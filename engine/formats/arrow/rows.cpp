@@ -260,7 +260,7 @@ struct Writer {
     const char *const *wanted; /* the wanted columns; NULL means all columns */
     ce_rows_put *put;
     void *to;
-    std::vector<std::string> columns; /* the columns of the file that are wanted */
+    std::vector<std::string> columns, others; /* the columns of the file that are wanted, and the others */
     int64_t row = 0;
     std::string column; /* the column that is being read, for messages */
 
@@ -272,8 +272,10 @@ struct Writer {
             for (const char *const *name = wanted; name && *name; name++)
                 chosen |= field->name() == *name;
             all += (all.empty() ? "\"" : ", \"") + field->name() + "\"";
-            if (!chosen)
+            if (!chosen) {
+                others.push_back(field->name());
                 continue;
+            }
             check_type(*field->type(), field->name());
             columns.push_back(field->name());
         }
@@ -378,15 +380,17 @@ bool is_parquet(const std::string &path)
            (length > 8 && strcasecmp(path.c_str() + length - 8, ".parquet") == 0);
 }
 
-char *write(const char *path, const char *const *columns, ce_rows_put *put, void *to)
+char *write(const char *path, const char *const *columns, ce_rows_put *put, ce_rows_unread *unread, void *to)
 {
-    Writer writer{ columns, put, to, {}, 0, {} };
+    Writer writer{ columns, put, to, {}, {}, 0, {} };
     arrow::util::InitializeUTF8(); // ValidateUTF8 accepts any bytes before it
     try {
         if (is_parquet(path))
             write_parquet(path, writer);
         else
             write_arrow(path, writer);
+        for (const std::string &name : writer.others)
+            unread(to, name.c_str(), writer.row);
         return nullptr;
     } catch (const std::exception &problem) {
         std::string sentence = problem.what();
