@@ -23,9 +23,7 @@
 #define DRAFT "latest.tmp" /* temporary file for the new contents of dir/latest, in the checkpoint's own directory */
 enum { SHORT_TAG = 200, SHORT_ID = 8 }; /* limits in bytes, so that prefix, tag and id fit into a file name */
 
-/* Returns true if another process has locked the directory, that is, if a save is in progress there. On a file system
- * without locks the directory counts as unlocked. */
-static bool is_alive(const char *path)
+bool ce_staging_is_locked(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (descriptor < 0)
@@ -47,7 +45,7 @@ static void sweep(const char *dir)
             free(path);
             continue;
         }
-        if (!(work && is_alive(path)) && ce_files_remove_tree(path) != CS_OK)
+        if (!(work && ce_staging_is_locked(path)) && ce_files_remove_tree(path) != CS_OK)
             ce_log(CS_LOG_WARNING,
                    "checkpoint: what an earlier run has left could not be removed, and the next save tries again: %s",
                    cs_error());
@@ -322,7 +320,8 @@ cs_status ce_staging_discard(const char *dir, const char *name)
 static bool is_ready(const char *path, char name[CS_TAG_BYTES])
 {
     ce_manifest manifest;
-    bool ready = ce_files_holds(path, DRAFT) && !is_alive(path) && ce_manifest_load(&manifest, path) == CS_OK;
+    bool ready =
+        ce_files_holds(path, DRAFT) && !ce_staging_is_locked(path) && ce_manifest_load(&manifest, path) == CS_OK;
     if (ready) {
         ready = ce_tag_escape(name, manifest.tag) == CS_OK;
         ce_manifest_close(&manifest);

@@ -17,6 +17,10 @@ typedef struct {
     bool keep; /* the directory has the only copy of the tag's state, so ce_staging_close does not remove it */
 } ce_staging;
 
+/* Returns true if another process has locked the directory, that is, if it writes there. On a file system without locks
+ * the directory counts as unlocked. */
+bool ce_staging_is_locked(const char *path);
+
 /* Removes leftovers of dead processes from dir and checks that the tag may be written and that the file system has
  * space for `bytes` bytes. Then creates the staging directory. */
 cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes);

@@ -7,12 +7,14 @@
 #include "base/progress.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/staging.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 /* One file, which contains the tensors [from, to) of the source. */
@@ -24,6 +26,7 @@ typedef struct {
     const ce_huggingface_output *given;
     ce_source *source;
     char *folder; /* temporary folder, which is renamed at the end */
+    int lock;     /* of the temporary folder, or -1 */
     shard *shards;
     int64_t count, total;
     char *buffer;
@@ -363,34 +366,41 @@ static cs_status write_all(writing *w)
     return CS_OK;
 }
 
-/* Makes a temporary folder next to the target folder. Its name is the target's path, without slashes at the end,
- * followed by a suffix with the process id. If a killed process with the same id has left a folder of that name, the
- * old folder is removed first. */
-static cs_status name_folder(writing *w)
+/* Makes a temporary folder next to the target folder, and locks it. Its name is the target's path, without slashes at
+ * the end, followed by a suffix. What a killed process has left there is removed first. */
+static cs_status make_folder(writing *w)
 {
     size_t length = strlen(w->given->folder);
     while (length > 1 && w->given->folder[length - 1] == '/')
         length--;
-    if (asprintf(&w->folder, "%.*s.cspeed-tmp-%d", (int)length, w->given->folder, (int)getpid()) < 0)
+    if (asprintf(&w->folder, "%.*s.cspeed-tmp", (int)length, w->given->folder) < 0)
         ce_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
+    if (ce_staging_is_locked(w->folder))
+        return ce_fail(CS_IO_ERROR, "another process writes %s in %s: wait for its end, or name another folder",
+                       w->given->folder, w->folder);
     CS_TRY(ce_files_remove_tree(w->folder));
-    return ce_files_make_directories(w->folder);
+    CS_TRY(ce_files_make_directories(w->folder));
+    CS_TRY(ce_files_open(&w->lock, w->folder));
+    flock(w->lock, LOCK_EX | LOCK_NB); /* an error is ignored: some file systems have no locks */
+    return CS_OK;
 }
 
 cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source)
 {
-    writing w = { .given = output, .source = source };
+    writing w = { .given = output, .source = source, .lock = -1 };
     if (ce_files_exists(output->folder))
         return ce_fail(CS_BAD_CONFIG, "%s is there already: name a new folder", output->folder);
-    cs_status status = name_folder(&w);
+    cs_status status = make_folder(&w);
     if (status == CS_OK)
         status = write_all(&w);
-    if (status != CS_OK) { /* The cleanup must not overwrite the message of the failure. */
+    if (status != CS_OK && w.lock >= 0) { /* The cleanup must not overwrite the message of the failure. */
         char *why = strdup(cs_error());
         if (ce_files_remove_tree(w.folder) != CS_OK || why)
             ce_fail(status, "%s", why ? why : "out of memory");
         free(why);
     }
+    if (w.lock >= 0)
+        close(w.lock);
     free(w.shards);
     free(w.buffer);
     free(w.folder);

@@ -4,6 +4,7 @@
 #include "checkpoint/files.h"
 #include "codes.h"
 #include "command.h"
+#include "base/asked.h"
 #include "base/plural.h"
 
 #include <stdio.h>
@@ -61,6 +62,7 @@ int cl_weights_read(cl_weights_request *r, char **arguments)
     static const char needs[] = "name what to read and the folder to write";
     static const cs_options_form import = { CL_COMMAND_FORM("import", 2, 2, needs), .options = table, .count = 4 };
     static const cs_options_form export = { CL_COMMAND_FORM("export", 2, 2, needs), .options = table + 1, .count = 5 };
+    ce_asked_ignore_saves();
     int code = cs_options_read(r->takes_tag ? &export : &import, r, &arguments);
     r->formed = r->typed || r->max_shard > 0;
     r->max_shard = r->max_shard > 0 ? r->max_shard : USUAL_SHARD;

@@ -8,9 +8,11 @@
 #include "interchange/huggingface.h"
 #include "unit/unit.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define SMALL                                                                                                          \
@@ -145,7 +147,15 @@ START_TEST(a_whole_folder_or_none)
     ck_assert_int_ne(shell_run("ls -d out out.cspeed*"), 0);
     shell_expect(65, "the file is damaged\n", "export runs out --tag d");
     shell_expect(65, "the file is damaged\n", "export runs/d out");
+    /* What a killed process has left is removed, but not what a living one writes. */
+    ck_assert_int_eq(shell_run("mkdir out.cspeed-tmp && touch out.cspeed-tmp/junk"), 0);
+    int writer = open("out.cspeed-tmp", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(flock(writer, LOCK_EX), 0);
+    shell_expect(1, "another process writes out", "export runs out --tag b");
+    ck_assert_int_eq(shell_run("test -e out.cspeed-tmp/junk"), 0);
+    close(writer);
     shell_expect(0, "28 tensors", "export runs out --tag b");
+    ck_assert_int_ne(shell_run("ls -d out.cspeed* out/junk"), 0);
     holds("out", 2);
     shell_leave();
 }
