@@ -175,6 +175,11 @@ static cs_status measure(cs_engine *engine)
         .offload_params = gpu && settings->written.offload_param == CS_OFFLOAD_CPU,
     };
     CS_TRY(check_offload(engine));
+    if (settings->stage == 3 && engine->zero.common && settings->prefetch > 1)
+        ce_log(CS_LOG_WARNING,
+               "cspeed.prefetch %lld has no effect: the CPU ranks of one host compute with each other's "
+               "parameters in place",
+               (long long)settings->prefetch);
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
     engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
     if (settings->mode == CS_MODE_PS)

@@ -115,8 +115,12 @@ void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...)
     if (doc->lenient)
         ce_json_note(doc, path, "ignored: %s", sentence);
     else
-        ce_json_fault_key(doc, path, "%s%s", sentence,
-                          doc->adviser ? " (train --lenient ignores it)" : " (--lenient ignores it)");
+        ce_json_fault_key(doc, path, "%s%s", sentence, ce_json_lenient_hint(doc));
+}
+
+const char *ce_json_lenient_hint(const ce_json *doc)
+{
+    return doc->adviser ? " (train --lenient ignores it)" : " (--lenient ignores it)";
 }
 
 void ce_json_advise(ce_json *doc, ce_json_adviser *adviser)

@@ -43,6 +43,8 @@ cs_status ce_json_verdict(ce_json *doc);
 void ce_json_unknown(ce_json *doc, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void ce_json_lenient(ce_json *doc);
 bool ce_json_is_lenient(const ce_json *doc);
+/* Returns the end of an error message about a key that is ignored after a call of ce_json_lenient. */
+const char *ce_json_lenient_hint(const ce_json *doc);
 
 /* An adviser knows all key tables. For the path of an unknown key it returns the end of a sentence that says where a
  * key of that name belongs, or NULL; the caller frees the text. Errors about unknown keys in a document with an adviser

@@ -37,7 +37,7 @@ typedef struct {
     const char *fallback; /* the default as JSON text, e.g. "1e-3" */
     /* Limits of a number; if both are 0, there are no limits. If max is INFINITY, the value Infinity is allowed as
      * well; a key of type INT stores it as INT64_MAX. If the type is INERT and the value is a number, max INFINITY
-     * means that the number must be an integer. */
+     * means that the number must be an integer. If the type is REFUSED, min 1 means that --lenient ignores the key. */
     double min, max;
     /* The meaning depends on the type. CHOICE: the names. REFUSED: the harmless values. INERT with the fallback null:
      * an example of a value of the key's type, or NULL if any type is allowed. Other types: "auto" if that word is

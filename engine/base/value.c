@@ -229,7 +229,8 @@ void ce_value_read(const ce_value *e)
         break;
     case CS_KEY_REFUSED:
         if (!ce_value_is_harmless(e->key, e->value))
-            ce_json_fault_key(e->doc, e->path, "not supported: %s, because %s", e->path, e->key->sentence);
+            ce_json_fault_key(e->doc, e->path, "not supported: %s, because %s%s", e->path, e->key->sentence,
+                              e->key->min > 0 ? ce_json_lenient_hint(e->doc) : "");
         break;
     case CS_KEY_SECTION:
         if (!json_is_object(e->value))

@@ -21,6 +21,16 @@ static bool gathers_nothing(const ce_settings *s)
     return s->stage < 3;
 }
 
+static bool shares_rows(const ce_settings *s)
+{
+    return s->stage == 3 && s->device == CS_CHOOSE_CPU && (strcmp(s->comm, "shm") == 0 || strcmp(s->comm, "self") == 0);
+}
+
+static bool writes_no_chats(const ce_settings *s)
+{
+    return !s->template;
+}
+
 static bool is_on_cpu(const ce_settings *s)
 {
     return s->device == CS_CHOOSE_CPU;
@@ -77,6 +87,8 @@ static const struct {
     { "fp16.min_loss_scale", scales_by_constant, STATIC_SCALE },
     { "comms_logger.prof_ops", logs_all_operations, "comms_logger.prof_all is true" },
     { "cspeed.prefetch", gathers_nothing, "only stage 3 gathers parameters" },
+    { "cspeed.prefetch", shares_rows, "CPU ranks of one host compute with each other's parameters in place" },
+    { "cspeed.data.turns", writes_no_chats, "cspeed.data.template is not set, so no conversations are read" },
     { "cspeed.tf32", is_on_cpu, "cspeed.device is \"cpu\"" },
     { "cspeed.cuda_graphs", is_on_cpu, "cspeed.device is \"cpu\"" },
     { "cspeed.products", is_on_gpu, "cspeed.device is \"cuda\"" },

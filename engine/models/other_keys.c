@@ -132,8 +132,10 @@ ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_js
         if ((refused || misspelt) && ce_json_is_lenient(doc)) {
             ce_names_add(&ignored, "%s", name);
             *(key ? key : &keys[(*count)++]) = inert(name);
-        } else if (!key && refused) {
-            keys[(*count)++] = *changes;
+        } else if (refused) {
+            key = key ? key : &keys[(*count)++];
+            *key = *changes;
+            key->min = 1; /* --lenient ignores it */
         } else if (!key && !misspelt) {
             ce_names_add(&unread, "%s", name);
             keys[(*count)++] = inert(name);
