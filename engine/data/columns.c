@@ -13,7 +13,7 @@ static void count(json_t **counts, const char *name, json_int_t rows)
     json_object_set_new(*counts, name, json_integer(json_integer_value(json_object_get(*counts, name)) + rows));
 }
 
-void ce_columns_note(ce_columns *columns, const json_t *row, const ce_columns_used *used)
+void ce_columns_note(ce_column_counts *columns, const json_t *row, const ce_columns_used *used)
 {
     const char *name;
     json_t *value;
@@ -26,7 +26,7 @@ void ce_columns_note(ce_columns *columns, const json_t *row, const ce_columns_us
     }
 }
 
-void ce_columns_add(ce_columns *to, const ce_columns *from)
+void ce_columns_add(ce_column_counts *to, const ce_column_counts *from)
 {
     const char *name;
     json_t *rows;
@@ -47,7 +47,7 @@ static const char *list(ce_names *names, const json_t *counts)
     return names->count ? ce_names_text(names) : "none";
 }
 
-void ce_columns_report(const ce_columns *columns)
+void ce_columns_report(const ce_column_counts *columns)
 {
     ce_names read = { 0 }, unread = { 0 };
     if (json_object_size(columns->unread) > 0)
@@ -55,9 +55,9 @@ void ce_columns_report(const ce_columns *columns)
                list(&read, columns->read));
 }
 
-void ce_columns_free(ce_columns *columns)
+void ce_columns_free(ce_column_counts *columns)
 {
     json_decref(columns->read);
     json_decref(columns->unread);
-    *columns = (ce_columns){ 0 };
+    *columns = (ce_column_counts){ 0 };
 }

@@ -8,7 +8,7 @@
  * use. */
 typedef struct {
     json_t *read, *unread;
-} ce_columns;
+} ce_column_counts;
 
 /* The columns of one row that were read. */
 enum { CS_COLUMNS_USED = 32 };
@@ -18,10 +18,10 @@ typedef struct {
 } ce_columns_used;
 
 /* Counts the columns of a row whose value is not null. */
-void ce_columns_note(ce_columns *columns, const json_t *row, const ce_columns_used *used);
-void ce_columns_add(ce_columns *to, const ce_columns *from);
+void ce_columns_note(ce_column_counts *columns, const json_t *row, const ce_columns_used *used);
+void ce_columns_add(ce_column_counts *to, const ce_column_counts *from);
 /* Logs both lists if there is a column that was not read. */
-void ce_columns_report(const ce_columns *columns);
-void ce_columns_free(ce_columns *columns);
+void ce_columns_report(const ce_column_counts *columns);
+void ce_columns_free(ce_column_counts *columns);
 
 #endif

@@ -50,7 +50,7 @@ typedef struct {
     char *bare_sentence;             /* the message for the first of them */
     int64_t repeated;                /* number of pairs that repeat their prompt at the beginning of both answers */
     int64_t wide;                    /* number of rows with an integer of more than 64 bits */
-    ce_columns columns;
+    ce_column_counts columns;
     cs_status status;
     char *sentence; /* error message, if `status` is not CS_OK */
 } ce_job_work;

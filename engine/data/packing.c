@@ -29,7 +29,7 @@ typedef struct {
     int64_t document, place; /* document and the byte offset in it at which the next job begins */
     int64_t learnt, skipped, unsupported, bare, repeated, wide; /* as in ce_job_work */
     char *bare_sentence;
-    ce_columns columns;
+    ce_column_counts columns;
     int64_t seq_len, length; /* length: number of tokens of the document that is being written */
     int64_t longest, longer; /* as in ce_packing_counts */
     ce_progress progress;
