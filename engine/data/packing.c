@@ -357,11 +357,12 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings
 cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
     double started = ce_clock_seconds();
-    packer self = { .seq_len = settings->seq_len, .columns.unread = json_object() };
+    packer self = { .seq_len = settings->seq_len };
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };
     CS_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
+    self.columns.unread = json_object();
     size_t made = 0;
     cs_status status = read_plan(&self.plan, settings, tokenizer);
     if (status == CS_OK)
