@@ -1,12 +1,14 @@
 /* fuzz_sentencepiece.c - reads any bytes as a tokenizer.model: it is refused with a message or opened, without a crash.
  * An opened tokenizer encodes any text to tokens of its vocabulary, and decodes them. A small model, whose last part is
- * replaced by the input, is read too. */
+ * replaced by the input, is read too. The text is the last TEXT bytes of the input. */
 #include "base/must.h"
 #include "text/encoder.h"
 #include "text/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { TEXT = 256 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -54,14 +56,15 @@ static void try_file(const char *bytes, size_t size, const char *text, size_t le
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const char *bytes = (const char *)data;
+    const char *bytes = (const char *)data, *text = size > TEXT ? bytes + size - TEXT : bytes;
+    size_t length = size > TEXT ? TEXT : size;
     char *joined = malloc(sizeof small + size);
     CS_ASSERT(joined);
     memcpy(joined, small, sizeof small - 1);
     memcpy(joined + sizeof small - 1, bytes, size);
-    try_file(bytes, size, bytes, size);
-    try_file(small, sizeof small - 1, bytes, size);
-    try_file(joined, sizeof small - 1 + size, bytes, size);
+    try_file(bytes, size, text, length);
+    try_file(small, sizeof small - 1, text, length);
+    try_file(joined, sizeof small - 1 + size, text, length);
     free(joined);
     return 0;
 }
