@@ -1,7 +1,9 @@
 /* test_hosts_train.c - training on two hosts gives the same losses, bit for bit, as on one. */
 #include "cluster.h"
+#include "ports.h"
 #include "shell.h"
 #include "suite.h"
+#include "training.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,24 +16,13 @@ static const char config[] =
     "\"n_head\": 2, \"n_positions\": 32}, \"data\": {\"train\": \"data/train*\", \"seq_len\": 32}, "
     "\"steps\": 6, \"save_interval\": 0, \"eval_interval\": 0}}";
 
-/* Returns the losses of a run's metrics, one per line. */
-static char *losses(const char *output)
-{
-    char path[256];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", output);
-    char *text = shell_read(path, NULL), *found = calloc(1, strlen(text) + 1);
-    for (char *at = text; (at = strstr(at, "\"loss\":")); at++)
-        strncat(found, at, strcspn(at, ",}"));
-    free(text);
-    ck_assert_uint_gt(strlen(found), 6 * 8);
-    return found;
-}
+enum { STEPS = 6 };
 
-static void check_same(const char *output, const char *wanted)
+static void check_same(const char *metrics, const double wanted[STEPS])
 {
-    char *found = losses(output);
-    ck_assert_str_eq(found, wanted);
-    free(found);
+    double found[STEPS];
+    training_losses(metrics, found, STEPS);
+    ck_assert_mem_eq(found, wanted, sizeof found);
 }
 
 START_TEST(two_hosts_train_as_one)
@@ -48,25 +39,27 @@ START_TEST(two_hosts_train_as_one)
                      0);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --num_gpus 4 train --config ds.json --output one"),
                      0);
-    char *wanted = losses("one");
+    double wanted[STEPS];
+    training_losses("one/metrics.jsonl", wanted, STEPS);
     ck_assert_int_eq(shell_run(CS_BIN
                                "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:2,%s:2 train --config ds.json "
                                "--output two",
                                cluster_port(), cluster_host(0), cluster_host(1)),
                      0);
-    check_same("two", wanted);
+    check_same("two/metrics.jsonl", wanted);
     ck_assert_int_eq(shell_run(CS_BIN
                                "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:1,%s:3 train --config ds.json "
                                "--output uneven",
                                cluster_port(), cluster_host(0), cluster_host(1)),
                      0);
-    check_same("uneven", wanted);
-    ck_assert_int_eq(shell_run(
-                         "export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
-                         "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
-                         "--master_port 29613 train --config ds.json --output three & done; wait"),
-                     0);
-    check_same("three", wanted);
+    check_same("uneven/metrics.jsonl", wanted);
+    ck_assert_int_eq(
+        shell_run("export CSPEED_SECRET=a-secret-of-this-test; for r in 1 0; do " CS_BIN
+                  "/cspeed -q --oversubscribe --no_ssh --hosts a:2,b:2 --node_rank $r --master_addr 127.0.0.1 "
+                  "--master_port %d train --config ds.json --output three & done; wait",
+                  ports_free("127.0.0.1")),
+        0);
+    check_same("three/metrics.jsonl", wanted);
     /* each host is a group of hybrid sharding; the run is then continued on one host, without groups */
     ck_assert_int_eq(shell_run(CS_BIN
                                "/cspeed -q --oversubscribe --ssh_port %d --hosts %s:2,%s:2 train --config ds.json "
@@ -83,8 +76,7 @@ START_TEST(two_hosts_train_as_one)
     free(said);
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed -q --oversubscribe --num_gpus 4 train --config ds.json --output groups"),
                      0);
-    check_same("groups", wanted);
-    free(wanted);
+    check_same("groups/metrics.jsonl", wanted);
     unsetenv("OMP_NUM_THREADS");
     cluster_stop();
     shell_leave();

@@ -3,6 +3,7 @@
  * No process remains, a complete checkpoint always exists, and a run that resumes from this checkpoint has the same
  * losses as a run without interruption. CSPEED_KILLS is the number of kills; the default is 8. */
 #include "suite.h"
+#include "training.h"
 #include "shell.h"
 
 #include <glob.h>
@@ -131,13 +132,11 @@ START_TEST(every_resume_finds_a_whole_checkpoint)
     const char *given = getenv("CSPEED_KILLS");
     int kills = given ? atoi(given) : 8;
     prepare();
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole",
-                               CS_BIN),
-                     0);
+    ck_assert_int_eq(training_try(2, "config.json --output whole"), 0);
     for (int round = 0; round < kills; round++)
         one_kill(state);
     long saved = latest_step("parts/latest");
-    int code = shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts", CS_BIN);
+    int code = training_try(2, "config.json --output parts");
     if (code != 0)
         ck_abort_msg("the last run ended with %d:\n%s", code, shell_read("out.txt", NULL));
     ck_assert_int_ge(saved ? said_step() : saved, saved);
@@ -186,9 +185,7 @@ START_TEST(a_save_in_flight_is_lost_alone)
 {
     static char whole[1 << 16], parts[1 << 16];
     prepare();
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output whole",
-                               CS_BIN),
-                     0);
+    ck_assert_int_eq(training_try(2, "config.json --output whole"), 0);
     int cut = 0;
     for (int round = 0; cut < 3; round++) {
         ck_assert_msg(round < 50, "no kill of %d came while a save was in flight", round);
@@ -197,10 +194,7 @@ START_TEST(a_save_in_flight_is_lost_alone)
         ck_assert_int_eq(shell_run("%s/cspeed verify parts", CS_BIN), 0);
     }
     long saved = latest_step("parts/latest");
-    ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output parts "
-                               "--set cspeed.async_save=true",
-                               CS_BIN),
-                     0);
+    ck_assert_int_eq(training_try(2, "config.json --output parts --set cspeed.async_save=true"), 0);
     ck_assert_int_ge(said_step(), saved);
     losses_of("whole/metrics.jsonl", whole, sizeof whole);
     losses_of("parts/metrics.jsonl", parts, sizeof parts);
@@ -231,11 +225,7 @@ static void ends_cleanly(const char *what, int signal, int wanted)
     int code = shell_wait(run);
     ck_assert_msg(code == wanted, "%s, signal %d: exit code %d, not %d", what, signal, code, wanted);
     shell_await_left(mark, 0);
-    ck_assert_int_eq(
-        shell_run(
-            "%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out --output next --steps 1",
-            CS_BIN),
-        0);
+    ck_assert_int_eq(training_try(2, "config.json --load out --output next --steps 1"), 0);
     ck_assert_int_ge(said_step(), saved);
     ck_assert_int_eq(shell_run("rm -rf out out.* next"), 0);
 }

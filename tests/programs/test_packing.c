@@ -32,25 +32,6 @@ static void enter(void)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-static int train(int ranks, const char *arguments)
-{
-    return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config c.json %s", CS_BIN, ranks, arguments);
-}
-
-static void take_losses(double losses[STEPS], const char *folder)
-{
-    char path[64], *end;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
-    char *text = shell_read(path, NULL), *at = text;
-    for (int i = 0; i < STEPS; i++) {
-        at = strstr(at, "\"loss\": ");
-        ck_assert_msg(at != NULL, "%s", text);
-        losses[i] = strtod(at + 8, &end);
-        at = end;
-    }
-    free(text);
-}
-
 /* A batch has all documents. Their losses, and so the gradients and all later losses, are the same if each document has
  * a window of its own. */
 START_TEST(a_packed_run_has_the_losses_of_single_documents)
@@ -59,16 +40,17 @@ START_TEST(a_packed_run_has_the_losses_of_single_documents)
     double packed[STEPS], single[STEPS];
     int at = 0;
     enter();
-    shell_ended(0, train(1, "--steps 4 --seq_len 512 --set train_batch_size=3 --output packed"),
+    shell_ended(0, training_try(1, "c.json --steps 4 --seq_len 512 --set train_batch_size=3 --output packed"),
                 "14 documents, 3 windows of 512 tokens, filled to");
     ck_assert_int_eq(shell_run("split -l 1 -d --additional-suffix=.jsonl chats.jsonl one-"), 0);
     for (int i = 0; i < CHATS; i++)
         at += sprintf(list + at, "%c\"one-%02d.jsonl\"", i == 0 ? '[' : ',', i);
     snprintf(line, sizeof line,
-             "--steps 4 --seq_len 512 --set train_batch_size=14 --output single --set 'cspeed.data.train=%s]'", list);
-    shell_ended(0, train(2, line), "14 documents, 14 windows of 512 tokens, filled to");
-    take_losses(packed, "packed");
-    take_losses(single, "single");
+             "c.json --steps 4 --seq_len 512 --set train_batch_size=14 --output single --set 'cspeed.data.train=%s]'",
+             list);
+    shell_ended(0, training_try(2, line), "14 documents, 14 windows of 512 tokens, filled to");
+    training_losses("packed/metrics.jsonl", packed, STEPS);
+    training_losses("single/metrics.jsonl", single, STEPS);
     for (int i = 0; i < STEPS; i++)
         ck_assert_msg(fabs(packed[i] - single[i]) <= 1e-6 * single[i], "step %d: packed %.9g, single %.9g", i + 1,
                       packed[i], single[i]);
@@ -82,11 +64,14 @@ START_TEST(a_packed_run_continues_at_any_number_of_ranks)
 {
     double whole[STEPS], parts[STEPS];
     enter();
-    shell_ended(0, train(2, "--steps 4 --seq_len 128 --set train_batch_size=4 --output whole"), "14 documents");
-    shell_ended(0, train(1, "--steps 2 --seq_len 128 --set train_batch_size=4 --output parts"), "14 documents");
-    shell_ended(0, train(4, "--steps 4 --seq_len 128 --set train_batch_size=4 --output parts"), "continuing at step 2");
-    take_losses(whole, "whole");
-    take_losses(parts, "parts");
+    shell_ended(0, training_try(2, "c.json --steps 4 --seq_len 128 --set train_batch_size=4 --output whole"),
+                "14 documents");
+    shell_ended(0, training_try(1, "c.json --steps 2 --seq_len 128 --set train_batch_size=4 --output parts"),
+                "14 documents");
+    shell_ended(0, training_try(4, "c.json --steps 4 --seq_len 128 --set train_batch_size=4 --output parts"),
+                "continuing at step 2");
+    training_losses("whole/metrics.jsonl", whole, STEPS);
+    training_losses("parts/metrics.jsonl", parts, STEPS);
     for (int i = 0; i < STEPS; i++)
         ck_assert_msg(fabs(parts[i] - whole[i]) <= 1e-6 * whole[i], "step %d: %.9g, not %.9g", i + 1, parts[i],
                       whole[i]);
@@ -128,8 +113,8 @@ START_TEST(the_first_lines_count_what_is_lost)
     ck_assert_int_eq(shell_run("head -3 chats.jsonl > more.jsonl"), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char line[512];
-        snprintf(line, sizeof line, "--steps 1 --set train_batch_size=2 --fresh %s", rows[i].arguments);
-        shell_ended(rows[i].code, train(1, line), rows[i].words);
+        snprintf(line, sizeof line, "c.json --steps 1 --set train_batch_size=2 --fresh %s", rows[i].arguments);
+        shell_ended(rows[i].code, training_try(1, line), rows[i].words);
     }
     shell_leave();
 }
@@ -139,7 +124,8 @@ END_TEST
 START_TEST(evaluation_reads_every_target)
 {
     enter();
-    shell_ended(0, train(1, "--steps 1 --set train_batch_size=2"), "725 of them learnt, at most 120 in a document");
+    shell_ended(0, training_try(1, "c.json --steps 1 --set train_batch_size=2"),
+                "725 of them learnt, at most 120 in a document");
     for (int i = 0; i < 10; i++) {
         static const int lengths[] = { 17, 32, 112, 256, 512 };
         char line[512];

@@ -2,6 +2,7 @@
 #include "shell.h"
 #include "suite.h"
 #include "tokenizers.h"
+#include "training.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -73,11 +74,6 @@ static void enter(void)
     shell_write("plain.json", plain);
 }
 
-static int train(int ranks, const char *arguments)
-{
-    return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
-}
-
 /* Checks that the cache has `count` folders, and writes the path of the first folder to `path`. */
 static void find_folder(char *path, size_t capacity, const char *cache, int count)
 {
@@ -107,17 +103,17 @@ static double loss_of(const char *source)
 START_TEST(a_folder_and_conversations_become_a_folder)
 {
     enter();
-    shell_ended(0, train(2, "recipe.json"), "wrote tuned");
+    shell_ended(0, training_try(2, "recipe.json"), "wrote tuned");
     ck_assert_int_eq(shell_run("cmp model/tokenizer.json tuned/tokenizer.json && test -f tuned/model.safetensors && "
                                "cmp model/tokenizer_config.json tuned/tokenizer_config.json"),
                      0);
     double tuned = loss_of("tuned"), trained = loss_of("out"), before = log(448);
     ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
-    shell_ended(0, train(1, "recipe.json"), "tuned is there already");
-    shell_ended(78, train(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
+    shell_ended(0, training_try(1, "recipe.json"), "tuned is there already");
+    shell_ended(78, training_try(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
     /* all steps of the run are done */
-    shell_ended(0, train(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
+    shell_ended(0, training_try(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
     ck_assert_int_eq(shell_run("grep -q BF16 half/model.safetensors && grep -q bfloat16 half/config.json"), 0);
     shell_leave();
 }
@@ -127,7 +123,7 @@ START_TEST(tokens_are_those_of_pack)
 {
     char folder[256];
     enter();
-    shell_ended(0, train(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(2, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --tokenizer model --template auto --output packed chats.jsonl",
                                CS_BIN),
@@ -141,17 +137,17 @@ START_TEST(tokens_are_made_once)
 {
     char folder[256], stale[300];
     enter();
-    shell_ended(0, train(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    shell_ended(0, train(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
+    shell_ended(0, training_try(3, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(2, "recipe.json --steps 2 --set cspeed.export=null"), "as they were made before");
     find_folder(folder, sizeof folder, "out.tokens", 1);
     snprintf(stale, sizeof stale, "%s.part", folder);
     /* A run that is killed while it makes the tokens leaves a folder with the suffix .part. */
     ck_assert_int_eq(rename(folder, stale), 0);
-    shell_ended(0, train(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(2, "recipe.json --steps 3 --set cspeed.export=null"), "making tokens of chats.jsonl");
     ck_assert_int_ne(access(stale, F_OK), 0);
     ck_assert_int_eq(shell_run("echo damaged > %s/made_from.txt", folder), 0);
-    shell_ended(0, train(2, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
-    shell_ended(0, train(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
+    shell_ended(0, training_try(2, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 2);
     shell_leave();
@@ -163,8 +159,8 @@ START_TEST(an_exported_model_of_bytes_reads_texts)
 {
     enter();
     shell_write("a.txt", "some text, long enough for a window or two of sixteen bytes each, and then some\n");
-    shell_ended(0, train(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
-    shell_ended(0, train(2, "plain.json --data a.txt --model bytes --output next"), "one token for each byte");
+    shell_ended(0, training_try(1, "plain.json --data a.txt --export bytes"), "wrote bytes");
+    shell_ended(0, training_try(2, "plain.json --data a.txt --model bytes --output next"), "one token for each byte");
     shell_leave();
 }
 END_TEST
@@ -176,26 +172,26 @@ START_TEST(tokens_of_older_texts_are_removed)
     char folder[256], newer[256];
     enter();
     write_chats("other.jsonl", 60);
-    shell_ended(0, train(1, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(1, "recipe.json --steps 1 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 1);
-    shell_ended(0, train(1, "recipe.json --steps 2 --set cspeed.export=null --set cspeed.data.template=chatml"),
+    shell_ended(0, training_try(1, "recipe.json --steps 2 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making");
-    shell_ended(0, train(1, "recipe.json --steps 3 --set cspeed.export=null --data other.jsonl"), "making");
+    shell_ended(0, training_try(1, "recipe.json --steps 3 --set cspeed.export=null --data other.jsonl"), "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
 
     int reader = open(folder, O_RDONLY | O_DIRECTORY);
     ck_assert_int_eq(flock(reader, LOCK_SH | LOCK_NB), 0);
     write_chats("chats.jsonl", 61);
-    shell_ended(0, train(1, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
+    shell_ended(0, training_try(1, "recipe.json --steps 4 --set cspeed.export=null"), "making tokens of chats.jsonl");
     find_folder(newer, sizeof newer, "out.tokens", 4);
     close(reader);
     write_chats("chats.jsonl", 62);
-    shell_ended(0, train(2, "recipe.json --steps 5 --set cspeed.export=null"),
+    shell_ended(0, training_try(2, "recipe.json --steps 5 --set cspeed.export=null"),
                 "tokens of an earlier chats.jsonl are removed");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     ck_assert_int_ne(access(folder, F_OK), 0);
     ck_assert_int_eq(shell_run("test $(ls out.tokens | wc -l) = 6"), 0); /* three folders and a lock file for each */
-    shell_ended(0, train(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"),
+    shell_ended(0, training_try(1, "recipe.json --steps 6 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making");
     find_folder(newer, sizeof newer, "out.tokens", 3);
     shell_leave();
@@ -230,14 +226,16 @@ START_TEST(texts_of_every_sort_are_read)
     shell_write("more/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
     shell_write("more/c.jsonl", "{\"body\": \"Lines of JSON with a key of their own, and twice of it.\"}\n");
     ck_assert_int_eq(shell_run("'%s/pack' --valid 0 --output packed a.txt", CS_BIN), 0);
-    shell_ended(0, train(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"), "one token for each byte");
+    shell_ended(0, training_try(2, "plain.json --data a.txt --set cspeed.data.valid=more/b.txt"),
+                "one token for each byte");
+    shell_ended(
+        0,
+        training_try(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
+                        "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),
+        "documents, ");
     shell_ended(0,
-                train(2, "plain.json --fresh --set 'cspeed.data.train=[\"a.txt\", \"packed/train-*.bin\", \"more\"]' "
-                         "--set 'cspeed.data.weights=[1, 2, 1]' --set cspeed.data.field=body"),
-                "documents, ");
-    shell_ended(0,
-                train(1, "plain.json --fresh --data more --set cspeed.data.field=body "
-                         "--set cspeed.data.packing=documents"),
+                training_try(1, "plain.json --fresh --data more --set cspeed.data.field=body "
+                                "--set cspeed.data.packing=documents"),
                 "as they were made before");
     ck_assert_int_eq(shell_run("'%s/cspeed' inspect out | grep -q ' 1 rank, ZeRO-'", CS_BIN), 0);
     shell_leave();
@@ -252,8 +250,8 @@ START_TEST(names_may_have_any_character)
     ck_assert_int_eq(mkdir("more [1]*", 0777), 0);
     shell_write("a[1].txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("more [1]*/b.txt", "Another text, as long as the first, or a little longer than that was.\n");
-    shell_ended(0, train(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "in 1 document, ");
-    shell_ended(0, train(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "in 1 document, ");
+    shell_ended(0, training_try(2, "plain.json --data 'a[1].txt' --output 'out[1]'"), "in 1 document, ");
+    shell_ended(0, training_try(2, "plain.json --data 'more [1]*' --output 'out[1]' --fresh"), "in 1 document, ");
     shell_leave();
 }
 END_TEST
@@ -263,11 +261,12 @@ START_TEST(other_data_is_reported)
 {
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
-    shell_ended(0, train(2, "plain.json --data a.txt --steps 1"), "making tokens of a.txt");
+    shell_ended(0, training_try(2, "plain.json --data a.txt --steps 1"), "making tokens of a.txt");
     shell_write("a.txt", "Another text, of just as many bytes, though not a single one of them same.\n");
     ck_assert_int_eq(shell_run("truncate -s 74 a.txt"), 0);
-    shell_ended(0, train(2, "plain.json --data a.txt --steps 2"), "was made on other data of as many windows");
-    shell_ended(0, train(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"), "windows of data, here");
+    shell_ended(0, training_try(2, "plain.json --data a.txt --steps 2"), "was made on other data of as many windows");
+    shell_ended(0, training_try(1, "plain.json --data a.txt --steps 3 --set cspeed.data.seq_len=8"),
+                "windows of data, here");
     shell_write("rank.sh", "cd host$RANK && exec \"$1\" --config ../plain.json --data t.txt.bin\n");
     ck_assert_int_eq(shell_run("for h in 0 1; do mkdir host$h && seq $h 90 > t.txt && '%s/pack' --valid 0 --output p "
                                "t.txt && mv p/train-00000.bin host$h/t.txt.bin && rm -r p; done",
@@ -284,7 +283,7 @@ START_TEST(failures_leave_nothing)
 {
     enter();
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
-    shell_ended(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+    shell_ended(65, training_try(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
     ck_assert_int_eq(shell_run("test -d out.tokens && ! ls -d out.tokens/*.part"), 0);
     shell_leave();
 }
@@ -296,8 +295,8 @@ START_TEST(bad_lines_are_left_out_if_asked)
     enter();
     shell_write("bad.jsonl", "{\"text\": \"long enough for a window of sixteen tokens\"}\n{\"text\": \"a\\u0000\"}\n");
     for (int again = 0; again < 2; again++) {
-        shell_ended(65, train(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
-        shell_ended(0, train(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
+        shell_ended(65, training_try(2, "plain.json --data bad.jsonl"), "bad.jsonl, line 2: ");
+        shell_ended(0, training_try(2, "plain.json --data bad.jsonl --fresh --set cspeed.data.skip_bad=1"),
                     again ? "as they were made before" : "1 bad lines were left out (cspeed.data.skip_bad 1)");
     }
     shell_leave();
@@ -309,9 +308,11 @@ START_TEST(export_is_checked_first)
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("file", "");
-    shell_ended(78, train(2, "plain.json --data a.txt --export file/x"), "cspeed.export: cannot write to file: ");
+    shell_ended(78, training_try(2, "plain.json --data a.txt --export file/x"),
+                "cspeed.export: cannot write to file: ");
     ck_assert_int_ne(access("out/latest", F_OK), 0);
-    shell_ended(0, train(2, "plain.json --data a.txt --export deep/er/"), "wrote deep/er/, a Hugging Face folder");
+    shell_ended(0, training_try(2, "plain.json --data a.txt --export deep/er/"),
+                "wrote deep/er/, a Hugging Face folder");
     ck_assert_int_eq(shell_run("test -f deep/er/model.safetensors -a $(ls -a deep | wc -l) = 3"), 0);
     shell_leave();
 }
@@ -353,7 +354,7 @@ START_TEST(faults_are_named)
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        shell_ended(cases[i].code, train(2, cases[i].arguments), cases[i].words);
+        shell_ended(cases[i].code, training_try(2, cases[i].arguments), cases[i].words);
         /* the mistake is found before the products are measured and the model is read */
         char *out = shell_read("out.txt", NULL);
         ck_assert_msg(!strstr(out, "first values"), "%s", out);
@@ -369,7 +370,7 @@ START_TEST(who_makes_the_tokens_is_named)
     static const char *const jobs[] = { "one", "other" }, *const who[] = { "host of this job", "run" };
     enter();
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
-    shell_ended(0, train(1, "plain.json --data a.txt"), "making tokens of a.txt");
+    shell_ended(0, training_try(1, "plain.json --data a.txt"), "making tokens of a.txt");
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(
             shell_run("lock=$(ls out.tokens/*.lock) && rm -rf ${lock%%.lock} log && exec 9<>$lock && flock 9 && "

@@ -268,7 +268,7 @@ START_TEST(errors_have_one_sentence_and_a_code)
     ck_assert(training_says("a key of the configuration; --set cspeed.prefetch=VALUE sets it"));
     training_expect(64, shell_run("%s/train config.json", CS_BIN));
     ck_assert(training_says("unknown argument config.json: --config config.json reads it"));
-    training_expect(64, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --lr 1", CS_BIN));
+    training_expect(64, training_try(2, "config.json --lr 1"));
     ck_assert(
         training_says("train: unknown flag --lr: a word of axolotl and Megatron; here it is optimizer.params.lr"));
     ck_assert_int_ne(access("cspeed_runs", F_OK), 0); /* no job was made for it */
@@ -289,8 +289,7 @@ START_TEST(errors_have_one_sentence_and_a_code)
     ck_assert(training_says("out has no checkpoint \"20\""));
     training_expect(64, shell_run("%s/train --config config.json --tag 20 --fresh", CS_BIN));
     ck_assert(training_says("give one of the two"));
-    training_expect(1, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --output song.txt",
-                                 CS_BIN));
+    training_expect(1, training_try(2, "config.json --output song.txt"));
     ck_assert(training_says("the output folder song.txt is a file"));
     training_expect(1, shell_run("%s/train --config config.json --output song.txt/under", CS_BIN));
     ck_assert(training_says("cannot make the output folder song.txt/under: Not a directory"));
@@ -298,11 +297,9 @@ START_TEST(errors_have_one_sentence_and_a_code)
     training_run(2, "--steps 2");
     training_expect(0, shell_run("printf x | dd of=out/global_step2/weights/shard-00001-of-00002.safetensors "
                                  "bs=1 seek=5000 conv=notrunc"));
-    training_expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json --load out "
-                                  "--tag global_step2 --output other",
-                                  CS_BIN));
+    training_expect(65, training_try(2, "config.json --load out --tag global_step2 --output other"));
     ck_assert(training_says("shard-00001-of-00002"));
-    training_expect(65, shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json", CS_BIN));
+    training_expect(65, training_try(2, "config.json"));
     ck_assert(training_says("out holds no other whole checkpoint"));
     shell_leave();
 }

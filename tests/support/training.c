@@ -68,10 +68,27 @@ int training_says_nothing_of(const char *words)
     return !shell_says(words);
 }
 
+int training_try(int ranks, const char *arguments)
+{
+    return shell_run("'%s/cspeed' --num_gpus %d --oversubscribe train --config %s", CS_BIN, ranks, arguments);
+}
+
 void training_run(int ranks, const char *arguments)
 {
-    training_expect(0, shell_run("%s/cspeed --num_gpus %d --oversubscribe train --config config.json %s", CS_BIN, ranks,
-                                 arguments));
+    char line[4096];
+    snprintf(line, sizeof line, "config.json %s", arguments);
+    training_expect(0, training_try(ranks, line));
+}
+
+void training_losses(const char *path, double *losses, int count)
+{
+    char *text = shell_read(path, NULL), *at = text;
+    for (int i = 0; i < count; i++) {
+        at = strstr(at, "\"loss\": ");
+        ck_assert_msg(at != NULL, "%s has %d losses, not %d", path, i, count);
+        losses[i] = strtod(at + strlen("\"loss\": "), &at);
+    }
+    free(text);
 }
 
 double training_last_number(const char *path, const char *name)
