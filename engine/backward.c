@@ -2,8 +2,6 @@
  * unit's gradient is reduced as soon as it is complete. At stages 0 and 1 a unit's gradient is reduced only in the last
  * micro-batch of a step, when the gradients of all micro-batches have been added. */
 #include "engine.h"
-#include "served.h"
-#include "replicas.h"
 
 static ce_micro micro_of(const cs_engine *engine)
 {
@@ -38,11 +36,10 @@ static void recompute(cs_engine *engine, int i)
 }
 
 /* Returns true if backward finishes the reduction of gradients. CUDA graphs cannot finish the reduction: their launches
- * are the same in every micro-batch, and the reduction is finished only in the last micro-batch. Workers of a parameter
- * server send their gradients in cs_step. */
+ * are the same in every micro-batch, and the reduction is finished only in the last micro-batch. */
 bool ce_backward_finishes(const cs_engine *engine)
 {
-    return !engine->graphs && !engine->zero.served;
+    return !engine->graphs;
 }
 
 /* Starts the reduction of a unit's gradients. In the last micro-batch of a step it also finishes the reduction, which
@@ -87,9 +84,6 @@ void ce_backward_units(cs_engine *engine)
 void cs_backward(cs_engine *engine)
 {
     ce_phase_begin(engine, CS_BACKWARD);
-    if (engine->replicas)
-        ce_replicas_backward(engine);
-    else if (!ce_served_serves(engine))
-        ce_backward_units(engine);
+    ce_backward_units(engine);
     ce_phase_end(engine, CS_BACKWARD);
 }

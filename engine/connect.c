@@ -36,15 +36,11 @@ static const char *threads_of_user(void)
 }
 
 /* Returns the number of threads of a device; 0: the device chooses. The user's OMP_NUM_THREADS has priority over the
- * configuration, which has priority over the launcher's. The replicas of one process share the threads. */
+ * configuration, which has priority over the launcher's. */
 static int threads_of(const ce_settings *settings)
 {
     const char *variable = settings->threads > 0 ? threads_of_user() : getenv("OMP_NUM_THREADS");
-    int threads = (int)settings->threads;
-    if (settings->mode != CS_MODE_DP)
-        return variable ? 0 : threads;
-    threads = variable ? atoi(variable) : threads;
-    return threads > settings->lanes ? threads / settings->lanes : threads > 0;
+    return variable ? 0 : (int)settings->threads;
 }
 
 cs_status ce_connect_device(cs_device **device, const cs_config *config)
@@ -57,8 +53,6 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config)
         .local_rank = config->world.local_rank,
         .tf32 = settings->tf32,
     };
-    if (settings->mode == CS_MODE_DP)
-        wanted.local_ranks = settings->lanes;
     return ce_device_open(device, &wanted);
 }
 
@@ -68,7 +62,7 @@ static cs_status open_device(cs_config *config)
     CS_TRY(ce_connect_device(&config->device, config));
     if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
         ce_log(CS_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (settings->threads > 0 && settings->mode != CS_MODE_DP && settings->threads != ce_device_threads(config->device))
+    if (settings->threads > 0 && settings->threads != ce_device_threads(config->device))
         ce_log(CS_LOG_WARNING,
                "cspeed.threads %lld has no effect, because OMP_NUM_THREADS is %s in your environment: unset it",
                (long long)settings->threads, getenv("OMP_NUM_THREADS"));
@@ -82,8 +76,7 @@ cs_status ce_connect(cs_config *config)
         CS_TRY(open_device(config));
     cs_comm_settings settings = { .kind = config->settings.comm,
                                   .device = config->device,
-                                  .algorithms = config->settings.comm_algorithms,
-                                  .nonblocking = config->settings.mode == CS_MODE_PS && config->settings.ps.async };
+                                  .algorithms = config->settings.comm_algorithms };
     return cs_comm_open(&config->comm, &config->world, &settings);
 }
 

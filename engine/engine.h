@@ -23,8 +23,6 @@ typedef struct ce_trace_file ce_trace_file;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
-typedef struct ce_served_async ce_served_async;
-typedef struct ce_replicas ce_replicas;
 
 /* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
 typedef struct {
@@ -75,12 +73,6 @@ typedef struct {
     bool pending;    /* the host has not read the verdict yet */
 } ce_step_judge;
 
-/* The ranks among which samples are divided: all ranks, or the workers of cspeed.mode "ps". In mode "dp" they are the
- * replicas of one process. */
-typedef struct {
-    int count, own; /* own: the number of this rank (or replica), from 0; -1: this rank computes no gradients */
-} ce_lanes;
-
 struct cs_engine {
     cs_config *config;
     const ce_settings *settings;
@@ -96,13 +88,6 @@ struct cs_engine {
     int64_t length;     /* T, the positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* sequences of a micro-batch: one for each sample, or two if samples are pairs (cspeed.dpo) */
 
-    ce_lanes lanes;
-    ce_served served;       /* the parameter server; used if cspeed.mode is "ps" */
-    ce_served_async *async; /* the state of cspeed.ps.async; NULL if this key is false */
-    /* the replicas that this engine commands as the master of mode "dp"; NULL if there are none */
-    ce_replicas *replicas;
-    const cs_engine *master; /* the master that commands this engine as a replica; NULL if there is none */
-    int number;              /* a replica's number, from 1; 0 in the master */
     ce_zero zero;
     ce_pool *values, *grads;
     ce_bucket *buckets; /* equal to zero.buckets; the engine owns and frees this memory */

@@ -1,7 +1,6 @@
 /* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
  * sum of losses divided by their number. So every number of ranks gives the same mean loss, bit for bit. */
 #include "engine.h"
-#include "served.h"
 #include "input/input.h"
 #include "base/must.h"
 #include "base/progress.h"
@@ -119,9 +118,9 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
 {
     int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(ce_windows_count(data->windows), micro);
     shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
-                      .sharers = alone ? 1 : cs_workers(engine) };
+                      .sharers = alone ? 1 : engine->world.size };
     shared.rounds = ce_divide_up(shared.wanted, shared.sharers);
-    if ((alone && engine->world.rank > 0 && !helps_rank0(engine)) || ce_served_serves(engine))
+    if (alone && engine->world.rank > 0 && !helps_rank0(engine))
         shared.rounds = 0;
     return shared;
 }
@@ -130,8 +129,8 @@ static shares share_batches(const cs_engine *engine, const cs_data *data, int64_
  * batch without targets. */
 static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
 {
-    int64_t lane = round * shared->sharers + engine->lanes.own;
-    return engine->lanes.own < shared->sharers && lane < shared->wanted ? lane : -1;
+    int64_t lane = round * shared->sharers + engine->world.rank;
+    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
 }
 
 /* Adds to the progress line the micro-batches that all ranks have evaluated in `round`. */
@@ -162,7 +161,7 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
     close_scratch(engine, &with);
     all.rows = counted.rows;
     all.pair_rows = counted.pair_rows;
-    ce_served_add_up(engine, &all, sizeof all / sizeof(int64_t));
+    cs_comm_all_reduce(engine->comm, &all, (int64_t)(sizeof all / sizeof(int64_t)), CS_I64, CS_SUM);
     ce_phase_end(engine, CS_EVALUATE);
     return scores_of(&all, ce_preference_is_on(engine));
 }
@@ -291,9 +290,6 @@ cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forwa
     int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
     ce_phase_expect(engine, CS_FORWARD, verb);
     ce_forward_drop_prediction(engine);
-    if (ce_served_serves(engine))
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: %s on a parameter server, because it has only parts of the model", verb);
     if (!last->kind->predict)
         return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
                        last->kind->name);

@@ -36,10 +36,6 @@ cs_status ce_experts_check(const cs_engine *engine)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: cspeed.dpo with the model's \"output_router_logits\", because the "
                        "loss of a pair has no load-balancing loss; set it to false");
-    if (engine->settings->mode != CS_MODE_ZERO)
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: cspeed.mode \"ps\" or \"dp\" with a model that has experts, because "
-                       "their load is counted over the ranks of a training");
     return CS_OK;
 }
 

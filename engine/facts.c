@@ -1,7 +1,6 @@
-/* facts.c - facts about an open engine: ranks, workers, sizes; values on which ranks agree; the learning-rate
+/* facts.c - facts about an open engine: ranks, sizes; values on which ranks agree; the learning-rate
  * schedule. */
 #include "engine.h"
-#include "served.h"
 
 int cs_rank(const cs_engine *engine)
 {
@@ -11,16 +10,6 @@ int cs_rank(const cs_engine *engine)
 int cs_world_size(const cs_engine *engine)
 {
     return engine->world.size;
-}
-
-int cs_workers(const cs_engine *engine)
-{
-    return engine->zero.served ? engine->zero.served->workers : engine->world.size;
-}
-
-int cs_worker(const cs_engine *engine)
-{
-    return ce_served_serves(engine) ? -1 : engine->world.rank;
 }
 
 int64_t cs_active_parameter_count(const cs_engine *engine)
@@ -58,11 +47,6 @@ void cs_set_schedule(cs_engine *engine, double (*rate)(int64_t step, void *argum
 int64_t cs_agree(cs_engine *engine, int64_t value)
 {
     ce_walk_settle(engine);
-    if (engine->zero.served) {
-        value = engine->world.rank == 0 ? value : 0;
-        ce_served_add_up(engine, &value, 1);
-        return value;
-    }
     cs_comm_broadcast(engine->comm, &value, 1, CS_I64, 0);
     return value;
 }

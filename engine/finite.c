@@ -6,7 +6,6 @@
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
  * later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
-#include "served.h"
 #include "persistence/persistence.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -185,15 +184,6 @@ void ce_finite_report(cs_engine *engine)
     ce_finite *finite = &engine->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
-    /* With cspeed.ps.async the other ranks do not know the verdict on this step, so they would not take part in the
-     * collective search. */
-    if (finite->unreported && ce_served_is_async(engine))
-        ce_fatal(
-            CS_NOT_FINITE,
-            "step %lld of rank %d: the loss is %s and the norm of the gradients is %s; with cspeed.ps.async such a "
-            "step ends the run; %s",
-            (long long)finite->step, engine->world.rank, ce_say_number(finite->loss).text,
-            ce_say_number(finite->norm).text, advice(engine));
     if (finite->unreported) {
         finite->unreported = false;
         report(engine);

@@ -1,7 +1,5 @@
 /* forward.c - cs_forward: the forward pass of one micro-batch, unit by unit. */
 #include "engine.h"
-#include "served.h"
-#include "replicas.h"
 #include "input/input.h"
 #include "base/asked.h"
 #include "base/must.h"
@@ -129,8 +127,7 @@ static int64_t count_targets(const cs_engine *engine, cs_tensor targets)
 static void check_batch(const cs_engine *engine, const cs_batch *batch)
 {
     bool tokens = engine->model->inputs == 0;
-    int64_t samples = engine->sequences * (engine->replicas ? engine->lanes.count : 1),
-            columns = tokens ? engine->length : engine->model->inputs;
+    int64_t samples = engine->sequences, columns = tokens ? engine->length : engine->model->inputs;
     cs_tensor inputs = batch->inputs, targets = batch->targets;
     if (inputs.dims != 2 || inputs.dtype != (tokens ? CS_I32 : CS_F32) || inputs.shape[0] != samples ||
         inputs.shape[1] != columns)
@@ -177,25 +174,14 @@ static void compute_losses(cs_engine *engine, const cs_batch *batch)
     }
 }
 
-/* A parameter server computes no losses, but the verdict on the step needs the number of losses. */
-static cs_tensor shape_of_losses(const cs_engine *engine, const cs_batch *batch)
-{
-    bool tokens = engine->model->inputs == 0;
-    return cs_matrix(NULL, CS_F32, tokens ? cs_count(batch->inputs) : batch->inputs.shape[0], 1);
-}
-
-void ce_forward_batch(cs_engine *engine, const cs_batch *whole)
+static void forward_batch(cs_engine *engine, const cs_batch *whole)
 {
     cs_batch batch = ce_curriculum_shorten(engine, whole);
     if (engine->micro == 0)
         ce_step_judge_begin(engine);
-    if (ce_served_serves(engine)) {
-        engine->loss_rows = shape_of_losses(engine, &batch);
-    } else {
-        derive_dropout_keys(engine, whole);
-        compute_losses(engine, &batch);
-        ce_experts_count(engine);
-    }
+    derive_dropout_keys(engine, whole);
+    compute_losses(engine, &batch);
+    ce_experts_count(engine);
 }
 
 /* Ends the process after the step at which a signal has asked for it (cs_save_asked). */
@@ -217,9 +203,6 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     ce_forward_drop_prediction(engine);
     engine->fresh = false;
     check_batch(engine, batch);
-    if (engine->replicas)
-        ce_replicas_forward(engine, batch);
-    else
-        ce_forward_batch(engine, batch);
+    forward_batch(engine, batch);
     ce_phase_end(engine, CS_FORWARD);
 }

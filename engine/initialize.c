@@ -1,7 +1,5 @@
 /* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
 #include "engine.h"
-#include "served.h"
-#include "replicas.h"
 #include "input/input.h"
 #include "input/loader.h"
 #include "persistence/persistence.h"
@@ -74,27 +72,15 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
-/* A replica has its own device, and its own comm with this replica as the only rank. */
-static cs_status open_apart(cs_engine *engine)
-{
-    CS_TRY(ce_connect_device(&engine->device, engine->config));
-    return cs_comm_open(&engine->comm, &engine->world, &(cs_comm_settings){ .kind = "self" });
-}
-
 static cs_status open_world(cs_engine *engine)
 {
     cs_config *config = engine->config;
     engine->world = config->world;
-    if (engine->master)
-        return open_apart(engine);
     if (!config->comm)
         CS_TRY(ce_connect(config));
     engine->comm = config->comm;
     engine->device = config->device;
     config->disconnect = NULL; /* from now on the engine closes the comm and the device */
-    if (engine->settings->mode != CS_MODE_ZERO && ce_device_has_own_memory(engine->device))
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: cspeed.mode \"ps\" or \"dp\" on a GPU; \"device\": \"cpu\" runs it");
     return CS_OK;
 }
 
@@ -170,7 +156,7 @@ static cs_status measure(cs_engine *engine)
         .comm = engine->group ? engine->group : engine->comm,
         .across = engine->across,
         .device = engine->device,
-        .common = !gpu && settings->mode != CS_MODE_PS && has_common(engine),
+        .common = !gpu && has_common(engine),
         .offload_optimizer = gpu && settings->written.offload_optimizer == CS_OFFLOAD_CPU,
         .offload_params = gpu && settings->written.offload_param == CS_OFFLOAD_CPU,
     };
@@ -181,25 +167,13 @@ static cs_status measure(cs_engine *engine)
                "parameters in place",
                (long long)settings->prefetch);
     ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
-    engine->lanes = (ce_lanes){ settings->lanes, engine->world.rank };
-    if (settings->mode == CS_MODE_PS)
-        /* a server, too, makes the dry run of a worker, because all ranks need the list of a worker's matrix
-         * products */
-        ce_served_place(engine, 0);
     for (int i = 0; i < settings->groups.count; i++)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
-    if (engine->master) {
-        engine->lanes.own = engine->number;
-        engine->zero.stage = ce_stage_worker;
-        engine->zero.stateless = true;
-    } else {
-        ce_assign_print(&settings->groups, engine->model);
-    }
+    ce_assign_print(&settings->groups, engine->model);
     CS_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
     CS_TRY(ce_pool_open(&engine->grads, sizeof(float)));
-    CS_TRY(ce_dry_run(engine));
-    return settings->mode == CS_MODE_PS && engine->comm ? ce_served_prepare(engine) : CS_OK;
+    return ce_dry_run(engine);
 }
 
 static cs_status open_shards(cs_engine *engine)
@@ -208,12 +182,8 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(measure(engine));
     say_padding(&engine->memory);
     CS_TRY(ce_memory_fit_check(engine));
-    if (engine->master) {
-        engine->products = engine->master->products;
-    } else {
-        CS_TRY(ce_loader_begin(engine));
-        CS_TRY(ce_products_agree(engine));
-    }
+    CS_TRY(ce_loader_begin(engine));
+    CS_TRY(ce_products_agree(engine));
     ce_pool_settle(engine->values, engine->zero.comm);
     ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
@@ -240,8 +210,6 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(ce_upload_open(engine));
     CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
-    if (engine->master)
-        return CS_OK;
     CS_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
     return ce_adapter_load(engine);
 }
@@ -293,10 +261,6 @@ static cs_status build(cs_engine *engine, cs_model *model)
         ce_log(CS_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
-    if (model && engine->settings->mode == CS_MODE_DP)
-        return ce_fail(CS_UNSUPPORTED,
-                       "not supported: cspeed.mode \"dp\" with a model of the program's own, because each "
-                       "replica opens the model that the configuration names");
     CS_TRY(open_model(engine, model));
     CS_TRY(open_world(engine));
     CS_TRY(ce_agreement_check(engine));
@@ -307,7 +271,6 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(open_shards(engine));
     engine->metrics.loss = (double)NAN;
     engine->metrics.loss_scale = engine->scaler.scale;
-    CS_TRY(ce_served_async_open(engine));
     CS_TRY(ce_async_save_open(engine));
     CS_TRY(ce_report_open(engine));
     CS_TRY(ce_memory_fit_address_space());
@@ -315,30 +278,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     ce_preference_report(&engine->metrics.preference, (double[CS_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
     engine->fresh = true;
     engine->started = ce_clock_seconds();
-    return ce_replicas_open(engine);
-}
-
-static cs_status build_replica(cs_engine *engine)
-{
-    engine->world = engine->config->world;
-    CS_TRY(open_model(engine, NULL));
-    CS_TRY(open_apart(engine));
-    CS_TRY(lay_out(engine, ce_device_kind(engine->device)));
-    CS_TRY(open_lists(engine));
-    return open_shards(engine);
-}
-
-cs_status ce_initialize_replica(cs_engine **replica, const cs_engine *master, int number)
-{
-    cs_engine *made = *replica = calloc(1, sizeof **replica);
-    if (!made)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a replica");
-    made->config = master->config;
-    made->settings = master->settings;
-    made->master = master;
-    made->scaler = master->scaler;
-    made->number = number;
-    return build_replica(made);
+    return CS_OK;
 }
 
 cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
@@ -366,12 +306,10 @@ void cs_destroy(cs_engine *engine)
         return;
     cs_data_close(engine->begun[0]);
     cs_data_close(engine->begun[1]);
-    ce_replicas_close(engine->replicas);
     if (engine->device && engine->comm)
         /* the streams may be busy, because a program may close the engine in the middle of a step */
         ce_walk_settle(engine);
     ce_step_settle(engine);
-    ce_served_async_close(engine);
     ce_finite_close(engine);
     ce_async_save_close(engine);
     ce_report_close(engine);
@@ -391,16 +329,13 @@ void cs_destroy(cs_engine *engine)
     ce_pool_close(engine->grads);
     cs_comm_close(engine->across);
     cs_comm_close(engine->group);
-    ce_served_close(&engine->served);
     cs_comm_close(engine->comm);
     ce_device_close(engine->device);
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
-    if (!engine->master) {
-        cs_config_close(engine->config);
-        ce_asked_release();
-    }
+    cs_config_close(engine->config);
+    ce_asked_release();
     free(engine->shards);
     free(engine->buckets);
     free(engine->inputs);
@@ -422,12 +357,8 @@ static cs_status estimate(cs_engine *engine, cs_memory *memory)
     CS_TRY(measure(engine));
     for (int i = 0; memory && i < engine->world.size; i++) {
         ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
-        if (engine->settings->mode == CS_MODE_PS)
-            ce_served_place(engine, i);
         memory[i] = engine->memory;
         ce_dry_run_persistent(engine, &memory[i]);
-        if (engine->settings->mode == CS_MODE_PS)
-            ce_served_measure(engine, &memory[i]);
     }
     return CS_OK;
 }

@@ -1,8 +1,6 @@
 /* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the parameters are
  * updated, clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
-#include "served.h"
-#include "replicas.h"
 #include "persistence/persistence.h"
 #include "base/asked.h"
 #include "base/beat.h"
@@ -103,8 +101,7 @@ bool ce_step_settle(cs_engine *engine)
     metrics->tokens += verdict->targets;
     metrics->skipped += !moved;
     ce_preference_report(&metrics->preference, verdict->pairs);
-    /* an asynchronous step contains one update for each worker */
-    engine->updates += ce_served_is_async(engine) ? engine->lanes.count : moved;
+    engine->updates += moved;
     engine->scheduled += moved;
     engine->parts_saved = verdict->saved;
     engine->save_asked |= verdict->asked > 0;
@@ -129,11 +126,10 @@ static void continue_saving(cs_engine *engine)
 /* Completes the reduction of the gradients of all micro-batches. The time for this is counted as time of backward. */
 static void finish_gradients(cs_engine *engine)
 {
-    bool due = !ce_backward_finishes(engine) && !ce_served_is_async(engine);
+    bool due = !ce_backward_finishes(engine);
     for (int i = engine->model->count - 1; i >= 0 && due; i--)
         ce_gradient_finish(engine->shards[i]);
     follow_comm(engine);
-    ce_replicas_gather(engine);
     ce_phase_reduced(engine);
 }
 
@@ -154,9 +150,7 @@ static void judge_and_update(cs_engine *engine)
     bool updates = late || ce_step_settle(engine);
     if (!late)
         ce_finite_report(engine); /* called before the update, while the gradients of this step are in memory */
-    if (ce_served_is_async(engine))
-        ce_served_async_exchange(engine, &terms);
-    else if (updates)
+    if (updates)
         update(engine, &terms);
 }
 
@@ -165,16 +159,13 @@ bool cs_step(cs_engine *engine)
     ce_phase_begin(engine, CS_STEP);
     engine->micro = (engine->micro + 1) % engine->settings->accumulation;
     bool boundary = engine->micro == 0;
-    if (boundary && ce_served_is_async(engine) && ce_served_serves(engine)) {
-        ce_served_async_serve(engine);
-    } else if (boundary) {
+    if (boundary) {
         finish_gradients(engine);
         ce_step_settle(engine);
         ce_finite_report(engine);
         continue_saving(engine); /* this call comes before ce_step_judge_step counts the ranks that have written */
         judge_and_update(engine);
         continue_saving(engine);
-        ce_replicas_end_step(engine);
     }
     ce_phase_end(engine, CS_STEP);
     return boundary;
@@ -192,12 +183,8 @@ cs_metrics cs_last_step(cs_engine *engine)
     return engine->metrics;
 }
 
-/* Returns false on asynchronous workers: they take part in no sum over all ranks, so the ranks could not learn at the
- * same step that the launcher asks for a checkpoint. */
 bool cs_save_asked(cs_engine *engine)
 {
-    if (ce_served_is_async(engine))
-        return false;
     ce_beat_offer_saves();
     ce_asked_listen();
     ce_step_settle(engine);

@@ -7,7 +7,6 @@
  * the learning rate and the number of the next update depend on the verdict. A host is therefore at most one step ahead
  * of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
-#include "served.h"
 #include "persistence/persistence.h"
 #include "base/asked.h"
 #include "base/must.h"
@@ -106,8 +105,8 @@ static void add_up_and_judge(void *argument)
     cs_engine *engine = argument;
     ce_step_judge_record *device = engine->judge.device;
     double traced = ce_trace_begin();
-    if (!ce_served_is_async(engine)) /* an asynchronous worker is judged by its own sums only */
-        ce_served_add_up(engine, &device->sums, ce_step_judge_summed(engine) / sizeof(int64_t));
+    cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(ce_step_judge_summed(engine) / sizeof(int64_t)), CS_I64,
+                       CS_SUM);
     ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
     ce_experts_sum(engine);
     ce_state_judge(ce_device_stream(engine->device, CS_COMM), &device->verdict, &device->sums, &engine->judge.terms);
@@ -120,7 +119,7 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     return (ce_step_terms){
         .step_rows = step_rows(engine, engine->loss_rows),
         .prescale_factor = (double)engine->zero.prescale_factor,
-        .sum_factor = settings->gradient_sum ? engine->lanes.count : 1,
+        .sum_factor = settings->gradient_sum ? engine->world.size : 1,
         .clipping = settings->gradient_clipping,
         .pairs = ce_preference_is_on(engine) ? CS_PAIR_MEANS : 0,
         .checked = settings->precision.scaled || bf16,

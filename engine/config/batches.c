@@ -40,49 +40,33 @@ static bool take_usual(cs_config *config)
     return true;
 }
 
-enum { LANES = 48 };
-
-/* Writes the third factor of train_batch_size, with its name: "world size 4", "4 workers" or "4 replicas". */
-static const char *name_lanes(const cs_config *config, int64_t count, char text[LANES])
-{
-    if (config->settings.mode == CS_MODE_ZERO)
-        snprintf(text, LANES, "world size %lld", (long long)count);
-    else
-        snprintf(text, LANES, "%lld %s%s", (long long)count, config->settings.mode == CS_MODE_PS ? "worker" : "replica",
-                 ce_plural(count));
-    return text;
-}
-
 static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
 {
-    char lanes[LANES];
     long long whole = (long long)config->settings.train_batch_size;
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x %s, so no %s fits", whole, other,
-                  (long long)size, name_lanes(config, config->settings.lanes, lanes), missing);
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
+                  other, (long long)size, config->world.size, missing);
 }
 
 static void fault_product(cs_config *config, int64_t all)
 {
     const ce_settings *s = &config->settings;
-    int64_t each = all / config->settings.lanes;
-    char fits[LANES + 16] = "", lanes[LANES], fitting[LANES];
+    int64_t each = all / config->world.size;
+    char fits[64] = "";
     if (s->train_batch_size % each == 0)
-        snprintf(fits, sizeof fits, "; %s fit%s", name_lanes(config, s->train_batch_size / each, fitting),
-                 s->mode == CS_MODE_ZERO || s->train_batch_size == each ? "s" : "");
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x %s = %lld%s",
+        snprintf(fits, sizeof fits, "; world size %lld fits", (long long)(s->train_batch_size / each));
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not " MICRO " %lld x " STEPS " %lld x world size %d = %lld%s",
                   (long long)s->train_batch_size, (long long)s->micro_batch, (long long)s->accumulation,
-                  name_lanes(config, s->lanes, lanes), (long long)all, fits);
+                  config->world.size, (long long)all, fits);
 }
 
 static void check_triangle(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    char lanes[LANES];
-    int64_t all = product(s->micro_batch, s->accumulation, config->settings.lanes);
+    int64_t all = product(s->micro_batch, s->accumulation, config->world.size);
     if (all < 0)
         ce_json_fault(config->doc, ce_resolve_is_given(config, MICRO) ? MICRO : STEPS,
-                      MICRO " %lld x " STEPS " %lld x %s is too large", (long long)s->micro_batch,
-                      (long long)s->accumulation, name_lanes(config, config->settings.lanes, lanes));
+                      MICRO " %lld x " STEPS " %lld x world size %d is too large", (long long)s->micro_batch,
+                      (long long)s->accumulation, config->world.size);
     else if (s->train_batch_size == 0)
         s->train_batch_size = all;
     else if (s->train_batch_size != all)
@@ -94,7 +78,7 @@ static void resolve_triangle(cs_config *config)
     ce_settings *s = &config->settings;
     bool whole = ce_resolve_is_given(config, BATCH), micro = ce_resolve_is_given(config, MICRO),
          steps = ce_resolve_is_given(config, STEPS);
-    int64_t world = config->settings.lanes;
+    int64_t world = config->world.size;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
         return; /* The error was reported where the value was read. */
     if (!whole && !micro && !take_usual(config))

@@ -177,7 +177,6 @@ cs_status cs_config_finish(cs_config *config)
     ce_sharding_name_stage(config);
     fill_sections(config);
     config->filled = true;
-    ce_modes_count_lanes(config);
     ce_resolve_batch(config);
     ce_resolve_offload(config);
     ce_resolve_precision(config);
@@ -189,7 +188,6 @@ cs_status cs_config_finish(cs_config *config)
     ce_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
     ce_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
     ce_numbers_resolve(config);
-    ce_modes_resolve(config);
     ce_schedule_read(config->doc, object_at(config, "scheduler"), s->optim.rate, s->steps, &s->schedule);
     if (!ce_optim_has_betas(&s->optim))
         ce_schedule_leave_momentum(config->doc, &s->schedule);

@@ -30,7 +30,6 @@ enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* valu
 enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
 /* values of the key `products`; from CS_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
 enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
-enum { CS_MODE_ZERO, CS_MODE_DP, CS_MODE_PS };       /* values of the key `mode` */
 enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key `recompute` */
 enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key `on_bad_latest` */
 enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key `checkpoint.tag_validation` */
@@ -141,16 +140,6 @@ typedef struct {
     bool cuda_graphs;
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
-    int mode;                    /* CS_MODE_* */
-    /* The number of lanes: the ranks, the workers (mode ps) or the threads (mode dp) that compute gradients. */
-    int lanes;
-    struct {
-        int64_t servers, staleness;
-        bool async;
-    } ps; /* section cspeed.ps */
-    struct {
-        int64_t threads;
-    } dp; /* section cspeed.dp */
     ce_lora_settings lora;
     int recompute; /* CS_RECOMPUTE_* */
     int64_t prefetch;

@@ -8,7 +8,7 @@
 
 static bool reduces_units(const ce_settings *s)
 {
-    return s->mode == CS_MODE_PS || s->stage == 1 || (s->stage > 1 && s->written.shard_size < 0);
+    return s->stage == 1 || (s->stage > 1 && s->written.shard_size < 0);
 }
 
 static bool is_prescaled(const ce_settings *s)

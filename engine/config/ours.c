@@ -80,11 +80,6 @@ static const ce_key cspeed[] = {
         "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
     SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL,
               "stage 3: units gathered in advance; ranks of one host gather none"),
-    SUPPORTED(
-        "mode", CHOICE, mode, "\"zero\"", 0, 0, "zero|dp|ps",
-        "zero: ranks share the work and, by the stage of ZeRO, the state (stage 0 is DDP, 3 is FSDP); dp: one process with replicas in threads (DataParallel); ps: workers and parameter servers"),
-    SECTION("ps", "the parameter server of cspeed.mode \"ps\""),
-    SECTION("dp", "the replicas of cspeed.mode \"dp\""),
     REFUSED("strict", "false", NOT_YET),
 };
 

@@ -42,10 +42,6 @@ void ce_courses_resolve(cs_config *config);
 void ce_resolve_data(cs_config *config);
 /* Checks the section "dpo". Defined in preference.c; called after ce_courses_resolve. */
 void ce_preference_resolve(cs_config *config);
-/* The next two functions are defined in modes.c. ce_modes_count_lanes sets settings.lanes, which ce_resolve_batch
- * needs. ce_modes_resolve is called last, and refuses settings that cannot be combined with the mode. */
-void ce_modes_count_lanes(cs_config *config);
-void ce_modes_resolve(cs_config *config);
 /* The next two functions are defined in idle.c. ce_idle_because returns why a key that has an effect in general has none
  * in this configuration, or NULL. ce_idle_note adds notes about all such keys that the configuration sets. */
 const char *ce_idle_because(const cs_config *config, const char *path);

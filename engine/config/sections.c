@@ -181,7 +181,6 @@ static const struct {
     { ce_courses_sections, &ce_courses_section_count },
     { sections, &here },
     { ce_ours_sections, &ce_ours_section_count },
-    { ce_modes_sections, &ce_modes_section_count },
 };
 
 const ce_section *ce_sections_at(int index)

@@ -13,9 +13,9 @@ typedef struct {
 
 /* Each topic has one list of sections, in the source file that has the name of the topic. */
 extern const ce_section ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[], ce_ours_sections[],
-    ce_batches_sections[], ce_courses_sections[], ce_modes_sections[];
+    ce_batches_sections[], ce_courses_sections[];
 extern const int ce_formats_section_count, ce_sharding_section_count, ce_monitors_section_count, ce_ours_section_count,
-    ce_batches_section_count, ce_courses_section_count, ce_modes_section_count;
+    ce_batches_section_count, ce_courses_section_count;
 
 /* Returns section number `index`, where 0 is the top level, or NULL after the last section. */
 const ce_section *ce_sections_at(int index);

@@ -1,6 +1,5 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
-#include "served.h"
 #include "input/input.h"
 #include "base/log.h"
 #include "base/trace.h"
@@ -13,7 +12,7 @@
  * all micro-batches of the step. */
 int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
 {
-    int64_t lane = engine->micro * engine->lanes.count + engine->lanes.own;
+    int64_t lane = engine->micro * engine->world.size + engine->world.rank;
     return engine->metrics.samples + lane * engine->settings->micro_batch + b;
 }
 
@@ -43,12 +42,6 @@ static cs_status check(const cs_engine *engine, const char *split)
     return CS_OK;
 }
 
-/* Returns the number of replicas in this process that read a part of each training batch. */
-static int replicas_of(const cs_data *data)
-{
-    return data->engine->lanes.count / cs_workers(data->engine);
-}
-
 static cs_status open_windows(cs_data *data, bool train)
 {
     const ce_settings *settings = data->engine->settings;
@@ -70,7 +63,7 @@ static cs_status open_windows(cs_data *data, bool train)
 
 static cs_status open_batch(cs_data *data)
 {
-    size_t sequences = (size_t)(data->engine->sequences * replicas_of(data));
+    size_t sequences = (size_t)data->engine->sequences;
     size_t rows = sequences * (size_t)data->engine->length;
     bool documents = data->engine->settings->packing == CS_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
     data->inputs = calloc(rows, sizeof *data->inputs);
@@ -212,13 +205,12 @@ static void read_sample(cs_data *data, int64_t b, int64_t index, int64_t number)
 cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
-    int replicas = replicas_of(data);
-    for (int64_t b = 0; b < replicas * data->engine->settings->micro_batch && !ce_served_serves(data->engine); b++) {
+    for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
         int64_t number = ce_loader_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
     ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
-    return batch_of(data, replicas * data->engine->sequences);
+    return batch_of(data, data->engine->sequences);
 }
 
 cs_batch ce_loader_lane(cs_data *data, int64_t lane)

@@ -199,8 +199,7 @@ cs_status ce_pretrained_open(cs_engine *engine, const char *folder)
     status = ce_huggingface_open_model(&engine->model, &engine->facts, doc, folder);
     if (status == CS_OK)
         ce_models_describe(&engine->model_json, &engine->facts, ce_json_root(doc));
-    if (!engine->master)
-        ce_json_print_warnings(doc);
+    ce_json_print_warnings(doc);
     ce_json_close(doc);
     return status;
 }

@@ -9,8 +9,6 @@
 
 bool ce_bucket_joins(const ce_zero *zero)
 {
-    if (zero->served)
-        return false;
     return zero->stage.optim == CS_REPLICATED || (zero->stage.grads == CS_SHARDED && zero->replicas > 1);
 }
 

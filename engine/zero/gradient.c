@@ -198,23 +198,17 @@ static void reduce_to_part(void *argument)
                          cs_vector(own_part, types.wire, count), 1);
 }
 
-static void collect(void *argument)
-{
-    ce_served_collect(argument);
-}
-
 void ce_gradient_finish(ce_shard *shard)
 {
     const ce_zero *zero = shard->zero;
     bool joins = ce_bucket_joins(zero);
-    if (ce_part_dry(shard) || shard->padded == 0 || (zero->stage.grads == CS_SHARDED && !zero->served && !zero->across))
+    if (ce_part_dry(shard) || shard->padded == 0 || (zero->stage.grads == CS_SHARDED && !zero->across))
         return;
     if (joins && !zero->buckets[shard->unit->index].completes)
         return;
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
     ce_stream_call(ce_part_stream(shard, CS_COMM),
-                   zero->served                      ? collect
-                   : !joins                          ? reduce_to_part
+                   !joins                            ? reduce_to_part
                    : zero->stage.grads == CS_SHARDED ? reduce_groups
                                                      : reduce_replicas,
                    shard);
@@ -222,12 +216,9 @@ void ce_gradient_finish(ce_shard *shard)
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
 {
-    const ce_served *served = shard->zero->served;
-    /* with asynchronous updates, a worker has only its own gradients, for all elements */
-    bool alone = served && served->async && !served->serves;
-    ce_range range = alone ? (ce_range){ 0, shard->padded } : shard->own;
-    if (ce_range_length(range) == 0)
+    if (ce_range_length(shard->own) == 0)
         return;
-    cs_tensor own = cs_vector(ce_part_sum(shard, range.from), shard->zero->precision.sums, ce_range_length(range));
+    cs_tensor own =
+        cs_vector(ce_part_sum(shard, shard->own.from), shard->zero->precision.sums, ce_range_length(shard->own));
     ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
 }

@@ -212,11 +212,6 @@ static void spread_values(void *argument)
     ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 
-static void deliver(void *argument)
-{
-    ce_served_deliver(argument);
-}
-
 /* Gathers shard->norms on all ranks: every element is non-zero on at most one rank, so the sum of its bit patterns over
  * the ranks, as integers, is the bit pattern of the element. */
 static void spread_norms(void *argument)
@@ -233,9 +228,7 @@ void ce_shard_publish(ce_shard *shard)
         return;
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (shard->zero->served)
-        ce_stream_call(ce_part_stream(shard, CS_COMM), deliver, shard);
-    else if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
+    if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_values, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
@@ -382,9 +375,7 @@ void ce_shard_spread(ce_shard *shard)
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (zero->served)
-        deliver(shard);
-    else if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
+    if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
         spread_values(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);

@@ -9,9 +9,6 @@ const ce_stage ce_stages[4] = {
     [3] = { CS_SHARDED, CS_SHARDED, CS_SHARDED },
 };
 
-const ce_stage ce_stage_worker = { CS_REPLICATED, CS_REPLICATED, CS_SHARDED };
-const ce_stage ce_stage_server = { CS_SHARDED, CS_SHARDED, CS_SHARDED };
-
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
     return ce_round_up(length, (int64_t)zero->world * zero->replicas * CS_ZERO_ALIGN);
@@ -28,8 +25,6 @@ void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size)
 ce_range ce_stage_part(const ce_zero *zero, int64_t padded)
 {
     int64_t length = padded / zero->world;
-    if (zero->stateless)
-        return (ce_range){ 0, 0 };
     return (ce_range){ zero->rank * length, (zero->rank + 1) * length };
 }
 
@@ -55,9 +50,7 @@ int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit)
 
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded)
 {
-    if (place == CS_REPLICATED)
-        return padded;
-    return zero->stateless ? 0 : padded / zero->world;
+    return place == CS_REPLICATED ? padded : padded / zero->world;
 }
 
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot)

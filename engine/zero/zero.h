@@ -71,23 +71,6 @@ typedef struct {
 } ce_stage;
 
 extern const ce_stage ce_stages[4];
-/* ce_stage_worker: the placements on a worker, and on a replica that keeps no optimizer state (ce_zero.stateless).
- * ce_stage_server: the placements on a parameter server. */
-extern const ce_stage ce_stage_worker, ce_stage_server;
-
-/* The mode of a parameter server: ranks 0 .. workers - 1, the workers, compute with whole parameter rows and have no
- * optimizer state. Each of the other ranks, the servers, has a part of each row as at ZeRO stage 3, and does not
- * compute. */
-typedef struct {
-    int workers, servers;
-    /* True if each worker's gradients lead to an update of their own, and are not added to those of other workers. */
-    bool async;
-    bool serves;         /* True if this rank is a server. */
-    uint64_t *sent;      /* sent [workers + servers]: the bytes that this rank has sent to each rank */
-    float *staging;      /* on a server: memory for the gradients of all workers, `longest` elements for each worker */
-    const void **inputs; /* on a server: for each worker, the address of its gradients in `staging` */
-    size_t longest;      /* the greatest number of elements that a server has of one unit's row */
-} ce_served;
 
 /* A unit's place in its bucket of gradients (bucket.c). */
 typedef struct {
@@ -121,14 +104,10 @@ typedef struct {
     /* True if the ranks have common memory (comm/common.h), which contains each SHARDED row of values. Each rank writes
      * its own part of the row, and all ranks compute with the whole row in place. */
     bool common;
-    bool stateless; /* True if this rank keeps no optimizer state; its part of a SHARDED row is then empty. */
     /* Offload from a GPU (ZeRO-Offload). offload_optimizer: masters and slots are in pinned host memory, which the
      * kernels of the update read and write in place; they must be SHARDED. offload_params: so are this rank's parts of
      * SHARDED values, and gather copies the part to the row on the GPU. */
     bool offload_optimizer, offload_params;
-    /* `served` is NULL if there is no parameter server. Otherwise `world` is the number of servers. On a server, `rank`
-     * is then this server's number, counted from 0. */
-    ce_served *served;
     /* buffer in which gradients are converted to precision.wire, one unit after another, in the comm stream; NULL if
      * gradients are sent without conversion (ce_plan_wire) */
     void *wire;
@@ -263,29 +242,8 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro);
 void ce_gradient_finish(ce_shard *shard);
 
 /* Adds the squares of this rank's own elements of the reduced gradient, times unscale^2, to *sum, which is in device
- * memory. An asynchronous worker, which has no own elements, adds the squares of all elements of its gradient. */
+ * memory. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
-
-/* ---- served.c: the verbs with a parameter server ---- */
-
-/* Returns the size in bytes of the memory in which a server receives the gradients of all workers for one unit.
- * zero->world must be set before ce_served_staging and ce_served_open are called. */
-size_t ce_served_staging(const ce_zero *zero, const cs_model *model);
-/* Opens zero->served. On a server, this allocates the memory whose size ce_served_staging returns. */
-cs_status ce_served_open(ce_zero *zero, const cs_model *model);
-void ce_served_close(ce_served *served);
-/* These functions are called by all ranks together. ce_served_collect sums the workers' gradients on the servers, in
- * the order of ce_reduce. ce_served_deliver sends the servers' values to the workers. */
-void ce_served_collect(ce_shard *shard);
-void ce_served_deliver(ce_shard *shard);
-/* These functions exchange data between one worker and one server. The worker's ce_served_push sends gradients to the
- * server's ce_served_take. The server's ce_served_give sends values to the worker's ce_served_pull. */
-void ce_served_push(ce_shard *shard, int server);
-void ce_served_take(ce_shard *shard, int worker);
-void ce_served_give(ce_shard *shard, int worker);
-void ce_served_pull(ce_shard *shard, int server);
-/* Replaces `count` integers of 64 bits by their sums over all ranks. Collective. */
-void ce_served_sum(const ce_zero *zero, void *data, size_t count);
 
 /* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
 

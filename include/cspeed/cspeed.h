@@ -191,12 +191,6 @@ char *cs_gather(cs_engine *engine, const char *text);
 int cs_launched_rank(void); /* the rank that the environment gives, before an engine exists; 0 without a launcher */
 int cs_rank(const cs_engine *engine);
 int cs_world_size(const cs_engine *engine);
-/* The number of ranks among which the samples are divided, and this rank's number among them. Usually these two numbers
- * are the world size and the rank. With parameter servers (cspeed.mode "ps") only workers count; on a server, cs_worker
- * returns -1. On a server cs_forward and cs_backward compute nothing, cs_step serves the workers, cs_data_next returns
- * a batch without data, and cs_predict returns CS_UNSUPPORTED. */
-int cs_workers(const cs_engine *engine);
-int cs_worker(const cs_engine *engine);
 const char *cs_device_description(const cs_engine *engine); /* a text such as "cpu, 1 thread, fp32 arithmetic ..." */
 
 /* Memory of this rank, in bytes. */
@@ -308,28 +302,6 @@ bool cs_step(cs_engine *engine);
 /* Prints the tables of comms_logger on rank 0: latency and bandwidth of each collective by message size, and how long
  * ranks waited for each other. Does nothing if comms_logger is off. Collective. */
 void cs_log_summary(cs_engine *engine);
-
-/* What the modes "ps" and "dp" of cspeed.mode have cost since cs_initialize. Fields that do not belong to the mode are
- * 0 or NULL. */
-typedef struct {
-    /* "ps": bytes of the messages between ranks, sent[from * ranks + to]. Messages that open the job, read the data, or
-     * write or read checkpoints are not counted. */
-    uint64_t *sent;
-    int ranks;
-    /* with cspeed.ps.async: ahead[k] counts the steps that a worker began when it was k steps ahead of the slowest
-     * worker. The first server counts them. The array has `levels` elements */
-    int64_t *ahead;
-    int64_t levels;
-    /* "dp": the engine that owns the state (the master) computes together with other replicas of the model, which are
-     * threads. handed_out: bytes of parameters that the master wrote into the other replicas, all steps together;
-     * gathered: bytes of gradients that the master read from the other replicas; master_seconds: seconds in which the
-     * master worked while the other replicas waited; seconds: duration of all steps */
-    uint64_t handed_out, gathered;
-    double master_seconds, seconds;
-} cs_mode_costs;
-/* Returns the costs on every rank. Free the result with cs_mode_costs_free. Collective; call it between two steps. */
-cs_mode_costs cs_mode_costs_of(cs_engine *engine);
-void cs_mode_costs_free(cs_mode_costs *costs);
 
 /* The mean loss of the last complete optimizer step over all ranks, weighted by tokens. The call does not communicate.
  *
@@ -499,8 +471,7 @@ cs_status cs_finish_checkpoint(cs_engine *engine);
  *
  * The first call installs the handlers of these signals, unless the program has its own or ignores the signal; before
  * it, and after cs_destroy, the signals end the process. The call does not communicate, because the all-reduce of the
- * loss in each step also carries the request. Asynchronous workers (cspeed.ps.async) have no such all-reduce: the
- * function returns false and installs no handlers. */
+ * loss in each step also carries the request. */
 bool cs_save_asked(cs_engine *engine);
 
 /* Checks whether dir's file system has room for `saves` more checkpoints, of which only the last cspeed.keep_last are

@@ -1,7 +1,6 @@
 /* bench.c - `cspeed bench`: measures this machine. */
 #include "codes.h"
 #include "command.h"
-#include "command/bench_modes.h"
 #include "run.h"
 
 #include <string.h>
@@ -11,19 +10,16 @@ static int run(const cl_options *options, char **arguments)
     const char *what = arguments[0] ? arguments[0] : "";
     if (strcmp(what, "comm") == 0)
         return cl_run(options);
-    if (strcmp(what, "modes") == 0)
-        return cl_bench_modes(arguments + 1);
-    return cl_codes_fail(CL_CODE_USAGE, "bench: say what to measure: comm or modes%s%s", *what ? ", not " : "", what);
+    return cl_codes_fail(CL_CODE_USAGE, "bench: say what to measure: comm%s%s", *what ? ", not " : "", what);
 }
 
 const cl_command cl_command_bench = {
     .name = "bench",
     .group = "Look",
-    .summary = "measures collectives and modes of training here",
+    .summary = "measures the collectives between ranks",
     .usage = "cspeed [LAUNCH FLAGS] bench comm [--collectives NAME,...] [--min_bytes N]\n"
              "       [--max_bytes N] [--comm KIND] [--algorithms LIST] [--ordinary]\n"
-             "       [--plot FILE] [--tune]\n"
-             "       cspeed bench modes [--workers N] [--steps N] [--plot FILE.svg]",
+             "       [--plot FILE] [--tune]",
     .text = "comm measures collectives of fp32 between the ranks, as nccl-tests does, from\n"
             "--min_bytes (1024) to --max_bytes (64 MB), each length twice the one before:\n"
             "the time of the slowest rank, size divided by time (algbw), that multiplied by\n"
@@ -35,14 +31,7 @@ const cl_command cl_command_bench = {
             "made, as cspeed.comm_algorithms of a configuration; --ordinary memory that the\n"
             "ranks do not share. --plot draws the bus bandwidths into FILE.svg or FILE.html.\n"
             "--tune measures at which sizes the algorithms of the transport should change,\n"
-            "and prints the key for it.\n"
-            "\n"
-            "modes trains two small models with each mode (dp, ddp, ZeRO 1 to 3, parameter\n"
-            "servers) on this machine, with N replicas and one core for each (--workers; 2\n"
-            "otherwise), for N steps (--steps; 30 otherwise, and at least 6, because the\n"
-            "first 5 are not counted). It prints how long a training takes to start and how\n"
-            "many samples it reads in a second, and with which of dp and ddp one pass over\n"
-            "how many samples takes less time. --plot draws the seconds of one pass.\n",
+            "and prints the key for it.\n",
     .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
     .run = run,
     .hands_on = true,

@@ -14,10 +14,6 @@ typedef struct {
 
 enum { LINES = 15 };
 
-/* The values of cspeed.mode, numbered as cs_config_get_int returns them. */
-typedef enum { ZERO, DP, PS } plan_mode;
-static const char *const mode_names[] = { "zero", "dp", "ps" };
-
 static void list_lines(line lines[LINES], const cs_memory *m)
 {
     size_t kept = m->values + m->gradients + m->masters + m->slots;
@@ -58,50 +54,15 @@ static bool same_memory(const cs_memory *a, const cs_memory *b)
     return true;
 }
 
-/* How replicas share the work (cspeed.mode). */
-typedef struct {
-    int64_t mode;             /* a plan_mode */
-    int64_t workers, servers; /* mode PS: number of ranks that are workers, and of ranks that are servers */
-    int64_t replicas;         /* mode DP: number of replicas, which are threads of the only rank */
-    /* mode ZERO. stage: the ZeRO stage. group: the number of ranks among which the state is sharded; -1: all ranks. */
-    int64_t stage, group;
-} sharing;
-
-static sharing read_sharing(const cs_config *config, int64_t world_size)
-{
-    int64_t mode = cs_config_get_int(config, "cspeed.mode");
-    int64_t servers = mode == PS ? cs_config_get_int(config, "cspeed.ps.servers") : 0;
-    return (sharing){ .mode = mode,
-                      .workers = world_size - servers,
-                      .servers = servers,
-                      .replicas = cs_config_get_int(config, "cspeed.dp.threads"),
-                      .stage = cs_config_get_int(config, "zero_optimization.stage"),
-                      .group = cs_config_get_int(config, "zero_optimization.mics_shard_size") };
-}
-
-/* Returns the description of the mode for the first line of the plan, malloc'ed. */
-static char *name_sharing(const sharing *s)
-{
-    if (s->mode == PS)
-        return text("parameter server: %" PRId64 " worker%s, %" PRId64 " server%s", s->workers, ce_plural(s->workers),
-                    s->servers, ce_plural(s->servers));
-    if (s->mode == DP)
-        return text("DataParallel: %" PRId64 " replica%s, of which this is the master", s->replicas,
-                    ce_plural(s->replicas));
-    return text("ZeRO-%" PRId64, s->stage);
-}
-
 /* Prints the memory of the ranks [from, to), which need the same amounts. */
-static void print_ranks(int64_t from, int64_t to, const sharing *s, const cs_memory *memory)
+static void print_ranks(int64_t from, int64_t to, const cs_memory *memory)
 {
-    static const char *const roles[] = { "", "", " (server)", " (servers)", " (worker)", " (workers)" };
-    const char *role = roles[(s->mode != PS ? 0 : from >= s->workers ? 2 : 4) + (to - from > 1)];
     line lines[LINES];
     list_lines(lines, memory);
     if (to - from > 1)
-        printf("ranks %" PRId64 " to %" PRId64 "%s, each:\n", from, to - 1, role);
+        printf("ranks %" PRId64 " to %" PRId64 ", each:\n", from, to - 1);
     else
-        printf("rank %" PRId64 "%s:\n", from, role);
+        printf("rank %" PRId64 ":\n", from);
     for (int i = 0; i < LINES; i++)
         printf("  %-26s %16zu  %10.1f MB\n", lines[i].name, lines[i].bytes, 1e-6 * (double)lines[i].bytes);
     puts("  workspace of the kernels           settles in the first step");
@@ -111,13 +72,11 @@ static void print_ranks(int64_t from, int64_t to, const sharing *s, const cs_mem
                memory->rows_held - memory->rows_zero, memory->rows_held, memory->rows_zero);
 }
 
-static void print_ranks_json(int64_t from, int64_t to, const sharing *s, const cs_memory *memory)
+static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
 {
     line lines[LINES];
     list_lines(lines, memory);
     printf("%s      {\"first_rank\": %" PRId64 ", \"last_rank\": %" PRId64, from ? ",\n" : "", from, to - 1);
-    if (s->mode == PS)
-        printf(", \"role\": \"%s\"", from >= s->workers ? "server" : "worker");
     for (int i = 0; i < LINES; i++)
         printf(", \"%s\": %zu", lines[i].key, lines[i].bytes);
     putchar('}');
@@ -128,30 +87,31 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
 {
     /* a copy of the value, since cs_estimate below frees the configuration */
     char *precision = text("%s", cs_config_get_string(config, "precision"));
-    sharing s = read_sharing(config, world_size);
+    int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
+    int64_t group = cs_config_get_int(config, "zero_optimization.mics_shard_size"); /* -1: all ranks */
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
-    char *groups = s.group > 0 ? text(" in groups of %" PRId64, s.group) : text("%s", ""), *how = name_sharing(&s);
+    char *groups = group > 0 ? text(" in groups of %" PRId64, group) : text("%s", "");
     cs_memory *memory = calloc((size_t)world_size, sizeof *memory);
     if (!memory)
         exit(1);
     CS_MUST(cs_estimate(config, memory, &parameters));
     if (json)
-        say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"mode\": \"%s\", \"zero_stage\": %" PRId64
+        say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
             ", \"micro_batch\": %" PRId64 ", \"shard_group\": %" PRId64 ", \"ranks\": [",
-            parameters, precision, mode_names[s.mode], s.stage, micro, s.group > 0 ? s.group : world_size);
+            parameters, precision, stage, micro, group > 0 ? group : world_size);
     else
-        say("memory of a rank: %" PRId64 " parameters, %s, %s, micro-batch %" PRId64 ", world size %" PRId64 "%s",
-            parameters, precision, how, micro, world_size, groups);
+        say("memory of a rank: %" PRId64 " parameters, %s, ZeRO-%" PRId64 ", micro-batch %" PRId64
+            ", world size %" PRId64 "%s",
+            parameters, precision, stage, micro, world_size, groups);
     for (int64_t from = 0, to; from < world_size && is_rank_zero(); from = to) {
-        for (to = from + 1; to < world_size && to != s.workers && same_memory(&memory[from], &memory[to]);)
+        for (to = from + 1; to < world_size && same_memory(&memory[from], &memory[to]);)
             to++;
-        (json ? print_ranks_json : print_ranks)(from, to, &s, &memory[from]);
+        (json ? print_ranks_json : print_ranks)(from, to, &memory[from]);
     }
     if (json)
         say("]}");
     free(memory);
     free(groups);
-    free(how);
     free(precision);
     exit(0);
 }

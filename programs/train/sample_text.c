@@ -31,7 +31,7 @@ void sample_text_print(cs_engine *engine, const cs_config *config)
     };
     cs_generation *generation;
     char bytes[TOKENS];
-    if (cs_worker(engine) < 0 || cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
+    if (cs_vocabulary(engine) != 256 || cs_config_get_string(config, "cspeed.data.template"))
         return;
     CS_MUST(cs_generation_open(&generation, engine, &(int32_t){ '\n' }, 1, &how));
     for (int i = 0; i < TOKENS; i++) {

@@ -226,29 +226,20 @@ static void introduce(const session *run)
     char *offloaded = memory.offloaded ? text(" (%.1f MB of it offloaded to the host)", 1e-6 * (double)memory.offloaded)
                                        : text("%s", "");
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
-    int workers = cs_workers(run->engine), ranks = cs_world_size(run->engine);
+    int ranks = cs_world_size(run->engine);
     int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
             micro = cs_config_get_int(run->config, "train_micro_batch_size_per_gpu"),
-            steps = cs_config_get_int(run->config, "gradient_accumulation_steps"), replicas = batch / (micro * steps);
-    char *mode = workers < ranks ? text("%d worker%s and %d server%s", workers, ce_plural(workers), ranks - workers,
-                                        ce_plural(ranks - workers))
-                 : replicas > workers
-                     ? text("%" PRId64 " replicas in one process", replicas)
-                     : text("ZeRO-%" PRId64 ", %d rank%s", cs_config_get_int(run->config, "zero_optimization.stage"),
-                            ranks, ce_plural(ranks));
+            steps = cs_config_get_int(run->config, "gradient_accumulation_steps"),
+            stage = cs_config_get_int(run->config, "zero_optimization.stage");
     int64_t all = cs_parameter_count(run->engine), active = cs_active_parameter_count(run->engine);
     char *experts = active < all ? text(" (%.2f M compute a token)", 1e-6 * (double)active) : text("%s", "");
-    say("%.2f M parameters%s, %s, %s; %s", 1e-6 * (double)all, experts, cs_config_get_string(run->config, "precision"),
-        mode, cs_device_description(run->engine));
+    say("%.2f M parameters%s, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)all, experts,
+        cs_config_get_string(run->config, "precision"), stage, ranks, ce_plural(ranks),
+        cs_device_description(run->engine));
     free(experts);
-    free(mode);
     say("memory of a rank: %.1f MB between steps%s, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
-        " x %" PRId64 " accumulated x %" PRId64 " %s%s",
-        1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, replicas,
-        replicas > workers ? "replica"
-        : workers < ranks  ? "worker"
-                           : "rank",
-        ce_plural(replicas));
+        " x %" PRId64 " accumulated x %d rank%s",
+        1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, ranks, ce_plural(ranks));
     free(offloaded);
 }
 
@@ -397,7 +388,6 @@ void session_close(session *run)
         ce_asked_end();
     ce_asked_release(); /* nothing is left to save */
     cs_log_summary(run->engine);
-    mode_costs_print(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);
     ending_print(run);

@@ -135,9 +135,6 @@ void fit_steps_begin(session *run);
 void fit_steps_take(session *run, int64_t steps);
 void fit_steps_again(session *run);
 
-/* mode_costs.c: prints what cspeed.mode "ps" or "dp" has cost; collective */
-void mode_costs_print(cs_engine *engine);
-
 /* ending.c: prints the output folder, and commands that continue, plot, export or use the training. On a terminal it
  * also draws the curve of the loss. */
 void ending_print(const session *run);

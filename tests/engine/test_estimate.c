@@ -90,19 +90,6 @@ START_TEST(groups_need_what_was_estimated)
 }
 END_TEST
 
-/* A parameter server: the estimate is right for workers, for the first server, which adds the sums of a step, and for
- * another server. */
-START_TEST(servers_need_what_was_estimated)
-{
-    check_same(&(run_spec){
-        .world = 4, .steps = 1, .precision = "fp32", .set = { COPY, "cspeed.mode=ps", "cspeed.ps.servers=2" } });
-    check_same(&(run_spec){ .world = 3,
-                            .steps = 1,
-                            .precision = "bf16",
-                            .set = { "cspeed.mode=ps", "cspeed.ps.async=true", "gradient_clipping=0" } });
-}
-END_TEST
-
 /* ---- the output of train ---- */
 
 static void write_config(const char *path)
@@ -140,27 +127,6 @@ START_TEST(train_prints_the_plan)
     ck_assert_uint_eq(bytes_of("  between steps"), padded * 6);
     ck_assert_int_eq(shell_run("%s/train --config config.json --world_size 4", CS_BIN), 64);
     ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 0", CS_BIN), 64);
-    shell_leave();
-}
-END_TEST
-
-START_TEST(the_plan_names_the_mode)
-{
-    static const char *const set = "--set bf16.enabled=false --set zero_optimization.stage=0 --set cspeed.mode";
-    shell_enter();
-    write_config("config.json");
-    ck_assert_int_eq(shell_run("%s/train --config config.json --plan --world_size 4 %s=ps --set cspeed.ps.servers=1",
-                               CS_BIN, set),
-                     0);
-    ck_assert(shell_says(", fp32, parameter server: 3 workers, 1 server, micro-batch 2, world size 4\n"
-                         "ranks 0 to 2 (workers), each:\n"));
-    ck_assert(shell_says("\nrank 3 (server):\n"));
-    ck_assert_int_eq(shell_run("%s/train --config config.json --plan %s=dp", CS_BIN, set), 0);
-    ck_assert(shell_says(", fp32, DataParallel: 2 replicas, of which this is the master, micro-batch 2, world size 1\n"
-                         "rank 0:\n"));
-    ck_assert_int_eq(shell_run("%s/train --config config.json --plan=json --world_size 2 %s=ps", CS_BIN, set), 0);
-    ck_assert(shell_says("\"mode\": \"ps\"") && shell_says("\"last_rank\": 0, \"role\": \"worker\"") &&
-              shell_says("\"last_rank\": 1, \"role\": \"server\""));
     shell_leave();
 }
 END_TEST
@@ -266,6 +232,6 @@ START_TEST(the_order_of_hosts_does_not_matter)
 }
 END_TEST
 
-SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated,
-           servers_need_what_was_estimated, train_prints_the_plan, the_plan_names_the_mode, train_lists_the_units,
-           the_plan_shows_a_padded_vocabulary, the_launcher_shows_it, the_order_of_hosts_does_not_matter)
+SUITE_MAIN("estimate", estimated_memory_is_allocated_memory, groups_need_what_was_estimated, train_prints_the_plan,
+           train_lists_the_units, the_plan_shows_a_padded_vocabulary, the_launcher_shows_it,
+           the_order_of_hosts_does_not_matter)

@@ -120,7 +120,7 @@ START_TEST(mistakes_are_named)
         int code;
     } wrong[] = {
         { "", "say what to measure", 64 },
-        { "modem", "say what to measure: comm or modes, not modem", 64 },
+        { "modem", "say what to measure: comm, not modem", 64 },
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
         { "comm --plot a.png", "\"a.png\"", 64 },
         { "comm --max_bytes 512", "--max_bytes must be at least", 64 },

@@ -1,5 +1,5 @@
 /* test_examples.c - the examples. ddp_toy prints its eight lines however it is started. train_npy learns from files of
- * arrays, with each of its losses and with the same result at any number of ranks, and refuses other files. */
+ * arrays, with each of its losses and with the same result at any number of ranks, and refuses other files. modes gives the same bits in three modes. */
 #include "shell.h"
 #include "suite.h"
 
@@ -179,5 +179,85 @@ START_TEST(other_files_are_refused)
 }
 END_TEST
 
+/* ---- modes ---- */
+
+/* Runs `modes` on `ranks` ranks; returns its output, which the caller frees. */
+static char *run_modes(int ranks, const char *arguments)
+{
+    ck_assert_msg(shell_run(CS_BIN "/cspeed --quiet --no_prefix --oversubscribe --num_gpus %d " CS_BIN "/modes %s",
+                            ranks, arguments) == 0,
+                  "%s", arguments);
+    return shell_read("out.txt", NULL);
+}
+
+/* Returns the number after `words` in the output. */
+static double number_after(const char *out, const char *words)
+{
+    const char *at = strstr(out, words);
+    ck_assert_msg(at != NULL, "no \"%s\" in:\n%s", words, out);
+    return strtod(at + strlen(words), NULL);
+}
+
+START_TEST(three_modes_give_the_same_bits)
+{
+    static const char *const steps[] = { "step 10/30 | squared error ", "step 20/30 | squared error ",
+                                         "step 30/30 | squared error " };
+    shell_enter();
+    char *ddp = run_modes(4, "--mode ddp --steps 30 --rate 1");
+    char *ps = run_modes(6, "--mode ps --servers 2 --steps 30 --rate 1");
+    char *dp = run_modes(1, "--mode dp --threads 4 --steps 30 --rate 1");
+    for (int i = 0; i < 3; i++) {
+        double error = number_after(ddp, steps[i]);
+        ck_assert(number_after(ps, steps[i]) == error && number_after(dp, steps[i]) == error);
+    }
+    ck_assert_double_lt(number_after(ddp, steps[2]), number_after(ddp, steps[0]) / 2);
+    char *row = strstr(ps, "servers:\n") + strlen("servers:\n");
+    for (int from = 0; from < 6; from++)
+        for (int to = 0; to < 6; to++) /* 512 weights of 4 bytes in each of 30 steps; workers send nothing to workers */
+            ck_assert_int_eq(strtol(row, &row, 10), (from < 4) == (to < 4) ? 0 : 30 * 512 * 4);
+    free(ddp);
+    free(ps);
+    free(dp);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(asynchronous_workers_converge_within_their_bound)
+{
+    shell_enter();
+    char *out = run_modes(4, "--mode async --staleness 2 --steps 200 --rate 1");
+    ck_assert_double_lt(number_after(out, "step 200/200 | squared error "), 0.1);
+    double begun = 0;
+    for (int ahead = 0; ahead <= 2; ahead++) {
+        char words[80];
+        snprintf(words, sizeof words, "steps that began %d steps ahead of the slowest worker: ", ahead);
+        begun += number_after(out, words);
+    }
+    ck_assert_double_eq(begun, 3 * 200);
+    free(out);
+    shell_leave();
+}
+END_TEST
+
+START_TEST(modes_are_compared)
+{
+    static const char *const names[] = { "\n     ddp        2", "\n      ps        1", "\n   async        1",
+                                         "\n      dp        2" };
+    shell_enter();
+    char *out = run_modes(2, "--compare 4,8 --steps 5");
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_gt(number_after(out, names[i]), 0);
+    free(out);
+    ck_assert_int_eq(shell_run(CS_BIN "/modes --mode ps 2>&1"), 78);
+    ck_assert(shell_says("with servers at least one rank more than --servers"));
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed --quiet --no_prefix --oversubscribe --num_gpus 2 " CS_BIN
+                                      "/modes --compare 4,x 2>&1"),
+                     78);
+    ck_assert(shell_says("--compare needs at most 16 numbers above 0"));
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, a_convnet_learns_from_images,
-           the_examples_need_no_file_but_a_small_one, other_files_are_refused)
+           the_examples_need_no_file_but_a_small_one, other_files_are_refused, three_modes_give_the_same_bits,
+           asynchronous_workers_converge_within_their_bound, modes_are_compared)
