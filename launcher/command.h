@@ -2,6 +2,7 @@
 #ifndef CL_COMMAND_H
 #define CL_COMMAND_H
 
+#include "command_names.h"
 #include "options.h"
 
 typedef struct {
@@ -38,6 +39,8 @@ int cl_command_help(const cl_command *command);
  * if --plot is not given. Returns 0, or CL_CODE_USAGE with a message. */
 int cl_command_check_svg(const char *name);
 
+#define CL_COMMAND_DECLARE(name) extern const cl_command cl_command_##name;
+CL_COMMAND_NAMES(CL_COMMAND_DECLARE)
 extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */
 
 #endif

@@ -1,4 +1,4 @@
-/* commands.c - the table of commands, in the order in which the help lists them. */
+/* commands.c - the table of commands. */
 #include "codes.h"
 #include "command.h"
 #include "command/programs.h"
@@ -13,46 +13,8 @@
 
 enum { HELP_COLUMNS = 80 };
 
-extern const cl_command cl_command_train, cl_command_generate, cl_command_eval, cl_command_pack, cl_command_bench,
-    cl_command_run, cl_command_launch, cl_command_plan, cl_command_check, cl_command_env, cl_command_report,
-    cl_command_ssh, cl_command_ps, cl_command_status, cl_command_logs, cl_command_stop, cl_command_clean,
-    cl_command_config, cl_command_lr, cl_command_plot, cl_command_comm, cl_command_elastic, cl_command_manual,
-    cl_command_completion, cl_command_version, cl_command_inspect, cl_command_verify, cl_command_diff,
-    cl_command_export, cl_command_import;
-
-const cl_command *const cl_commands[] = {
-    &cl_command_train,
-    &cl_command_run,
-    &cl_command_launch,
-    &cl_command_plan,
-    &cl_command_check,
-    &cl_command_env,
-    &cl_command_report,
-    &cl_command_ssh,
-    &cl_command_ps,
-    &cl_command_status,
-    &cl_command_logs,
-    &cl_command_stop,
-    &cl_command_clean,
-    &cl_command_config,
-    &cl_command_lr,
-    &cl_command_plot,
-    &cl_command_comm,
-    &cl_command_bench,
-    &cl_command_elastic,
-    &cl_command_inspect,
-    &cl_command_verify,
-    &cl_command_diff,
-    &cl_command_export,
-    &cl_command_import,
-    &cl_command_pack,
-    &cl_command_generate,
-    &cl_command_eval,
-    &cl_command_manual,
-    &cl_command_completion,
-    &cl_command_version,
-    NULL,
-};
+#define ADDRESS(name) &cl_command_##name,
+const cl_command *const cl_commands[] = { CL_COMMAND_NAMES(ADDRESS) NULL };
 
 int cl_command_check_svg(const char *name)
 {

@@ -66,11 +66,7 @@ static int report_all(const cl_options *options)
 {
     char binary[] = "cspeed", verb[] = "report";
     char *words[] = { options->agent_path ? (char *)(uintptr_t)options->agent_path : binary, verb, NULL };
-    for (int i = 0; cl_commands[i]; i++)
-        if (strcmp(cl_commands[i]->name, "ssh") == 0)
-            return cl_commands[i]->run(options, words);
-    return cl_codes_fail(CL_CODE_USAGE,
-                         "not supported: --all_hosts, because this cspeed was built without its ssh command");
+    return cl_command_ssh.run(options, words);
 }
 
 typedef struct {

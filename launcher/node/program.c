@@ -4,7 +4,7 @@
 #include "base/ends_with.h"
 #include "base/status.h"
 #include "codes.h"
-#include "command.h"
+#include "command_names.h"
 #include "plan/env.h"
 #include "programs.h"
 
@@ -61,11 +61,8 @@ static bool is_own(const char *name, char path[PATH_MAX])
 /* Returns the name of the command that is most similar to this name; NULL: none is similar. */
 static const char *find_nearest(const char *name)
 {
-    enum { MAX_COUNT = 64 };
-    const char *names[MAX_COUNT + 1] = { NULL };
-    for (int i = 0; cl_commands[i] && i < MAX_COUNT; i++)
-        names[i] = cl_commands[i]->name;
-    return cs_nearest(name, names);
+#define TEXT(name) #name,
+    return cs_nearest(name, (const char *[]){ CL_COMMAND_NAMES(TEXT) NULL });
 }
 
 /* Reports that no program with this name was found. A word such as HF_TOKEN=x was meant for a shell; its value is not
