@@ -398,7 +398,7 @@ int main(int count, char **argument)
         { CS_OPTION(WHOLE, "samples", settings, samples, "N", "samples of a worker in a step (64)"), .min = 1,
           .max = 1e6 },
         { CS_OPTION(WHOLE, "steps", settings, steps, "N", "steps (100)"), .min = 1, .max = 1e9 },
-        { CS_OPTION(NUMBER, "rate", settings, rate, "X", "learning rate (0.01)") },
+        { CS_OPTION(NUMBER, "rate", settings, rate, "X", "learning rate (1)") },
         { CS_OPTION(WHOLE, "servers", settings, servers, "N", "ps and async: number of servers (1)"), .min = 1,
           .max = 32 },
         { CS_OPTION(WHOLE, "staleness", settings, staleness, "N",
@@ -412,7 +412,7 @@ int main(int count, char **argument)
     static const cs_options_form form = {
         .usage = "usage: modes [options]\n\n", .what = "flag", .hint = "try --help", CS_OPTIONS_TABLE(table)
     };
-    training t = { .given = { .samples = 64, .steps = 100, .rate = 0.01, .servers = 1, .threads = 2 } };
+    training t = { .given = { .samples = 64, .steps = 100, .rate = 1, .servers = 1, .threads = 2 } };
     cs_world world;
     (void)count;
     cs_options_main(&form, &t.given, argument);

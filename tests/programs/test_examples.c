@@ -203,9 +203,9 @@ START_TEST(three_modes_give_the_same_bits)
     static const char *const steps[] = { "step 10/30 | squared error ", "step 20/30 | squared error ",
                                          "step 30/30 | squared error " };
     shell_enter();
-    char *ddp = run_modes(4, "--mode ddp --steps 30 --rate 1");
-    char *ps = run_modes(6, "--mode ps --servers 2 --steps 30 --rate 1");
-    char *dp = run_modes(1, "--mode dp --threads 4 --steps 30 --rate 1");
+    char *ddp = run_modes(4, "--mode ddp --steps 30");
+    char *ps = run_modes(6, "--mode ps --servers 2 --steps 30");
+    char *dp = run_modes(1, "--mode dp --threads 4 --steps 30");
     for (int i = 0; i < 3; i++) {
         double error = number_after(ddp, steps[i]);
         ck_assert(number_after(ps, steps[i]) == error && number_after(dp, steps[i]) == error);
@@ -225,7 +225,7 @@ END_TEST
 START_TEST(asynchronous_workers_converge_within_their_bound)
 {
     shell_enter();
-    char *out = run_modes(4, "--mode async --staleness 2 --steps 200 --rate 1");
+    char *out = run_modes(4, "--mode async --staleness 2 --steps 200");
     ck_assert_double_lt(number_after(out, "step 200/200 | squared error "), 0.1);
     double begun = 0;
     for (int ahead = 0; ahead <= 2; ahead++) {
