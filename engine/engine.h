@@ -11,12 +11,9 @@
 #include "layer/lora.h"
 #include "models/models.h"
 #include "monitor/monitor.h"
+#include "observer.h"
 #include "unit/pass.h"
 #include "zero/zero.h"
-
-/* The phases of a micro-batch: a program calls cs_forward, cs_backward and cs_step in this order. CS_EVALUATE is an
- * evaluation, which is allowed when the next call is cs_forward. */
-typedef enum { CS_FORWARD, CS_BACKWARD, CS_STEP, CS_EVALUATE } ce_phase;
 
 typedef struct ce_profile ce_profile;
 typedef struct ce_trace_file ce_trace_file;
@@ -108,6 +105,9 @@ struct cs_engine {
         unsigned common;      /* the methods of matrix products that every rank offers, as bits 1 << ce_method */
     } products;
 
+    /* NULL-terminated; NULL in a dry run without a run (cs_estimate) */
+    const ce_observer *const *observers;
+
     /* one micro-batch */
     ce_phase phase;      /* the phase that must come next */
     int ahead;           /* index of the unit whose all-gather was started last; -1 at the beginning of forward */
@@ -122,6 +122,7 @@ struct cs_engine {
     int64_t *samples;
     bool graphs;        /* forward and backward run as CUDA graphs */
     uint64_t graph_key; /* key of the last forward's graph */
+    bool uncaptured;    /* this forward is not captured in a graph, because the profiler waits for each unit */
 
     /* one optimizer step */
     int64_t micro;             /* micro-batches since the last gradient accumulation boundary */
@@ -218,12 +219,14 @@ typedef struct {
      * samples do not continue texts. */
     const ce_sequence *sequences;
 } ce_forward_input;
-/* Computes the losses of a micro-batch of one replica. */
-void ce_forward_batch(cs_engine *engine, const cs_batch *batch);
 /* Runs the forward of all units and returns the last unit's output, which the caller frees with ce_pass_let_go. In
  * training the parameters of the last unit stay gathered for backward. */
 cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
 void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of the last cs_predict */
+/* Returns the number, in the whole training, of sample b of the current micro-batch. */
+int64_t ce_forward_sample(const cs_engine *engine, int64_t b);
+/* Completes what is in progress because the run ends, and returns its status; see ce_observer.run_end. */
+cs_status ce_phase_end_run(cs_engine *engine, const char **kept);
 
 /* ---- backward.c ---- */
 void ce_backward_units(cs_engine *engine);

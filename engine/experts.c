@@ -5,7 +5,6 @@
 #include "base/range.h"
 #include "base/trace.h"
 
-#include <math.h>
 #include <string.h>
 
 static int64_t cells_of(const cs_engine *engine)
@@ -85,34 +84,4 @@ void ce_experts_fetch(cs_engine *engine)
 {
     if (engine->experts.counting)
         ce_stream_copy(compute(engine), engine->experts.tokens, engine->experts.counting, counting_bytes(engine));
-}
-
-/* Returns the tokens of the layer's busiest expert divided by the mean over the layer's experts. Adds the number of
- * experts without tokens to *unused. */
-static double imbalance_of(const int64_t *tokens, int64_t experts, int64_t *unused)
-{
-    int64_t max = 0, all = 0;
-    for (int64_t e = 0; e < experts; e++) {
-        max = tokens[e] > max ? tokens[e] : max;
-        all += tokens[e];
-        *unused += tokens[e] == 0;
-    }
-    return (double)max * (double)experts / (double)all;
-}
-
-cs_expert_load cs_expert_load_of(cs_engine *engine)
-{
-    const ce_load *load = &engine->model->load;
-    cs_expert_load result = { .layers = load->layers, .experts = load->experts, .tokens = engine->experts.tokens };
-    int64_t first = 0; /* tokens of the first layer; 0 if this process has not made a step */
-    ce_step_settle(engine);
-    for (int64_t e = 0; load->layers > 0 && e < load->experts; e++)
-        first += result.tokens[e];
-    result.imbalance = result.worst = first > 0 ? 0 : (double)NAN;
-    for (int64_t layer = 0; layer < load->layers && first > 0; layer++) {
-        double one = imbalance_of(result.tokens + layer * load->experts, load->experts, &result.unused);
-        result.imbalance += one / (double)load->layers;
-        result.worst = fmax(result.worst, one);
-    }
-    return result;
 }

@@ -6,7 +6,6 @@
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
  * later: the reported step number is right, but the search sees the state after the step. */
 #include "engine.h"
-#include "persistence/persistence.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/plural.h"
@@ -171,11 +170,11 @@ static void report(cs_engine *engine)
  * the function completes it first. */
 static void end_run(cs_engine *engine, const char *why)
 {
-    if (ce_async_save_finish(engine) != CS_OK)
+    const char *kept;
+    if (ce_phase_end_run(engine, &kept) != CS_OK)
         ce_log(CS_LOG_WARNING, "%s", cs_error());
     ce_fail(CS_NOT_FINITE, "%s; the run ends here, and %s%s", why,
-            engine->saving.good ? "its last good checkpoint is " : "it has saved no good checkpoint",
-            engine->saving.good ? engine->saving.good : "");
+            kept ? "its last good checkpoint is " : "it has saved no good checkpoint", kept ? kept : "");
     cs_must(CS_NOT_FINITE, "");
 }
 

@@ -147,6 +147,13 @@ static void check_batch(const cs_engine *engine, const cs_batch *batch)
                  tokens || engine->model->target_dtype == CS_I32 ? "CS_I32" : "CS_F32");
 }
 
+/* Micro-batch m of rank r is number m * ranks + r of all micro-batches of the step. */
+int64_t ce_forward_sample(const cs_engine *engine, int64_t b)
+{
+    int64_t number = engine->micro * engine->world.size + engine->world.rank;
+    return engine->metrics.samples + number * engine->settings->micro_batch + b;
+}
+
 /* Derives one key for each sample from the seed and the sample's number. Dropout draws its random bits from this
  * key. */
 static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
@@ -154,7 +161,7 @@ static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
     uint64_t seed = ce_rng_key((uint64_t)engine->settings->seed, "dropout");
     for (int64_t b = 0; b < batch->inputs.shape[0]; b++)
         engine->keys[b] =
-            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_loader_sample(engine, b)));
+            cs_rng_mix(seed, (uint64_t)(batch->samples ? batch->samples[b] : ce_forward_sample(engine, b)));
 }
 
 static void compute_losses(cs_engine *engine, const cs_batch *batch)
@@ -176,7 +183,8 @@ static void compute_losses(cs_engine *engine, const cs_batch *batch)
 
 static void forward_batch(cs_engine *engine, const cs_batch *whole)
 {
-    cs_batch batch = ce_curriculum_shorten(engine, whole);
+    cs_batch batch = *whole;
+    CE_OBSERVE(engine, batch, (engine, &batch));
     if (engine->micro == 0)
         ce_step_judge_begin(engine);
     derive_dropout_keys(engine, whole);
@@ -189,7 +197,8 @@ static void end_if_asked(cs_engine *engine)
 {
     if (!ce_asked_ends() || engine->save_asked)
         return;
-    CS_MUST(cs_finish_checkpoint(engine));
+    const char *kept;
+    CS_MUST(ce_phase_end_run(engine, &kept));
     ce_asked_end();
 }
 

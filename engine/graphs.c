@@ -7,7 +7,6 @@
  * the shape. The launches of backward depend only on those of forward; the loss scale is in device memory too.
  * Evaluation does not use graphs. */
 #include "engine.h"
-#include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/rng.h"
 
@@ -41,7 +40,7 @@ void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
     if (!engine->graphs || input->mode != CS_PASS_TRAINING)
         return;
     engine->graph_key = cs_rng_mix(cs_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
-    if (!ce_profile_is_due(engine))
+    if (!engine->uncaptured)
         ce_device_graph_begin(engine->device, engine->graph_key);
 }
 

@@ -252,6 +252,9 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
+static const ce_observer *const observers[] = { &ce_report_observer, &ce_async_save_observer, &ce_curriculum_observer,
+                                                NULL };
+
 static cs_status build(cs_engine *engine, cs_model *model)
 {
     CS_TRY(cs_config_finish(engine->config));
@@ -275,6 +278,7 @@ static cs_status build(cs_engine *engine, cs_model *model)
     CS_TRY(ce_report_open(engine));
     CS_TRY(ce_memory_fit_address_space());
     ce_graphs_open(engine);
+    engine->observers = observers;
     ce_preference_report(&engine->metrics.preference, (double[CS_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
     engine->fresh = true;
     engine->started = ce_clock_seconds();

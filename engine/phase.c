@@ -1,23 +1,19 @@
 /* phase.c - what happens when a training phase begins and when it ends: the order of the calls is checked, clocks are
- * read, and the memory report and the profiler are called. */
+ * read, and the observers are called. */
 #include "engine.h"
-#include "reporting/reporting.h"
 #include "base/beat.h"
 #include "base/must.h"
 #include "base/trace.h"
 
 /* `due` must be the engine's phase when the phase begins; `next` is the engine's phase after the end of the phase. */
 static const struct {
-    const char *verb, *range, *before, *after;
+    const char *verb, *range;
     ce_phase due, next;
 } phases[] = {
-    [CS_FORWARD] = { "cs_forward", "forward", "Engine before forward", "Engine after forward", CS_FORWARD,
-                     CS_BACKWARD },
-    [CS_BACKWARD] = { "cs_backward", "backward", "Engine before backward", "Engine after backward", CS_BACKWARD,
-                      CS_STEP },
-    /* `after` is NULL for CS_STEP, because report.c prints the memory after a step. */
-    [CS_STEP] = { "cs_step", "step", "Engine before step", NULL, CS_STEP, CS_FORWARD },
-    [CS_EVALUATE] = { "cs_evaluate", "evaluate", NULL, NULL, CS_FORWARD, CS_FORWARD },
+    [CS_FORWARD] = { "cs_forward", "forward", CS_FORWARD, CS_BACKWARD },
+    [CS_BACKWARD] = { "cs_backward", "backward", CS_BACKWARD, CS_STEP },
+    [CS_STEP] = { "cs_step", "step", CS_STEP, CS_FORWARD },
+    [CS_EVALUATE] = { "cs_evaluate", "evaluate", CS_FORWARD, CS_FORWARD },
 };
 
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb)
@@ -37,17 +33,12 @@ double ce_phase_clock(cs_engine *engine)
 void ce_phase_begin(cs_engine *engine, ce_phase phase)
 {
     ce_phase_expect(engine, phases[phase].due, phases[phase].verb);
-    if (phases[phase].before)
-        ce_memory_report_print(engine, phases[phase].before);
     if (phase == CS_FORWARD && engine->micro == 0)
         engine->seconds = (cs_phase_seconds){ 0 };
-    if (phase == CS_FORWARD && engine->micro == 0)
-        ce_trace_file_begin_step(engine);
+    CE_OBSERVE(engine, phase_begin, (engine, phase));
     engine->phase_traced = ce_trace_begin();
     engine->phase_started = ce_clock_seconds();
     engine->phase_flops = ce_device_flops(engine->device);
-    if (phase == CS_FORWARD)
-        ce_profile_start(engine);
     ce_device_enter(engine->device, phases[phase].range);
 }
 
@@ -64,18 +55,6 @@ void ce_phase_reduced(cs_engine *engine)
     double seconds = lap(engine);
     engine->seconds.backward += seconds;
     engine->seconds.reduce += seconds;
-}
-
-static void report_step(cs_engine *engine)
-{
-    if (engine->micro > 0) {
-        ce_report_micro(engine);
-        return;
-    }
-    engine->last_seconds = engine->seconds;
-    ce_report_step(engine);
-    ce_trace_file_end_step(engine);
-    ce_beat_step(engine->metrics.step);
 }
 
 /* Subtracts an evaluation between two steps from the next step's time and from its number of floating-point
@@ -99,10 +78,20 @@ void ce_phase_end(cs_engine *engine, ce_phase phase)
         engine->seconds.step += lap(engine);
     else
         exclude_from_step(engine);
-    if (phase == CS_FORWARD)
-        ce_profile_stop(engine);
-    if (phases[phase].after)
-        ce_memory_report_print(engine, phases[phase].after);
-    if (phase == CS_STEP)
-        report_step(engine);
+    bool stepped = phase == CS_STEP && engine->micro == 0;
+    if (stepped)
+        engine->last_seconds = engine->seconds;
+    CE_OBSERVE(engine, phase_end, (engine, phase));
+    if (stepped)
+        ce_beat_step(engine->metrics.step);
+}
+
+cs_status ce_phase_end_run(cs_engine *engine, const char **kept)
+{
+    cs_status status = CS_OK;
+    *kept = NULL;
+    for (const ce_observer *const *each = engine->observers; each && *each; each++)
+        if ((*each)->run_end && status == CS_OK)
+            status = (*each)->run_end(engine, kept);
+    return status;
 }

@@ -1,7 +1,6 @@
 /* step.c - cs_step: at the gradient accumulation boundary, reduces the gradients, decides whether the parameters are
  * updated, clips the gradients, updates the parameters, and sends the new values to the ranks that need them. */
 #include "engine.h"
-#include "persistence/persistence.h"
 #include "base/asked.h"
 #include "base/beat.h"
 #include "base/must.h"
@@ -32,7 +31,6 @@ double cs_schedule_rate(const cs_engine *engine, int64_t step)
 
 static ce_update_terms next_update(cs_engine *engine)
 {
-    ce_schedule_change_say(engine);
     ce_update_terms terms = { .rate = cs_schedule_rate(engine, engine->scheduled),
                               .t = engine->updates + 1,
                               .gate = ce_step_judge_gate(engine) };
@@ -43,7 +41,7 @@ static ce_update_terms next_update(cs_engine *engine)
 
 static void update(cs_engine *engine, const ce_update_terms *terms)
 {
-    ce_async_save_hold(engine);
+    CE_OBSERVE(engine, before_update, (engine));
     double begun = ce_clock_seconds();
     ce_update_begin(engine->update, terms);
     double moving = ce_clock_seconds() - begun;
@@ -112,15 +110,6 @@ bool ce_step_settle(cs_engine *engine)
     return moved;
 }
 
-/* Continues the save in progress. Collective: all ranks have read the same verdict by now. Some ranks may have read it
- * earlier, because their program asked for the loss or the metrics. */
-static void continue_saving(cs_engine *engine)
-{
-    int64_t ready = engine->parts_saved;
-    engine->parts_saved = 0;
-    ce_async_save_continue(engine, ready);
-}
-
 /* ---- the step ---- */
 
 /* Completes the reduction of the gradients of all micro-batches. The time for this is counted as time of backward. */
@@ -163,9 +152,9 @@ bool cs_step(cs_engine *engine)
         finish_gradients(engine);
         ce_step_settle(engine);
         ce_finite_report(engine);
-        continue_saving(engine); /* this call comes before ce_step_judge_step counts the ranks that have written */
+        CE_OBSERVE(engine, agreed, (engine)); /* this call comes before ce_step_judge_step calls sums_add */
         judge_and_update(engine);
-        continue_saving(engine);
+        CE_OBSERVE(engine, agreed, (engine));
     }
     ce_phase_end(engine, CS_STEP);
     return boundary;

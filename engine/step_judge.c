@@ -7,7 +7,6 @@
  * the learning rate and the number of the next update depend on the verdict. A host is therefore at most one step ahead
  * of a GPU. On a CPU device and host share one record. */
 #include "engine.h"
-#include "persistence/persistence.h"
 #include "base/asked.h"
 #include "base/must.h"
 #include "base/range.h"
@@ -138,7 +137,8 @@ void ce_step_judge_step(cs_engine *engine)
     _Static_assert(sizeof device->sums % sizeof(int64_t) == 0, "sums are integers");
     judge->terms = ce_step_judge_terms(engine);
     host->sums.rows = engine->loss_rows_counted;
-    host->sums.saved = ce_async_save_ready(engine);
+    host->sums.saved = 0;
+    CE_OBSERVE(engine, sums_add, (engine, &host->sums));
     host->sums.targets = engine->targets_counted;
     int asked = ce_asked_take();
     host->sums.asked = (asked & CS_ASKED_SAVE ? 1 : 0) + (asked & CS_ASKED_END ? CS_END_ASKED : 0);

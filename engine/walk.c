@@ -1,7 +1,6 @@
 /* walk.c - entering and leaving one unit: gathers the unit's parameters, prefetches those of the next units, and
  * releases the unit's parameters. */
 #include "engine.h"
-#include "reporting/reporting.h"
 #include "base/trace.h"
 
 void ce_walk_settle(cs_engine *engine)
@@ -55,13 +54,13 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
     ce_pass_enter(engine->pass);
     ce_device_enter(engine->device, ce_walk_name(unit));
     engine->unit_traced = ce_trace_begin();
-    ce_profile_enter(engine);
+    CE_OBSERVE(engine, unit_enter, (engine));
     return unit;
 }
 
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release)
 {
-    ce_profile_leave(engine, i);
+    CE_OBSERVE(engine, unit_leave, (engine, i));
     ce_trace_end(CS_TRACE_COMPUTE, direction == CS_DOWN ? "forward" : "backward", ce_walk_name(engine->model->units[i]),
                  engine->unit_traced);
     ce_device_leave(engine->device);

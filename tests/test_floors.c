@@ -61,7 +61,8 @@ static const floor_rule rules[] = {
     { "engine/plot", " public engine/base " },
     { "engine",
       " public engine/base engine/comm engine/config engine/checkpoint engine/data engine/device engine/models "
-      "engine/layer engine/monitor engine/unit engine/zero engine/input engine/persistence engine/reporting " },
+      "engine/layer engine/monitor engine/optim engine/unit engine/zero engine/input engine/persistence "
+      "engine/reporting " },
     { "launcher/plan", " top public engine/base engine/config " },
     { "launcher/wire", " top engine/base launcher/plan " },
     { "launcher/show", " top engine/base launcher/plan " },

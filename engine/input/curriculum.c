@@ -55,13 +55,15 @@ static cs_tensor prefix(cs_tensor whole, int32_t *into, int64_t length)
     return cs_matrix(into, CS_I32, whole.shape[0], length);
 }
 
-cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch)
+/* The prefixes are valid until the next micro-batch. */
+static void shorten(cs_engine *engine, cs_batch *batch)
 {
     if (!engine->curriculum)
-        return *batch;
+        return;
     int64_t length = ce_difficulty_at(&engine->settings->curriculum, engine->metrics.step + 1);
-    return (cs_batch){ .inputs = prefix(batch->inputs, engine->curriculum->inputs, length),
-                       .targets = prefix(batch->targets, engine->curriculum->targets, length),
-                       .samples = batch->samples,
-                       .starts = prefix(batch->starts, engine->curriculum->starts, length) };
+    batch->inputs = prefix(batch->inputs, engine->curriculum->inputs, length);
+    batch->targets = prefix(batch->targets, engine->curriculum->targets, length);
+    batch->starts = prefix(batch->starts, engine->curriculum->starts, length);
 }
+
+const ce_observer ce_curriculum_observer = { .batch = shorten };

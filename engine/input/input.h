@@ -21,13 +21,11 @@ cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
 /* curriculum.c: shortens the samples of the first steps */
 cs_status ce_curriculum_open(cs_engine *engine);
 void ce_curriculum_close(cs_engine *engine);
-/* Returns the batch itself, or a batch of prefixes of its samples. The prefixes are valid until the next call. */
-cs_batch ce_curriculum_shorten(cs_engine *engine, const cs_batch *batch);
 bool ce_curriculum_may_be(const cs_engine *engine, int64_t length); /* true if some step has samples of this length */
 
 /* summary.c: prints what the windows of a split contain, and what is cut or left out */
 void ce_summary_print(const cs_data *data, bool train);
 
-int64_t ce_loader_sample(const cs_engine *engine, int64_t b); /* loader.c: number of sample b in the whole training */
+extern const ce_observer ce_curriculum_observer; /* replaces the samples of a micro-batch by their prefixes */
 
 #endif

@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the number of sample b of the current micro-batch. Micro-batch m of replica r is number m * replicas + r of
- * all micro-batches of the step. */
-int64_t ce_loader_sample(const cs_engine *engine, int64_t b)
-{
-    int64_t lane = engine->micro * engine->world.size + engine->world.rank;
-    return engine->metrics.samples + lane * engine->settings->micro_batch + b;
-}
-
 /* Sets the number of steps from "epochs", as soon as the size of the data is known. */
 static void count_steps(cs_engine *engine, const ce_windows *data)
 {
@@ -206,7 +198,7 @@ cs_batch cs_data_next(cs_data *data)
 {
     double traced = ce_trace_begin();
     for (int64_t b = 0; b < data->engine->settings->micro_batch; b++) {
-        int64_t number = ce_loader_sample(data->engine, b);
+        int64_t number = ce_forward_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
     ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);

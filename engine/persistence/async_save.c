@@ -114,21 +114,33 @@ cs_status ce_async_save_finish(cs_engine *engine)
     return status;
 }
 
-void ce_async_save_hold(cs_engine *engine)
+/* ---- the points of a step ---- */
+
+static void begin_phase(cs_engine *engine, ce_phase phase)
+{
+    if (phase == CS_STEP)
+        ce_schedule_change_say(engine);
+}
+
+/* Waits until the save in progress has copied the state. */
+static void hold(cs_engine *engine)
 {
     double begun = ce_clock_seconds();
     ce_background_hold(engine->saving.work);
     engine->saving.stall += ce_clock_seconds() - begun;
 }
 
-int64_t ce_async_save_ready(const cs_engine *engine)
+static void count_ready(cs_engine *engine, ce_step_sums *sums)
 {
-    return ce_background_ready(engine->saving.work);
+    sums->saved = ce_background_ready(engine->saving.work);
 }
 
-void ce_async_save_continue(cs_engine *engine, int64_t ready)
+/* Continues the save in progress if the sum of count_ready over all ranks shows that all have written their parts. */
+static void advance(cs_engine *engine)
 {
     ce_async_save *saving = &engine->saving;
+    int64_t ready = engine->parts_saved;
+    engine->parts_saved = 0;
     if (ready < engine->world.size)
         return;
     double begun = ce_clock_seconds();
@@ -137,6 +149,17 @@ void ce_async_save_continue(cs_engine *engine, int64_t ready)
     if (!ce_background_busy(saving->work))
         end(engine, status);
 }
+
+static cs_status end_run(cs_engine *engine, const char **kept)
+{
+    cs_status status = ce_async_save_finish(engine);
+    *kept = engine->saving.good;
+    return status;
+}
+
+const ce_observer ce_async_save_observer = {
+    .phase_begin = begin_phase, .sums_add = count_ready, .agreed = advance, .before_update = hold, .run_end = end_run
+};
 
 cs_status cs_finish_checkpoint(cs_engine *engine)
 {

@@ -15,12 +15,9 @@ cs_status ce_async_save_finish(cs_engine *engine);
 /* Returns the bytes of the copy of the state that a save in the background makes; 0 without cspeed.async_save. */
 size_t ce_async_save_copy(const cs_engine *engine);
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
-/* Waits until the save in progress has copied the state; parameters and optimizer state may change afterwards. */
-void ce_async_save_hold(cs_engine *engine);
-int64_t ce_async_save_ready(const cs_engine *engine); /* 1 if this rank has written its part of the save in progress */
-/* Continues the save in progress when all ranks have written their parts. `ready` is the sum of ce_async_save_ready
- * over all ranks. Collective. */
-void ce_async_save_continue(cs_engine *engine, int64_t ready);
+/* Continues the save in progress when all ranks have written their parts, waits before an update until the state is
+ * copied, and completes the save at the end of the run. */
+extern const ce_observer ce_async_save_observer;
 
 /* ancestry.c: records which checkpoints the state descends from. ce_ancestry_offer is called before a save,
  * ce_ancestry_saved after it, and ce_ancestry_loaded after a load. */

@@ -41,7 +41,8 @@ void ce_profile_close(cs_engine *engine)
 
 /* ---- measuring ---- */
 
-bool ce_profile_is_due(const cs_engine *engine)
+/* Returns whether this step is profiled, which is the same on all ranks. */
+static bool is_due(const cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
     return settings->profiler.enabled && engine->metrics.step == settings->profiler.profile_step;
@@ -49,8 +50,9 @@ bool ce_profile_is_due(const cs_engine *engine)
 
 void ce_profile_start(cs_engine *engine)
 {
+    engine->uncaptured = is_due(engine);
     if (engine->profile)
-        engine->profile->active = ce_profile_is_due(engine);
+        engine->profile->active = engine->uncaptured;
 }
 
 /* Returns the number of floating-point operations of forward since the device was opened. The last unit computes a part

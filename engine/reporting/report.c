@@ -213,7 +213,8 @@ void ce_report_close(cs_engine *engine)
     ce_monitor_close(engine->monitor);
 }
 
-void ce_report_micro(cs_engine *engine)
+/* Reports a micro-batch. */
+static void report_micro(cs_engine *engine)
 {
     cs_phase_seconds since = subtract(&engine->seconds, &engine->micro_before);
     engine->micro_before = engine->seconds;
@@ -242,7 +243,7 @@ static void print_lines(cs_engine *engine)
         print_progress(engine, engine->metrics.learning_rate);
     if (settings->wall_clock_breakdown)
         print_optimizer_times(engine);
-    ce_report_micro(engine);
+    report_micro(engine);
     if (settings->wall_clock_breakdown)
         print_times(&engine->seconds, "");
     if (due && settings->throughput && engine->timed_steps >= FIRST_TIMED)
@@ -253,7 +254,7 @@ static void print_lines(cs_engine *engine)
 
 /* Reports a step. The time of a step begins at the end of the previous step, so it includes the program's own work. If
  * anything is printed or written, this function waits for the step's numbers. */
-void ce_report_step(cs_engine *engine)
+static void report_step(cs_engine *engine)
 {
     cs_metrics *metrics = &engine->metrics;
     double now = ce_clock_seconds(), flops = ce_device_flops(engine->device);
@@ -275,3 +276,39 @@ void ce_report_step(cs_engine *engine)
     print_lines(engine);
     ce_profile_print(engine);
 }
+
+/* ---- the points of a step ---- */
+
+static void begin_phase(cs_engine *engine, ce_phase phase)
+{
+    static const char *const moments[] = { [CS_FORWARD] = "Engine before forward",
+                                           [CS_BACKWARD] = "Engine before backward",
+                                           [CS_STEP] = "Engine before step",
+                                           [CS_EVALUATE] = NULL };
+    if (moments[phase])
+        ce_memory_report_print(engine, moments[phase]);
+    if (phase == CS_FORWARD && engine->micro == 0)
+        ce_trace_file_begin_step(engine);
+    if (phase == CS_FORWARD)
+        ce_profile_start(engine);
+}
+
+static void end_phase(cs_engine *engine, ce_phase phase)
+{
+    if (phase == CS_FORWARD)
+        ce_profile_stop(engine);
+    if (phase == CS_FORWARD || phase == CS_BACKWARD)
+        ce_memory_report_print(engine, phase == CS_FORWARD ? "Engine after forward" : "Engine after backward");
+    if (phase != CS_STEP)
+        return;
+    if (engine->micro > 0) {
+        report_micro(engine);
+        return;
+    }
+    report_step(engine);
+    ce_trace_file_end_step(engine);
+}
+
+const ce_observer ce_report_observer = {
+    .phase_begin = begin_phase, .phase_end = end_phase, .unit_enter = ce_profile_enter, .unit_leave = ce_profile_leave
+};

@@ -8,8 +8,7 @@
 /* report.c: DeepSpeed's log lines and monitor events */
 cs_status ce_report_open(cs_engine *engine);
 void ce_report_close(cs_engine *engine);
-void ce_report_micro(cs_engine *engine); /* reports a micro-batch that is not the last one of a step */
-void ce_report_step(cs_engine *engine);
+extern const ce_observer ce_report_observer; /* everything that is reported of phases, units and steps */
 
 /* memory_report.c: prints the lines of memory_breakdown, and computes the bytes that this rank's engine holds */
 void ce_memory_report_print(const cs_engine *engine, const char *moment);
@@ -29,11 +28,10 @@ void ce_dump_engine(const cs_engine *engine);
 /* profile.c: profile of one forward pass, unit by unit. Each function returns at once if there is no profile. */
 cs_status ce_profile_open(cs_engine *engine);
 void ce_profile_close(cs_engine *engine);
-void ce_profile_start(cs_engine *engine);
+void ce_profile_start(cs_engine *engine); /* called before a forward pass; sets engine->uncaptured */
 void ce_profile_enter(cs_engine *engine);
 void ce_profile_leave(cs_engine *engine, int i);
 void ce_profile_stop(cs_engine *engine);
-bool ce_profile_is_due(const cs_engine *engine); /* true if this step is profiled; the same on all ranks */
-void ce_profile_print(cs_engine *engine);        /* prints the profile after the step that was profiled */
+void ce_profile_print(cs_engine *engine); /* prints the profile after the step that was profiled */
 
 #endif
