@@ -317,14 +317,15 @@ static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_text text = { 0 };
     bool conversation = typed && *said == '{';
-    int64_t wide = 0;
-    json_t *row = conversation ? ce_json_document(said, strlen(said), &wide) : json_pack("{s:s}", "prompt", said);
+    json_t *row = conversation ? ce_json_strict(said, strlen(said)) : json_pack("{s:s}", "prompt", said);
     if (!row)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
     cs_status status = prompts_text(m->chat, row, &text);
     json_decref(row);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
+    if (is_rank_zero())
+        ce_chat_report(m->chat);
     return text.bytes;
 }
 
@@ -438,6 +439,8 @@ static void answer_all(const model *m)
     cs_status status = prompts_read(&asked, m->chat, m->given->prompts);
     if (status != CS_OK)
         leave(cs_exit_code(status), "%s", cs_error());
+    if (m->chat && is_rank_zero())
+        ce_chat_report(m->chat);
     for (size_t i = 0; i < json_array_size(asked.rows); i++)
         check_prompt(m, prompt_of(&asked, (int64_t)i), (int64_t)i);
     if (m->given->output && is_rank_zero())

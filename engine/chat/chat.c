@@ -299,8 +299,10 @@ cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to)
         return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
     json_t *unread = json_object();
     cs_status status = ce_chat_messages(chat, document, list, true, unread, to);
-    if (status == CS_OK)
+    if (status == CS_OK) {
         to->size = before_space(to, to->size, 0);
+        ce_chat_note(chat, unread);
+    }
     json_decref(unread);
     return status;
 }

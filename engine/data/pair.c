@@ -142,6 +142,9 @@ static cs_status write_conversations(ce_pair *pair, const writer *self, const pa
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
     CS_TRY(check_marks(of->chosen, shared, "chosen"));
     CS_TRY(check_marks(of->rejected, shared, "rejected"));
+    if (shared + json_array_size(prompt) == 0)
+        return ce_fail(CS_BAD_FILE, "a pair without a prompt: \"prompt\" has no messages, and \"chosen\" and "
+                                    "\"rejected\" do not begin with the same message");
     json_t *asked = json_array();
     if (prompt)
         json_array_extend(asked, prompt);

@@ -202,8 +202,8 @@ cs_status ce_shape_check(const json_t *row, ce_columns_used *used)
         wish = member(row, weights[i]) && !is_yes(member(row, weights[i])) ? weights[i] : wish;
     if (wish)
         return ce_fail(CS_UNSUPPORTED,
-                       "not supported: a conversation with a \"%s\" other than 1 or true: all conversations are learnt "
-                       "alike; \"train\": false in a message says that this answer is not learnt",
+                       "not supported: a row with a \"%s\" other than 1 or true: all rows are learnt alike; "
+                       "\"train\": false in a message says that this answer is not learnt",
                        wish);
     for (int i = 0; ce_shape_others[i]; i++)
         if (is_yes(member(row, ce_shape_others[i])))
@@ -252,7 +252,7 @@ static cs_status read_pair(ce_shape *shape, const reader *self, bool chats)
         shape->kind = CS_SHAPE_PAIR;
         shape->text = prompt;
         shape->completion = completion;
-        return CS_OK;
+        return ce_shape_check(self->row, &shape->used);
     }
     json_t *messages = begin_chat(shape, self);
     if (texts) {
@@ -360,7 +360,8 @@ static cs_status read_tokens(ce_shape *shape, const reader *self)
         shape->learnt[i] = use(self, masks[i]);
         CS_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count, true) : CS_OK);
     }
-    return shape->mask ? check_list("attention_mask", shape->mask, count, true) : CS_OK;
+    CS_TRY(shape->mask ? check_list("attention_mask", shape->mask, count, true) : CS_OK);
+    return ce_shape_check(self->row, &shape->used);
 }
 
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,

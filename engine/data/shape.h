@@ -65,8 +65,8 @@ bool ce_shape_is_masked(const json_t *mask, size_t index);
  * row. Returns CS_BAD_FILE if the row has no known shape; the message then lists the keys of the row. */
 cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_columns *columns, const char *field,
                         bool chats);
-/* Refuses a row of conversations that asks for something that cannot be done: a weight, or functions of OpenAI's older
- * form. The keys that it looks at are `ce_shape_others`, whose last element is NULL; those that say that the row is
+/* Refuses a row, other than a text, that asks for something that cannot be done: a weight, or functions of OpenAI's
+ * older form. The keys that it looks at are `ce_shape_others`, whose last element is NULL; those that say that the row is
  * learnt are added to *used. */
 cs_status ce_shape_check(const json_t *row, ce_columns_used *used);
 extern const char *const ce_shape_others[CS_SHAPE_OTHERS];

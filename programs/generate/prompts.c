@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns a copy of a row in which a prompt is a conversation. */
+/* Returns a copy of a row in which a prompt is a conversation, or NULL if the row has both. */
 static json_t *as_conversation(const json_t *row)
 {
     json_t *made = json_deep_copy(row);
     ce_json_drop_nulls(made);
     json_t *prompt = json_object_get(made, "prompt");
-    if (json_object_get(made, "messages") || json_object_get(made, "conversations"))
-        return made;
+    if (prompt && (json_object_get(made, "messages") || json_object_get(made, "conversations"))) {
+        json_decref(made);
+        return NULL;
+    }
     if (json_is_string(prompt))
         json_object_set_new(made, "messages", json_pack("[{s:s, s:O}]", "role", "user", "content", prompt));
     else if (prompt)
@@ -29,6 +31,8 @@ cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
     ce_shape shape = { 0 };
     json_t *asked = as_conversation(row);
     text->size = 0;
+    if (!asked)
+        return ce_fail(CS_BAD_FILE, "a row with \"prompt\" and with a conversation: remove one of them");
     cs_status status = ce_shape_read(&shape, asked, &columns, "prompt", true);
     if (status == CS_OK)
         status = ce_chat_prompt(chat, shape.chat, text);
@@ -60,8 +64,7 @@ static cs_status append(const prompts_list *self, const char *line, size_t lengt
     const char *ending = strrchr(path, '.');
     bool json = *line == '{' || !ending || strcmp(ending, ".txt") != 0;
     length -= !json && line[length - 1] == '\n';
-    int64_t wide = 0;
-    json_t *row = json ? ce_json_document(line, length, &wide) : json_pack("{s:s%}", "prompt", line, length);
+    json_t *row = json ? ce_json_strict(line, length) : json_pack("{s:s%}", "prompt", line, length);
     cs_status status = row ? add_row(self, row) : CS_BAD_FILE;
     if (status != CS_OK)
         status =

@@ -100,6 +100,12 @@ START_TEST(conversations_are_written_by_the_template)
                                "\"train\": false}], \"rejected\": [" SAID("assistant", "B") "]}"),
                      CS_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(cs_error(), "message 1 of \"chosen\" has \"train\""));
+    ck_assert_int_eq(read_line(chat, "<e>",
+                               "{\"prompt\": \"Q\", \"chosen\": [" SAID("assistant",
+                                                                        "A") "], \"rejected\": [" SAID("assistant",
+                                                                                                       "B") "]}"),
+                     CS_BAD_FILE);
+    ck_assert_ptr_nonnull(strstr(cs_error(), "a pair without a prompt"));
     free(wanted);
     ce_chat_lines_free(&lines);
     ce_chat_close(chat);

@@ -330,6 +330,11 @@ START_TEST(a_chat_is_answered)
     expect(65, "said.jsonl:1: {\"prompt\": \"...\"} is needed (--chat reads conversations", "out --prompts said.jsonl");
     shell_write("said.jsonl", "\n{\"messages\": [{\"role\": \"assistant\", \"content\": \"tock\"}]}\n");
     expect(65, "said.jsonl:2: the conversation ends with an answer", "out --chat --prompts said.jsonl");
+    shell_write("said.jsonl", "{\"prompt\": \"tick\", \"messages\": [{\"role\": \"user\", \"content\": \"ping\"}]}\n");
+    expect(65, "said.jsonl:1: a row with \"prompt\" and with a conversation", "out --chat --prompts said.jsonl");
+    /* The answer repeats the keys of its row, and a double would change this number. */
+    shell_write("said.jsonl", "{\"prompt\": \"tick\", \"id\": 18446744073709551617}\n");
+    expect(65, "too big integer near '18446744073709551617'", "out --chat --prompts said.jsonl");
     shell_write("said.txt", "tick\nping\n");
     expect(0, lines, "out --chat --prompts said.txt");
     expect(78, "--chat: the template chatml writes <|im_start|>, which this tokenizer has no token for",
@@ -353,6 +358,12 @@ START_TEST(a_template_may_be_a_file)
     expect(0, "tock", "out --chat --prompt tick");
     char *text = shell_read("exported/chat_template.jinja", NULL);
     ck_assert_str_eq(text, bracket_template);
+    free(text);
+    shell_write("said.jsonl", "{\"prompt\": \"tick\", \"tools\": [{}]}\n");
+    expect(0, "{\"prompt\":\"tick\",\"tools\":[{}],\"text\":\"tock\",\"tokens\":5,\"finish\":\"stop\"}",
+           "out --chat --prompts said.jsonl");
+    text = shell_read("err.txt", NULL);
+    ck_assert_msg(strstr(text, "the chat template does not read \"tools\", which 1 conversation has"), "%s", text);
     free(text);
     shell_write("bracket.jinja", "{{ messages[0].content }}\n{% for %}");
     expect(78, "bracket.jinja: line 2: ", "out --chat --prompt tick");
