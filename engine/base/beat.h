@@ -21,9 +21,9 @@ typedef struct {
     /* 1 + the step of the checkpoint from which a restart continues; 0 if there is no checkpoint. */
     _Atomic int64_t kept;
     _Atomic int32_t gave_up; /* 1 if a restart is useless, because the program would fail in the same way */
-    _Atomic int32_t saves;   /* 1 if the program saves a checkpoint when the launcher asks for one */
-    /* What the launcher, or a signal, asks this rank for (the bits of base/asked.h); the rank sets it back to 0 when it
-     * reads the request. */
+    _Atomic int32_t saves;   /* 1 if the program saves a checkpoint when a signal asks for one */
+    /* What a signal asks this rank for (the bits of base/asked.h); the rank sets it back to 0 when it reads the
+     * request. */
     _Atomic int32_t save_asked;
 } ce_beat;
 

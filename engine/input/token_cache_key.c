@@ -74,11 +74,11 @@ static cs_status record_template(FILE *out, const ce_token_cache_key *self)
     const char *name = self->settings->template, *colon = name ? strchr(name, ':') : NULL;
     char *beside = NULL;
     cs_status status = CS_OK;
-    if (colon && self->tokenizer &&
-        asprintf(&beside, "%s/additional_chat_templates/%s.jinja", self->tokenizer, colon + 1) > 0)
-        status = record_file(out, "template", beside);
-    else if (name && ce_chat_is_file(name))
+    if (name && ce_chat_is_file(name))
         status = record_file(out, "template", name);
+    else if (colon && self->tokenizer &&
+             asprintf(&beside, "%s/additional_chat_templates/%s.jinja", self->tokenizer, colon + 1) > 0)
+        status = record_file(out, "template", beside);
     free(beside);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }

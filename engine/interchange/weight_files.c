@@ -197,9 +197,10 @@ static bool is_folder(const struct dirent *entry)
     return entry->d_name[0] != '.' && entry->d_type != DT_REG;
 }
 
+/* Some file systems do not say in a listing of what type an entry is. */
 static bool is_other(const struct dirent *entry)
 {
-    return entry->d_type == DT_REG;
+    return entry->d_type == DT_REG || (entry->d_type != DT_DIR && entry->d_name[0] != '.');
 }
 
 /* Looks for weights in the folders of a folder that has none itself, such as the checkpoint-500 of Trainer. */

@@ -140,8 +140,9 @@ static cs_status check_reference(const cs_engine *engine, const char *folder)
     ce_hub_hint(hint, folder);
     cs_status status = ce_files_read(&text, &length, path, 1 << 26);
     free(path);
-    if (status != CS_OK)
-        return ce_fail(CS_NOT_FOUND, "cspeed.dpo.reference: there is no %s/config.json%s", folder, hint);
+    if (status == CS_NOT_FOUND)
+        return ce_fail(status, "cspeed.dpo.reference: there is no %s/config.json%s", folder, hint);
+    CS_TRY(status);
     json_t *config = ce_json_strict(text, length);
     free(text);
     if (!config)

@@ -133,7 +133,7 @@ void session_step(session *run)
     say_saved(run);
     bool asked = cs_save_asked(run->engine);
     if (asked)
-        say("step %" PRId64 "  a checkpoint is asked for, by a signal or the launcher", m.step);
+        say("step %" PRId64 "  a signal asks for a checkpoint", m.step);
     if (asked || last || count_saves(run, m.step) > count_saves(run, m.step - 1)) {
         if (m.not_finite > 0 && !last)
             complain("no checkpoint of step %" PRId64 ": its loss or its gradients are not finite", m.step);

@@ -308,6 +308,8 @@ START_TEST(weights_of_other_names_are_read_or_refused)
         { "cp six/model-0* a && for f in six/model-0*; do cp pointer a/._${f#six/}; done", 0,
           "not read: ._model-00001-of-00006.safetensors" },
         { "cp one/model.safetensors a/weights-of-it", 78, "a/weights-of-it is a file of safetensors whose name does" },
+        { "ln -s ../one/model.safetensors a/linked", 78, "a/linked is a file of safetensors whose name does" },
+        { "mkfifo a/pipe", 66, "a holds no weights: neither model.safetensors nor" },
         { "cp one/model.safetensors a/weights", 78, "a/weights: weights are read from model.safetensors" },
         { "printf 'PK\\3\\4........' > a/state", 78, "torch.load(sys.argv[1]" },
         { "touch a/pytorch_model.zip", 78, "a/pytorch_model.zip: archives are not read: unpack it" },

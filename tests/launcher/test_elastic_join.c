@@ -251,7 +251,7 @@ START_TEST(a_training_goes_on_with_more_ranks_from_a_checkpoint_of_that_moment)
     jobs_await_words("out.0", "continuing at step ");
     char *out = jobs_slurp("out.0");
     long step = strtol(strstr(out, "continuing at step ") + 19, &end, 10);
-    jobs_check_has(out, "a checkpoint is asked for");
+    jobs_check_has(out, "a signal asks for a checkpoint");
     ck_assert_int_gt(step, COMPARED);
     ck_assert_int_eq(shell_count_of(out, "saved out/global_step"), 1);
     free(out);

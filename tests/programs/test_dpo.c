@@ -179,6 +179,8 @@ START_TEST(what_is_not_supported_is_named)
     refuses("--set cspeed.dpo.beta=0 --set cspeed.dpo.loss_type=ipo", 78, "cspeed.dpo.beta");
     refuses("--set cspeed.dpo.loss_type=kto", 78, "sigmoid|hinge|ipo|robust");
     refuses("--set cspeed.dpo.reference=nowhere", 66, "there is no nowhere/config.json");
+    ck_assert_int_eq(shell_run("mkdir -p folders/config.json"), 0);
+    refuses("--set cspeed.dpo.reference=folders", 65, "folders/config.json: not a regular file");
     refuses("--set cspeed.dpo.beta=0", 65, "a pair of answers");
     refuses("--set cspeed.data.train=some.bin", 78, "not token shards");
     refuses("--set cspeed.data.seq_len=5", 65, "each of the 24 pairs");

@@ -150,6 +150,16 @@ START_TEST(tokens_are_made_once)
     shell_ended(0, training_try(1, "recipe.json --steps 5 --set cspeed.export=null --set cspeed.data.template=chatml"),
                 "making tokens of chats.jsonl");
     find_folder(folder, sizeof folder, "out.tokens", 2);
+    /* A template is a file though its path has a colon, as "auto:NAME" has, and tokens of an older one are not used. */
+    ck_assert_int_eq(mkdir("a:b", 0777), 0);
+    for (int i = 0; i < 2; i++) {
+        shell_write("a:b/t.jinja", i ? "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+                                     : "{% for m in messages %}{{ m.content }}!<|im_end|>{% endfor %}");
+        shell_ended(0,
+                    training_try(1, "recipe.json --steps 1 --fresh --set cspeed.export=null --set "
+                                    "cspeed.data.template=a:b/t.jinja"),
+                    "making tokens of chats.jsonl");
+    }
     shell_leave();
 }
 END_TEST
