@@ -79,3 +79,8 @@ void *ce_part_slot(const ce_shard *shard, int slot, int64_t element)
     return ce_part_at(shard->slots[slot], shard->zero->precision.slots,
                       ce_stage_slot_share(shard->zero, shard->unit, before, slot));
 }
+
+bool ce_part_sums_in_place(const ce_shard *shard)
+{
+    return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
+}

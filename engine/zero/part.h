@@ -5,8 +5,17 @@
 
 #include "zero/zero.h"
 
+/* How the gradients of a unit become sums over ranks, and its new values reach the ranks; the argument is a ce_shard.
+ * The functions run in the communication stream. A function is NULL if there is nothing to do. */
+typedef struct {
+    void (*reduce)(void *shard);  /* after each micro-batch, unless backward adds gradients directly to the sum */
+    void (*finish)(void *shard);  /* after the last micro-batch of a step, once for each bucket */
+    void (*publish)(void *shard); /* after an update */
+} ce_reduction;
+
 struct ce_shard {
     const ce_zero *zero;
+    const ce_reduction *reduction;
     cs_unit *unit;
     ce_pool *values_pool, *grads_pool;
     int64_t padded;
@@ -37,8 +46,12 @@ struct ce_shard {
     ce_event reduced;
 };
 
-/* Returns true in the dry run, in which nothing is gathered, sent or allocated, and pools only count rows. */
+/* Returns true in the dry run, in which nothing is allocated and pools only count rows. The dry device drops what is
+ * queued in its streams, so that nothing is gathered or sent either. */
 bool ce_part_dry(const ce_shard *shard);
+/* Returns true if backward adds gradients directly to the shard's `sum`. Otherwise backward adds gradients to a
+ * temporary buffer of the pool, which is then reduced over ranks or added to `sum`. */
+bool ce_part_sums_in_place(const ce_shard *shard);
 /* Returns true if masters and values are one buffer, because their types are equal or the parameters are frozen. */
 bool ce_part_one_copy(const ce_shard *shard);
 cs_dtype ce_part_masters(const ce_shard *shard); /* Returns the type of the master values. */
@@ -55,8 +68,10 @@ ce_range ce_part_moved(const ce_shard *shard);
 /* Returns the elements of the parameter `entry` that are in the range ce_part_moved. */
 ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
 
-/* Returns the type in which the groups of hybrid sharding add their gradients (gradient.c). */
-cs_dtype ce_gradient_across_type(ce_precision types);
+/* Returns how the gradients of every unit are reduced at this stage (reduction.c). */
+const ce_reduction *ce_reduction_of(const ce_zero *zero);
+/* Returns the type in which the groups of hybrid sharding add their gradients (reduction.c). */
+cs_dtype ce_reduction_across_type(ce_precision types);
 const char *ce_part_name(const ce_shard *shard); /* Returns the name of the shard's unit, for a trace. */
 
 /* ce_part_at returns the address of an element of `row`. The other functions return the address of an element of the

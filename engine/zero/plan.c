@@ -100,7 +100,7 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
 /* Returns the bytes that this rank sends in the all-reduce over the groups of hybrid sharding. */
 static size_t sent_to_groups(const ce_zero *zero, const ce_shard *shard)
 {
-    size_t bytes = (size_t)ce_range_length(shard->part) * cs_dtype_bytes(ce_gradient_across_type(zero->precision));
+    size_t bytes = (size_t)ce_range_length(shard->part) * cs_dtype_bytes(ce_reduction_across_type(zero->precision));
     size_t groups = (size_t)zero->replicas;
     return 2 * (groups - 1) * bytes / groups;
 }

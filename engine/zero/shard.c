@@ -79,6 +79,7 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
     (*shard)->padded = ce_stage_padded(zero, unit->length);
     (*shard)->part = ce_stage_part(zero, (*shard)->padded);
     (*shard)->own = ce_stage_own(zero, (*shard)->padded);
+    (*shard)->reduction = ce_reduction_of(zero);
     if (!ce_part_dry(*shard)) {
         take_memory(*shard);
         return CS_OK;
@@ -133,8 +134,6 @@ void ce_shard_gather(ce_shard *shard)
     CS_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
     shard->gathers++;
-    if (ce_part_dry(shard))
-        return;
     ce_event last_use = ce_pool_after(shard->value_row);
     if (last_use.stream)
         ce_stream_wait(ce_part_stream(shard, CS_COMM), last_use);
@@ -161,7 +160,7 @@ static void attach_values(ce_shard *shard, void *whole)
 void ce_shard_await(ce_shard *shard)
 {
     CS_ASSERT(shard->users > 0);
-    if (shard->value_row && !ce_part_dry(shard))
+    if (shard->value_row)
         ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->gathered);
     if (shard->padded > 0)
         attach_values(shard, shard->whole ? shard->whole : ce_pool_data(shard->value_row));
@@ -203,15 +202,6 @@ static void take_norms(ce_shard *shard)
     }
 }
 
-static void spread_values(void *argument)
-{
-    ce_shard *shard = argument;
-    double traced = ce_trace_begin();
-    cs_comm_all_gather(shard->zero->comm, shard->home, ce_part_home(shard, shard->part.from),
-                       ce_range_length(shard->part), shard->zero->precision.values);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
-}
-
 /* Gathers shard->norms on all ranks: every element is non-zero on at most one rank, so the sum of its bit patterns over
  * the ranks, as integers, is the bit pattern of the element. */
 static void spread_norms(void *argument)
@@ -228,8 +218,8 @@ void ce_shard_publish(ce_shard *shard)
         return;
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (shard->zero->stage.params == CS_REPLICATED && shard->zero->stage.optim == CS_SHARDED)
-        ce_stream_call(ce_part_stream(shard, CS_COMM), spread_values, shard);
+    if (shard->reduction->publish)
+        ce_stream_call(ce_part_stream(shard, CS_COMM), shard->reduction->publish, shard);
     if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
         ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
 }
@@ -375,8 +365,8 @@ void ce_shard_spread(ce_shard *shard)
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     take_norms(shard);
     ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    if (zero->stage.params == CS_REPLICATED && zero->stage.optim == CS_SHARDED)
-        spread_values(shard);
+    if (shard->reduction->publish)
+        shard->reduction->publish(shard);
     if (shard->norms && zero->stage.optim == CS_SHARDED)
         spread_norms(shard);
     if (is_common(zero))
