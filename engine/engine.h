@@ -82,6 +82,7 @@ struct cs_engine {
     ce_lora lora;                    /* the LoRA adapters; `first` is NULL if there are none */
     char base_digest[CS_MAC_DIGEST]; /* digest of the weight files that the adapters extend; "" if there are none */
     json_t *model_json; /* config.json of a model that the configuration names; NULL if the program built the model */
+    json_t *ends;       /* ids of the tokens that end a text, see cs_ends_text */
     int64_t length;     /* T, the positions of a sample; 1 if samples are not sequences */
     int64_t sequences;  /* sequences of a micro-batch: one for each sample, or two if samples are pairs (cspeed.dpo) */
 

@@ -211,7 +211,8 @@ static cs_status open_shards(cs_engine *engine)
     CS_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
                           (char *)engine->block + table));
     CS_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
-    return ce_adapter_load(engine);
+    CS_TRY(ce_adapter_load(engine));
+    return ce_ends_load(engine);
 }
 
 /* Logs the data types and the clipping limit and, with mixed precision, the types of each kind of operation. */
@@ -338,6 +339,7 @@ void cs_destroy(cs_engine *engine)
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
+    json_decref(engine->ends);
     cs_config_close(engine->config);
     ce_asked_release();
     free(engine->shards);

@@ -2,6 +2,7 @@
  *
  * The answers of many prompts are written in the order of the prompts. */
 #include "use.h"
+#include "generate/files.h"
 #include "generate/prompts.h"
 #include "generate/stop.h"
 #include "base/asked.h"
@@ -12,7 +13,6 @@
 #include "text/unicode.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 enum { BATCH = 8 }; /* the greatest number of prompts that one rank answers at the same time */
 
@@ -86,29 +86,14 @@ typedef struct {
 
     ce_chat *chat;    /* the chat template of --chat; NULL: texts are continued without a template */
     ce_text turn_end; /* the text that the template writes after an answer */
-    int32_t end;      /* the token that ends an answer; -1: there is none */
+    int32_t end;      /* the token with which the template ends an answer; -1: there is none */
     int64_t batch;    /* number of prompts that one rank answers at the same time */
 } model;
 
-static bool has_tokenizer(const char *folder)
+/* Returns false if the tokens are bytes. */
+static bool open_tokenizer(model *m, const cs_config *config)
 {
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "tokenizer.model" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = NULL;
-        bool found = asprintf(&path, "%s/%s", folder, names[i]) > 0 && access(path, F_OK) == 0;
-        free(path);
-        if (found)
-            return true;
-    }
-    return false;
-}
-
-/* `path` is the tokenizer of the training if it is not that of the model's folder. */
-static void open_tokenizer(model *m, const char *folder, const char *path)
-{
-    path = m->given->tokenizer ? m->given->tokenizer : path;
-    if (!path && folder && has_tokenizer(folder))
-        path = folder;
+    const char *path = m->given->tokenizer ? m->given->tokenizer : files_tokenizer(config);
     if (!path && cs_vocabulary(m->engine) != 256)
         leave(WRONG_USAGE,
               "%s has no tokenizer.json or tokenizer.model, and its %" PRId64 " tokens are not bytes; --tokenizer PATH "
@@ -116,24 +101,30 @@ static void open_tokenizer(model *m, const char *folder, const char *path)
               m->given->source, cs_vocabulary(m->engine));
     CS_MUST(ce_tokenizer_open(&m->tokenizer, path));
     m->encoder = ce_encoder_open(m->tokenizer);
+    return path != NULL;
 }
 
-/* If the end of an answer is marked by a text of several tokens, this text becomes a stop string. A folder of a model
- * whose tokens are bytes has no tokenizer, but may have a template. */
-static void open_chat(model *m, const char *template, const char *folder)
+/* Opens the template. If the end of an answer is marked by a text of several tokens, this text becomes a stop string.
+ * Without --chat, only the token that ends an answer is needed: an export writes it into generation_config.json. */
+static void open_chat(model *m, const cs_config *config)
 {
-    char *file = NULL;
-    if (!template && folder && !ce_tokenizer_template(m->tokenizer, "default"))
-        if (asprintf(&file, "%s/chat_template.jinja", folder) > 0 && access(file, F_OK) == 0)
-            template = file;
-    cs_status status = ce_chat_open(&m->chat, template ? template : "auto", m->tokenizer);
+    const char *template = cs_config_get_string(config, "cspeed.data.template");
+    bool own = !template && !ce_tokenizer_template(m->tokenizer, "default");
+    char *file = own ? files_template(config) : NULL;
+    cs_status status = ce_chat_open(&m->chat, template ? template : file ? file : "auto", m->tokenizer);
     free(file);
+    if (status != CS_OK && !m->given->chat)
+        return;
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s (--set cspeed.data.template=NAME)", cs_error());
     ce_chat_stop(m->chat, &m->turn_end);
     m->end = ce_tokenizer_find(m->tokenizer, m->turn_end.bytes);
-    if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0)
+    if (!m->given->chat) {
+        ce_chat_close(m->chat);
+        m->chat = NULL;
+    } else if (m->end < 0 && add_item(&m->given->stop, "--stop", m->turn_end.bytes) != 0) {
         leave(WRONG_USAGE, "%s", cs_error());
+    }
 }
 
 static void open_model(model *m)
@@ -148,11 +139,10 @@ static void open_model(model *m)
      * seq_len texts. */
     m->batch = at_most(BATCH, cs_config_get_int(config, "cspeed.data.seq_len"));
     m->together = cs_config_get_int(config, "zero_optimization.stage") == 3;
-    const char *folder = cs_config_get_string(config, "cspeed.model");
-    open_tokenizer(m, folder, cs_config_get_string(config, "cspeed.data.tokenizer"));
+    bool has_words = open_tokenizer(m, config);
     m->end = -1;
-    if (m->given->chat)
-        open_chat(m, cs_config_get_string(config, "cspeed.data.template"), folder);
+    if (m->given->chat || (has_words && cs_config_get_string(config, "cspeed.data.template")))
+        open_chat(m, config);
 }
 
 static void close_model(model *m)
@@ -182,7 +172,7 @@ static void take_token(const model *m, answer *a, int32_t token)
 {
     size_t size, before = a->text.size;
     const char *piece = ce_tokenizer_piece(m->tokenizer, token, &size);
-    if (token == ce_tokenizer_end(m->tokenizer) || token == m->end) {
+    if (token == ce_tokenizer_end(m->tokenizer) || token == m->end || cs_ends_text(m->engine, token)) {
         a->finish = "end";
         return;
     }

@@ -284,36 +284,16 @@ static cs_status copy_templates(const writing *w, const char *tokenizer)
     return status;
 }
 
-static void add_id(json_t *ids, const json_t *id)
-{
-    size_t index;
-    json_t *other;
-    json_array_foreach (ids, index, other)
-        if (json_equal(other, id))
-            return;
-    if (json_is_integer(id))
-        json_array_append(ids, (json_t *)(uintptr_t)id);
-}
-
 /* Writes generation_config.json, which other programs read: that of the base model, with the ids of the tokens that end
  * an answer. */
 static cs_status write_generation(const writing *w)
 {
-    static const char name[] = "generation_config.json";
-    size_t index;
-    json_t *id, *ids = json_array();
-    char *base = w->given->beside ? ce_files_join(w->given->beside, name) : NULL;
-    json_t *config = base && ce_files_exists(base) ? json_load_file(base, 0, NULL) : json_object();
-    const json_t *known = json_object_get(config, "eos_token_id");
-    known = known ? known : json_object_get(w->given->config, "eos_token_id");
-    add_id(ids, known);
-    json_array_foreach (known, index, id)
-        add_id(ids, id);
-    json_array_foreach (w->given->ends, index, id)
-        add_id(ids, id);
+    json_t *config, *ids = json_array();
+    cs_status status = ce_huggingface_ends(ids, &config, w->given->beside, w->given->config);
+    ce_huggingface_add_ends(ids, w->given->ends);
     json_object_set(config, "eos_token_id", json_array_size(ids) == 1 ? json_array_get(ids, 0) : ids);
-    cs_status status = config ? write_json(w, name, config) : ce_fail(CS_BAD_FILE, "%s: not a JSON object", base);
-    free(base);
+    if (status == CS_OK)
+        status = write_json(w, "generation_config.json", config);
     json_decref(ids);
     json_decref(config);
     return status;

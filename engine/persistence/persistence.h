@@ -65,6 +65,10 @@ cs_status ce_pretrained_open(cs_engine *engine, const char *folder);
 cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
 cs_status ce_adapter_load(cs_engine *engine);
 
+/* ends.c: reads the ids of the tokens that end a text (cs_ends_text) if the engine was opened with cs_reopen's
+ * configuration. */
+cs_status ce_ends_load(cs_engine *engine);
+
 /* base.c: engine->base_digest, the digest of the weight files that the adapters extend. ce_base_note computes the
  * digest from the files in `folder` if adapters are trained; collective. ce_base_check refuses, with CS_BAD_CONFIG, a
  * checkpoint whose adapters were trained with other weights. */

@@ -442,6 +442,10 @@ void cs_generation_close(cs_generation *generation);
 cs_status cs_generations_next(cs_generation *const *generations, int64_t count, int32_t *tokens);
 /* true if the text has filled the positions, so that the model no longer reads its beginning */
 bool cs_generation_slid(const cs_generation *generation);
+/* True if the token ends a text by "eos_token_id" of generation_config.json in the folder of the model or of its adapter
+ * (cspeed.lora.adapter), or of config.json if the first has no such key. The engine was opened with the configuration of
+ * cs_reopen; otherwise no token does. */
+bool cs_ends_text(const cs_engine *engine, int32_t token);
 
 /* Saves the state in the folder dir/tag and writes the tag into dir/latest. If `tag` is NULL, the tag is
  * "global_step<N>". client_state is NULL or JSON text, which cs_load_checkpoint returns unchanged. CS_BAD_CONFIG:

@@ -378,29 +378,53 @@ END_TEST
 
 /* ---- exported folders ---- */
 
-/* Checks that the run and the exported folder answer alike. */
-static void check_export(const char *template)
+/* Returns what the model answers, malloc'ed. */
+static char *answer_of(const char *source, const char *mode)
 {
-    char *answer[2];
-    const char *export;
+    int code = shell_run("%s/generate %s --prompt 'Hello 1' --max_tokens 20 --temperature 0 %s 2>err.txt", CS_BIN,
+                         source, mode);
+    char *errors = shell_read("err.txt", NULL);
+    ck_assert_msg(code == 0, "%s %s: %s", source, mode, errors);
+    free(errors);
+    return shell_read("out.txt", NULL);
+}
+
+/* What is trained, what `cspeed export` is told, and how `generate` opens the exported folder. */
+static const struct {
+    const char *train, *export, *folder;
+} exports[] = { { "", "", "exported" },
+                { "--set cspeed.lora.r=2", "", "base --adapter exported" },
+                { "--set cspeed.lora.r=2", "--merge", "exported" } };
+
+/* Checks that the run and the exported folder answer alike. If `ends` is true, every token ends an answer. */
+static void check_export(const char *template, int kind, bool ends)
+{
     ck_assert_int_eq(shell_run("rm -rf run exported"), 0);
-    ck_assert_int_eq(shell_run("%s/train --config base.json --set cspeed.device=%s %s%s", CS_BIN, near_device(),
-                               *template ? "--set cspeed.data.template=" : "--data plain.jsonl", template),
+    ck_assert_int_eq(shell_run("%s/train --config base.json --set cspeed.device=%s %s %s%s", CS_BIN, near_device(),
+                               exports[kind].train, *template ? "--set cspeed.data.template=" : "--data plain.jsonl",
+                               template),
                      0);
-    ck_assert_int_eq(shell_run("%s/cspeed export run exported", CS_BIN), 0);
-    for (int i = 0; i < 2; i++) {
-        export = i ? "exported" : "run";
-        int code = shell_run("%s/generate %s --prompt 'Hello 1' --max_tokens 20 --temperature 0 %s 2>err.txt", CS_BIN,
-                             export, *template ? "--chat" : "");
-        char *errors = shell_read("err.txt", NULL);
-        ck_assert_msg(code == 0, "%s, %s: %s", template, export, errors);
-        free(errors);
-        answer[i] = shell_read("out.txt", NULL);
+    ck_assert_int_eq(shell_run("%s/cspeed export run exported %s", CS_BIN, exports[kind].export), 0);
+    for (int chat = 0; chat < (*template ? 2 : 1); chat++) {
+        const char *mode = *template && !chat ? "--chat" : "";
+        char *run = answer_of("run", mode), *folder = answer_of(exports[kind].folder, mode);
+        ck_assert_msg(strcmp(run, folder) == 0, "%s %s%s: the run says %s, and the folder %s", template, mode,
+                      exports[kind].train, run, folder);
+        ck_assert_msg(!ends || strcmp(run, "\n") == 0, "%s %s: a token that ends an answer does not: %s", template,
+                      mode, run);
+        free(run);
+        free(folder);
     }
-    ck_assert_msg(strcmp(answer[0], answer[1]) == 0, "%s: the run says %s, and the folder %s", template, answer[0],
-                  answer[1]);
-    free(answer[0]);
-    free(answer[1]);
+}
+
+/* Writes the generation_config.json of the base model that names every token as one that ends a text. */
+static void write_ends(void)
+{
+    json_t *ids = json_array(), *root = json_pack("{s:o}", "eos_token_id", ids);
+    for (int id = 0; id < 5016; id++)
+        json_array_append_new(ids, json_integer(id));
+    ck_assert_int_eq(json_dump_file(root, "base/generation_config.json", 0), 0);
+    json_decref(root);
 }
 
 /* Reads the number of ids that generation_config.json names; the last one is *last. */
@@ -438,14 +462,14 @@ START_TEST(an_exported_folder_answers_as_the_run)
                 "      \"hidden_size\": 16, \"intermediate_size\": 16, \"max_position_embeddings\": 256,\n"
                 "      \"vocab_size\": 5016 } } }\n");
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++) {
-        check_export(templates[i]);
+        check_export(templates[i], 0, false);
         if (strcmp(templates[i], "chatml") == 0 || strcmp(templates[i], "auto") == 0) {
             ck_assert_uint_eq(count_ends(&end), 2); /* <|im_end|> and </s> */
             ck_assert_int_eq(end, 5008);
         }
     }
     /* A base model with a template and a generation_config.json of its own. */
-    check_export("chatml");
+    check_export("chatml", 0, false);
     ck_assert_int_eq(shell_run("rm -rf base && mv exported base"), 0);
     shell_write("base.json",
                 "{ \"train_batch_size\": 4, \"optimizer\": { \"type\": \"AdamW\", \"params\": { \"lr\": 1e-2 } },\n"
@@ -453,9 +477,14 @@ START_TEST(an_exported_folder_answers_as_the_run)
                 "    \"data\": { \"train\": \"chats.jsonl\", \"seq_len\": 16 } } }\n");
     static const char *const again[] = { "auto", "zephyr", "own.jinja", "" };
     for (size_t i = 0; i < sizeof again / sizeof *again; i++) {
-        check_export(again[i]);
+        check_export(again[i], 0, false);
         ck_assert_uint_ge(count_ends(&end), 2);
     }
+    for (int kind = 0; kind < 3; kind++)
+        check_export(kind == 1 ? "own.jinja" : "auto", kind, false);
+    write_ends();
+    for (int kind = 0; kind < 3; kind++)
+        check_export(kind ? "own.jinja" : "", kind, true);
     shell_leave();
 }
 END_TEST
