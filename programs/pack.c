@@ -119,8 +119,8 @@ static void tell(const ce_packing_settings *settings, const ce_packing_counts *c
     if (counts->documents > 1)
         printf("the longest document has %" PRId64 " tokens\n", counts->longest);
     if (counts->longer > 0)
-        printf("%" PRId64 " document%s longer than seq_len, %" PRId64 " tokens\n", counts->longer,
-               counts->longer == 1 ? " is" : "s are", settings->seq_len);
+        printf("%" PRId64 " document%s longer than seq_len, %" PRId64 " tokens; the first is %s\n", counts->longer,
+               counts->longer == 1 ? " is" : "s are", settings->seq_len, counts->first_longer);
     if (counts->learnt < tokens)
         printf("%" PRId64 " of these %" PRId64 " tokens are answers, and learnt; the others are only read\n",
                counts->learnt, tokens);

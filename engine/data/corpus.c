@@ -32,7 +32,7 @@ static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
     return CS_OK;
 }
 
-static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t length, bool is_json)
+static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t length, int64_t line, bool is_json)
 {
     if (length == 0)
         return CS_OK;
@@ -45,7 +45,7 @@ static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t leng
         corpus->document_capacity = capacity;
     }
     corpus->documents[corpus->document_count++] =
-        (ce_document){ bytes, length, length, corpus->text_count - 1, is_json };
+        (ce_document){ bytes, length, length, line, corpus->text_count - 1, is_json };
     corpus->bytes += length;
     return CS_OK;
 }
@@ -76,40 +76,48 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
     size_t width = files->separator ? strlen(files->separator) : 0;
+    int64_t number = 1, first = 1; /* the numbers of `line`, and of the line at `start` */
     start += is_json ? mark_bytes(start, end) : 0;
     for (const char *line = start; (files->separator || is_json) && line < end;) {
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
         if (is_json && !is_blank(line, stop))
-            CS_TRY(add_document(corpus, line, stop - line, true));
+            CS_TRY(add_document(corpus, line, stop - line, number, true));
+        number++;
         if (!is_json && (size_t)(stop - line) == width && memcmp(line, files->separator, width) == 0) {
-            CS_TRY(add_document(corpus, start, line - start, false));
+            CS_TRY(add_document(corpus, start, line - start, first, false));
             start = next;
+            first = number;
         }
         line = next;
     }
-    return is_json ? CS_OK : add_document(corpus, start, end - start, false);
+    return is_json ? CS_OK : add_document(corpus, start, end - start, first, false);
 }
 
 /* Adds each element of a JSON list as a document. An element may have several lines. `at` points to the first character
- * after the bracket that opens the list. */
-static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end)
+ * after the bracket that opens the list, in the line `line`. */
+static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end, int64_t line)
 {
     const char *start = NULL;
+    int64_t first = line;
     int depth = 0;
     for (bool quoted = false; at < end; at++) {
+        line += *at == '\n';
         if (quoted) {
+            bool escapes = *at == '\\' && at + 1 < end;
             quoted = *at != '"';
-            at += *at == '\\' && at + 1 < end;
+            at += escapes;
+            line += escapes && *at == '\n';
             continue;
         }
         if (depth == 0 && (*at == ',' || *at == ']')) {
-            CS_TRY(start ? add_document(corpus, start, at - start, true) : CS_OK);
+            CS_TRY(start ? add_document(corpus, start, at - start, first, true) : CS_OK);
             start = NULL;
             if (*at == ']')
                 break;
             continue;
         }
+        first = start ? first : line;
         start = start || is_space(*at) ? start : at;
         quoted = *at == '"';
         depth += (*at == '{' || *at == '[') - (depth > 0 && (*at == '}' || *at == ']'));
@@ -127,9 +135,10 @@ static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
     const char *first = start + mark_bytes(start, end);
+    int64_t line = 1;
     while (first < end && is_space(*first))
-        first++;
-    return first < end && *first == '[' ? cut_list(corpus, first + 1, end) : cut_documents(corpus, files, true);
+        line += *first++ == '\n';
+    return first < end && *first == '[' ? cut_list(corpus, first + 1, end, line) : cut_documents(corpus, files, true);
 }
 
 /* Refuses a file whose content is rows and whose name does not say whether its rows or its characters are to be learnt. */
@@ -196,19 +205,6 @@ void ce_corpus_close(ce_corpus *corpus)
     free(corpus->texts);
     free(corpus->documents);
     *corpus = (ce_corpus){ 0 };
-}
-
-const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, ce_corpus_cursor *cursor,
-                            char text[CS_CORPUS_PLACE])
-{
-    const char *path = corpus->texts[document->text].path, *first = corpus->texts[document->text].bytes;
-    bool behind = cursor->bytes >= first && cursor->bytes <= document->bytes;
-    int64_t line = 1 + (behind ? cursor->lines : 0);
-    for (const char *c = behind ? cursor->bytes : first; c < document->bytes; c++)
-        line += *c == '\n';
-    *cursor = (ce_corpus_cursor){ document->bytes, line - 1 };
-    snprintf(text, CS_CORPUS_PLACE, "%s, %s %" PRId64, path, ce_plain_is_table(path) ? "row" : "line", line);
-    return text;
 }
 
 /* ---- the held-out part ---- */

@@ -12,6 +12,7 @@
 typedef struct {
     const char *bytes;
     int64_t length, train_length; /* The bytes after the first train_length bytes are held out. */
+    int64_t line;                 /* line of the text, or row of the table, at which the document begins, from 1 */
     int32_t text;                 /* index of the document's text in `texts` */
     bool is_json;                 /* True if the document is a line of JSON, which must not be cut. */
 } ce_document;
@@ -41,18 +42,5 @@ void ce_corpus_close(ce_corpus *corpus);
 /* Holds out the fraction `fraction` of the bytes, but at least `min` bytes. Returns CS_BAD_FILE if fewer than `min`
  * bytes would remain for training. */
 cs_status ce_corpus_split(ce_corpus *corpus, double fraction, int64_t min);
-
-/* The position in a text up to which ce_corpus_place has counted newlines. The caller zeroes the cursor before the
- * first call. If ce_corpus_place is called for the documents in ascending order, no text is read more than once. */
-typedef struct {
-    const char *bytes; /* the position; NULL before the first call */
-    int64_t lines;     /* the number of newlines before the position */
-} ce_corpus_cursor;
-
-/* Writes the place where a document begins, such as "chats.jsonl, line 7" or "chats.parquet, row 7". Lines and rows
- * count from 1. */
-enum { CS_CORPUS_PLACE = 4200 };
-const char *ce_corpus_place(const ce_corpus *corpus, const ce_document *document, ce_corpus_cursor *cursor,
-                            char text[CS_CORPUS_PLACE]);
 
 #endif

@@ -1,5 +1,6 @@
 /* fill.c - divides the documents of a token shard among windows: best-fit decreasing. */
 #include "data/fill.h"
+#include "data/places.h"
 #include "base/range.h"
 
 #include <inttypes.h>
@@ -40,6 +41,17 @@ void ce_fill_note_long(ce_data_counts *counts, const char *path, int64_t number,
     counts->example_length = length;
 }
 
+static cs_status refuse(const planner *self, int64_t number, int64_t length)
+{
+    char place[CS_PLACES_TEXT];
+    if (!ce_places_find(place, self->path, number))
+        snprintf(place, sizeof place, "%s, document %" PRId64, self->path, number);
+    return ce_fail(CS_BAD_FILE,
+                   "%s: %" PRId64 " tokens, more than seq_len, %" PRId64
+                   ", and cspeed.data.long is \"refuse\"; take a greater seq_len, or truncate, split or drop",
+                   place, length, self->seq_len);
+}
+
 /* Adds the pieces of a document. A piece without a target is left out, because no other piece attends to it. `number`
  * is the document's number in the shard, from 1. */
 static cs_status add_document(planner *self, ce_range of, int64_t number)
@@ -50,10 +62,7 @@ static cs_status add_document(planner *self, ce_range of, int64_t number)
     self->counts->documents++;
     if (length > self->seq_len) {
         if (self->longer == CS_LONG_REFUSE)
-            return ce_fail(CS_BAD_FILE,
-                           "%s: document %" PRId64 " has %" PRId64 " tokens, more than seq_len, %" PRId64
-                           ", and cspeed.data.long is \"refuse\"; take a greater seq_len, or truncate, split or drop",
-                           self->path, number, length, self->seq_len);
+            return refuse(self, number, length);
         ce_fill_note_long(self->counts, self->path, number, length);
         end = self->longer == CS_LONG_DROP ? of.from : self->longer == CS_LONG_SPLIT ? of.to : of.from + self->seq_len;
         self->counts->divided += self->longer == CS_LONG_SPLIT;

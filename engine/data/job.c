@@ -1,6 +1,7 @@
 /* job.c - makes the tokens of one job on one thread. A job is several documents, or a part of a long document. */
 #include "data/job.h"
 #include "base/must.h"
+#include "data/places.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void begin(ce_job_work *work)
         work->starts = realloc(work->starts, (size_t)work->start_capacity * sizeof *work->starts);
         CS_ASSERT(work->starts);
     }
-    work->starts[work->start_count++] = work->token_count;
+    work->starts[work->start_count++] = (ce_job_start){ work->token_count, work->document };
 }
 
 static void put(ce_job_work *work, int32_t id)
@@ -291,7 +292,7 @@ static void drop_nulls(json_t *row)
 static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                            const ce_document *document)
 {
-    char place[CS_CORPUS_PLACE];
+    char place[CS_PLACES_TEXT];
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     int64_t wide = 0;
@@ -304,7 +305,8 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;
-    return ce_fail(status, "%s: %s", ce_corpus_place(plan->corpus, document, &workspace->cursor, place), cs_error());
+    const char *path = plan->corpus->texts[document->text].path;
+    return ce_fail(status, "%s: %s", ce_places_show(place, path, document->line), cs_error());
 }
 
 static char *copy_error(void)
@@ -335,6 +337,7 @@ void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *w
 {
     for (int64_t i = 0; i < work->count && work->status == CS_OK; i++) {
         ce_document document = ce_job_part(plan, work->first + i);
+        work->document = work->first + i;
         if (document.length == 0)
             continue;
         if (document.is_json)

@@ -33,8 +33,12 @@ typedef struct {
     /* The number of invalid characters that this thread repaired in JSON lines. The encoder counts the invalid
      * characters of other texts. */
     int64_t repaired;
-    ce_corpus_cursor cursor;
 } ce_job_workspace;
+
+/* Where a document begins: its first token in `ids`, and its number in the corpus. */
+typedef struct {
+    int64_t token, document;
+} ce_job_start;
 
 typedef struct {
     int64_t first, count; /* range of documents; if `count` is 1, the job may be a part of that document */
@@ -42,8 +46,9 @@ typedef struct {
     int32_t *ids;         /* ids of the tokens, token_count elements */
     bool *learnt;
     int64_t token_count, capacity;
-    int64_t *starts; /* positions in `ids` at which documents begin, start_count elements */
+    ce_job_start *starts; /* start_count elements */
     int64_t start_count, start_capacity;
+    int64_t document;                /* number of the document that is being made */
     char **skipped;                  /* a message for each line that was skipped, skip_count elements */
     int64_t skip_count, unsupported; /* `unsupported` of them ask for something that is not supported */
     int64_t bare;                    /* number of conversations without an answer to learn, which are left out */

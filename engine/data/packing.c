@@ -32,6 +32,7 @@ typedef struct {
     ce_column_counts columns;
     int64_t seq_len, length; /* length: number of tokens of the document that is being written */
     int64_t longest, longer; /* as in ce_packing_counts */
+    char *first_longer;      /* the place of the first of the documents that `longer` counts */
     ce_progress progress;
 } packer;
 
@@ -117,14 +118,16 @@ static cs_status report_skipped(packer *self, const ce_job_work *job)
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
-/* Counts the tokens of a job that belong to one document. `ends` is true if the document ends with them. */
-static void count_document(packer *self, int64_t tokens, bool ends)
+/* Counts the tokens of a job that belong to the current document of the shards. `ends` is true if the document ends with
+ * them. */
+static void count_document(packer *self, const ce_shards *shards, int64_t tokens, bool ends)
 {
     self->length += tokens;
     if (!ends)
         return;
     self->longest = self->length > self->longest ? self->length : self->longest;
-    self->longer += self->seq_len > 0 && self->length > self->seq_len;
+    if (self->seq_len > 0 && self->length > self->seq_len && self->longer++ == 0)
+        ce_places_show(self->first_longer, shards->text, shards->line);
     self->length = 0;
 }
 
@@ -165,15 +168,17 @@ static cs_status write_job(packer *self, ce_job_work *job, ce_shards *shards)
     CS_TRY(report_skipped(self, job));
     count_rows(self, job);
     for (int64_t i = 0; i < job->start_count; i++) {
-        int64_t end = i + 1 < job->start_count ? job->starts[i + 1] : job->token_count;
-        count_document(self, job->starts[i] - done, true);
-        CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, job->starts[i] - done));
-        CS_TRY(ce_shards_document(shards, end - job->starts[i]));
-        done = job->starts[i];
+        int64_t begin = job->starts[i].token;
+        int64_t end = i + 1 < job->start_count ? job->starts[i + 1].token : job->token_count;
+        const ce_document *document = &self->plan.corpus->documents[job->starts[i].document];
+        count_document(self, shards, begin - done, true);
+        CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, begin - done));
+        CS_TRY(ce_shards_document(shards, end - begin, self->plan.corpus->texts[document->text].path, document->line));
+        done = begin;
     }
     for (int64_t i = 0; i < job->token_count; i++)
         self->learnt += job->learnt[i];
-    count_document(self, job->token_count - done, false);
+    count_document(self, shards, job->token_count - done, false);
     return ce_shards_append(shards, job->ids + done, job->learnt + done, job->token_count - done);
 }
 
@@ -211,7 +216,7 @@ static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
     self->document = self->place = 0;
     while (self->document < self->plan.corpus->document_count)
         CS_TRY(run_round(self, shards));
-    count_document(self, 0, true);
+    count_document(self, shards, 0, true);
     return ce_shards_finish(shards);
 }
 
@@ -357,7 +362,7 @@ static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings
 cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts *counts)
 {
     double started = ce_clock_seconds();
-    packer self = { .seq_len = settings->seq_len };
+    packer self = { .seq_len = settings->seq_len, .first_longer = counts->first_longer };
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };

@@ -47,13 +47,16 @@ static void shard_path(char path[4096], const ce_shards *shards, int64_t number)
 
 static cs_status end_shard(ce_shards *shards)
 {
+    char path[4096];
     ce_tokens_writer *writer = shards->writer;
     shards->writer = NULL;
     if (!writer)
         return CS_OK;
+    shard_path(path, shards, shards->shards - 1);
+    ce_places_remove(path); /* those of an earlier shard of this name */
     CS_TRY(ce_tokens_finish(writer));
     shards->complete++;
-    return CS_OK;
+    return ce_places_write(&shards->places, path);
 }
 
 /* Ends a full shard and begins the next one, so that the open shard has space for another token. `within` is true if
@@ -67,15 +70,21 @@ static cs_status make_room(ce_shards *shards, bool within)
     CS_TRY(end_shard(shards));
     shard_path(path, shards, shards->shards++);
     shards->in_shard = repeats;
+    shards->documents = 0;
     CS_TRY(ce_tokens_create(&shards->writer, path, shards->vocab_size));
+    if (repeats)
+        ce_places_add(&shards->places, 0, shards->text, shards->line);
     return ce_tokens_append_masked(shards->writer, &shards->last, NULL, repeats);
 }
 
-cs_status ce_shards_document(ce_shards *shards, int64_t length)
+cs_status ce_shards_document(ce_shards *shards, int64_t length, const char *text, int64_t line)
 {
     if (shards->in_shard > 0 && length > shards->limit - shards->in_shard)
         CS_TRY(end_shard(shards));
     CS_TRY(make_room(shards, false));
+    shards->text = text;
+    shards->line = line;
+    ce_places_add(&shards->places, ++shards->documents, text, line);
     return ce_tokens_document(shards->writer);
 }
 
@@ -93,24 +102,30 @@ cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool 
     return CS_OK;
 }
 
-cs_status ce_shards_finish(ce_shards *shards)
+/* Removes a shard, what a killed process has left of it, and its places. Returns false if there was no shard. */
+static bool remove_shard(const ce_shards *shards, int64_t number)
 {
     char path[4096];
+    shard_path(path, shards, number);
+    ce_places_remove(path);
+    ce_tokens_remove_temporary(path);
+    return unlink(path) == 0;
+}
+
+cs_status ce_shards_finish(ce_shards *shards)
+{
     CS_TRY(end_shard(shards));
-    for (int64_t stale = shards->shards;; stale++) {
-        shard_path(path, shards, stale);
-        if ((shards->limit == INT64_MAX && shards->shards > 0) || unlink(path) != 0)
-            return CS_OK;
-    }
+    if (shards->limit < INT64_MAX || shards->shards == 0)
+        for (int64_t stale = shards->shards; remove_shard(shards, stale);)
+            stale++;
+    return CS_OK;
 }
 
 void ce_shards_remove(ce_shards *shards)
 {
-    char path[4096];
+    ce_places_free(&shards->places);
     ce_tokens_abandon(shards->writer);
     shards->writer = NULL;
-    for (int64_t i = 0; i < shards->complete; i++) {
-        shard_path(path, shards, i);
-        unlink(path);
-    }
+    for (int64_t i = 0; i < shards->complete; i++)
+        remove_shard(shards, i);
 }

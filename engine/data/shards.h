@@ -2,6 +2,7 @@
 #ifndef CS_DATA_SHARDS_H
 #define CS_DATA_SHARDS_H
 
+#include "data/places.h"
 #include "data/tokens.h"
 
 typedef struct {
@@ -12,6 +13,10 @@ typedef struct {
     int64_t shards, complete; /* number of shards that were begun, and number of complete shards */
     int64_t in_shard, total;
     int32_t last; /* the last token that was appended */
+    ce_places places;
+    int64_t documents; /* number of documents that begin in the current shard */
+    const char *text;  /* where the current document begins; the caller keeps the path valid */
+    int64_t line;
 } ce_shards;
 
 /* Creates the folder `path` and its parents. *made becomes the length of the shortest prefix of `path` that was
@@ -21,8 +26,9 @@ cs_status ce_shards_folder(const char *path, size_t *made);
 void ce_shards_remove_folder(const char *path, size_t made);
 
 /* Marks the next token as the first of a document, of which at least `length` tokens will be appended. If they do not
- * fit in the current shard, another shard begins, so that a document is divided only if it is longer than a shard. */
-cs_status ce_shards_document(ce_shards *shards, int64_t length);
+ * fit in the current shard, another shard begins, so that a document is divided only if it is longer than a shard.
+ * `text` and `line` are the place of the document (places.h). */
+cs_status ce_shards_document(ce_shards *shards, int64_t length, const char *text, int64_t line);
 /* Appends tokens. learnt[i] is false for a token that is not a target. If `learnt` is NULL, all tokens are targets. A
  * shard that begins within a document first has the last token of the shard before it, so that the token after this one
  * stays a target. */

@@ -1,4 +1,5 @@
-/* tokens.c - token shard files: reads three formats and writes one. */
+/* tokens.c - reads token shard files, in three formats. */
+#include "data/tokens_form.h"
 #include "data/tokens.h"
 #include "base/input.h"
 #include "base/log.h"
@@ -14,26 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char magic[8] = { 'C', 'S', 'T', 'O', 'K', 'E', 'N', 'S' };
-
-typedef struct {
-    char magic[8];
-    uint32_t version, token_bytes;
-    uint64_t vocab_size, count, documents, index_offset, mask_offset, zero;
-} own_header;
-_Static_assert(sizeof(own_header) == 64, "the header is 64 bytes without holes");
-
 enum { LLMC_HEADER_BYTES = 1024, LLMC_MAGIC_GPT2 = 20240520, LLMC_MAGIC_LLAMA3 = 20240801 };
-enum { LARGEST_VOCAB = 0x7fffffff };
-
-/* ---- reading ---- */
-
 static bool has_magic(const ce_tokens *tokens)
 {
-    return tokens->mapping_bytes >= sizeof magic && memcmp(tokens->mapping, magic, sizeof magic) == 0;
+    return tokens->mapping_bytes >= sizeof CS_TOKENS_MAGIC - 1 &&
+           memcmp(tokens->mapping, CS_TOKENS_MAGIC, sizeof CS_TOKENS_MAGIC - 1) == 0;
 }
 
-static cs_status check_index(const ce_tokens *tokens, const own_header *header, const char *path)
+static cs_status check_index(const ce_tokens *tokens, const ce_tokens_header *header, const char *path)
 {
     const uint64_t *starts = (const uint64_t *)((const char *)tokens->mapping + header->index_offset);
     for (uint64_t i = 0; i < header->documents; i++)
@@ -47,27 +36,22 @@ static cs_status check_index(const ce_tokens *tokens, const own_header *header, 
 }
 
 /* Checks the header fields that determine how the other fields are read. */
-static cs_status check_form(const own_header *header, const char *path)
+static cs_status check_form(const ce_tokens_header *header, const char *path)
 {
     if (header->version != 1)
         return ce_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
     if (header->token_bytes != 2 && header->token_bytes != 4)
         return ce_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
-    if (header->vocab_size == 0 || header->vocab_size > LARGEST_VOCAB)
+    if (header->vocab_size == 0 || header->vocab_size > CS_TOKENS_MAX_VOCAB)
         return ce_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
-                       LARGEST_VOCAB);
+                       CS_TOKENS_MAX_VOCAB);
     if (header->zero)
         return ce_fail(CS_BAD_FILE, "%s: bytes 56 to 63 of the header are not zero", path);
     return CS_OK;
 }
 
-static uint64_t mask_bytes(const own_header *header)
-{
-    return header->mask_offset ? (header->count + 63) / 64 * 8 : 0;
-}
-
 /* Checks the counts and offsets against the size of the file. */
-static cs_status check_extent(const own_header *header, uint64_t bytes, const char *path)
+static cs_status check_extent(const ce_tokens_header *header, uint64_t bytes, const char *path)
 {
     uint64_t width = header->token_bytes, offset = header->index_offset;
     if (header->count > (bytes - sizeof *header) / width)
@@ -81,7 +65,7 @@ static cs_status check_extent(const own_header *header, uint64_t bytes, const ch
                        "%s: offset of the document index is %" PRIu64 ", not a multiple of 8 from the tokens' end at "
                        "%" PRIu64 " to the file's at %" PRIu64,
                        path, offset, end, bytes);
-    uint64_t mask = mask_bytes(header);
+    uint64_t mask = ce_tokens_mask_bytes(header);
     if (bytes % 8 || mask > bytes - offset || header->documents != (bytes - offset - mask) / 8)
         return ce_fail(CS_BAD_FILE,
                        "%s: document count is %" PRIu64 " of 8 bytes, the mask takes %" PRIu64
@@ -96,7 +80,7 @@ static cs_status check_extent(const own_header *header, uint64_t bytes, const ch
 
 static cs_status read_own(ce_tokens *tokens, const char *path)
 {
-    own_header header;
+    ce_tokens_header header;
     if (tokens->mapping_bytes < sizeof header)
         return ce_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
                        tokens->mapping_bytes);
@@ -298,186 +282,4 @@ int64_t ce_tokens_find_above(const ce_tokens *tokens, int64_t limit)
         return from;
     }
     return tokens->count;
-}
-
-/* ---- writing ---- */
-
-struct ce_tokens_writer {
-    FILE *file;
-    char *path, *temporary;
-    own_header header;
-    uint64_t *starts;
-    size_t start_capacity;
-    bool masked;            /* True if some token is not a target. */
-    unsigned char *learnt;  /* The mask has one bit for each token. */
-    uint64_t mask_capacity; /* capacity of the mask, in tokens */
-};
-
-static cs_status put(ce_tokens_writer *writer, const void *bytes, size_t size)
-{
-    if (size > 0 && fwrite(bytes, 1, size, writer->file) != size)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
-    return CS_OK;
-}
-
-static void free_writer(ce_tokens_writer *writer)
-{
-    if (writer->file)
-        fclose(writer->file);
-    free(writer->path);
-    free(writer->temporary);
-    free(writer->starts);
-    free(writer->learnt);
-    free(writer);
-}
-
-static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_t vocab_size)
-{
-    writer->path = strdup(path);
-    if (!writer->path || asprintf(&writer->temporary, "%s.tmp-%d", path, (int)getpid()) < 0) {
-        writer->temporary = NULL;
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for a name", path);
-    }
-    writer->file = fopen(writer->temporary, "we");
-    if (!writer->file)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
-    memcpy(writer->header.magic, magic, sizeof magic);
-    writer->header.version = 1;
-    writer->header.token_bytes = vocab_size <= 65536 ? 2 : 4;
-    writer->header.vocab_size = (uint64_t)vocab_size;
-    return put(writer, &writer->header, sizeof writer->header);
-}
-
-cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t vocab_size)
-{
-    *writer = NULL;
-    if (vocab_size < 1 || vocab_size > LARGEST_VOCAB)
-        return ce_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
-                       LARGEST_VOCAB);
-    ce_tokens_writer *made = calloc(1, sizeof *made);
-    if (!made)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
-    cs_status status = build_writer(made, path, vocab_size);
-    if (status == CS_OK)
-        *writer = made;
-    else
-        ce_tokens_abandon(made);
-    return status;
-}
-
-/* Writes up to CHUNK tokens in the token size of the file. The caller has checked the tokens. */
-enum { CHUNK = 4096 };
-
-static cs_status put_chunk(ce_tokens_writer *writer, const int32_t *tokens, int64_t count)
-{
-    uint16_t narrow[CHUNK];
-    if (writer->header.token_bytes == 4)
-        return put(writer, tokens, (size_t)count * sizeof *tokens);
-    for (int64_t i = 0; i < count; i++)
-        narrow[i] = (uint16_t)tokens[i];
-    return put(writer, narrow, (size_t)count * sizeof *narrow);
-}
-
-/* Appends the mask bits of the next `count` tokens. */
-static cs_status put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t count)
-{
-    uint64_t first = writer->header.count, end = first + (uint64_t)count;
-    if (end > writer->mask_capacity) {
-        uint64_t capacity = 2 * end / 64 * 64 + 64;
-        unsigned char *more = realloc(writer->learnt, capacity / 8);
-        if (!more)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, capacity);
-        memset(more + writer->mask_capacity / 8, 0, (capacity - writer->mask_capacity) / 8);
-        writer->learnt = more;
-        writer->mask_capacity = capacity;
-    }
-    for (uint64_t i = first; i < end; i++) {
-        bool is_learnt = !learnt || learnt[i - first];
-        writer->learnt[i / 8] |= (unsigned char)(is_learnt << i % 8);
-        writer->masked |= !is_learnt;
-    }
-    return CS_OK;
-}
-
-cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
-            return ce_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
-                           tokens[i], writer->header.vocab_size);
-    CS_TRY(put_mask(writer, learnt, count));
-    for (int64_t from = 0; from < count; from += CHUNK)
-        CS_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
-    writer->header.count += (uint64_t)count;
-    return CS_OK;
-}
-
-cs_status ce_tokens_document(ce_tokens_writer *writer)
-{
-    if (writer->header.documents == writer->start_capacity) {
-        size_t capacity = writer->start_capacity ? 2 * writer->start_capacity : 1024;
-        uint64_t *starts = realloc(writer->starts, capacity * sizeof *starts);
-        if (!starts)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, capacity);
-        writer->starts = starts;
-        writer->start_capacity = capacity;
-    }
-    writer->starts[writer->header.documents++] = writer->header.count;
-    return CS_OK;
-}
-
-/* Writes the folder's entry for the file to the disk. A renamed file survives a crash of the process. Once the file and
- * the folder are on the disk, the file also survives a crash of the machine. */
-static void sync_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (file >= 0) {
-        fsync(file);
-        close(file);
-    }
-    free(folder);
-}
-
-static cs_status complete(ce_tokens_writer *writer)
-{
-    static const char zeros[8];
-    own_header *header = &writer->header;
-    uint64_t end = sizeof *header + header->count * header->token_bytes;
-    header->index_offset = (uint64_t)ce_round_up((int64_t)end, 8);
-    CS_TRY(put(writer, zeros, header->index_offset - end));
-    CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
-    if (writer->masked) {
-        header->mask_offset = header->index_offset + header->documents * sizeof *writer->starts;
-        CS_TRY(put(writer, writer->learnt, mask_bytes(header)));
-    }
-    if (fseeko(writer->file, 0, SEEK_SET) != 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
-    CS_TRY(put(writer, header, sizeof *header));
-    if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
-    if (rename(writer->temporary, writer->path) != 0)
-        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot be put in place", writer->path);
-    sync_folder(writer->path);
-    return CS_OK;
-}
-
-cs_status ce_tokens_finish(ce_tokens_writer *writer)
-{
-    cs_status status = complete(writer);
-    if (status == CS_OK)
-        free_writer(writer);
-    else
-        ce_tokens_abandon(writer);
-    return status;
-}
-
-void ce_tokens_abandon(ce_tokens_writer *writer)
-{
-    if (!writer)
-        return;
-    if (writer->file)
-        unlink(writer->temporary);
-    free_writer(writer);
 }

@@ -52,7 +52,8 @@ int64_t ce_tokens_targets(const ce_tokens *tokens, ce_range of);     /* Returns 
 ce_range ce_tokens_range(const ce_tokens *tokens, int64_t document); /* Returns the positions of a document. */
 
 typedef struct ce_tokens_writer ce_tokens_writer;
-/* Creates a shard under a temporary name beside `path`. When the shard is complete, ce_tokens_finish renames it to
+/* Creates a shard under the name PATH.tmp, which is locked, so that a killed process leaves nothing that the next one
+ * does not replace. CS_IO_ERROR: another process writes it. When the shard is complete, ce_tokens_finish renames it to
  * `path`. Tokens have two bytes if the vocabulary size is at most 65536, otherwise four bytes. */
 cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t vocab_size);
 /* Appends tokens. learnt[i] is false for a token that is not a target of training. If `learnt` is NULL, all tokens are
@@ -62,5 +63,6 @@ cs_status ce_tokens_document(ce_tokens_writer *writer); /* Marks the next token 
 cs_status ce_tokens_finish(ce_tokens_writer *writer);   /* Completes the file, and frees the writer, also on failure. */
 /* Removes the temporary file, and frees the writer; accepts NULL. */
 void ce_tokens_abandon(ce_tokens_writer *writer);
+void ce_tokens_remove_temporary(const char *path); /* removes what a killed process has left of the shard `path` */
 
 #endif

@@ -4,6 +4,7 @@
 #include "input/input.h"
 #include "base/log.h"
 #include "base/plural.h"
+#include "data/places.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@ typedef struct {
     const ce_data_counts *counts;
     const char *split;   /* "train" or "valid" */
     const char *what;    /* "document" or "pair" */
-    const char *example; /* where the first document is that is longer than seq_len */
+    const char *example; /* the text of the first document that is longer than seq_len */
     int64_t windows, seq_len;
     bool pairs, documents, train;
 } summary;
@@ -41,7 +42,10 @@ static void print_size(const summary *self)
 static void print_long(const summary *self)
 {
     const ce_data_counts *counts = self->counts;
-    char done[128], lost[64] = "";
+    char done[128], lost[64] = "", place[CS_PLACES_TEXT];
+    int64_t first = self->pairs ? CS_ANSWERS * counts->example_number - 1 : counts->example_number;
+    if (!ce_places_find(place, counts->example, first))
+        snprintf(place, sizeof place, "number %" PRId64 " of %s", counts->example_number, self->example);
     if (counts->divided > 0)
         snprintf(done, sizeof done, "divided into samples of their own");
     else if (self->documents && self->settings->longer == CS_LONG_DROP)
@@ -52,10 +56,9 @@ static void print_long(const summary *self)
         snprintf(lost, sizeof lost, ", which loses %" PRId64 " target%s", counts->lost, ce_plural(counts->lost));
     ce_log(counts->lost > 0 ? CS_LOG_WARNING : CS_LOG_INFO,
            "cspeed.data.%s: %" PRId64 " of %" PRId64 " %ss are longer than seq_len, %" PRId64 ", and are %s%s%s; the "
-           "first is number %" PRId64 " of %s, with %" PRId64 " tokens",
+           "first is %s, with %" PRId64 " tokens",
            self->split, counts->longer, counts->documents, self->what, self->seq_len, done, lost,
-           self->documents && self->train ? " (cspeed.data.long)" : "", counts->example_number, self->example,
-           counts->example_length);
+           self->documents && self->train ? " (cspeed.data.long)" : "", place, counts->example_length);
 }
 
 /* Reports what windows that begin at multiples of seq_len do to documents, and to the last tokens of a shard. */

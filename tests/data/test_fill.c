@@ -207,8 +207,7 @@ START_TEST(a_long_document_is_refused_by_number)
     made = (sample){ .lengths = { 8, 5, 9 }, .count = 3 };
     write_sample(&made);
     ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);
-    ck_assert_msg(strstr(cs_error(), "fill.bin: document 3 has 9 tokens, more than seq_len, 8") != NULL, "%s",
-                  cs_error());
+    ck_assert_msg(strstr(cs_error(), "fill.bin, document 3: 9 tokens, more than seq_len, 8") != NULL, "%s", cs_error());
     free_sample(&made);
     made = (sample){ .lengths = { 1, 1 }, .count = 2 };
     write_sample(&made);

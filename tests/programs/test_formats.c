@@ -148,7 +148,7 @@ START_TEST(compressed_texts_are_read)
     ck_assert_int_eq(shell_run(PACK " --valid 0 --separator %% --output plain a.txt"), 0);
     ck_assert_int_eq(shell_run("gzip -k a.txt b.jsonl && " PACK " --valid 0 --separator %% --output packed a.txt.gz"),
                      0);
-    ck_assert_int_eq(shell_run("diff -r plain packed"), 0);
+    ck_assert_int_eq(shell_run("diff -r -x '*.places' plain packed"), 0);
     ck_assert_int_eq(shell_run("head -c 60 b.jsonl.gz > cut.jsonl.gz"), 0);
     shell_ended(65, shell_run(PACK " --template plain --output none cut.jsonl.gz"),
                 "cut.jsonl.gz: cut short: it ends at byte 60, within its compressed text");

@@ -7,9 +7,12 @@
 #include "text/tokenizer.h"
 #include "tokenizers.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #define PACK "'" CS_BIN "/pack'"
 
@@ -161,11 +164,65 @@ START_TEST(shards_end_where_documents_end)
     shell_ended(0, shell_run("%s --output more --seq_len 20 --valid 0 five.jsonl", PACK),
                 "the longest document has 20 tokens");
     shell_ended(0, shell_run("%s --output more --seq_len 19 --valid 0 five.jsonl", PACK),
-                "5 documents are longer than seq_len, 19");
+                "5 documents are longer than seq_len, 19 tokens; the first is five.jsonl, line 1");
     char *train = read_tokens("out", "train", &size, &documents, &shards);
     ck_assert_int_eq(shards, 3); /* of two documents, two, and one */
     ck_assert_int_eq(documents, 5);
     free(train);
+    shell_leave();
+}
+END_TEST
+
+/* Places count lines, rows and elements of a list, without those that are left out. The order of rows in several shards,
+ * and a document that is divided between shards, have their places too. */
+START_TEST(documents_have_places)
+{
+    static const struct {
+        const char *arguments, *file, *places;
+    } rows[] = {
+        { "--shard_tokens 50 five.jsonl", "out/train-00001.places", "1 3 five.jsonl\n" },
+        { "gaps.jsonl five.jsonl --skip_bad 1 --threads 3", "out/train-00000.places",
+          "1 2 gaps.jsonl\n2 5 gaps.jsonl\n3 1 five.jsonl\n" },
+        { "--field text list.json", "out/train-00000.places", "1 1 list.json\n2 3 list.json\n" },
+        { "--separator -- parts.txt", "out/train-00000.places", "1 1 parts.txt\n2 4 parts.txt\n" },
+        { "--shard_tokens 15 five.jsonl", "out/train-00001.places", "0 1 five.jsonl\n" },
+        { "--valid 0.5 five.jsonl", "out/valid.places", "1 2 five.jsonl\n" },
+    };
+    shell_enter();
+    ck_assert_int_eq(shell_run("for i in 1 2 3 4 5; do echo '{\"text\": \"twenty bytes of text\"}'; done > five.jsonl"),
+                     0);
+    shell_write("gaps.jsonl", "\n{\"text\": \"one\"}\n{\"none\": 1}\n\n{\"text\": \"two\"}\n");
+    shell_write("list.json", "[{\"text\": \"one\"},\n\n{\"text\":\n\"two\"}]\n");
+    shell_write("parts.txt", "one\nline\n--\nanother\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_int_eq(shell_run("rm -rf out; %s --output out --valid 0 %s", PACK, rows[i].arguments), 0);
+        char *places = shell_read(rows[i].file, NULL);
+        ck_assert_msg(strcmp(places, rows[i].places) == 0, "%s: %s", rows[i].arguments, places);
+        free(places);
+    }
+    shell_leave();
+}
+END_TEST
+
+/* What a killed pack has left is removed by the next one, and two at a time do not write the same shards. */
+START_TEST(a_killed_pack_leaves_nothing)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("head -c 3000 /dev/zero | tr '\\0' a > text; mkdir out"), 0);
+    /* The shards have the names of a pack that was killed in its fourth shard, and before that in its validation. */
+    ck_assert_int_eq(shell_run("echo half > out/train-00002.bin.tmp; echo half > out/valid.bin.tmp; echo half > "
+                               "out/train-00000.bin.tmp"),
+                     0);
+    ck_assert_int_eq(shell_run("%s --output out --shard_tokens 2000 --valid 0 text", PACK), 0);
+    ck_assert_int_eq(shell_run("ls out | tr '\n' ' ' > list"), 0);
+    char *list = shell_read("list", NULL);
+    ck_assert_str_eq(list, "train-00000.bin train-00000.places train-00001.bin train-00001.places ");
+    free(list);
+    int file = open("out/train-00000.bin.tmp", O_RDWR | O_CREAT, 0666);
+    ck_assert(file >= 0 && flock(file, LOCK_EX) == 0);
+    shell_ended(1, shell_run("%s --output out --valid 0 text", PACK),
+                "another process writes out/train-00000.bin: wait for its end, or name another folder");
+    close(file);
     shell_leave();
 }
 END_TEST
@@ -208,7 +265,7 @@ START_TEST(long_texts_take_several_shards)
     train = read_tokens("out", "train", &train_size, &documents, &shards);
     ck_assert_int_eq(shards, 3);
     ck_assert_uint_eq(train_size, 2500);
-    ck_assert_int_eq(shell_run("test \"$(ls out | wc -l)\" = 3"), 0);
+    ck_assert_int_eq(shell_run("test \"$(ls out | wc -l)\" = 6"), 0);
     char *valid = read_tokens("out", "valid", &valid_size, &documents, &shards);
     ck_assert_uint_eq(valid_size, 0);
     free(text);
@@ -372,7 +429,7 @@ START_TEST(bad_lines_are_named_and_left_out)
         }
         ck_assert_msg(strstr(said, "5 bad lines were left out") && strstr(said, " in 60000 documents"), "%s", said);
         free(said);
-        ck_assert_int_eq(shell_run("diff -r good out && rm -r out"), 0);
+        ck_assert_int_eq(shell_run("diff -r -x '*.places' good out && rm -r out"), 0);
         ck_assert_int_eq(shell_run("%s --valid 0 --skip_bad 4 --threads %d --output out a.jsonl", PACK, threads), 65);
         said = shell_read("out.txt", NULL);
         ck_assert_msg(strstr(said, "pack: a.jsonl, line 48082: ") || strstr(said, "cspeed: a.jsonl, line 48082: "),
@@ -578,8 +635,8 @@ START_TEST(faults_are_one_sentence)
 END_TEST
 
 SUITE_MAIN("pack", a_text_is_split_and_whole, rows_are_not_read_as_text, the_same_text_gives_the_same_files,
-           documents_stay_whole, shards_end_where_documents_end, long_texts_take_several_shards,
-           ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts, the_shortest_text_is_enough,
-           threads_change_nothing, lines_of_json_are_documents, bad_lines_are_named_and_left_out,
-           only_answers_of_conversations_are_targets, rows_without_effect_are_counted, templates_are_written,
-           faults_are_one_sentence)
+           documents_stay_whole, shards_end_where_documents_end, long_texts_take_several_shards, documents_have_places,
+           a_killed_pack_leaves_nothing, ends_of_few_documents_are_held_out, a_line_is_held_out_beside_longer_texts,
+           the_shortest_text_is_enough, threads_change_nothing, lines_of_json_are_documents,
+           bad_lines_are_named_and_left_out, only_answers_of_conversations_are_targets, rows_without_effect_are_counted,
+           templates_are_written, faults_are_one_sentence)

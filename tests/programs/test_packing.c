@@ -88,11 +88,11 @@ START_TEST(the_first_lines_count_what_is_lost)
     } rows[] = {
         { "--seq_len 113", 0,
           "train: 1 of 14 documents are longer than seq_len, 113, and are cut after 113 tokens, which "
-          "loses 7 targets (cspeed.data.long); the first is number 14 of " },
+          "loses 7 targets (cspeed.data.long); the first is chats.jsonl, line 14, with 120 tokens" },
         { "--seq_len 113 --set cspeed.data.long=drop", 0,
           "and are left out, which loses 91 targets (cspeed.data.long)" },
         { "--seq_len 113 --set cspeed.data.long=split", 0, "and are divided into samples of their own (cspeed.data." },
-        { "--seq_len 113 --set cspeed.data.long=refuse", 65, "train-00000.bin: document 14 has 120 tokens, more than" },
+        { "--seq_len 113 --set cspeed.data.long=refuse", 65, "chats.jsonl, line 14: 120 tokens, more than" },
         { "--seq_len 113 --set cspeed.data.long=split --set cspeed.data.packing=windows", 78,
           "cspeed.data.long: has no effect without cspeed.data.packing" },
         { "--seq_len 29", 0, "train: 4 documents are left out, because none of the tokens that are read is a target" },
@@ -111,11 +111,16 @@ START_TEST(the_first_lines_count_what_is_lost)
     };
     enter();
     ck_assert_int_eq(shell_run("head -3 chats.jsonl > more.jsonl"), 0);
+    shell_ended(0, training_try(1, "c.json --steps 1 --set train_batch_size=2"), "making tokens of chats.jsonl");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char line[512];
         snprintf(line, sizeof line, "c.json --steps 1 --set train_batch_size=2 --fresh %s", rows[i].arguments);
         shell_ended(rows[i].code, training_try(1, line), rows[i].words);
     }
+    /* A folder that an earlier version made has no places. */
+    ck_assert_int_eq(shell_run("rm cache/*/train-00000.places"), 0);
+    shell_ended(0, training_try(1, "c.json --steps 1 --set train_batch_size=2 --fresh --seq_len 113"),
+                "(cspeed.data.long); the first is number 14 of chats.jsonl, with 120 tokens");
     shell_leave();
 }
 END_TEST
