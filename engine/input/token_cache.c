@@ -72,14 +72,28 @@ static void drop(const ce_token_cache_key *self, const char *folder)
     close(held);
 }
 
-/* Deletes shards of earlier states of the same texts. A run that starts later cannot use these shards. */
+/* Deletes the incomplete shards of a run that died: no process has the lock of their folder. */
+static void drop_part(const char *folder)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%.*s.lock", (int)(strlen(folder) - strlen(".part")), folder);
+    int lock = open(path, O_RDWR | O_CLOEXEC);
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ce_files_remove_tree(folder) == CS_OK)
+        ce_log(CS_LOG_INFO, "incomplete tokens of a run that died are removed: %s", folder);
+    if (lock >= 0)
+        close(lock);
+}
+
+/* Deletes incomplete shards, and shards of earlier states of the same texts. A run that starts later cannot use these shards. */
 static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
         char *folder = ce_files_join(self->settings->cache, entry->d_name);
-        bool digits = strlen(entry->d_name) == DIGITS && strspn(entry->d_name, "0123456789abcdef") == DIGITS;
-        if (digits && ce_token_cache_key_is_older(self, folder))
+        bool digits = strspn(entry->d_name, "0123456789abcdef") == DIGITS;
+        if (digits && strcmp(entry->d_name + DIGITS, ".part") == 0)
+            drop_part(folder);
+        else if (digits && !entry->d_name[DIGITS] && ce_token_cache_key_is_older(self, folder))
             drop(self, folder);
         free(folder);
     }
@@ -155,10 +169,12 @@ static cs_status wait_for_lock(int lock, const char *path)
 
 static cs_status make_locked(const ce_token_cache_key *self, int lock, const char *path)
 {
-    CS_TRY(wait_for_lock(lock, path));
-    if (ce_token_cache_key_is_done(self))
-        return CS_OK;
     char *part;
+    bool done;
+    CS_TRY(wait_for_lock(lock, path));
+    CS_TRY(ce_token_cache_key_find(self, &done));
+    if (done)
+        return CS_OK;
     if (asprintf(&part, "%s.part", self->folder) < 0)
         return ce_fail(CS_NO_MEMORY, "out of memory for a name");
     cs_status status = ce_files_remove_tree(part); /* A run that died may have left this folder. */
@@ -201,8 +217,11 @@ static cs_status make(const ce_token_cache_key *self)
 static cs_status make_one(const cs_engine *engine, const char *name)
 {
     ce_token_cache_key self;
+    bool done = false;
     cs_status status = ce_token_cache_key_open(&self, engine, name);
-    if (status == CS_OK && ce_token_cache_key_is_done(&self))
+    if (status == CS_OK)
+        status = ce_token_cache_key_find(&self, &done);
+    if (done)
         ce_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
         status = make(&self);
@@ -214,9 +233,12 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
 {
     ce_token_cache_key self;
     cs_status status = ce_token_cache_key_open(&self, engine, name);
+    bool done = false;
     if (status == CS_OK)
         *held = hold(self.folder, LOCK_SH);
-    if (status == CS_OK && !ce_token_cache_key_is_done(&self))
+    if (status == CS_OK)
+        status = ce_token_cache_key_find(&self, &done);
+    if (status == CS_OK && !done)
         status = ce_fail(CS_NOT_FOUND,
                          "%s: the tokens that another rank of this host made are not there; "
                          "cspeed.data.cache is to name a folder that both see",

@@ -169,27 +169,32 @@ void ce_token_cache_key_close(ce_token_cache_key *self)
     free(self->folder);
 }
 
-/* Returns the record in a folder of shards, or NULL if there are no complete shards. The caller frees the result. */
-static char *record_in(const char *folder)
+/* Reads the record in a folder of shards. *found is NULL if there are no complete shards; the caller frees it. */
+static cs_status read_record(char **found, const char *folder)
 {
-    char *path = ce_files_join(folder, RECORD), *found;
+    char *path = ce_files_join(folder, RECORD);
     size_t length;
-    ce_files_read(&found, &length, path, RECORD_LIMIT);
+    cs_status status = ce_files_read(found, &length, path, RECORD_LIMIT);
     free(path);
-    return found;
+    return status;
 }
 
-bool ce_token_cache_key_is_done(const ce_token_cache_key *self)
+cs_status ce_token_cache_key_find(const ce_token_cache_key *self, bool *done)
 {
-    char *found = record_in(self->folder);
-    bool there = found && strcmp(found, self->record) == 0;
+    char *found;
+    cs_status status = read_record(&found, self->folder);
+    *done = found && strcmp(found, self->record) == 0;
     free(found);
-    return there;
+    return status != CS_IO_ERROR
+               ? CS_OK
+               : ce_fail(status, "%s; the tokens of %s are kept there, cspeed.data.cache names another folder",
+                         cs_error(), self->name);
 }
 
 bool ce_token_cache_key_is_older(const ce_token_cache_key *self, const char *folder)
 {
-    char *found = record_in(folder);
+    char *found;
+    read_record(&found, folder);
     bool older = found && strncmp(found, self->record, self->head) == 0 && strcmp(found, self->record) != 0;
     free(found);
     return older;
