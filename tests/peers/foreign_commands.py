@@ -27,6 +27,8 @@ GGUF_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "
               "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
               "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
               "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+TOKENS = ["<|end|>", "h", "i", "Ġ", "hi"]
+CHAT_TEMPLATE = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
 DEEPSPEED = """
 import os, sys
 os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[3], RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", DS_ACCELERATOR="cpu")
@@ -50,8 +52,10 @@ def make_gguf(model, path):
     writer.add_layer_norm_rms_eps(c.rms_norm_eps)
     writer.add_vocab_size(c.vocab_size)
     writer.add_tokenizer_model("gpt2")
-    writer.add_token_list([f"t{i}" for i in range(c.vocab_size)])
-    writer.add_token_merges([])
+    writer.add_token_list(TOKENS + [f"t{i}" for i in range(c.vocab_size - len(TOKENS))])
+    writer.add_token_merges(["h i"])
+    writer.add_eos_token_id(0)
+    writer.add_chat_template(CHAT_TEMPLATE)
     for name, value in model.state_dict().items():
         if c.tie_word_embeddings and name == "lm_head.weight":
             continue
@@ -94,6 +98,15 @@ def make_all(model, chosen):
         yield "gguf/tiny.gguf"
 
 
+def has_tokenizer(folder):
+    """The tokenizer and the chat template of the GGUF file are in the folder, for transformers and for cspeed."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    said = [{"role": "user", "content": "hi hi"}]
+    ids = tokenizer.apply_chat_template(said, tokenize=True, return_dict=False)
+    assert os.path.exists(f"{folder}/tokenizer.json") and os.path.exists(f"{folder}/chat_template.jinja")
+    assert tokenizer.chat_template == CHAT_TEMPLATE and ids == [4, 3, 4, 0], (tokenizer.chat_template, ids)
+
+
 RECIPE = {"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "cspeed": {
     "model": "OUT", "steps": 3, "output": "runs", "export": "trained", "data": {"train": "tokens.bin", "seq_len": 16}}}
 
@@ -124,6 +137,8 @@ def try_one(programs, path, config, wanted):
         run(command, shell=True)
     if not os.path.exists("OUT/config.json"):
         config.save_pretrained("OUT")
+    if path.startswith("gguf"):
+        has_tokenizer("OUT")
     run([f"{programs}/cspeed", "import", "OUT", "imported"])
     got = load_file("imported/model.safetensors")
     same = set(got) == set(wanted) and all(torch.equal(got[name], wanted[name]) for name in wanted)
