@@ -153,7 +153,7 @@ START_TEST(circles_are_small)
     ck_assert_int_gt(node_count, 300);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         answer all = largest_circle(rows[i].folder);
-        printf("%s: largest circle %d\n", rows[i].folder, all.largest);
+        printf("size: %s: %d files call one another in a circle\n", rows[i].folder, all.largest);
         ck_assert_msg(all.largest <= rows[i].most, "%s: %d files call one another in a circle, %d may:%s",
                       rows[i].folder, all.largest, rows[i].most, all.text);
     }
