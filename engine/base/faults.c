@@ -11,8 +11,10 @@ enum { SENTENCE = 512 };
 
 void ce_faults_make_printable(char *text, const char *kept)
 {
-    for (char *c = text; *c; c++)
-        if (((unsigned char)*c < ' ' || *c == 0x7f) && !strchr(kept, *c))
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0) /* U+0080 to U+009F in UTF-8 */
+            c[0] = c[1] = '?';
+        else if ((*c < ' ' || *c == 0x7f) && !strchr(kept, *c))
             *c = '?';
 }
 

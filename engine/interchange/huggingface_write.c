@@ -355,14 +355,20 @@ static cs_status make_folder(writing *w)
         length--;
     if (asprintf(&w->folder, "%.*s.cspeed-tmp", (int)length, w->given->folder) < 0)
         ce_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
-    if (ce_staging_is_locked(w->folder))
-        return ce_fail(CS_IO_ERROR, "another process writes %s in %s: wait for its end, or name another folder",
-                       w->given->folder, w->folder);
-    CS_TRY(ce_files_remove_tree(w->folder));
-    CS_TRY(ce_files_make_directories(w->folder));
-    CS_TRY(ce_files_open(&w->lock, w->folder));
-    flock(w->lock, LOCK_EX | LOCK_NB); /* an error is ignored: some file systems have no locks */
-    return CS_OK;
+    bool taken = ce_staging_is_locked(w->folder);
+    if (!taken) {
+        CS_TRY(ce_files_remove_tree(w->folder));
+        CS_TRY(ce_files_make_directories(w->folder));
+        CS_TRY(ce_files_open(&w->lock, w->folder));
+        taken = flock(w->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* some file systems have no locks */
+    }
+    if (!taken)
+        return CS_OK;
+    if (w->lock >= 0) /* the cleanup must not remove what the other process writes */
+        close(w->lock);
+    w->lock = -1;
+    return ce_fail(CS_IO_ERROR, "another process writes %s in %s: wait for its end, or name another folder",
+                   w->given->folder, w->folder);
 }
 
 cs_status ce_huggingface_write(const ce_huggingface_output *output, ce_source *source)

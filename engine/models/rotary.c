@@ -56,10 +56,18 @@ static void take_divisors(float *to, const json_t *list, const char *key, int64_
                       (long long)pairs);
 }
 
-static void take_part(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, ce_json *doc,
+/* Returns the type, which two keys may name. As in transformers, "rope_type" counts. */
+static int take_type(const rope_keys *k, ce_json *doc, const char *path)
+{
+    bool same = k->type == k->old_type || (k->type == LONGROPE && k->old_type == SU);
+    if (k->type != UNSAID && k->old_type != UNSAID && !same)
+        ce_json_warn(doc, path, "rope_type counts and type does not, as in transformers: they differ");
+    return k->type != UNSAID ? k->type : k->old_type;
+}
+
+static void take_part(cs_rope_sizes *sizes, const rope_keys *k, int type, const ce_rotary_input *input, ce_json *doc,
                       const char *path)
 {
-    int type = k->type != UNSAID ? k->type : k->old_type;
     if (input->partial == 0 && k->partial != 0 && k->partial != 1 && (type == DEFAULT || type == UNSAID))
         ce_json_warn(doc, path, "partial_rotary_factor has no effect: whole heads are turned, as in transformers");
     else if (input->partial == 0 && k->partial != 0 && k->partial != 1)
@@ -77,13 +85,13 @@ static double mscale(double factor, double weight)
 static void take(cs_rope_sizes *sizes, const rope_keys *k, const ce_rotary_input *input, const json_t *object,
                  ce_json *doc, const char *path)
 {
-    int type = k->type != UNSAID ? k->type : k->old_type;
+    int type = take_type(k, doc, path);
     sizes->theta = k->theta > 0 ? k->theta : sizes->theta;
     sizes->factor = k->factor;
     sizes->original = input->original > 0 ? (double)input->original
                       : k->original > 0   ? k->original
                                           : (double)input->positions;
-    take_part(sizes, k, input, doc, path);
+    take_part(sizes, k, type, input, doc, path);
     if (type == LONGROPE || type == SU) {
         sizes->kind = CS_ROPE_LONG;
         sizes->attention = k->attention;

@@ -160,8 +160,9 @@ START_TEST(lists_of_names_are_shortened)
     ce_names none = { 0 }, few = { 0 }, many = { 0 }, wide = { 0 }, one = { 0 };
     ck_assert_str_eq(ce_names_text(&none), "");
     ce_names_add(&few, "node %d", 3);
-    ce_names_add(&few, "b\n\033[31m");
-    ck_assert_str_eq(ce_names_text(&few), "node 3, b??[31m");
+    ce_names_add(&few, "b\n\033[31m\xc2\x9b"
+                       "31m\xc2\xa0\xc2");
+    ck_assert_str_eq(ce_names_text(&few), "node 3, b??[31m??31m\xc2\xa0\xc2");
     for (int i = 0; i < 1000; i++)
         ce_names_add(&many, "w%d", i);
     ck_assert_str_eq(ce_names_text(&many), "w0, w1, w2, w3, w4, w5, w6, w7, w8, w9 and 990 more");

@@ -222,6 +222,9 @@ START_TEST(other_keys_are_named)
         { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, "
           "\"rope_parameters\": {\"rope_type\": \"default\"}}",
           false, "rope_scaling counts and rope_parameters does not" },
+        { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"rope_type\": \"dynamic\", "
+          "\"factor\": 2}}",
+          false, "rope_type counts and type does not" },
         { "{\"model_type\": \"gemma3_text\", " LLAMA ", \"layer_types\": [\"full_attention\"], \"rope_scaling\": "
           "{\"rope_type\": \"linear\", \"factor\": 8}, \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
           "\"default\", \"rope_theta\": 77}}}",
