@@ -85,14 +85,19 @@ bool ce_asked_ends(void)
     return agreed;
 }
 
-void ce_asked_release(void)
+bool ce_asked_restore(void)
 {
     struct sigaction now;
     listens = agreed = false;
     for (int i = 0; i < ENDS; i++)
         if (sigaction(ends[i], NULL, &now) == 0 && now.sa_sigaction == take_end)
             signal(ends[i], SIG_DFL);
-    if (atomic_load(&end_signal)) {
+    return atomic_load(&end_signal) != 0;
+}
+
+void ce_asked_release(void)
+{
+    if (ce_asked_restore()) {
         fflush(NULL);
         raise(atomic_load(&end_signal));
     }

@@ -379,14 +379,28 @@ static void report_idle(const session *run)
             steps, steps);
 }
 
+/* Nothing is left to save. If a signal has asked any rank for the end, in the last step or after it, all ranks end before
+ * the export; later a signal ends its rank at once. */
+static void end_if_asked(session *run)
+{
+    bool asked = ce_asked_ends();
+    asked |= ce_asked_restore();
+    char *all = cs_gather(run->engine, asked ? "asked" : "");
+    asked = cs_agree(run->engine, all && *all);
+    free(all);
+    if (!asked)
+        return;
+    if (run->exported)
+        complain("a signal ends the training before %s is written: the same command again writes it", run->exported);
+    ce_asked_end();
+}
+
 void session_close(session *run)
 {
     report_idle(run);
     CS_MUST(cs_finish_checkpoint(run->engine));
     say_saved(run);
-    if (ce_asked_ends())
-        ce_asked_end();
-    ce_asked_release(); /* nothing is left to save */
+    end_if_asked(run);
     cs_log_summary(run->engine);
     export(run);
     sample_text_print(run->engine, run->config);

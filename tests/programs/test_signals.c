@@ -98,6 +98,60 @@ START_TEST(ranks_of_mpirun_save)
 }
 END_TEST
 
+/* ---- the last step ---- */
+
+/* Rank 1 gets the signal while it saves the last step but one, or the last one. Both ranks end before the export, and the
+ * same command writes it. */
+START_TEST(no_rank_exports_after_a_signal)
+{
+    pid_t rank[2];
+    begin();
+    shell_write(
+        "rank.sh",
+        "export OMPI_COMM_WORLD_RANK=$1 OMPI_COMM_WORLD_LOCAL_RANK=$1 OMPI_COMM_WORLD_SIZE=2 \\\n"
+        "    OMPI_COMM_WORLD_LOCAL_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$2 ASAN_OPTIONS=verify_asan_link_order=0\n"
+        "test $1 = 0 || export LD_PRELOAD=" CS_SHIM " CSPEED_DENY=\"raise global_step$4 15 1\"\n"
+        "exec \"$3\"/train --config config.json --output run$4 --steps 4 --set cspeed.save_interval=1 \\\n"
+        "    --set cspeed.export=exported >said.$1 2>&1\n");
+    for (int step = 3; step <= 4; step++) {
+        int port = ports_free("127.0.0.1");
+        for (int i = 0; i < 2; i++)
+            rank[i] = shell_start("sh rank.sh %d %d '%s' %d", i, port, CS_BIN, step);
+        ck_assert_int_eq(shell_wait(rank[1]), 143);
+        ck_assert_int_eq(shell_wait(rank[0]), 75);
+        char *said = jobs_slurp("said.0");
+        jobs_check_has(said, "a signal ends the training before exported is written: the same command again writes it");
+        free(said);
+        ck_assert_int_eq(shell_run("test -d run%d/global_step4 && test ! -e exported", step), 0);
+    }
+    ck_assert_int_eq(shell_run("'%s/train' --config config.json --output run4 --steps 4 --set cspeed.export=exported",
+                               CS_BIN),
+                     0);
+    ck_assert_int_eq(shell_run("test -e exported/model.safetensors"), 0);
+    jobs_leave();
+}
+END_TEST
+
+/* A program that has nothing to save ends at once by the signal. */
+START_TEST(other_programs_end_at_once)
+{
+    static const char *const programs[] = { "eval run --data text.txt", "generate run --prompt 1",
+                                            "pack --output packed text.txt" };
+    static const char *const files[] = { "weights/shard-", "weights/shard-", "text.txt" };
+    static const int signals[] = { SIGINT, SIGHUP, SIGTERM };
+    begin();
+    ck_assert_int_eq(shell_run("'%s/train' --config config.json --output run --steps 2", CS_BIN), 0);
+    for (int i = 0; i < 9; i++) {
+        int code = shell_run("exec env LD_PRELOAD=" CS_SHIM " ASAN_OPTIONS=verify_asan_link_order=0 "
+                             "CSPEED_DENY='raise %s %d 1' '%s'/%s",
+                             files[i / 3], signals[i % 3], CS_BIN, programs[i / 3]);
+        ck_assert_msg(code == 128 + signals[i % 3], "%s: exit code %d", programs[i / 3], code);
+    }
+    ck_assert_int_eq(shell_run("ls packed/*.bin"), 2); /* no file of the pack is there */
+    jobs_leave();
+}
+END_TEST
+
 /* ---- many signals ---- */
 
 /* Checks that only the main thread may get the signals that are handled. Returns the number of the other threads. (The
@@ -210,4 +264,4 @@ START_TEST(a_second_signal_ends_a_rank_at_once)
 END_TEST
 
 SUITE_MAIN("signals", a_second_signal_ends_a_rank_at_once, a_signal_to_any_rank_saves, ranks_of_mpirun_save,
-           a_storm_of_signals_changes_nothing)
+           no_rank_exports_after_a_signal, other_programs_end_at_once, a_storm_of_signals_changes_nothing)

@@ -5,11 +5,12 @@
  * this error number; error 0 lets them pass, for the rules behind it. CALL is open (for reading), pread, cached (pread,
  * until posix_fadvise has been called for such a file), fopen, fflush, write, short (a write of half of the bytes), stale
  * (a write, after which all writes to this descriptor fail), fsync, exchange (renameat2 with flags), move (rename of a
- * directory) or pause (nanosleep, whose path is "pause": every pause ends at once). Several rules may follow each
- * other. */
+ * directory) or pause (nanosleep, whose path is "pause": every pause ends at once). The rule raise refuses nothing: an
+ * open, also one for writing, sends this process the signal ERRNO. Several rules may follow each other. */
 #include "wrap.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static bool denied_at(const char *call, int file)
 
 static bool denied_to_open(const char *path, int flags)
 {
+    if (is_ruled("raise", path))
+        kill(getpid(), errno);
     return !(flags & O_CREAT) && denied("open", path);
 }
 
