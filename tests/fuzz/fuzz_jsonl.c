@@ -13,7 +13,7 @@ static void check(const ce_job_work *work)
     for (int64_t i = 0; i < work->token_count; i++)
         CS_ASSERT(work->ids[i] >= 0 && work->ids[i] < 256);
     for (int64_t i = 0; i < work->start_count; i++)
-        CS_ASSERT(work->starts[i] <= work->token_count);
+        CS_ASSERT(work->starts[i].token <= work->token_count);
 }
 
 /* Reads each line separately, so that a refused line does not hide the next one. */
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t from = 0; from < size;) {
             const uint8_t *stop = memchr(data + from, '\n', size - from);
             size_t length = stop ? (size_t)(stop - data) - from : size - from;
-            ce_document line = { (const char *)data + from, (int64_t)length, (int64_t)length, 0, true };
+            ce_document line = { (const char *)data + from, (int64_t)length, (int64_t)length, 1, 0, true };
             try_line(&plan, &line, &workspace);
             from += length + 1;
         }
