@@ -58,17 +58,24 @@ static bool has_time(long milliseconds)
     return fits;
 }
 
+/* Returns true for the error of a file server that restarts, or of a system that is short of files or memory. */
+static bool may_pass(int error)
+{
+    static const int passing[] = { EIO, ESTALE, ENFILE, EMFILE, ENOMEM, EAGAIN, ETIMEDOUT, EREMOTEIO };
+    bool passes = false;
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+        passes |= error == passing[i];
+    return passes;
+}
+
 /* Returns true if a call that has failed with errno shall be repeated: after a signal at once, and after an error that
- * may pass (a file server that restarts, a system that is short of files or memory) a few times, after a pause. */
+ * may pass a few times, after a pause. */
 static bool is_repeated(int *repeated)
 {
     static const long milliseconds[] = { 10, 100, 500 };
-    static const int passing[] = { EIO, ESTALE, ENFILE, EMFILE, ENOMEM, EAGAIN, ETIMEDOUT, EREMOTEIO };
     int why = errno;
-    bool passes = false;
-    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
-        passes |= why == passing[i];
-    if (passes && *repeated < (int)(sizeof milliseconds / sizeof *milliseconds) && has_time(milliseconds[*repeated])) {
+    if (may_pass(why) && *repeated < (int)(sizeof milliseconds / sizeof *milliseconds) &&
+        has_time(milliseconds[*repeated])) {
         nanosleep(&(struct timespec){ .tv_nsec = milliseconds[(*repeated)++] * 1000000 }, NULL);
         return true;
     }
@@ -125,7 +132,11 @@ cs_status ce_files_read(char **text, size_t *length, const char *path, size_t li
 bool ce_files_exists(const char *path)
 {
     struct stat about;
-    return lstat(path, &about) == 0;
+    int repeated = 0;
+    while (lstat(path, &about) != 0)
+        if (!is_repeated(&repeated))
+            return may_pass(errno);
+    return true;
 }
 
 bool ce_files_is_folder(const char *path)

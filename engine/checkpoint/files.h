@@ -12,6 +12,7 @@ char *ce_files_join(const char *dir, const char *name); /* returns "dir/name", w
  * such file, and CS_BAD_FILE if the file is longer than `limit` bytes. */
 cs_status ce_files_read(char **text, size_t *length, const char *path, size_t limit);
 cs_status ce_files_size(int64_t *bytes, const char *path);
+/* Returns true also if an error that may pass does not: opening the file then names the error. */
 bool ce_files_exists(const char *path);
 bool ce_files_is_folder(const char *path);
 bool ce_files_holds(const char *dir, const char *name);

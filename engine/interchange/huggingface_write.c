@@ -225,11 +225,11 @@ static cs_status copy_file(const writing *w, const char *from, const char *file,
 {
     char *source = ce_files_join(from, file), *to = ce_files_join(w->folder, name), *text = NULL;
     size_t length;
-    cs_status status = CS_OK;
-    if (ce_files_exists(source)) {
-        status = ce_files_read(&text, &length, source, 1 << 30);
-        status = status == CS_OK ? ce_files_write(to, text, length) : status;
-    }
+    cs_status status = ce_files_read(&text, &length, source, 1 << 30);
+    if (status == CS_OK)
+        status = ce_files_write(to, text, length);
+    else if (status == CS_NOT_FOUND)
+        status = CS_OK;
     free(text);
     free(source);
     free(to);

@@ -63,9 +63,10 @@ START_TEST(a_read_error_is_no_damage)
 }
 END_TEST
 
-/* Tokens that cannot be read are neither missing nor made again: the reason is named, and the code restarts the job. What a
+/* Tokens, or a model's config.json, that cannot be read are not missing, and the former are not made again: the reason is
+ * named, and the code restarts the job. What a
  * run that was killed while it made tokens has left is removed by the next one that makes tokens. */
-START_TEST(tokens_that_cannot_be_read_are_not_missing)
+START_TEST(what_cannot_be_read_is_not_missing)
 {
 #define TEXT "--steps 1 --set cspeed.data.cache=cache --data song.txt"
     static const row rows[] = {
@@ -74,6 +75,9 @@ START_TEST(tokens_that_cannot_be_read_are_not_missing)
         { "open made_from.txt 5 100000", TEXT, 1,
           "made_from.txt: Input/output error; the tokens of song.txt are kept there, cspeed.data.cache names another" },
         { "open made_from.txt 13 100000", TEXT, 1, "made_from.txt: Permission denied" },
+        { "lstat base/config.json 116 2", TEXT " --model base", 0, "saved c/global_step1" },
+        { "lstat base/config.json 116 100000 open base/config.json 116 100000", TEXT " --model base", 1,
+          "base/config.json cannot be opened: Stale file handle" },
         { "open train-00000.bin 5 100000", TEXT, 1, "train-00000.bin: cannot open this token shard: Input/output" },
     };
     training_prepare();
@@ -81,6 +85,9 @@ START_TEST(tokens_that_cannot_be_read_are_not_missing)
     ck_assert_int_eq(shell_run("mkdir -p cache/0123456789abcdef.part cache/fedcba9876543210.part; touch "
                                "cache/0123456789abcdef.lock cache/0123456789abcdef.part/train-00000.bin.tmp"),
                      0);
+    shell_write_below("base", "config.json",
+                      "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 1, \"n_embd\": 32, "
+                      "\"n_positions\": 32, \"vocab_size\": 256}");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ck_assert_int_eq(shell_run("rm -rf c"), 0);
         training_expect(rows[i].code, run(rows[i].deny, rows[i].arguments));
@@ -305,7 +312,7 @@ START_TEST(little_address_space_is_reported)
 }
 END_TEST
 
-SUITE_MAIN("storage", tokens_that_cannot_be_read_are_not_missing, a_read_error_is_no_damage,
+SUITE_MAIN("storage", what_cannot_be_read_is_not_missing, a_read_error_is_no_damage,
            a_dead_file_system_is_not_waited_for, what_is_left_out_is_named, a_file_system_may_lack_renames,
            a_damaged_checkpoint_may_stay, metrics_go_on, monitors_go_on, log_files_go_on, the_output_folder_is_flushed,
            changed_data_are_named, little_address_space_is_reported)

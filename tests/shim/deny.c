@@ -2,7 +2,7 @@
  * without a feature does.
  *
  * CSPEED_DENY is "CALL PART ERRNO COUNT ...": the first COUNT calls of this name on a path that contains PART fail with
- * this error number; error 0 lets them pass, for the rules behind it. CALL is open (for reading), pread, cached (pread,
+ * this error number; error 0 lets them pass, for the rules behind it. CALL is open (for reading), lstat, pread, cached (pread,
  * until posix_fadvise has been called for such a file), fopen, fflush, write, short (a write of half of the bytes), stale
  * (a write, after which all writes to this descriptor fail), fsync, exchange (renameat2 with flags), move (rename of a
  * directory) or pause (nanosleep, whose path is "pause": every pause ends at once). The rule raise refuses nothing: an
@@ -65,6 +65,16 @@ static bool denied_to_open(const char *path, int flags)
 
 WRAP_OPEN(open, denied_to_open)
 WRAP_OPEN(open64, denied_to_open)
+
+EXPORT int lstat(const char *path, struct stat *facts)
+{
+    return denied("lstat", path) ? -1 : NEXT(lstat)(path, facts);
+}
+
+EXPORT int lstat64(const char *path, struct stat64 *facts)
+{
+    return denied("lstat", path) ? -1 : NEXT(lstat64)(path, facts);
+}
 
 EXPORT FILE *fopen(const char *path, const char *mode)
 {
