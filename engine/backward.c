@@ -21,7 +21,7 @@ static void open_later(ce_shard *shard)
 void ce_backward_open(cs_engine *engine, int i)
 {
     ce_walk_each(engine, i, micro_of(engine) == CS_FIRST_MICRO_BATCH ? open_first : open_later);
-    ce_unit_refresh_loans(engine->model->units[i]);
+    ce_unit_refresh_shared(engine->model->units[i]);
 }
 
 /* Activation recomputation: the unit's forward runs again, from its saved input and with the same random bits. */

@@ -201,7 +201,7 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
 void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
 const char *ce_walk_name(const cs_unit *unit); /* the unit's name, or the name of its kind if the unit has none */
 /* Calls `verb` for the shard of unit i and for the shard of its frozen parameters, if it has any; then does the same
- * for each unit that lends parameters to unit i. */
+ * for each unit whose parameters unit i shares. */
 void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 /* Waits until the compute stream and the communication stream are idle. Call this function before the calling thread
  * starts a collective itself, and before the engine is closed. */
@@ -231,7 +231,7 @@ cs_status ce_phase_end_run(cs_engine *engine, const char **kept);
 
 /* ---- backward.c ---- */
 void ce_backward_units(cs_engine *engine);
-/* Provides memory for the gradient sums of unit i and of units that lend parameters to unit i, if there is none yet. */
+/* Provides memory for the gradient sums of unit i and of units whose parameters unit i shares, if there is none yet. */
 void ce_backward_open(cs_engine *engine, int i);
 bool ce_backward_finishes(const cs_engine *engine); /* true if backward finishes the reduction of gradients */
 

@@ -20,8 +20,8 @@ void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard))
 {
     const cs_unit *unit = engine->model->units[i];
     each_row(engine, unit, verb);
-    for (int lender = 0; lender < unit->lender_count; lender++)
-        each_row(engine, unit->lenders[lender], verb);
+    for (int owner = 0; owner < unit->owner_count; owner++)
+        each_row(engine, unit->owners[owner], verb);
 }
 
 /* Starts to gather the parameters of all units up to `cspeed.prefetch` units ahead of unit i. Backward does not go
@@ -50,7 +50,7 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
     double waited = ce_trace_begin();
     ce_walk_each(engine, i, ce_shard_await);
     ce_trace_end(CS_TRACE_COMPUTE, "await", ce_walk_name(unit), waited);
-    ce_unit_refresh_loans(unit);
+    ce_unit_refresh_shared(unit);
     ce_pass_enter(engine->pass);
     ce_device_enter(engine->device, ce_walk_name(unit));
     engine->unit_traced = ce_trace_begin();
@@ -68,5 +68,5 @@ void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool releas
     if (!release)
         return;
     ce_walk_each(engine, i, ce_shard_release);
-    ce_unit_refresh_loans(engine->model->units[i]);
+    ce_unit_refresh_shared(engine->model->units[i]);
 }

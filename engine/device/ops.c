@@ -123,7 +123,9 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
     CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
     bool in_out = layout == CS_IN_OUT;
     double before = stream->device->flops;
-    ce_product product = { .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.fresh };
+    ce_product product = {
+        .c = dw, .a = in_out ? x : dy, .b = in_out ? dy : x, .transpose_a = true, .add = !dw.overwrite
+    };
     if (dbias.data && stream->device->table->product_sums) {
         count_product(stream, &product);
         note_gradient(stream, before);
@@ -419,9 +421,9 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
     CS_ASSERT(!dpositions.data ||
               (is_f32(dpositions) && cs_columns(dpositions) == width && cs_rows(dpositions) >= cs_columns(tokens)));
     CS_ASSERT(is_starts(starts, dy));
-    if (dtable.fresh)
+    if (dtable.overwrite)
         RUN(stream, fill, dtable, 0);
-    if (dpositions.data && dpositions.fresh)
+    if (dpositions.data && dpositions.overwrite)
         RUN(stream, fill, dpositions, 0);
     RUN(stream, embed_grad, dtable, dpositions, dy, tokens, starts, padding);
 }

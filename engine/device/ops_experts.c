@@ -118,7 +118,7 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
         return;
     CS_ASSERT(dw.dtype == CS_F32 && is_compute(x) && x.dtype == dy.dtype && cs_rows(x) == cs_rows(dy));
     CS_ASSERT(is_weight(dw, routing, cs_columns(dy), cs_columns(x)));
-    run_experts(stream, &(ce_product){ .c = dw, .a = dy, .b = x, .transpose_a = true, .add = !dw.fresh }, routing,
+    run_experts(stream, &(ce_product){ .c = dw, .a = dy, .b = x, .transpose_a = true, .add = !dw.overwrite }, routing,
                 true);
 }
 

@@ -23,7 +23,7 @@ static cs_param *declare_norm(cs_unit *unit, const char *name, const char *part,
     snprintf(full, sizeof full, "%s.%s.weight", name, part);
     cs_param *weight = cs_unit_param(unit, full, width, 0, (cs_init){ plus_one ? CS_ZEROS : CS_ONES, 0 });
     weight->norm = true;
-    cs_param_grows(weight, weight);
+    cs_param_overwrites(weight, weight);
     return weight;
 }
 

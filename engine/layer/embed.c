@@ -9,11 +9,11 @@ void cs_embed_declare(cs_embed *embed, cs_unit *unit, const char *tokens, const 
     char full[128];
     snprintf(full, sizeof full, "%s.weight", tokens);
     embed->tokens = cs_unit_param(unit, full, sizes->vocabulary, sizes->width, sizes->init);
-    cs_param_grows(embed->tokens, embed->tokens);
+    cs_param_overwrites(embed->tokens, embed->tokens);
     if (positions) {
         snprintf(full, sizeof full, "%s.weight", positions);
         embed->positions = cs_unit_param(unit, full, sizes->positions, sizes->width, sizes->init);
-        cs_param_grows(embed->positions, embed->positions);
+        cs_param_overwrites(embed->positions, embed->positions);
     }
     embed->rate = sizes->dropout;
     embed->place = cs_residual_place(unit, tokens);

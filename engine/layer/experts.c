@@ -18,7 +18,7 @@ static cs_param *declare_matrix(cs_unit *unit, const char *name, int64_t e, cons
     char full[160];
     snprintf(full, sizeof full, "%s.experts.%lld.%s.weight", name, (long long)e, which);
     cs_param *made = cs_unit_param(unit, full, rows, columns, init);
-    cs_param_grows(made, with ? with : made);
+    cs_param_overwrites(made, with ? with : made);
     return with ? with : made;
 }
 
@@ -174,7 +174,8 @@ static cs_tensor down_backward(const cs_experts *experts, cs_pass *pass, const k
     cs_tensor dg = cs_pass_like(pass, g), scaled = cs_pass_like(pass, g);
     cs_op_gated(stream, g, kept->h, experts->function);
     cs_op_scale_rows(stream, scaled, g, kept->factors, false);
-    cs_op_experts_grad_weight(stream, down_of(experts, cs_param_grow(experts->down)), scaled, own_dy, &kept->routing);
+    cs_op_experts_grad_weight(stream, down_of(experts, cs_param_gradient(experts->down)), scaled, own_dy,
+                              &kept->routing);
     cs_op_experts_grad_input(stream, dg, own_dy, ce_linear_factor(pass, down_of(experts, experts->down->value)),
                              &kept->routing);
     cs_op_scale_rows_grad(stream, dg, dfactors, dg, g, kept->factors, false);
@@ -204,7 +205,7 @@ cs_tensor cs_experts_backward(const cs_experts *experts, cs_pass *pass, cs_tenso
     cs_tensor dg = down_backward(experts, pass, &kept, own_dy, dfactors);
     cs_op_gated_grad(stream, dh, dg, kept.h, experts->function);
     cs_op_take_slots(stream, own, kept.x, &kept.routing);
-    cs_op_experts_grad_weight(stream, gate_up_of(experts, cs_param_grow(experts->gate_up)), own, dh, &kept.routing);
+    cs_op_experts_grad_weight(stream, gate_up_of(experts, cs_param_gradient(experts->gate_up)), own, dh, &kept.routing);
     cs_op_experts_grad_input(stream, own_dy, dh, ce_linear_factor(pass, gate_up_of(experts, experts->gate_up->value)),
                              &kept.routing);
     cs_op_add_slots(stream, dx, own_dy, &kept.routing);

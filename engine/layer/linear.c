@@ -14,12 +14,12 @@ void cs_linear_declare(cs_linear *linear, cs_unit *unit, const char *name, int64
     linear->weight = layout == CS_IN_OUT ? cs_unit_param(unit, full, inputs, outputs, init)
                                          : cs_unit_param(unit, full, outputs, inputs, init);
     linear->weight->linear = linear;
-    cs_param_grows(linear->weight, linear->weight);
+    cs_param_overwrites(linear->weight, linear->weight);
     if (with_bias == CS_NO_BIAS)
         return;
     snprintf(full, sizeof full, "%s.bias", name);
     linear->bias = cs_unit_param(unit, full, outputs, 0, (cs_init){ CS_ZEROS, 0 });
-    cs_param_grows(linear->bias, linear->bias);
+    cs_param_overwrites(linear->bias, linear->bias);
 }
 
 /* Parameters that are declared consecutively are consecutive in memory. So the weights of the layer's parts form one
@@ -34,14 +34,14 @@ void cs_linear_declare_parts(cs_linear *linear, cs_unit *unit, const char *name,
         cs_param *weight = cs_unit_param(unit, full, parts[i].outputs, inputs, init);
         linear->weight = i == 0 ? weight : linear->weight;
         weight->linear = linear;
-        cs_param_grows(weight, linear->weight);
+        cs_param_overwrites(weight, linear->weight);
         linear->outputs += parts[i].outputs;
     }
     for (int i = 0; i < count && with_bias == CS_BIAS; i++) {
         snprintf(full, sizeof full, "%s.%s.bias", name, parts[i].name);
         cs_param *bias = cs_unit_param(unit, full, parts[i].outputs, 0, (cs_init){ CS_ZEROS, 0 });
         linear->bias = i == 0 ? bias : linear->bias;
-        cs_param_grows(bias, linear->bias);
+        cs_param_overwrites(bias, linear->bias);
     }
 }
 
@@ -69,9 +69,9 @@ cs_tensor ce_linear_grown(cs_pass *pass, cs_param *param)
 {
     cs_tensor scratch;
     if (!param->frozen)
-        return cs_param_grow(param);
+        return cs_param_gradient(param);
     scratch = cs_pass_like(pass, param->grad);
-    scratch.fresh = true;
+    scratch.overwrite = true;
     return scratch;
 }
 
@@ -145,9 +145,9 @@ cs_tensor cs_linear_forward_gelu(const cs_linear *linear, cs_pass *pass, cs_tens
 
 void ce_linear_grow(const cs_linear *linear, cs_pass *pass, cs_tensor x, cs_tensor dy)
 {
-    cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, cs_param_grow(linear->weight)),
-                             linear->bias ? whole_bias(linear, cs_param_grow(linear->bias)) : (cs_tensor){ 0 }, x, dy,
-                             linear->layout);
+    cs_op_matmul_grad_weight(cs_pass_stream(pass), whole_weight(linear, cs_param_gradient(linear->weight)),
+                             linear->bias ? whole_bias(linear, cs_param_gradient(linear->bias)) : (cs_tensor){ 0 }, x,
+                             dy, linear->layout);
 }
 
 cs_tensor cs_linear_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dy)

@@ -84,7 +84,7 @@ cs_tensor ce_lora_backward_scaled(const cs_linear *linear, cs_pass *pass, cs_ten
     for (int i = adapter->count - 1; i >= 0; i--) {
         cs_tensor norms = cs_pass_take(pass), z = cs_pass_take(pass);
         cs_dora dora = dora_of(linear, pass, &adapter->part[i]);
-        cs_op_dora_grad(cs_pass_stream(pass), scaled, cs_param_grow(adapter->part[i].magnitude), z, norms, &dora);
+        cs_op_dora_grad(cs_pass_stream(pass), scaled, cs_param_gradient(adapter->part[i].magnitude), z, norms, &dora);
     }
     return scaled;
 }
@@ -106,9 +106,9 @@ void ce_lora_backward(const cs_linear *linear, cs_pass *pass, cs_tensor dx, cs_t
         cs_tensor b = ce_linear_factor(pass, part->b->value), u = cs_pass_take(pass), du = cs_pass_like(pass, u);
         cs_tensor own_dy = cs_pass_make(pass, dy.dtype, cs_rows(dy), cs_rows(b));
         cs_op_take_columns(stream, own_dy, dy, part->first, adapter->scale);
-        cs_op_matmul_grad_weight(stream, cs_param_grow(part->b), (cs_tensor){ 0 }, u, own_dy, CS_OUT_IN);
+        cs_op_matmul_grad_weight(stream, cs_param_gradient(part->b), (cs_tensor){ 0 }, u, own_dy, CS_OUT_IN);
         cs_op_matmul_grad_input(stream, du, own_dy, b, CS_OUT_IN);
-        cs_op_matmul_grad_weight(stream, cs_param_grow(part->a), (cs_tensor){ 0 },
+        cs_op_matmul_grad_weight(stream, cs_param_gradient(part->a), (cs_tensor){ 0 },
                                  dropped(adapter, pass, x, part->place), du, CS_OUT_IN);
         if (dx.data)
             add_dx(adapter, pass, dx, du, part);

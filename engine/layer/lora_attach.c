@@ -104,7 +104,7 @@ static cs_param *declare(cs_unit *unit, const char *layer, const char *which, in
     char name[256];
     snprintf(name, sizeof name, "%s.%s", layer, which);
     cs_param *param = cs_unit_param(unit, name, rows, columns, init);
-    cs_param_grows(param, param);
+    cs_param_overwrites(param, param);
     ((ce_unit_entry *)param)->lora = true;
     unit->model->parameters += rows * (columns ? columns : 1);
     return param;

@@ -11,8 +11,8 @@ void cs_norm_declare(cs_norm *norm, cs_unit *unit, const char *name, int64_t wid
     snprintf(full, sizeof full, "%s.bias", name);
     norm->bias = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
     norm->weight->norm = norm->bias->norm = true;
-    cs_param_grows(norm->weight, norm->weight);
-    cs_param_grows(norm->bias, norm->bias);
+    cs_param_overwrites(norm->weight, norm->weight);
+    cs_param_overwrites(norm->bias, norm->bias);
     norm->epsilon = epsilon;
 }
 

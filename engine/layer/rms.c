@@ -10,7 +10,7 @@ void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width,
     snprintf(full, sizeof full, "%s.weight", name);
     rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
     rms->weight->norm = true;
-    cs_param_grows(rms->weight, rms->weight);
+    cs_param_overwrites(rms->weight, rms->weight);
     rms->epsilon = epsilon;
 }
 
@@ -20,7 +20,7 @@ void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64
     snprintf(full, sizeof full, "%s.weight", name);
     rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
     rms->weight->norm = true;
-    cs_param_grows(rms->weight, rms->weight);
+    cs_param_overwrites(rms->weight, rms->weight);
     rms->epsilon = epsilon;
     rms->plus_one = true;
 }

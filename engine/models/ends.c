@@ -54,8 +54,8 @@ static void head_declare(cs_unit *unit, const void *sizes)
         cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
     else
         cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);
-    if (s->lender)
-        h->head = (cs_linear){ .weight = cs_unit_borrow(unit, s->lender, s->table),
+    if (s->owner)
+        h->head = (cs_linear){ .weight = cs_unit_share(unit, s->owner, s->table),
                                .layout = CS_OUT_IN,
                                .outputs = s->vocabulary };
     else

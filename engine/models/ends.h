@@ -27,7 +27,7 @@ typedef struct {
     float epsilon;
     cs_init init;
     /* unit that owns a tied head's table, under the name `table`; NULL if the head has its own table */
-    cs_unit *lender;
+    cs_unit *owner;
     const char *table;
     const char *head; /* name of the head's own table; NULL means "lm_head" */
     bool plus_one;    /* True if the factors of the RMS norm are 1 + weight. */

@@ -147,7 +147,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                           .vocabulary = s->vocabulary,
                           .epsilon = (float)s->epsilon,
                           .init = init,
-                          .lender = s->tied ? embed : NULL,
+                          .owner = s->tied ? embed : NULL,
                           .table = "wte.weight" };
     cs_model_add(*model, &ce_ends_head, "", &last);
     *facts = (ce_model_facts){ .positions = s->positions, .vocabulary = s->vocabulary };

@@ -409,7 +409,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
                           .vocabulary = s.vocabulary,
                           .epsilon = (float)s.epsilon,
                           .init = init,
-                          .lender = s.tied ? embed : NULL,
+                          .owner = s.tied ? embed : NULL,
                           .table = "embed_tokens.weight",
                           .plus_one = traits->plus_one,
                           .scale = s.logits > 0 ? factor_of(1 / s.logits) : 0,

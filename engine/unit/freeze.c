@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const ce_unit_entry *owner_of(const cs_growth *growth)
+static const ce_unit_entry *owner_of(const cs_gradient *gradient)
 {
-    return (const ce_unit_entry *)(const void *)((const char *)growth - offsetof(ce_unit_entry, growth));
+    return (const ce_unit_entry *)(const void *)((const char *)gradient - offsetof(ce_unit_entry, gradient));
 }
 
 /* Returns an error if a parameter cannot be frozen. A layer that does not support frozen parameters would add to a
@@ -15,11 +15,11 @@ static const ce_unit_entry *owner_of(const cs_growth *growth)
  * only be frozen together. */
 static cs_status check(const ce_unit_entry *entry)
 {
-    const ce_unit_entry *with = entry->param.growth ? owner_of(entry->param.growth->with) : entry;
-    if (entry->param.frozen && !entry->param.growth)
+    const ce_unit_entry *with = entry->param.gradient ? owner_of(entry->param.gradient->with) : entry;
+    if (entry->param.frozen && !entry->param.gradient)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: freezing %s, because its unit adds to its gradient itself; a unit that calls "
-                       "cs_param_grows for it can have it frozen",
+                       "cs_param_overwrites for it can have it frozen",
                        entry->full_name);
     if (entry->param.frozen != with->param.frozen)
         return ce_fail(CS_UNSUPPORTED,
@@ -65,9 +65,9 @@ static void split(cs_model *model, cs_unit *unit)
 static void tell_loans(cs_model *model)
 {
     for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->loan_count; at++) {
-            ce_unit_loan *loan = model->units[i]->loans[at];
-            loan->param.frozen = loan->entry->param.frozen;
+        for (int at = 0; at < model->units[i]->shared_count; at++) {
+            ce_unit_shared *shared = model->units[i]->shared[at];
+            shared->param.frozen = shared->entry->param.frozen;
         }
 }
 

@@ -63,16 +63,16 @@ static void lay_out(cs_unit *unit, int64_t multiple)
 void ce_model_lay_out(cs_model *model, int64_t multiple)
 {
     for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->loan_count; at++) {
-            ce_unit_loan *loan = model->units[i]->loans[at];
-            loan->entry->param.padded |= loan->param.padded;
+        for (int at = 0; at < model->units[i]->shared_count; at++) {
+            ce_unit_shared *shared = model->units[i]->shared[at];
+            shared->entry->param.padded |= shared->param.padded;
         }
     for (int i = 0; i < model->total; i++)
         lay_out(model->units[i], multiple);
     for (int i = 0; i < model->count; i++)
-        for (int at = 0; at < model->units[i]->loan_count; at++) {
-            ce_unit_loan *loan = model->units[i]->loans[at];
-            loan->param.held = loan->entry->param.held;
+        for (int at = 0; at < model->units[i]->shared_count; at++) {
+            ce_unit_shared *shared = model->units[i]->shared[at];
+            shared->param.held = shared->entry->param.held;
         }
 }
 

@@ -1,4 +1,4 @@
-/* unit.c - units: the declaration of parameters, the borrowing of parameters of other units, and the positions of
+/* unit.c - units: the declaration of parameters, the sharing of parameters with other units, and the positions of
  * parameters in a unit's row. */
 #include "unit/unit.h"
 #include "base/must.h"
@@ -65,27 +65,27 @@ static ce_unit_entry *find(cs_unit *unit, const char *name)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
-        ce_fatal(CS_MISUSE, "there is no parameter %s to borrow", full);
+        ce_fatal(CS_MISUSE, "there is no parameter %s to share", full);
     free(full);
     return found;
 }
 
-cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name)
+cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
 {
-    /* The lender must come before the borrower in the list. Backward goes through the list from the end, so the
-     * lender's gradient is complete when backward reaches the lender. */
-    CS_ASSERT(lender->index < unit->index);
-    ce_unit_loan *loan = must_alloc(sizeof *loan);
-    loan->lender = lender;
-    loan->entry = find(lender, name);
-    loan->param = loan->entry->param;
-    unit->loans = append(unit->loans, unit->loan_count++, loan);
-    for (int i = 0; i < unit->lender_count; i++)
-        if (unit->lenders[i] == lender)
-            return &loan->param;
-    CS_ASSERT(unit->lender_count < CS_UNIT_LENDERS);
-    unit->lenders[unit->lender_count++] = lender;
-    return &loan->param;
+    /* The owner must come before the unit that shares its parameter in the list. Backward goes through the list from the end, so the
+     * owner's gradient is complete when backward reaches the owner. */
+    CS_ASSERT(owner->index < unit->index);
+    ce_unit_shared *shared = must_alloc(sizeof *shared);
+    shared->owner = owner;
+    shared->entry = find(owner, name);
+    shared->param = shared->entry->param;
+    unit->shared = append(unit->shared, unit->shared_count++, shared);
+    for (int i = 0; i < unit->owner_count; i++)
+        if (unit->owners[i] == owner)
+            return &shared->param;
+    CS_ASSERT(unit->owner_count < CE_UNIT_OWNERS);
+    unit->owners[unit->owner_count++] = owner;
+    return &shared->param;
 }
 
 ce_range ce_unit_gap(const ce_unit_entry *entry)
@@ -109,50 +109,50 @@ void ce_unit_attach_grads(cs_unit *unit, float *row)
     for (int i = 0; i < unit->entry_count; i++) {
         ce_unit_entry *entry = unit->entries[i];
         float *grad = row ? row + entry->offset : NULL;
-        entry->growth.data = grad;
-        entry->param.grad.data = entry->param.growth ? NULL : grad;
+        entry->gradient.data = grad;
+        entry->param.grad.data = entry->param.gradient ? NULL : grad;
     }
 }
 
 bool ce_unit_has_grads(const cs_unit *unit)
 {
-    return unit->entry_count > 0 && unit->entries[0]->growth.data;
+    return unit->entry_count > 0 && unit->entries[0]->gradient.data;
 }
 
-void cs_param_grows(cs_param *param, cs_param *with)
+void cs_param_overwrites(cs_param *param, cs_param *with)
 {
-    param->growth = &((ce_unit_entry *)param)->growth;
-    param->growth->with = &((ce_unit_entry *)with)->growth;
+    param->gradient = &((ce_unit_entry *)param)->gradient;
+    param->gradient->with = &((ce_unit_entry *)with)->gradient;
 }
 
-cs_tensor cs_param_grow(cs_param *param)
+cs_tensor cs_param_gradient(cs_param *param)
 {
     cs_tensor grad = param->grad;
-    if (param->growth && param->growth->data) {
-        grad.data = param->growth->data;
-        grad.fresh = param->growth->with->fresh;
-        param->growth->with->fresh = false;
+    if (param->gradient && param->gradient->data) {
+        grad.data = param->gradient->data;
+        grad.overwrite = param->gradient->with->unwritten;
+        param->gradient->with->unwritten = false;
     }
     return grad;
 }
 
-void ce_unit_set_fresh(cs_unit *unit, bool fresh)
+void ce_unit_set_unwritten(cs_unit *unit, bool unwritten)
 {
     for (int i = 0; i < unit->entry_count; i++)
-        if (unit->entries[i]->param.growth)
-            unit->entries[i]->param.growth->with->fresh = fresh;
+        if (unit->entries[i]->param.gradient)
+            unit->entries[i]->param.gradient->with->unwritten = unwritten;
 }
 
-bool ce_unit_is_fresh(const ce_unit_entry *entry)
+bool ce_unit_is_unwritten(const ce_unit_entry *entry)
 {
-    return entry->param.growth && entry->param.growth->with->fresh;
+    return entry->param.gradient && entry->param.gradient->with->unwritten;
 }
 
-void ce_unit_refresh_loans(cs_unit *unit)
+void ce_unit_refresh_shared(cs_unit *unit)
 {
-    for (int i = 0; i < unit->loan_count; i++) {
-        unit->loans[i]->param.value = unit->loans[i]->entry->param.value;
-        unit->loans[i]->param.grad = unit->loans[i]->entry->param.grad;
+    for (int i = 0; i < unit->shared_count; i++) {
+        unit->shared[i]->param.value = unit->shared[i]->entry->param.value;
+        unit->shared[i]->param.grad = unit->shared[i]->entry->param.grad;
     }
 }
 
@@ -162,10 +162,10 @@ void ce_unit_free(cs_unit *unit)
         free(unit->entries[i]->full_name);
         free(unit->entries[i]);
     }
-    for (int i = 0; i < unit->loan_count; i++)
-        free(unit->loans[i]);
+    for (int i = 0; i < unit->shared_count; i++)
+        free(unit->shared[i]);
     free(unit->entries);
-    free(unit->loans);
+    free(unit->shared);
     free(unit->self);
     free(unit->name);
     free(unit);

@@ -1,7 +1,7 @@
-/* unit.h - the inside of a unit and a model: parameters, lenders, the flat layout.
+/* unit.h - the inside of a unit and a model: parameters, owners, the flat layout.
  *
  * A unit's own parameters are consecutive in one flat row of `length` elements. Sharding (zero/) pads and cuts the row,
- * not the tensors. A borrowed parameter is a view of a parameter of another unit, its lender. In the row, a padded
+ * not the tensors. A shared parameter is a view of a parameter of another unit, its owner. In the row, a padded
  * parameter is followed by a gap: rows of zeros, so that the parameter and the gap together have a number of rows with
  * which matrix products are aligned. The parameter's elements come first, so code that uses offset and count does not
  * see the gap.
@@ -17,16 +17,16 @@
 #include "base/rng.h"
 #include "device/device.h"
 
-enum { CS_UNIT_LENDERS = 4 };
+enum { CE_UNIT_OWNERS = 4 };
 
-/* The gradient of a parameter for which cs_param_grows was called. For such a parameter cs_param.grad has no data,
+/* The gradient of a parameter for which cs_param_overwrites was called. For such a parameter cs_param.grad has no data,
  * because the memory of the gradient may not have been cleared: an operation that adds to cs_param.grad ends the run
  * instead of adding to undefined numbers. */
-struct cs_growth {
-    /* Gradients that one operation writes together have the same `with`; only with->fresh is used, for all of them. */
-    cs_growth *with;
-    void *data; /* address of the gradient; NULL while the gradient has no memory */
-    bool fresh; /* true while nothing has been written to the gradient, not even zeros */
+struct cs_gradient {
+    /* Gradients that one operation writes together have the same `with`; only with->unwritten is used, for all of them. */
+    cs_gradient *with;
+    void *data;     /* address of the gradient; NULL while the gradient has no memory */
+    bool unwritten; /* true while nothing has been written to the gradient, not even zeros */
 };
 
 /* A parameter and its position in the row of its unit. */
@@ -38,25 +38,25 @@ typedef struct {
     int group; /* index of the parameter's optimizer group, which zero/ sets; a frozen parameter may have no group */
     /* True if the parameter belongs to an adapter (layer/lora.h); it is then not among the base model's weights. */
     bool lora;
-    cs_growth growth;
+    cs_gradient gradient;
 } ce_unit_entry;
 
-/* A parameter that another unit borrows. */
+/* A parameter of another unit that this unit uses too. */
 typedef struct {
-    cs_param param; /* param.name is the name of the parameter in its lender */
-    cs_unit *lender;
+    cs_param param; /* param.name is the name of the parameter in its owner */
+    cs_unit *owner;
     ce_unit_entry *entry;
-} ce_unit_loan;
+} ce_unit_shared;
 
 struct cs_unit {
     const cs_kind *kind;
     char *name;
     ce_unit_entry **entries;
     int entry_count;
-    ce_unit_loan **loans;
-    int loan_count;
-    cs_unit *lenders[CS_UNIT_LENDERS]; /* units from which this unit borrows; each is listed once */
-    int lender_count;
+    ce_unit_shared **shared;
+    int shared_count;
+    cs_unit *owners[CE_UNIT_OWNERS]; /* units whose parameters this unit uses too; each is listed once */
+    int owner_count;
     int64_t length; /* number of elements of the unit's own parameters, gaps included */
     void *self;
     cs_model *model;
@@ -120,17 +120,17 @@ void ce_model_lay_out(cs_model *model, int64_t multiple);
 ce_range ce_unit_gap(const ce_unit_entry *entry);
 
 /* Set the addresses of the values or gradients of the unit's own parameters to the parameters' places in `row`, which
- * has all elements of the unit. If `row` is NULL, the values or gradients become absent. Parameters that are borrowed
- * from this unit get the new addresses only from ce_unit_refresh_loans. */
+ * has all elements of the unit. If `row` is NULL, the values or gradients become absent. Parameters that are shared
+ * from this unit get the new addresses only from ce_unit_refresh_shared. */
 void ce_unit_attach_values(cs_unit *unit, void *row, cs_dtype dtype);
 void ce_unit_attach_grads(cs_unit *unit, float *row);
 bool ce_unit_has_grads(const cs_unit *unit); /* Returns whether a row of gradients is attached. */
-/* Sets the flag `fresh` of all gradients for which cs_param_grows was called. */
-void ce_unit_set_fresh(cs_unit *unit, bool fresh);
-/* Returns true if cs_param_grows was called for the parameter and nothing has been written to its gradient yet. */
-bool ce_unit_is_fresh(const ce_unit_entry *entry);
-/* Copies the current pointers to values and gradients from the lenders' parameters to the parameters that this unit
- * borrows. */
-void ce_unit_refresh_loans(cs_unit *unit);
+/* Sets the flag `unwritten` of all gradients for which cs_param_overwrites was called. */
+void ce_unit_set_unwritten(cs_unit *unit, bool unwritten);
+/* Returns true if cs_param_overwrites was called for the parameter and nothing has been written to its gradient yet. */
+bool ce_unit_is_unwritten(const ce_unit_entry *entry);
+/* Copies the current pointers to values and gradients from the owners' parameters to the parameters that this unit
+ * shares. */
+void ce_unit_refresh_shared(cs_unit *unit);
 
 #endif

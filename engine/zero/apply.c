@@ -13,8 +13,8 @@ void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *
                            .ranges = ranges,
                            .gate = gate };
     for (int i = 0; i < optimizer->slots; i++)
-        rows.slots[i] =
-            cs_vector(shard->slots[i], types.slots, ce_stage_slot_share(zero, shard->unit, ce_part_moved(shard), i));
+        rows.slots[i] = cs_vector(shard->slots[i], types.slots,
+                                  ce_stage_slot_share(zero, shard->unit, ce_part_updated_range(shard), i));
     if (!ce_stage_one_copy(zero) && !optimizer->directs)
         rows.publish = cs_vector(ce_part_home(shard, from), types.values, count);
     ce_state_update(ce_part_stream(shard, CS_COMPUTE), optimizer, hyper, &rows);
@@ -23,7 +23,7 @@ void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *
 ce_state_range ce_apply_range(const ce_shard *shard, int entry)
 {
     const ce_unit_entry *from = shard->unit->entries[entry];
-    ce_range own_range = ce_part_own(shard, from);
+    ce_range own_range = ce_part_updated(shard, from);
     int64_t begin = ce_part_from(shard);
     ce_state_range range = { .from = own_range.from - begin,
                              .to = own_range.to - begin,

@@ -8,20 +8,20 @@ static void clear(const ce_shard *shard, float *row, int64_t from, int64_t to)
 }
 
 /* Prepares a gradient buffer to which nothing was added yet: sets it to zero, except gradients that their layer
- * overwrites at the first use (cs_param_grows) and the gaps behind these gradients, which the layer overwrites as well
+ * overwrites at the first use (cs_param_overwrites) and the gaps behind these gradients, which the layer overwrites as well
  * (cs_param.padded). */
 static void begin_row(const ce_shard *shard, float *row)
 {
     int64_t from = 0;
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
-        if (!entry->param.growth)
+        if (!entry->param.gradient)
             continue;
         clear(shard, row, from, entry->offset);
         from = ce_unit_gap(entry).to;
     }
     clear(shard, row, from, shard->padded);
-    ce_unit_set_fresh(shard->unit, true);
+    ce_unit_set_unwritten(shard->unit, true);
 }
 
 /* Sets to zero the gradients that begin_row did not set to zero and that no layer has written since. */
@@ -29,17 +29,17 @@ static void end_row(const ce_shard *shard)
 {
     for (int i = 0; i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
-        if (ce_unit_is_fresh(entry))
-            clear(shard, entry->growth.data, 0, ce_unit_gap(entry).to - entry->offset);
+        if (ce_unit_is_unwritten(entry))
+            clear(shard, entry->gradient.data, 0, ce_unit_gap(entry).to - entry->offset);
     }
-    ce_unit_set_fresh(shard->unit, false);
+    ce_unit_set_unwritten(shard->unit, false);
 }
 
 void ce_gradient_open(ce_shard *shard, ce_micro micro)
 {
     if (shard->unit->frozen || shard->padded == 0)
         return;
-    /* The buffer is open already: the backward of a unit that borrows a parameter from this unit has opened it. */
+    /* The buffer is open already: the backward of a unit that shares a parameter of this unit has opened it. */
     if (shard->grad_row)
         return;
     float *whole = shard->sum;

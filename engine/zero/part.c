@@ -41,14 +41,14 @@ int64_t ce_part_count(const ce_shard *shard)
     return ce_stage_share(shard->zero, shard->zero->stage.optim, shard->padded);
 }
 
-ce_range ce_part_moved(const ce_shard *shard)
+ce_range ce_part_updated_range(const ce_shard *shard)
 {
     return (ce_range){ ce_part_from(shard), ce_part_from(shard) + ce_part_count(shard) };
 }
 
-ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry)
+ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry)
 {
-    return ce_range_overlap(ce_part_moved(shard), (ce_range){ entry->offset, entry->offset + entry->count });
+    return ce_range_overlap(ce_part_updated_range(shard), (ce_range){ entry->offset, entry->offset + entry->count });
 }
 
 void *ce_part_at(void *row, cs_dtype dtype, int64_t element)

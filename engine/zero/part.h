@@ -64,9 +64,9 @@ int64_t ce_part_from(const ce_shard *shard);
 /* Returns the number of elements that have a master value on this rank. */
 int64_t ce_part_count(const ce_shard *shard);
 /* Returns the range of the parameter row that has master values and slots on this rank. */
-ce_range ce_part_moved(const ce_shard *shard);
-/* Returns the elements of the parameter `entry` that are in the range ce_part_moved. */
-ce_range ce_part_own(const ce_shard *shard, const ce_unit_entry *entry);
+ce_range ce_part_updated_range(const ce_shard *shard);
+/* Returns the elements of the parameter `entry` that are in the range ce_part_updated_range. */
+ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
 /* Returns how the gradients of every unit are reduced at this stage (reduction.c). */
 const ce_reduction *ce_reduction_of(const ce_zero *zero);

@@ -10,7 +10,7 @@
 
 static int64_t slot_count(const ce_shard *shard, int slot)
 {
-    return ce_stage_slot_share(shard->zero, shard->unit, ce_part_moved(shard), slot);
+    return ce_stage_slot_share(shard->zero, shard->unit, ce_part_updated_range(shard), slot);
 }
 
 static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_entry *entry)
@@ -191,7 +191,7 @@ static void take_norms(ce_shard *shard)
     cs_op_fill(stream, cs_vector(shard->norms, CS_F32, ce_stage_norms(shard->zero, shard->unit)), 0);
     for (int i = 0; i < shard->unit->entry_count; i++) {
         ce_unit_entry *entry = shard->unit->entries[i];
-        ce_range range = ce_part_own(shard, entry);
+        ce_range range = ce_part_updated(shard, entry);
         int64_t count = ce_range_length(range);
         if (!entry->param.norm)
             continue;
@@ -270,7 +270,7 @@ static void set_slots(ce_shard *shard, bool new)
     for (int i = 0; !shard->unit->frozen && i < shard->unit->entry_count; i++) {
         const ce_unit_entry *entry = shard->unit->entries[i];
         const ce_optimizer *optimizer = optimizer_of(shard, entry);
-        ce_range range = ce_part_own(shard, entry);
+        ce_range range = ce_part_updated(shard, entry);
         for (int slot = 0; slot < optimizer->slots && !(new && optimizer->first_value == 0); slot++)
             cs_op_fill(ce_part_stream(shard, CS_COMPUTE),
                        cs_vector(ce_part_slot(shard, slot, range.from), shard->zero->precision.slots,
@@ -335,7 +335,7 @@ static void spread_slot(ce_shard *shard, int slot)
     for (int back = 0; back < 2; back++) {
         for (int i = 0; i < shard->unit->entry_count; i++) {
             const ce_unit_entry *entry = shard->unit->entries[i];
-            ce_range range = ce_part_own(shard, entry);
+            ce_range range = ce_part_updated(shard, entry);
             if (slot >= optimizer_of(shard, entry)->slots || ce_range_length(range) == 0)
                 continue;
             cs_tensor local = cs_vector(ce_part_slot(shard, slot, range.from), dtype, ce_range_length(range));

@@ -231,7 +231,7 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
 
 typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
 /* Makes a row for the gradients of the whole unit available to backward. The row holds the sum of the earlier
- * micro-batches, or zeros. A gradient for which cs_param_grows was called is not set to zero, because the first
+ * micro-batches, or zeros. A gradient for which cs_param_overwrites was called is not set to zero, because the first
  * operation that writes the gradient sets it. */
 void ce_gradient_open(ce_shard *shard, ce_micro micro);
 /* To be called when the unit's gradient of this micro-batch is complete. Adds the gradient to the sum; if gradients are

@@ -71,7 +71,8 @@ typedef struct {
     cs_dtype dtype;
     int32_t dims;
     int64_t shape[CS_MAX_DIMS];
-    bool fresh; /* true for a gradient whose memory is still undefined: an operation that adds to gradients then sets
+    bool
+        overwrite; /* true for a gradient whose memory is still undefined: an operation that adds to gradients then sets
                  * the gradient instead */
 } cs_tensor;
 
@@ -536,10 +537,10 @@ typedef struct {
     float std; /* CS_NORMAL: the standard deviation. CS_UNIFORM: values are between -std and std. */
 } cs_init;
 
-typedef struct cs_growth cs_growth;
+typedef struct cs_gradient cs_gradient;
 /* A named parameter. value.data and grad.data are valid while the unit computes and NULL otherwise; grad.data is
  * valid in backward, and for the last unit also in forward of a training pass. Operations add to grad, which is
- * fp32. After cs_param_grows grad.data is always NULL, and cs_param_grow returns the gradient. */
+ * fp32. After cs_param_overwrites grad.data is always NULL, and cs_param_gradient returns the gradient. */
 typedef struct {
     const char *name;
     cs_init init;
@@ -551,25 +552,25 @@ typedef struct {
     bool norm;   /* a parameter of a normalization: stays fp32 where the precision keeps norms in fp32 */
     /* the linear layer (layer.h) of which this parameter is the weight; NULL if there is none */
     struct cs_linear *linear;
-    cs_growth *growth; /* private, set by cs_param_grows; NULL: the gradient is cleared before backward */
+    cs_gradient *gradient; /* private, set by cs_param_overwrites; NULL: the gradient is cleared before backward */
     cs_tensor value, grad;
-    /* The function `declare` of a kind may set `padded` for a matrix, also for a borrowed one. The device's copy may
+    /* The function `declare` of a kind may set `padded` for a matrix, also for a shared one. The device's copy may
      * then end with rows of zeros, so that matrix products are aligned. Those rows have zero gradients and are never
-     * updated, saved or counted. After cs_param_grows, the first operation that gets a fresh gradient must set all
+     * updated, saved or counted. After cs_param_overwrites, the first operation that gets a gradient to overwrite must set all
      * `held` rows of that gradient. */
     bool padded;
     int64_t held; /* rows of a matrix in the device's memory, including rows of zeros */
 } cs_param;
 
 /* An optimization, which the function `declare` of a kind may request by this call. The call promises that backward
- * gets the parameter's gradient from cs_param_grow only. The engine then does not clear the gradient: the first
+ * gets the parameter's gradient from cs_param_gradient only. The engine then does not clear the gradient: the first
  * operation sets it instead of adding to it. `with` is `param` itself, or an earlier parameter of the unit if one
  * operation writes the gradients of both parameters. All layers of layer.h use this function. */
-void cs_param_grows(cs_param *param, cs_param *with);
-/* Returns the parameter's gradient, for the next operation that adds to it. The gradient's field `fresh` is true if
+void cs_param_overwrites(cs_param *param, cs_param *with);
+/* Returns the parameter's gradient, for the next operation that adds to it. The gradient's field `overwrite` is true if
  * this is the first operation since the sum of gradients was begun. The gradient is absent if the parameter is frozen.
- * Only a parameter with cs_param_grows can be frozen. */
-cs_tensor cs_param_grow(cs_param *param);
+ * Only a parameter with cs_param_overwrites can be frozen. */
+cs_tensor cs_param_gradient(cs_param *param);
 
 /* The functions that units of one kind share. One tensor passes from each unit to the next.
  *   x   the output of the previous unit, or the batch's inputs for the first unit
@@ -609,9 +610,9 @@ cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, co
 void *cs_unit_self(cs_unit *unit, size_t bytes);
 /* Declares a parameter (rows, columns). If `columns` is 0, the parameter is a vector of `rows` elements. */
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init);
-/* Lets this unit also use the parameter `name` of `lender`, an earlier unit (tied weights). A unit may have at most 4
- * lenders. */
-cs_param *cs_unit_borrow(cs_unit *unit, cs_unit *lender, const char *name);
+/* Lets this unit also use the parameter `name` of `owner`, an earlier unit (tied weights). A unit may have at most 4
+ * owners. */
+cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name);
 
 /* Memory of a pass (one micro-batch). A tensor from cs_pass_make or cs_pass_like is valid until the unit's forward or
  * backward returns. cs_pass_keep saves a tensor for backward, where cs_pass_take returns the saved tensors in reverse

@@ -7,7 +7,7 @@
  * losses all such tensors have the same type; in norms, GELU, sums and dropout each may have a different type.
  * Arithmetic and sums are fp32. Results that are stored in 16 bits are rounded once, to nearest even.
  *
- * Gradients of parameters are fp32. Operations add to them, or set them if the tensor is marked fresh (cs_param_grow).
+ * Gradients of parameters are fp32. Operations add to them, or set them if the tensor is marked by `overwrite` (cs_param_gradient).
  *
  * Results depend on shapes, values and the number of the device's threads, and never on timing. Outputs may not overlap
  * inputs unless a comment allows it. "or absent" means that the tensor may have data NULL. Every operation checks

@@ -1,4 +1,5 @@
 /* diff.c - `cspeed diff`: compares two checkpoints. */
+#include "base/status.h"
 #include "base/progress.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
@@ -180,8 +181,9 @@ static int run(const cl_options *options, char **arguments)
         if (status == CS_OK)
             print(&r);
         if (status == CS_OK)
-            code = json_array_size(r.rows) ? cl_codes_fail(1, "%s and %s differ", r.path[0], r.path[1])
-                                           : cl_codes_fail(0, "%s", "");
+            ce_clear_error();
+        if (status == CS_OK && json_array_size(r.rows) > 0)
+            code = cl_codes_fail(1, "%s and %s differ", r.path[0], r.path[1]);
         json_decref(r.rows);
     }
     cl_open_checkpoint_close(&checkpoint[0]);

@@ -6,6 +6,7 @@
 #include "codes.h"
 #include "command.h"
 #include "saved/contents.h"
+#include "base/status.h"
 #include "base/faults.h"
 #include "base/plural.h"
 
@@ -188,7 +189,10 @@ static int show_tags(const request *r, const char *dir)
     if (status == CS_OK)
         (r->json ? print_json(rows) : print_rows(rows));
     json_decref(rows);
-    return status == CS_OK ? cl_codes_fail(0, "%s", "") : cs_exit_code(status);
+    if (status != CS_OK)
+        return cs_exit_code(status);
+    ce_clear_error();
+    return 0;
 }
 
 /* ---- one checkpoint ---- */
@@ -241,7 +245,7 @@ static int run(const cl_options *options, char **arguments)
         if (code == 0)
             code = cs_exit_code(show(&r, checkpoint.reader));
         if (code == 0)
-            cl_codes_fail(0, "%s", "");
+            ce_clear_error();
         cl_open_checkpoint_close(&checkpoint);
     }
     free(path_tag);

@@ -3,6 +3,7 @@
 #include "command.h"
 #include "front/registry_read.h"
 
+#include "base/status.h"
 #include "base/json.h"
 #include "base/plural.h"
 
@@ -110,8 +111,7 @@ static int run_ps(const cl_options *options, char **arguments)
         free(text);
     }
     free(jobs);
-    /* clears the error of a front process that does not answer; the row of its job shows "?" */
-    cl_codes_fail(0, "%s", "");
+    ce_clear_error(); /* of a front process that does not answer; the row of its job shows "?" */
     return 0;
 }
 

@@ -117,7 +117,7 @@ static void check_formula(cs_stream *stream, cs_dtype dtype, int i, cs_layout la
     results want = expect(&t, i, layout, fresh);
     cs_dora dora = dora_of(&t, i, layout);
     cs_tensor norms = near_at(t.norms), z = near_at(t.z), dmagnitude = near_at(t.dmagnitude);
-    dmagnitude.fresh = fresh;
+    dmagnitude.overwrite = fresh;
     cs_op_dora_norms(stream, norms, &dora);
     cs_op_dora(stream, near_at(t.y), z, norms, &dora);
     cs_op_dora_grad(stream, near_at(t.dy), dmagnitude, z, norms, &dora);

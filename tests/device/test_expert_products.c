@@ -72,7 +72,7 @@ static cs_routing routing_of(const example *all)
 static void run(example *all, bool fresh)
 {
     cs_routing routing = routing_of(all);
-    all->dw.fresh = fresh;
+    all->dw.overwrite = fresh;
     cs_op_experts(stream, near_at(all->y), near_at(all->x), near_at(all->w), &routing);
     cs_op_experts_grad_input(stream, near_at(all->dx), near_at(all->dy), near_at(all->w), &routing);
     cs_op_experts_grad_weight(stream, near_at(all->dw), near_at(all->x), near_at(all->dy), &routing);

@@ -120,7 +120,7 @@ static cs_tensor fresh(cs_tensor x)
     for (int64_t i = 0; i < cs_count(x); i++)
         near_set(x, i, (double)NAN);
     x = near_at(x);
-    x.fresh = true;
+    x.overwrite = true;
     return x;
 }
 

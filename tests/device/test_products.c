@@ -68,7 +68,7 @@ static void check_grad_weight(const linear *l, cs_tensor x, cs_tensor dy, bool a
     cs_tensor dw = near_random(CS_F32, rows, columns, 6, 1), none = { 0 };
     double *a = near_doubles(in_out ? x : dy), *b = near_doubles(in_out ? dy : x), *want = near_doubles(dw);
     reference_product(want, a, b, NULL, (reference_shape){ rows, columns, l->rows, .transpose_a = true, .add = add });
-    dw.fresh = !add;
+    dw.overwrite = !add;
     cs_op_matmul_grad_weight(ce_device_stream(device, CS_COMPUTE), dw, none, x, dy, l->layout);
     ck_assert(near_all("gradient of the weight", dw, want, 2e-6));
     free(a), free(b), free(want);

@@ -33,9 +33,9 @@ static cs_linear *attach(cs_unit *unit, const head_case *on)
     cs_linear *head = cs_unit_self(unit, sizeof *head);
     head->weight->value = near_at(on->weight);
     head->bias->value = near_at(on->bias);
-    head->weight->growth->data = near_at(on->dweight).data;
-    head->bias->growth->data = near_at(on->dbias).data;
-    ce_unit_set_fresh(unit, false);
+    head->weight->gradient->data = near_at(on->dweight).data;
+    head->bias->gradient->data = near_at(on->dbias).data;
+    ce_unit_set_unwritten(unit, false);
     return head;
 }
 

@@ -178,7 +178,7 @@ static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
         ce_elements_write(job->y, wide, count, out);
     }
     for (int64_t i = 0; i < count; i++)
-        gradient[i] = (job->dmagnitude.fresh ? 0 : gradient[i]) + sum[i] / norms[i];
+        gradient[i] = (job->dmagnitude.overwrite ? 0 : gradient[i]) + sum[i] / norms[i];
 }
 
 /* The work is divided by columns, so that every sum over rows has the same order for any number of threads. */

@@ -48,13 +48,13 @@ static inline void ce_elements_scale(float *restrict y, const float *restrict x,
         y[i] = factor * x[i];
 }
 
-/* Adds `more` to the gradient of one row. If the gradient is fresh (tensor.h) and `first` is true, sets the gradient to
+/* Adds `more` to the gradient of one row. If the gradient has `overwrite` set (cspeed.h) and `first` is true, sets the gradient to
  * `more` instead. */
 static inline void ce_elements_grow(cs_tensor gradient, const float *restrict more, bool first)
 {
     float *sum = gradient.data;
     int64_t count = cs_count(gradient);
-    bool set = gradient.fresh && first;
+    bool set = gradient.overwrite && first;
     for (int64_t i = 0; i < count; i++)
         sum[i] = set ? more[i] : sum[i] + more[i];
 }

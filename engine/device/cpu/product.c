@@ -291,7 +291,7 @@ static void sum_strip(const column_job *all, int64_t column, int64_t width)
 {
     float *sums = (float *)all->sums.data + column;
     int64_t rows = cs_rows(all->x), columns = cs_columns(all->x);
-    if (all->sums.fresh)
+    if (all->sums.overwrite)
         memset(sums, 0, (size_t)width * sizeof *sums);
     for (int64_t from = 0; from < rows; from += BLOCK_ROWS) {
         float part[STRIP] = { 0 }, wide[STRIP];

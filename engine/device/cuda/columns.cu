@@ -82,5 +82,5 @@ void ce_columns_reduce(cs_device *device, cs_tensor into, const float *partial, 
 {
     int64_t columns = cs_count(into), blocks = ce_divide_up(columns, CS_WARP);
     ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)blocks), dim3(WARPS * CS_WARP) }, reduce_partials,
-              (float *)into.data, partial, parts, columns, into.fresh ? 1 : 0);
+              (float *)into.data, partial, parts, columns, into.overwrite ? 1 : 0);
 }

@@ -53,7 +53,7 @@ __device__ inline void ce_columns_store(float *partial, const float *sum, int64_
     partial[(int64_t)blockIdx.y * columns + column] = all;
 }
 
-/* Adds to into[c] the sum of partial[part][c] over all parts, in the order of the parts. If `into` is fresh (tensor.h),
+/* Adds to into[c] the sum of partial[part][c] over all parts, in the order of the parts. If `into` has `overwrite` set (cspeed.h),
  * its old values are ignored. `partial` has the shape (parts, number of elements of `into`). */
 void ce_columns_reduce(cs_device *device, cs_tensor into, const float *partial, int64_t parts);
 

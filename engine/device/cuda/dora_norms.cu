@@ -232,7 +232,7 @@ extern "C" void ce_cuda_dora_norms(cs_device *device, cs_tensor norms, const cs_
         (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * cs_count(norms)) * sizeof(float));
     ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)(down * across)), dim3(THREADS) },
               by_row ? norm_tiles<true> : norm_tiles<false>, job);
-    norms.fresh = true;
+    norms.overwrite = true;
     ce_columns_reduce(device, norms, job.partial, parts);
     ce_launch(ce_cuda_compute(device),
               ce_shape{ dim3((unsigned)ce_divide_up(cs_count(norms), THREADS)), dim3(THREADS) }, take_roots,

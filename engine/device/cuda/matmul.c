@@ -241,7 +241,7 @@ static bool is_summed(cs_device *device, const ce_product *product)
 }
 
 /* Computes a product and the sums of a factor's columns. cuBLASLt writes the sums to the workspace, because it can only
- * overwrite sums. Then the sums are copied from the workspace to `sums` if `sums` is fresh (tensor.h), and otherwise
+ * overwrite sums. Then the sums are copied from the workspace to `sums` if `sums` has `overwrite` set (cspeed.h), and otherwise
  * added to `sums`. The workspace is used in both cases, so that the sums of all micro-batches are rounded alike.
  * Returns false if cuBLASLt has no algorithm. */
 static bool run_with_sums(cs_device *device, const ce_product *product, cs_tensor sums, bool of_a)
@@ -254,7 +254,7 @@ static bool run_with_sums(cs_device *device, const ce_product *product, cs_tenso
     };
     if (!run(device, product, epilogue, &on))
         return false;
-    if (sums.fresh)
+    if (sums.overwrite)
         ce_cuda_cast(device, sums, made);
     else
         ce_cuda_add(ce_device_stream(device, CS_COMPUTE), sums, sums, made);

@@ -250,7 +250,7 @@ extern "C" void ce_cuda_route(cs_device *device, const cs_routing *routing, cs_t
     ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.experts, CS_WARP)), dim3(MAX_THREADS) }, count_tiles,
               job.earlier, job.masks, job.tokens, tiles, job.experts);
     ce_launch(stream, ce_shape{ dim3((unsigned)(blocks > 0 ? blocks : 1)), dim3(MAX_THREADS) }, place_slots, job);
-    sums.fresh = true;
+    sums.overwrite = true;
     if (sums.data)
         ce_columns_reduce(device, sums, job.partial, tiles);
 }
