@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/files.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,21 +103,43 @@ static void format_mark(char digits[MARK_DIGITS], uint64_t mark)
     snprintf(digits, MARK_DIGITS, "%016llx", (unsigned long long)mark);
 }
 
+/* The parts of the state that a load may skip. */
+typedef enum { PROGRESS, OPTIMIZER, SCHEDULER, SCALER, RECORDED } number_part;
+
+/* The integers of the state, which are all int64_t; `section` is NULL for the root. What is RECORDED is not restored. */
+static const struct {
+    const char *section, *key;
+    size_t offset;
+    number_part part;
+} numbers[] = {
+    { NULL, "global_step", offsetof(cs_engine, metrics.step), PROGRESS },
+    { NULL, "samples", offsetof(cs_engine, metrics.samples), PROGRESS },
+    { NULL, "tokens", offsetof(cs_engine, metrics.tokens), PROGRESS },
+    { NULL, "skipped_steps", offsetof(cs_engine, metrics.skipped), PROGRESS },
+    { "loss_scale", "hysteresis", offsetof(cs_engine, scaler.hysteresis), SCALER },
+    { "loss_scale", "iteration", offsetof(cs_engine, scaler.iteration), SCALER },
+    { "loss_scale", "last_overflow", offsetof(cs_engine, scaler.last_overflow), SCALER },
+    { "optimizer", "step", offsetof(cs_engine, updates), OPTIMIZER },
+    { "lr_scheduler", "last_step", offsetof(cs_engine, scheduled), SCHEDULER },
+    { "data", "windows", offsetof(cs_engine, windows), RECORDED },
+    { "data", "position", offsetof(cs_engine, metrics.samples), RECORDED },
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
 static json_t *engine_state(const cs_engine *engine)
 {
     char mark[MARK_DIGITS];
-    const cs_metrics *metrics = &engine->metrics;
-    const ce_scaler *scaler = &engine->scaler;
     format_mark(mark, engine->mark);
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:{s:s, s:f, s:I, s:I, s:I}, s:{s:s, s:I}, s:{s:I}, s:{s:s, s:I}, s:{s:I, s:s, s:I}}",
-        "global_step", (json_int_t)metrics->step, "samples", (json_int_t)metrics->samples, "tokens",
-        (json_int_t)metrics->tokens, "skipped_steps", (json_int_t)metrics->skipped, "loss_scale", "kind",
-        scaler->dynamic ? "dynamic" : "static", "scale", scaler->scale, "hysteresis", (json_int_t)scaler->hysteresis,
-        "iteration", (json_int_t)scaler->iteration, "last_overflow", (json_int_t)scaler->last_overflow, "optimizer",
-        "type", engine->zero.optimizer.name, "step", (json_int_t)engine->updates, "lr_scheduler", "last_step",
-        (json_int_t)engine->scheduled, "rng", "kind", "philox4x32", "seed", (json_int_t)engine->settings->seed, "data",
-        "windows", (json_int_t)engine->windows, "mark", mark, "position", (json_int_t)metrics->samples);
+    json_t *state = json_pack("{s:{s:s, s:f}, s:{s:s}, s:{}, s:{s:s, s:I}, s:{s:s}}", "loss_scale", "kind",
+                              engine->scaler.dynamic ? "dynamic" : "static", "scale", engine->scaler.scale, "optimizer",
+                              "type", engine->zero.optimizer.name, "lr_scheduler", "rng", "kind", "philox4x32", "seed",
+                              (json_int_t)engine->settings->seed, "data", "mark", mark);
+    for (int i = 0; i < NUMBERS; i++) {
+        json_t *section = numbers[i].section ? json_object_get(state, numbers[i].section) : state;
+        const int64_t *value = (const void *)((const char *)engine + numbers[i].offset);
+        json_object_set_new(section, numbers[i].key, json_integer(*value));
+    }
+    return state;
 }
 
 /* Returns the model's folder if it has a tokenizer; otherwise NULL: the tokens are bytes. */
@@ -223,31 +246,32 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
 
 /* ---- load ---- */
 
+/* Numbers that the checkpoint does not have become 0, but for the step of the last overflow, which becomes -1. */
 static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
 {
-    cs_metrics *metrics = &engine->metrics;
-    json_int_t step = 0, samples = 0, tokens = 0, skipped = 0, updates = 0, scheduled = 0;
-    json_int_t hysteresis = 0, iteration = 0, last_overflow = -1;
-    double scale = 1;
-    const char *kind = "";
-    json_unpack(state, "{s?I, s?I, s?I, s?I, s?{s?s, s?F, s?I, s?I, s?I}, s?{s?I}, s?{s?I}}", "global_step", &step,
-                "samples", &samples, "tokens", &tokens, "skipped_steps", &skipped, "loss_scale", "kind", &kind, "scale",
-                &scale, "hysteresis", &hysteresis, "iteration", &iteration, "last_overflow", &last_overflow,
-                "optimizer", "step", &updates, "lr_scheduler", "last_step", &scheduled);
-    metrics->step = step;
-    metrics->samples = samples;
-    metrics->tokens = tokens;
-    metrics->skipped = skipped;
-    engine->updates = options->skip_optimizer_states ? 0 : updates;
-    engine->scheduled = options->skip_lr_scheduler_states ? 0 : scheduled;
+    json_t *saved = json_object_get(state, "loss_scale");
+    const char *kind = json_string_value(json_object_get(saved, "kind"));
     /* If the loss scale of the checkpoint or of the run is static, the run keeps its initial scale. */
-    if (engine->scaler.dynamic && strcmp(kind, "dynamic") == 0) {
-        engine->scaler.scale = scale;
-        engine->scaler.hysteresis = hysteresis;
-        engine->scaler.iteration = iteration;
-        engine->scaler.last_overflow = last_overflow;
-        ce_step_judge_place(engine);
+    bool scaled = engine->scaler.dynamic && kind && strcmp(kind, "dynamic") == 0;
+    for (int i = 0; i < NUMBERS; i++) {
+        number_part part = numbers[i].part;
+        const json_t *section = numbers[i].section ? json_object_get(state, numbers[i].section) : state;
+        const json_t *number = json_object_get(section, numbers[i].key);
+        bool skips = (part == OPTIMIZER && options->skip_optimizer_states) ||
+                     (part == SCHEDULER && options->skip_lr_scheduler_states);
+        if (part == RECORDED || (part == SCALER && !scaled))
+            continue;
+        int64_t missing = numbers[i].offset == offsetof(cs_engine, scaler.last_overflow) ? -1 : 0;
+        *(int64_t *)(void *)((char *)engine + numbers[i].offset) = skips ? 0
+                                                                   : json_is_integer(number)
+                                                                       ? json_integer_value(number)
+                                                                       : missing;
     }
+    if (!scaled)
+        return;
+    const json_t *scale = json_object_get(saved, "scale");
+    engine->scaler.scale = scale ? json_number_value(scale) : 1;
+    ce_step_judge_place(engine);
 }
 
 static cs_status check_optimizer(cs_engine *engine, json_t *state)
