@@ -41,7 +41,7 @@ static const floor_rule rules[] = {
     { "engine/unit", " engine/base engine/device " },
     { "engine/layer", " public engine/base engine/unit " },
     { "engine/models", " public engine/base " },
-    { "engine/zero", " public engine/base engine/optim engine/comm engine/comm/collective engine/device engine/unit " },
+    { "engine/zero", " public engine/base engine/optim engine/comm engine/device engine/unit " },
     { "engine/text", " engine/base " },
     { "engine/jinja", " engine/base engine/text " },
     { "engine/chat", " engine/base engine/text engine/jinja engine/checkpoint " },

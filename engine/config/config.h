@@ -62,7 +62,7 @@ typedef struct {
 
 /* The settings. After cs_config_finish no value is "auto", and the three batch sizes agree with each other. */
 typedef struct {
-    /* batch sizes: train_batch_size = micro_batch * accumulation * lanes */
+    /* batch sizes: train_batch_size = micro_batch * accumulation * world size */
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 

@@ -1,10 +1,5 @@
-/* local.c - which elements of one parameter this rank holds, and the copying and adding of whole parameter rows between
- * replicas in one process. */
+/* local.c - which elements of one parameter this rank holds. */
 #include "zero/part.h"
-#include "base/must.h"
-#include "comm/collective/reduction.h"
-
-#include <string.h>
 
 /* If norms are kept in fp32, every rank holds the parameters of all norms, one after another, so the result is the
  * whole parameter. */
@@ -29,24 +24,4 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
                                       any ? (ce_range){ held.from - all.from, held.to - all.from } : (ce_range){ 0, 0 },
                                   .data = any ? ce_part_home(shard, held.from) : NULL,
                                   .dtype = shard->zero->precision.values };
-}
-
-size_t ce_shard_copy(ce_shard *to, const ce_shard *from)
-{
-    size_t bytes = (size_t)from->padded * cs_dtype_bytes(from->zero->precision.values);
-    CS_ASSERT(to->padded == from->padded && from->zero->stage.params == CS_REPLICATED);
-    if (bytes)
-        memcpy(to->home, from->home, bytes);
-    return bytes;
-}
-
-float *ce_shard_sum(const ce_shard *shard)
-{
-    return shard->sum;
-}
-
-size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count)
-{
-    ce_reduce(&shard->sum, 1, rows, count, shard->padded, CS_F32, CS_SUM);
-    return (size_t)shard->padded * sizeof(float);
 }

@@ -185,15 +185,6 @@ void ce_shard_publish(ce_shard *shard); /* Sends the new values to the other ran
  * precedes each update. */
 void ce_shard_published(const ce_zero *zero);
 
-/* For replicas in one process: copies the values of `from` to `to`, and returns the number of copied bytes. The values
- * must be REPLICATED. */
-size_t ce_shard_copy(ce_shard *to, const ce_shard *from);
-/* ce_shard_sum returns the row of summed gradients, which is fp32 and REPLICATED. ce_shard_add_up replaces that row of
- * `shard` by the sum of `count` such rows, added in the order of ce_reduce, and returns the size of one row in
- * bytes. */
-float *ce_shard_sum(const ce_shard *shard);
-size_t ce_shard_add_up(ce_shard *shard, const void *const *rows, int count);
-
 /* Sets this rank's own elements to their initial values. A value depends only on the seed, the parameter's name and the
  * index of the element. Calls ce_shard_spread. */
 void ce_shard_init(ce_shard *shard, uint64_t seed);
