@@ -36,7 +36,7 @@ static void touch(const char *file)
  * out.NAME. */
 static job start_node(const char *count, const char *delay, int place, const char *name)
 {
-    char rank[8];
+    char rank[12];
     snprintf(rank, sizeof rank, "%d", place);
     return jobs_start_as(name, (const char *const[]){ "--no_ssh",   "--nnodes",
                                                       count,        "--node_rank",
