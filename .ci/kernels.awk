@@ -1,4 +1,4 @@
-# kernels.awk - checks the limits of kernels and prints the rows of docs/kernels.md. Input files, with tabs between columns:
+# kernels.awk - checks the limits of kernels and prints the rows of tests/device/cuda/kernels.md. Input files, with tabs between columns:
 # known exceptions (kernel, stack, spills, "fits"), launches (kernel, threads, dynamic and static shared memory), compiled kernels
 # (architecture, kernel, file, threads, registers, static shared memory, stack, spills).
 BEGIN {

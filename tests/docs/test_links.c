@@ -1,5 +1,5 @@
 /* test_links.c - each link inside the documents names a file that exists. If a link also names a heading, the file has
- * this heading. */
+ * this heading. The tests that tests/scope.md names exist. */
 #include "shell.h"
 #include "suite.h"
 
@@ -95,6 +95,8 @@ START_TEST(links_lead_somewhere)
     faults = links = 0;
     ck_assert_int_eq(glob(CS_SOURCE "/docs/*.md", 0, NULL, &found), 0);
     ck_assert_int_eq(glob(CS_SOURCE "/*.md", GLOB_APPEND, NULL, &found), 0);
+    ck_assert_int_eq(glob(CS_SOURCE "/tests/*.md", GLOB_APPEND, NULL, &found), 0);
+    ck_assert_int_eq(glob(CS_SOURCE "/tests/bench/*.md", GLOB_APPEND, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++)
         check_page(found.gl_pathv[i]);
     globfree(&found);
@@ -119,4 +121,32 @@ START_TEST(a_broken_link_is_found)
 }
 END_TEST
 
-SUITE_MAIN("links", links_lead_somewhere, a_broken_link_is_found)
+/* Reports a `test_NAME` of tests/scope.md for which tests/ has no file test_NAME.c. */
+static void check_test(const char *name)
+{
+    char pattern[512];
+    glob_t found;
+    links++;
+    snprintf(pattern, sizeof pattern, "%s/tests/{,*/,*/*/}%s.c", CS_SOURCE, name);
+    if (glob(pattern, GLOB_BRACE | GLOB_NOSORT, NULL, &found) != 0)
+        fault("tests/scope.md", 0, name, "there is no such test");
+    else
+        globfree(&found);
+}
+
+START_TEST(the_scope_names_tests_that_exist)
+{
+    char *text = shell_read(CS_SOURCE "/tests/scope.md", NULL), name[128];
+    faults = links = 0;
+    for (const char *at = text; (at = strstr(at, "`test_")); at++)
+        if (sscanf(at, "`%127[a-z0-9_]`", name) == 1)
+            check_test(name);
+    free(text);
+    ck_assert_int_gt(links, 50);
+    ck_assert_int_eq(faults, 0);
+    check_test("test_that_is_missing");
+    ck_assert_int_eq(faults, 1);
+}
+END_TEST
+
+SUITE_MAIN("links", links_lead_somewhere, a_broken_link_is_found, the_scope_names_tests_that_exist)
