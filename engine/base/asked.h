@@ -20,8 +20,8 @@ int ce_asked_take(void); /* returns the bits of the request, and forgets it */
  * then on ce_asked_ends returns true, and the process ends when the checkpoint of this step is complete. */
 void ce_asked_agree_to_end(void);
 bool ce_asked_ends(void);
-/* ce_asked_restore restores the default actions, so that the next signal ends the process at once. Returns true if a signal
- * has asked for the end. ce_asked_release does the same; such a signal then ends the process now. */
+/* ce_asked_restore restores the default actions, so that the next signal ends the process at once. Returns true if a
+ * signal has asked for the end. ce_asked_release does the same; such a signal then ends the process now. */
 bool ce_asked_restore(void);
 void ce_asked_release(void);
 /* Ends the process by the signal that has asked for it. If another rank got the signal and this rank did not, the exit

@@ -153,6 +153,12 @@ bool ce_files_holds(const char *dir, const char *name)
     return found;
 }
 
+bool ce_files_holds_tokenizer(const char *dir)
+{
+    return ce_files_holds(dir, "tokenizer.json") || ce_files_holds(dir, "vocab.json") ||
+           ce_files_holds(dir, "tokenizer.model");
+}
+
 cs_status ce_files_read_at(int descriptor, void *bytes, size_t count, int64_t offset, const char *path)
 {
     int repeated = 0;

@@ -16,6 +16,7 @@ cs_status ce_files_size(int64_t *bytes, const char *path);
 bool ce_files_exists(const char *path);
 bool ce_files_is_folder(const char *path);
 bool ce_files_holds(const char *dir, const char *name);
+bool ce_files_holds_tokenizer(const char *dir); /* returns true if the folder has a file with a vocabulary */
 
 /* Creates a new file with `count` bytes and flushes it to the disk. */
 cs_status ce_files_write(const char *path, const void *bytes, size_t count);

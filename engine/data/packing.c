@@ -118,8 +118,8 @@ static cs_status report_skipped(packer *self, const ce_job_work *job)
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
 
-/* Counts the tokens of a job that belong to the current document of the shards. `ends` is true if the document ends with
- * them. */
+/* Counts the tokens of a job that belong to the current document of the shards. `ends` is true if the document ends
+ * with them. */
 static void count_document(packer *self, const ce_shards *shards, int64_t tokens, bool ends)
 {
     self->length += tokens;

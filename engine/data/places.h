@@ -1,8 +1,9 @@
 /* places.h - where the documents of a token shard begin in the texts: NAME.places beside NAME.bin.
  *
- * The file is read only for messages, and may be missing. Each line has the number of a document in the shard, from 1, the
- * line or row at which it begins, and the path of its text. A document without a line of its own begins one line behind
- * the document before it, in the same text. The number 0 stands for a document that began in an earlier shard. */
+ * The file is read only for messages, and may be missing. Each line has the number of a document in the shard, from 1,
+ * the line or row at which it begins, and the path of its text. A document without a line of its own begins one line
+ * behind the document before it, in the same text. The number 0 stands for a document that began in an earlier shard.
+ */
 #ifndef CS_DATA_PLACES_H
 #define CS_DATA_PLACES_H
 

@@ -84,7 +84,7 @@ static void drop_part(const char *folder)
         close(lock);
 }
 
-/* Deletes incomplete shards, and shards of earlier states of the same texts. A run that starts later cannot use these shards. */
+/* Deletes incomplete shards, and shards of earlier states of the same texts. A run that starts later cannot use them. */
 static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);

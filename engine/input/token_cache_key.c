@@ -146,8 +146,7 @@ static const char *find_tokenizer(const cs_engine *engine)
     const char *folder = engine->settings->model_path;
     if (engine->settings->tokenizer)
         return engine->settings->tokenizer;
-    bool bytes = folder && engine->facts.vocabulary == 256 && !ce_files_holds(folder, "tokenizer.json") &&
-                 !ce_files_holds(folder, "vocab.json") && !ce_files_holds(folder, "tokenizer.model");
+    bool bytes = folder && engine->facts.vocabulary == 256 && !ce_files_holds_tokenizer(folder);
     return bytes ? NULL : folder;
 }
 

@@ -24,8 +24,8 @@ cs_status ce_token_cache_key_open(ce_token_cache_key *key, const cs_engine *engi
                                   const char *name); /* The key must be closed, also after a failure. */
 void ce_token_cache_key_close(ce_token_cache_key *key);
 
-/* Sets *done to true if the cache's folder for this key holds complete shards that were made from exactly this key. Other
- * contents of the folder are ignored. Returns CS_IO_ERROR if the folder cannot be read. */
+/* Sets *done to true if the cache's folder for this key holds complete shards that were made from exactly this key.
+ * Other contents of the folder are ignored. Returns CS_IO_ERROR if the folder cannot be read. */
 cs_status ce_token_cache_key_find(const ce_token_cache_key *key, bool *done);
 
 /* Returns true if `folder` holds complete shards of an earlier state of the same text. */

@@ -41,10 +41,10 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
  * folder. The files are read completely. */
 cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder);
 
-/* ce_huggingface_ends reads generation_config.json of the folder (NULL: there is none) into *generation, a new reference to
- * an object, which is empty if there is no such file and after an error. It adds to `ids` the ids that "eos_token_id"
- * of this file names or, if the file has no such key, "eos_token_id" of `config`. ce_huggingface_add_ends adds an id or
- * a list of ids; each id is in the list only once. */
+/* ce_huggingface_ends reads generation_config.json of the folder (NULL: there is none) into *generation, a new reference
+ * to an object, which is empty if there is no such file and after an error. It adds to `ids` the ids that
+ * "eos_token_id" of this file names or, if the file has no such key, "eos_token_id" of `config`.
+ * ce_huggingface_add_ends adds an id or a list of ids; each id is in the list only once. */
 cs_status ce_huggingface_ends(json_t *ids, json_t **generation, const char *folder, const json_t *config);
 void ce_huggingface_add_ends(json_t *ids, const json_t *value);
 

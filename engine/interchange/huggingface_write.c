@@ -323,8 +323,7 @@ static void report_tokenizer(const ce_huggingface_output *output)
     if (output->adapter)
         return;
     bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
-    if (!ce_files_holds(output->folder, "tokenizer.json") && !ce_files_holds(output->folder, "vocab.json") &&
-        !ce_files_holds(output->folder, "tokenizer.model"))
+    if (!ce_files_holds_tokenizer(output->folder))
         ce_log(CS_LOG_INFO, "%s has no tokenizer: %s", output->folder,
                bytes ? "the tokens of this model are bytes, 0 to 255"
                      : "none is known of this model; copy its tokenizer's files there");

@@ -142,16 +142,6 @@ static json_t *engine_state(const cs_engine *engine)
     return state;
 }
 
-/* Returns the model's folder if it has a tokenizer; otherwise NULL: the tokens are bytes. */
-static const char *find_tokenizer(const char *folder)
-{
-    static const char *const names[] = { "tokenizer.json", "vocab.json", "tokenizer.model" };
-    for (size_t i = 0; folder && i < sizeof names / sizeof *names; i++)
-        if (ce_files_holds(folder, names[i]))
-            return folder;
-    return NULL;
-}
-
 static json_t *provenance(const cs_engine *engine)
 {
     static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
@@ -167,7 +157,9 @@ static json_t *provenance(const cs_engine *engine)
     const char *model = engine->settings->model_path, *tokenizer = engine->settings->tokenizer;
     char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
     char *texts = tokenizer ? realpath(tokenizer, NULL) : NULL;
-    json_t *chat = ce_chat_record(engine->settings->template, tokenizer ? tokenizer : find_tokenizer(model));
+    if (!tokenizer && model && ce_files_holds_tokenizer(model))
+        tokenizer = model; /* otherwise the tokens are bytes */
+    json_t *chat = ce_chat_record(engine->settings->template, tokenizer);
     json_t *all =
         json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size", engine->world.size,
                   "zero_stage", engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
