@@ -1,5 +1,5 @@
 /* engine.h - struct cs_engine, and the functions that the files of engine/ and its rooms share. input/, persistence/
- * and reporting/ have headers of their own. No other room includes this header. */
+ * and reporting/ have headers of their own. Only these rooms and inference/ include this header too. */
 #ifndef CS_ENGINE_H
 #define CS_ENGINE_H
 

@@ -1,8 +1,8 @@
 /* train.c - the training program that `cspeed train --config ds_config.json` starts.
  *
- * The program uses only the public headers: to begin a program of your own, copy this file and the folder train/. This
- * file contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints progress,
- * validates and saves. */
+ * This file contains the training loop. The folder train/ reads the command line, resumes an earlier run, prints
+ * progress, validates and saves; it also uses headers of engine/base. A program of your own that uses the public headers
+ * only begins better with examples/train_minimal.c. */
 #include "train/train.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 /* cuda.h - the internal header of the CUDA device: streams, workspace, and the host functions that launch kernels. This
- * folder and comm/nccl.c include it.
+ * folder and comm/device/nccl.c include it.
  *
  * Operations are asynchronous: a call puts the operation into a stream and returns at once. A training step allocates
  * nothing and does not wait, except where the host needs a number (ce_stream_sync). ce_stream_call on the comm stream
