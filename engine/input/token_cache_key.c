@@ -97,7 +97,7 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
 {
     const ce_settings *settings = self->settings;
     char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
-    fprintf(out, "cspeed tokens, version 7\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
+    fprintf(out, "cspeed tokens, version 8\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
     if (settings->turns != CS_TURNS_AUTO)

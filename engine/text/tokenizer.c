@@ -182,6 +182,17 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const char *class, bool p
                    class);
 }
 
+#define END_OF_TEXT "<|endoftext|>"
+
+/* Sets the text of bos_token or eos_token to that of the class, unless tokenizer_config.json has the key. */
+static void name_end(char **text, const json_t *config, const char *key)
+{
+    if (json_object_get(config, key))
+        return;
+    *text = strdup(END_OF_TEXT);
+    CS_ASSERT(*text);
+}
+
 static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary,
                            const ce_added_files *beside)
 {
@@ -203,10 +214,13 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     const char *type = json_string_value(json_object_get(beside->model, "model_type"));
     ce_class_name(class, beside->config, beside->model, type ? type : "GPT2Tokenizer");
     CS_TRY(choose_words(tokenizer, class, json_is_true(json_object_get(beside->config, "add_prefix_space"))));
-    int32_t end = ce_tokenizer_find(tokenizer, "<|endoftext|>");
+    int32_t end = ce_tokenizer_find(tokenizer, END_OF_TEXT);
     if (end < 0)
         return CS_OK;
-    json_t *added = json_pack("{s:s, s:b}", "content", "<|endoftext|>", "special", 1);
+    if (strncmp(class, "GPT2", strlen("GPT2")) == 0) /* Qwen2's class has no bos_token */
+        name_end(&tokenizer->begin_text, beside->config, "bos_token");
+    name_end(&tokenizer->end_text, beside->config, "eos_token");
+    json_t *added = json_pack("{s:s, s:b}", "content", END_OF_TEXT, "special", 1);
     status = ce_tokenfile_added(tokenizer, added, end);
     json_decref(added);
     return status;
@@ -225,7 +239,7 @@ static void use_bytes(ce_tokenizer *tokenizer)
 
 static int32_t find_end(const ce_tokenizer *tokenizer)
 {
-    const char *const names[] = { tokenizer->end_text, "<|endoftext|>", "<|end_of_text|>", "</s>" };
+    const char *const names[] = { tokenizer->end_text, END_OF_TEXT, "<|end_of_text|>", "</s>" };
     int32_t end = -1;
     for (size_t i = 0; end < 0 && i < sizeof names / sizeof *names; i++)
         end = names[i] ? ce_tokenizer_find(tokenizer, names[i]) : -1;

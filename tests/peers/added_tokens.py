@@ -89,6 +89,8 @@ def folders():
         yield folder("named", {"image_token": "b", "extra_special_tokens": {"boi_token": "a"}, "mask_token": "x"})
         if name != "json" and not name.startswith("llama"):
             yield folder("space", {"add_prefix_space": True})
+            yield folder("around-class", {"add_bos_token": True, "add_eos_token": True})
+            yield folder("around-null", {"add_bos_token": True, "add_eos_token": True, "bos_token": None, "eos_token": None})
         yield folder("gap", added_tokens__json={"<x>": n + 1})
         yield folder("two", added_tokens__json={"<x>": n, "<y>": n})
         yield folder("other", added_tokens__json={"<x>": 4})
