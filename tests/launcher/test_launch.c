@@ -219,7 +219,6 @@ START_TEST(programs_are_found_or_a_remedy_is_named)
         { "nosuchtool", 127, "for a file, write ./nosuchtool", NULL },
         { "trian", 64, "trian is no command of cspeed; did you mean train? `cspeed run trian` starts a program", NULL },
         { "inspct", 64, "did you mean inspect?", NULL },
-          NULL },
         { "./nosuch", 127, "./nosuch", NULL },
         { "./plain", 126, "./plain", NULL },
         { "./bin", 126, "directory", NULL },
