@@ -295,6 +295,25 @@ static void warn_of_around(const ce_tokenizer *tokenizer, const json_t *config)
     }
 }
 
+/* Warns if the two files say different things of the space before a text. For some classes, such as GPT2Tokenizer and
+ * Qwen2Tokenizer, transformers follows tokenizer_config.json. */
+static void warn_of_prefix(const json_t *root, const json_t *config)
+{
+    static const char key[] = "add_prefix_space";
+    const json_t *given = json_object_get(config, key), *words = json_object_get(root, "pre_tokenizer");
+    const json_t *own = json_object_get(words, key);
+    size_t index;
+    json_t *member;
+    json_array_foreach (json_object_get(words, "pretokenizers"), index, member)
+        own = own ? own : json_object_get(member, key);
+    if (json_is_boolean(given) && json_is_boolean(own) && !json_equal(given, own))
+        ce_log(
+            CS_LOG_WARNING,
+            "tokenizer_config.json: %s is %s and has no effect, because the pre_tokenizer of tokenizer.json says the "
+            "contrary: write the right value into both",
+            key, json_is_true(given) ? "true" : "false");
+}
+
 static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
                             ce_added_files *beside)
 {
@@ -312,10 +331,12 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
     status = ce_added_read(tokenizer, beside);
     if (status != CS_OK)
         return ce_fail(status, "%s: %s", folder, cs_error());
-    if (has_processor)
+    if (has_processor) {
         warn_of_around(tokenizer, beside->config);
-    else
+        warn_of_prefix(*root, beside->config);
+    } else {
         ce_added_around(tokenizer, beside->config);
+    }
     return CS_OK;
 }
 

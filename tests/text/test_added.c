@@ -79,8 +79,9 @@ START_TEST(keys_that_are_overruled_are_named)
 {
     shell_enter();
     shell_write("tokenizer.json", "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}, "
-                                  "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}}");
+                                  "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}}");
     shell_write("tokenizer_config.json", "{\"bos_token\": \"b\", \"add_bos_token\": true, \"add_eos_token\": false, "
+                                         "\"add_prefix_space\": true, "
                                          "\"auto_map\": {\"AutoTokenizer\": [null, \"own.Fast\"]}}");
     shell_write("config.json", "{\"eos_token_id\": 9, \"bos_token_id\": \"1\"}");
     shell_write("generation_config.json", "{\"bos_token_id\": 1, \"eos_token_id\": [0, 7], \"pad_token_id\": -1}");
@@ -88,6 +89,7 @@ START_TEST(keys_that_are_overruled_are_named)
     ck_assert_int_eq(shell_run("%s/pack --tokenizer . --valid 0 --output data text.txt", CS_BIN), 0);
     char *said = shell_read("out.txt", NULL);
     ck_assert_msg(strstr(said, "add_bos_token is true and has no effect") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "add_prefix_space is true and has no effect") != NULL, "%s", said);
     ck_assert_msg(strstr(said, "add_eos_token") == NULL, "%s", said);
     ck_assert_msg(strstr(said, "eos_token_id is 7, and no token") != NULL, "%s", said);
     ck_assert_msg(strstr(said, "config.json: eos_token_id is 9, and no token") != NULL, "%s", said);
