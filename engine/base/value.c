@@ -234,7 +234,9 @@ void ce_value_read(const ce_value *e)
         break;
     case CS_KEY_SECTION:
         if (!json_is_object(e->value))
-            refuse(e, "an object is needed");
+            refuse(e, json_is_boolean(e->value)
+                          ? "an object is needed ({\"enabled\": true}, if the section has this key)"
+                          : "an object is needed");
         break;
     case CS_KEY_INERT:
         break;

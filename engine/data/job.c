@@ -301,7 +301,9 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     drop_nulls(root);
     cs_status status =
         root ? make_json(work, plan, workspace, root)
-             : ce_fail(CS_BAD_FILE, "each line, or element of a list, has to be one JSON object: %s", cs_error());
+             : ce_fail(CS_BAD_FILE,
+                       "each line, or element of a list, has to be one JSON object; counted from its beginning, %s",
+                       cs_error());
     json_decref(root);
     if (status == CS_OK)
         return CS_OK;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "base/plural.h"
 #include "base/processors.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
@@ -306,10 +307,9 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
     counts->bare = self->bare;
     counts->documents -= self->skipped + self->bare;
     if (status == CS_OK && self->skipped + self->bare > 0 && train.total == 0)
-        status =
-            ce_fail(CS_BAD_FILE, "%s: nothing is left to train on without the %" PRId64 " lines that were left out%s%s",
-                    settings->paths[0], self->skipped + self->bare, self->bare > 0 ? "; the first is " : "",
-                    self->bare > 0 ? self->bare_sentence : "");
+        status = ce_fail(CS_BAD_FILE, "%s: nothing is left to train on; left out: %" PRId64 " line%s%s%s",
+                         settings->paths[0], self->skipped + self->bare, ce_plural(self->skipped + self->bare),
+                         self->bare > 0 ? ", the first is " : "", self->bare > 0 ? self->bare_sentence : "");
     if (status == CS_OK && settings->seq_len > 0 && train.total <= settings->seq_len)
         status =
             ce_fail(CS_BAD_FILE,

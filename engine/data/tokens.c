@@ -134,13 +134,14 @@ static cs_status read_raw(ce_tokens *tokens, const char *path)
     const char *suffix = strrchr(path, '.');
     if (!suffix || strcmp(suffix, ".bin") != 0)
         return ce_fail(CS_BAD_FILE,
-                       "%s: not a token shard: it begins with no known magic, and its name does not end in .bin; give "
-                       "a text a name that ends in .txt, or make shards of it with `pack`",
+                       "%s: not a token shard: it begins with no known magic number, and its name does not end in "
+                       ".bin; name JSON lines .jsonl and a plain text .txt; `cspeed pack` reads "
+                       "other files, or prints the command that converts them",
                        path);
     if (tokens->mapping_bytes % 2)
         return ce_fail(
             CS_BAD_FILE,
-            "%s: not a token shard: it begins with no known magic, and its size, %zu bytes, is not a multiple "
+            "%s: not a token shard: it begins with no known magic number, and its size, %zu bytes, is not a multiple "
             "of 2 as of raw 16-bit tokens",
             path, tokens->mapping_bytes);
     tokens->tokens = tokens->mapping;

@@ -304,12 +304,27 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
                                "cspeed.data.train names now");
 }
 
+/* Warns if the training began with another model folder than the one that is named now, because the values in that
+ * folder have no effect. */
+static void warn_of_other_folder(const cs_engine *engine, const char *saved)
+{
+    const char *path = engine->settings->model_path;
+    char *folder = path && saved && !engine->config->reads ? realpath(path, NULL) : NULL;
+    if (folder && strcmp(folder, saved) != 0)
+        ce_log(CS_LOG_WARNING,
+               "cspeed.model names %s, and this checkpoint's training began with %s: the checkpoint's parameters are "
+               "used, and none of %s; train with another cspeed.output, or with --fresh, to begin with that model",
+               path, saved, path);
+    free(folder);
+}
+
 /* Warns of model settings that differ from the checkpoint's and give the same tensors another meaning. Settings that
  * change shapes are refused when the tensors are read. */
 static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 {
     char text[CS_MODELS_DIFFERENCES];
     const json_t *saved = json_object_get(provenance, "model");
+    warn_of_other_folder(engine, json_string_value(json_object_get(provenance, "model_folder")));
     if (!engine->model_json || !json_is_object(saved))
         return;
     ce_models_compare(text, saved, engine->model_json);

@@ -76,7 +76,7 @@ static void print_group(const ce_group *group, ce_assigned has)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
     if (settings->weight_decay > 0 && has.undecayed > 0)
         snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)has.undecayed);
-    ce_log(CS_LOG_INFO, "%s: %s moves %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
+    ce_log(CS_LOG_INFO, "%s: %s updates %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
            group->optimizer.name, (long long)has.tensors, (long long)has.elements, settings->rate,
            group->ratio == 1 ? "" : " (in proportion under the schedule)", settings->weight_decay, decay);
 }

@@ -46,11 +46,12 @@ static int print_config_help(void *to, const char *flag, const char *value)
 
 static const cs_option table[] = {
     { CS_OPTION(RAW, "config deepspeed_config c", request, config, "FILE",
-                "a DeepSpeed configuration; what it has no word for is in its \"cspeed\" section") },
+                "a DeepSpeed configuration; its section \"cspeed\" has the keys that DeepSpeed does not have") },
     { .names = "deepspeed", .kind = CS_OPTION_INERT, .text = "accepted" },
     KEY("model", "cspeed.model", "DIR", "a folder with a Hugging Face config.json"),
     KEY("data", DATA, "PATH",
-        "a folder made by pack, or a token shard; or a text, .jsonl or .txt, or a folder of texts"),
+        "a folder made by pack, or a token shard; or a text (.txt), rows (.jsonl, .json, .parquet, .arrow), one of these "
+        "with .gz or .zst, or a folder of such files"),
     KEY("device", "cspeed.device", "auto|cpu|cuda", "where it runs (auto)"),
     KEY("backend", "cspeed.comm", "auto|nccl|gloo|mpi|cpu",
         "PyTorch's names of the transports; --set cspeed.comm has others"),

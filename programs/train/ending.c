@@ -86,12 +86,14 @@ void ending_print(const session *run)
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
     bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
+    bool adapters = cs_config_get_int(run->config, "cspeed.lora.r") > 0;
     draw_curve(run);
-    say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 " continues it", output, done,
-        2 * done);
+    say("the run is in %s, at step %" PRId64 "; the same command with --steps %" PRId64 "%s continues it", output, done,
+        2 * done, cs_config_get_string(run->config, "cspeed.export") ? " --export NEW_FOLDER" : "");
     if (metrics)
         say("`%scspeed plot %s` draws its curves", bin, plotted);
-    say("`%scspeed export %s %s` writes a Hugging Face folder", bin, output, exported);
+    if (!run->exported)
+        say("`%scspeed export %s %s` writes a %s folder", bin, output, exported, adapters ? "PEFT" : "Hugging Face");
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
         chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
     free(plotted);

@@ -261,7 +261,7 @@ static void check_export(session *run)
         return;
     }
     complain("cspeed.export: %s is there already, and a training that is to be written there has steps left; move it "
-             "away, or name another folder",
+             "away, or name another folder by --export",
              folder);
     exit(WRONG_CONFIG);
 }
@@ -297,9 +297,9 @@ static void report_idle_rates(const session *run)
     while (last < steps - first && !(cs_schedule_rate(run->engine, update + steps - 1 - last) > 0))
         last++;
     if (first > 0 && 100 * first >= steps)
-        say("note: the first %" PRId64 " of %" PRId64 " steps have learning rate 0 (scheduler)", first, steps);
+        say("note: learning rate 0 in the first %" PRId64 " of %" PRId64 " steps (scheduler)", first, steps);
     if (last > 0 && 100 * last >= steps)
-        say("note: the last %" PRId64 " of %" PRId64 " steps have learning rate 0 (scheduler)", last, steps);
+        say("note: learning rate 0 in the last %" PRId64 " of %" PRId64 " steps (scheduler)", last, steps);
 }
 
 session session_open(int count, char **argument)

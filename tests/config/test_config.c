@@ -136,7 +136,8 @@ START_TEST(test_precision)
     written_refused(written_with("\"fp16\": {\"enabled\": true, \"min_loss_scale\": 0}"), "above 0 is needed");
     written_refused(written_with("\"fp16\": {\"enabled\": true, \"initial_scale_power\": 4, \"min_loss_scale\": 1024}"),
                     "2^4, is below min_loss_scale, 1024");
-    written_refused(written_with("\"fp16\": null, \"bf16\": true"), "an object is needed, not true");
+    written_refused(written_with("\"fp16\": null, \"bf16\": true"),
+                    "an object is needed ({\"enabled\": true}, if the section has this key), not true");
 }
 END_TEST
 

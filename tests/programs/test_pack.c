@@ -488,9 +488,9 @@ START_TEST(rows_without_effect_are_counted)
               "2 conversations have no answer to train on and are left out, the first is a.jsonl, line 2: a "
               "conversation without an answer");
     pack_rows(GOOD ASKED UNLEARNT, "", 0, " in 1 document of 1 file");
-    pack_rows(ASKED UNLEARNT, "", 65,
-              "a.jsonl: nothing is left to train on without the 2 lines that were left out; the first is a.jsonl, line "
-              "1: a conversation without an answer: there is nothing to learn from it; the roles here are \"user\"");
+    pack_rows(
+        ASKED UNLEARNT, "", 65,
+        "a.jsonl: nothing is left to train on; left out: 2 lines, the first is a.jsonl, line 1: a conversation without an answer: there is nothing to learn from it; the roles here are \"user\"");
     pack_rows(GOOD "{\"messages\": [], \"prompt\": [" SAYS("user", "") "], \"completion\": [" SAYS("user", "") "]}\n",
               "--skip_bad 1", 0, "left out: a.jsonl, line 2: no list \"messages\"");
     pack_rows(GOOD GOOD ASKED, "", 0,
@@ -498,9 +498,10 @@ START_TEST(rows_without_effect_are_counted)
     pack_rows(REFUSED GOOD "{}\n", "--skip_bad 2", 0,
               "2 bad lines were left out (--skip_bad), 1 of them for what is not supported");
     pack_rows(REFUSED GOOD, "", 78, "a.jsonl, line 1: not supported: message 2 (assistant) has \"mask\"");
-    pack_rows("{\"text\": \"a\\u0000b\"}\n", "", 65,
-              "a.jsonl, line 1: each line, or element of a list, has to be one JSON object: line 1, column 19: a NUL "
-              "character (\\u0000), which no text may have: remove it, or write \\ufffd in its place");
+    pack_rows(
+        "{\"text\": \"a\\u0000b\"}\n", "", 65,
+        "a.jsonl, line 1: each line, or element of a list, has to be one JSON object; counted from its beginning, "
+        "line 1, column 19: a NUL character (\\u0000), which no text may have: remove it, or write \\ufffd in its place");
     pack_rows("{\"id\": -12345678901234567890123, \"t\": \"\\\"9999999999999999999\", \"input_ids\": [1, 2, "
               "9223372036854775807]}\n",
               "", 65, "\"input_ids\" has the token 9223372036854775807");
@@ -598,7 +599,7 @@ START_TEST(faults_are_one_sentence)
         { "--shard_tokens 10 --seq_len 10 text", 64, "11 tokens" },
         { "--colour text", 64, "unknown flag --colour" },
         { "--valid 0 --field text text", 65,
-          "text, line 1: each line, or element of a list, has to be one JSON object: line 1, " },
+          "text, line 1: each line, or element of a list, has to be one JSON object; counted from its beginning, " },
         { "bad.jsonl", 65, "bad.jsonl, line 2: there is no key \"text\"" },
         { "--valid 0 --field other --skip_bad 2 bad.jsonl", 65, "bad.jsonl: nothing is left to train on" },
         { "--skip_bad some bad.jsonl", 64, "not \"some\"" },

@@ -104,6 +104,8 @@ START_TEST(a_folder_and_conversations_become_a_folder)
 {
     enter();
     shell_ended(0, training_try(2, "recipe.json"), "wrote tuned");
+    ck_assert(training_says("the same command with --steps 60 --export NEW_FOLDER continues it"));
+    ck_assert(!training_says("cspeed export"));
     ck_assert_int_eq(shell_run("cmp model/tokenizer.json tuned/tokenizer.json && test -f tuned/model.safetensors && "
                                "cmp model/tokenizer_config.json tuned/tokenizer_config.json"),
                      0);
@@ -111,6 +113,9 @@ START_TEST(a_folder_and_conversations_become_a_folder)
     ck_assert_msg(tuned == trained && trained < 0.9 * before, "tuned %.9g, checkpoint %.9g", tuned, trained);
     ck_assert_int_eq(shell_run("'%s/generate' tuned --prompt 'What is 3?' --max_tokens 4 --temperature 0", CS_BIN), 0);
     shell_ended(0, training_try(1, "recipe.json"), "tuned is there already");
+    ck_assert(!training_says("cspeed.model names"));
+    ck_assert_int_eq(shell_run("cp -r model other"), 0);
+    shell_ended(0, training_try(1, "recipe.json --model other"), "cspeed.model names other, and this checkpoint's");
     shell_ended(78, training_try(1, "recipe.json --steps 32"), "cspeed.export: tuned is there already");
     /* all steps of the run are done */
     shell_ended(0, training_try(1, "recipe.json --export half --set cspeed.export_dtype=bf16"), "wrote half");
@@ -338,6 +343,7 @@ START_TEST(faults_are_named)
         { "plain.json --data none.jsonl", 66, "none.jsonl: no such file" },
         { "plain.json --data empty", 66, "empty: no text, .jsonl or .txt (also .gz, .zst)" },
         { "plain.json --data bad.jsonl", 65, "bad.jsonl, line 2: " },
+        { "plain.json --data a.csv", 65, "a.csv: not a token shard: it begins with no known magic number" },
         { "plain.json --data chats.jsonl", 65,
           "a conversation, and no template to write it: --set cspeed.data.template=auto" },
         { "plain.json --set cspeed.data.train=null", 78, "train: no training data: --data PATH" },
@@ -363,6 +369,7 @@ START_TEST(faults_are_named)
     shell_write("bad.jsonl", "{\"text\": \"good\"}\n{\"text\": 5}\n");
     shell_write("a.txt", "A text of its own, long enough for more than one window of sixteen bytes.\n");
     shell_write("short.txt", "short");
+    shell_write("a.csv", "prompt,completion\na,b\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         shell_ended(cases[i].code, training_try(2, cases[i].arguments), cases[i].words);
         /* the mistake is found before the products are measured and the model is read */

@@ -43,11 +43,11 @@ START_TEST(steps_without_a_rate_are_counted)
     training_prepare();
     training_config("bf16", "", 1);
     training_run(1, "--steps 8 --set 'scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 4}}'");
-    ck_assert(training_says("note: the first 2 of 8 steps have learning rate 0"));
+    ck_assert(training_says("note: learning rate 0 in the first 2 of 8 steps (scheduler)"));
     training_run(
         1, "--fresh --steps 8 --set 'scheduler={\"type\": \"WarmupDecayLR\", \"params\": {\"warmup_num_steps\": 2, "
            "\"total_num_steps\": 5, \"warmup_type\": \"linear\"}}'");
-    ck_assert(training_says("note: the last 2 of 8 steps have learning rate 0"));
+    ck_assert(training_says("note: learning rate 0 in the last 2 of 8 steps (scheduler)"));
     training_run(1, "--fresh --steps 8 --set scheduler=null");
     ck_assert(training_says_nothing_of("learning rate 0"));
     shell_leave();
