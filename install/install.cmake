@@ -66,17 +66,16 @@ target_link_libraries(manual PRIVATE -Wl,--as-needed launcher)
 set(written ${PROJECT_BINARY_DIR}/written)
 file(MAKE_DIRECTORY ${written}/man1 ${written}/help)
 set(writing)
-foreach(program train generate eval pack)
+foreach(program train generate eval pack bench)
   list(APPEND writing COMMAND ${program} --help > ${written}/help/${program})
 endforeach()
 add_custom_command(OUTPUT ${written}/man1/cspeed.1 ${written}/cspeed ${written}/_cspeed ${written}/cspeed.fish VERBATIM
-  DEPENDS manual cspeed_command train generate eval pack ${PROJECT_SOURCE_DIR}/launcher/cspeed.1
+  DEPENDS manual cspeed_command train generate eval pack bench ${PROJECT_SOURCE_DIR}/launcher/cspeed.1
   ${writing}
-  COMMAND manual ${written}/man1 ${written}/help
+  COMMAND manual ${PROJECT_SOURCE_DIR}/launcher/cspeed.1 ${written}/man1 ${written}/help
   COMMAND cspeed_command completion bash > ${written}/cspeed
   COMMAND cspeed_command completion zsh > ${written}/_cspeed
-  COMMAND cspeed_command completion fish > ${written}/cspeed.fish
-  COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_SOURCE_DIR}/launcher/cspeed.1 ${written}/man1)
+  COMMAND cspeed_command completion fish > ${written}/cspeed.fish)
 add_custom_target(written ALL DEPENDS ${written}/man1/cspeed.1)
 install(DIRECTORY ${written}/man1 TYPE MAN)
 install(FILES ${written}/cspeed DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -7,16 +7,18 @@
 
 typedef struct {
     const char *name;
-    const char *group;   /* heading in the list of help: "Start", "Look", "Prepare", "Files" */
-    const char *summary; /* a description that takes at most half the width of a screen */
+    const char *group; /* heading in the list of help: "Start", "Look", "Prepare", "Files" */
+    /* These texts are the only description of the command: --help, the completions and the manual pages are made from
+     * them. */
+    const char *summary; /* what the command does, in the imperative; for lists of commands */
     const char *usage;   /* how the command is called, for example "cspeed config FILE [--world_size N] [--json]" */
     const char *text;    /* text of `cspeed COMMAND --help` between usage and example; complete lines */
-    const char *example; /* an example: a complete command line */
+    const char *example; /* a complete command line */
     /* `options` has the launch flags before the command's name. `arguments` is the NULL-terminated list of words after
      * the name; the function may reorder it. Returns an exit code (codes.h); if the code is not 0, cs_error() has the
      * message. */
     int (*run)(const cl_options *options, char **arguments);
-    bool is_program; /* true: the command is a program of cspeed; the program prints the help of its options */
+    bool is_program; /* true: the command is a program of cspeed; the program prints its options for --help */
     /* true: the arguments after the first one may belong to another program, so a --help among them does not print the
      * help of this command */
     bool hands_on;
@@ -31,9 +33,9 @@ typedef struct {
 #define CL_COMMAND_FORM(command, min_, max_, needs_)                                                                   \
     .name = command, .what = "flag", .hint = "see cspeed " command " --help", .min = min_, .max = max_, .needs = needs_
 
-/* Prints the usage, the text and the example of a command; for a program (is_program), prints the help of the program
- * itself. main.c calls this function for --help instead of `run`. Returns an exit code. */
-int cl_command_help(const cl_command *command);
+/* Prints the usage, the text and the example of a command; for a program (is_program), also the program's own list of its
+ * options. main.c calls this function for --help instead of `run`. Returns an exit code. */
+int cl_command_print_help(const cl_command *command);
 
 /* Checks the file name that --plot gives to a command that writes SVG only: the name must end in ".svg". `name` is NULL
  * if --plot is not given. Returns 0, or CL_CODE_USAGE with a message. */

@@ -8,6 +8,7 @@
 #include "show/wrap.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,13 +33,15 @@ static void print_text(const char *text)
     cl_wrap_print(stdout, text, columns < HELP_COLUMNS ? columns : HELP_COLUMNS);
 }
 
-int cl_command_help(const cl_command *command)
+int cl_command_print_help(const cl_command *command)
 {
     static char flag[] = "--help";
-    if (command->is_program)
-        return cl_programs_become(command->name, (char *[]){ flag, NULL });
     printf("usage: %s\n\n", command->usage);
     print_text(command->text);
     printf("\nexample:\n  %s\n", command->example);
-    return 0;
+    if (!command->is_program)
+        return 0;
+    printf("\noptions:");
+    setenv("CSPEED_HELP", "options", 1); /* the program prints its options without the usage line */
+    return cl_programs_become(command->name, (char *[]){ flag, NULL });
 }

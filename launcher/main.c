@@ -19,12 +19,11 @@
 static const char introduction[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]\n"
                                    "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n";
 
-/* Returns true if the first argument is --help or -h. For commands without is_program and hands_on, also returns true
- * if a later argument is --help or -h; for other commands, the later arguments may belong to another program. */
+/* Returns true if an argument is --help or -h. For a command with hands_on only the first argument counts, because
+ * later ones may belong to another program. */
 static bool wants_help(const cl_command *command, char **arguments)
 {
-    bool any = !command->is_program && !command->hands_on;
-    for (int i = 0; arguments[i] && (i == 0 || any); i++)
+    for (int i = 0; arguments[i] && (i == 0 || !command->hands_on); i++)
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0)
             return true;
     return false;
@@ -90,7 +89,7 @@ static int obey(char **argv)
     }
     if (!wants_help(command, options.program + 1))
         return command->run(&options, options.program + 1);
-    return cl_command_help(command);
+    return cl_command_print_help(command);
 }
 
 int main(int argument_count, char **argv)

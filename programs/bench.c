@@ -43,8 +43,7 @@ static const cs_option table[] = {
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "these options" },
 };
 
-static const char usage[] = "usage: bench comm [options]\n\n"
-                            "Times and bandwidths of collectives of fp32 between the ranks.\n";
+static const char usage[] = "usage: bench comm [OPTIONS]\n\n";
 
 typedef struct {
     cs_plot_curve curves[BENCH_COLLECTIVES];

@@ -61,7 +61,7 @@ static const cs_option table[] = {
     COMMON_OPTIONS,
 };
 
-static const char usage[] = "usage: generate SOURCE [options]\n\n"
+static const char usage[] = "usage: generate SOURCE [OPTIONS]\n\n"
                             "  SOURCE\n"
                             "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
 

@@ -88,7 +88,7 @@ static cs_status list_texts(ce_packing_settings *settings, char *const *names, g
 static cs_status read_options(ce_packing_settings *settings, char ***names, char **argv)
 {
     static const cs_options_form form = {
-        .usage = "usage: pack [options] TEXT...\n\n"
+        .usage = "usage: pack [OPTIONS] TEXT...\n\n"
                  "  TEXT\n"
                  "        a file (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow; any\n"
                  "        other is a text), or a folder of such\n",

@@ -1,5 +1,5 @@
-/* test_floors.c - the layering rules: which room may include which, which file may include a foreign header, words that
- * the sources do not use, which names have which prefix, and that docs/architecture.md shows every room.
+/* test_floors.c - the layering rules: which room may include which, which file may include a foreign header, which names
+ * have which prefix, and that docs/architecture.md shows every room.
  *
  * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
  * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that no
@@ -112,15 +112,6 @@ static const door_rule doors[] = {
 };
 enum { DOORS = sizeof doors / sizeof *doors };
 
-/* Words that the product's sources no longer use, in names or in comments: the field has its own terms for what they
- * meant. */
-static const char *const retired[] = {
-    "accord",    "bell",    "crew",   "crowd",  "distant", "errand",  "everybody", "far device", "far side", "farewell",
-    "farside",   "journey", "keeper", "kin",    "lesson",  "lobby",   "mirror",    "muster",     "newcomer", "nobody",
-    "occupancy", "outline", "remark", "roster", "seat",    "seats",   "shelf",     "soften",     "stash",    "stranger",
-    "strangers", "tally",   "taste",  "travel", "travels", "visitor", "visitors",
-};
-
 static int faults;
 
 static void fault(const char *file, int line, const char *what, const char *why)
@@ -219,19 +210,6 @@ static void check_door(const char *file, int line, const char *header)
     }
 }
 
-/* Reports words of `retired`. A word ends where no letter follows, so an underscore separates the words of a name. */
-static void check_words(const char *file, int line, const char *text)
-{
-    if (strncmp(file, "tests/", 6) == 0)
-        return;
-    for (size_t i = 0; i < sizeof retired / sizeof *retired; i++) {
-        size_t length = strlen(retired[i]);
-        for (const char *at = strcasestr(text, retired[i]); at; at = strcasestr(at + 1, retired[i]))
-            if ((at == text || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[length]))
-                fault(file, line, retired[i], "this word is not used here; see CONTRIBUTING.md, Style");
-    }
-}
-
 static char public_headers[1 << 18];      /* the text of all headers in include/cspeed/, divided into names */
 static const char *public_names[1 << 14]; /* the names in it that begin with cs_, sorted */
 static size_t public_count;
@@ -275,7 +253,6 @@ static void check_file(const char *path, const char *file)
     char line[1024], header[512];
     ck_assert_ptr_nonnull(in);
     for (int number = 1; fgets(line, sizeof line, in); number++) {
-        check_words(file, number, line);
         check_prefixes(file, number, line);
         check_threads(file, number, line);
         if (sscanf(line, " # include \"%511[^\"]\"", header) == 1)
@@ -372,14 +349,12 @@ START_TEST(a_broken_rule_is_found)
     check_floor("engine/nowhere/x.c", 1, "base/status.h");
     check_door("engine/zero/x.c", 1, "jansson.h");
     check_floor("examples/x.c", 1, "zero/zero.h");
-    check_words("engine/x.c", 1, "int cl_roster_find(void); /* Nobody reads it. */");
     check_prefixes("engine/x.c", 1, "cs_no_such_name(cs_config_open_);");
     check_prefixes("include/cspeed/x.h", 1, "ce_shard *cl_plan;");
     check_threads("engine/x.c", 1, "pthread_create(&thread, NULL, work, NULL);");
-    ck_assert_int_eq(faults, 16);
+    ck_assert_int_eq(faults, 14);
     faults = 0;
     check_prefixes("engine/x.c", 1, "cs_config_open(csv_x, mics_shard, ce_shard, cs_);");
-    check_words("engine/x.c", 1, "int outlined, rekindle;");
     check_floor("engine/zero/x.c", 1, "cspeed/comm.h");
     check_floor("engine/persistence/x.c", 1, "engine.h");
     check_door("engine/base/json.h", 1, "jansson.h");

@@ -101,7 +101,9 @@ void cs_options_help(const cs_option *options, int count)
 _Noreturn static void help(const cs_options_form *form)
 {
     if (cs_launched_rank() == 0) {
-        fputs(form->usage ? form->usage : "", stdout);
+        const char *usage = form->usage ? form->usage : "";
+        /* with CSPEED_HELP=options the first line is left out, because `cspeed PROGRAM --help` has printed its own */
+        fputs(getenv("CSPEED_HELP") ? usage + strcspn(usage, "\n") : usage, stdout);
         cs_options_help(form->options, form->count);
     }
     exit(0);

@@ -240,14 +240,15 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_check = {
     .name = "check",
     .group = "Prepare",
-    .summary = "whether every host is fit for a job",
+    .summary = "check that every host is ready for a job",
     .usage = "cspeed [LAUNCH FLAGS] check [PROGRAM ARGUMENTS...]",
-    .text = "Asks every host of the launch flags at once and prints a row for each: whether it can be reached and lets "
-            "us in,\n"
-            "which cspeed it has, whether the working directory is there, whether the program's configuration file\n"
-            "(--config, --deepspeed_config) is the same as here, and how far its clock is off. What is wrong is said "
-            "below,\n"
-            "with what to do. The exit code is 0 when all are fit; else 68, 127, 76 or 66, of the first that is not.\n",
+    .text = "Connects to all hosts that the launch flags select, in parallel, and prints one row for each host:\n"
+            "whether the connection succeeds, the version of cspeed there, whether the working directory exists,\n"
+            "whether the program's configuration file (--config or --deepspeed_config) is the same as on this\n"
+            "machine, and the difference between the clocks. Below the table, each problem is described with its\n"
+            "remedy. The exit code is 0 if every host is ready; otherwise that of the first host with a problem:\n"
+            "68 (no connection), 127 (cspeed is not installed), 76 (version, configuration or clock differ) or 66\n"
+            "(a folder or file is missing).\n",
     .example = "cspeed --hostfile hosts check train --config ds_config.json",
     .run = run,
     .hands_on = true,

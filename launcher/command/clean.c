@@ -61,14 +61,14 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_clean = {
     .name = "clean",
     .group = "Start",
-    .summary = "list what jobs have left behind here; --yes ends it",
+    .summary = "list processes that jobs left on this machine, and end them with --yes",
     .usage = "cspeed clean [--yes]",
-    .text =
-        "Lists processes of yours on this machine that a job has started and whose agent is gone: all of its cspeed\n"
-        "processes were killed here at once, by pkill -9 for instance. They are known by CSPEED_AGENT in their\n"
-        "environment, which names the agent. --yes ends them: SIGTERM, five seconds, SIGKILL. The next job that is\n"
-        "started on this machine ends them too, at once. Entries of jobs that are gone are removed from the "
-        "registry.\n",
+    .text = "Lists your processes on this machine that belong to a job whose agent no longer exists. An agent is\n"
+            "the process of cspeed that starts the ranks of a node and ends them; processes are left behind if\n"
+            "all processes of cspeed were killed at the same time, for example by `pkill -9 cspeed`. They are\n"
+            "recognized by the variable CSPEED_AGENT in their environment, which names the agent. --yes sends\n"
+            "them SIGTERM and, after five seconds, SIGKILL. The next job on this machine also ends them. Entries\n"
+            "of ended jobs are removed from the list that `cspeed ps` reads.\n",
     .example = "cspeed clean --yes",
     .run = run,
 };

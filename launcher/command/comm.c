@@ -206,12 +206,14 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_comm = {
     .name = "comm",
     .group = "Look",
-    .summary = "how a ring all-reduce works, and what it costs",
+    .summary = "show the steps of a ring all-reduce, or estimate its time",
     .usage = "cspeed comm trace ring --ranks N\n"
              "       cspeed comm cost --params N --bw BYTES_PER_SECOND --ranks N,N",
-    .text = "trace prints, for each step of a ring all-reduce, which chunk each rank sends and receives and what each\n"
-            "chunk then contains. cost prints how long gradients take with one rank that gathers them, and in a ring.\n"
-            "The collectives of cspeed itself follow a tree on CPUs, for equal bits, and are NCCL's on GPUs.\n",
+    .text = "trace prints, for each step of a ring all-reduce, which chunk each rank sends and receives, and what\n"
+            "the chunk contains afterwards. cost estimates how long an all-reduce of fp32 gradients takes in two\n"
+            "ways: if one rank gathers and returns all gradients, and in a ring. --params is the number of\n"
+            "parameters, --bw the bandwidth of one link, and --ranks the numbers of ranks to compare. `cspeed\n"
+            "bench comm` measures the collectives that cspeed really uses.\n",
     .example = "cspeed comm cost --params 300e6 --bw 1e9 --ranks 2,10",
     .run = run,
 };

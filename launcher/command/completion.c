@@ -186,9 +186,9 @@ static int print(const cl_options *options, char **arguments)
 const cl_command cl_command_completion = {
     .name = "completion",
     .group = "Look",
-    .summary = "a script that completes flags and commands in your shell",
+    .summary = "print a script that completes flags and commands in your shell",
     .usage = "cspeed completion bash|zsh|fish",
-    .text = "Prints the script; its first line says how it is used.\n",
+    .text = "Prints a completion script for bash, zsh or fish. The first line of the script says how to load it.\n",
     .example = "source <(cspeed completion bash)",
     .run = print,
 };

@@ -272,19 +272,30 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_config = {
     .name = "config",
     .group = "Look",
-    .summary = "what a configuration comes to, key by key",
+    .summary = "show every value of a configuration and its origin",
     .usage = "cspeed config FILE [--all] [--world_size N] [--json] [--lenient]\n"
              "                     [--set KEY.PATH=VALUE]\n"
              "       cspeed config --explain KEY.PATH\n"
              "       cspeed config --words",
-    .text =
-        "Prints what is worth knowing (an optimizer that the file leaves out, what is accepted without effect), then\n"
-        "every value that is set and where it comes from: a line of the file, the command line, \"auto\", or derived\n"
-        "from others; then every refusal, also those of the model, if the file describes it or its folder is on this\n"
-        "machine. --all prints the defaults too, as --json always does. Exits with 78 when training would be refused,\n"
-        "or with the code of the file that is wrong. --explain says what a key does, its type, default and limits, and where\n"
-        "DeepSpeed means something else, or what takes the place of a word of another trainer; --words prints all of\n"
-        "these words.\n",
+    .text = "Prints every key or combination of keys that is refused; then notes, for example about keys that\n"
+            "have no effect; then the value of each key that is set, with its origin (a line of the file, the\n"
+            "command line, \"auto\", or derived from other keys). The model is checked too if the file describes it\n"
+            "or its folder is on this machine.\n"
+            "\n"
+            "  --all           also list the keys that have their default values\n"
+            "  --world_size N  resolve the values for N ranks\n"
+            "  --json          print one JSON object, with all keys\n"
+            "  --lenient       report unknown keys as notes, not as refusals\n"
+            "  --set KEY.PATH=VALUE\n"
+            "                  override one key; may be repeated\n"
+            "  --explain KEY.PATH\n"
+            "                  describe one key: its effect, type, default and limits, and\n"
+            "                  how DeepSpeed differs. For a word of another trainer: name\n"
+            "                  what replaces it in cspeed\n"
+            "  --words         list all words of other trainers with their replacements\n"
+            "\n"
+            "The exit code is 78 if a training would refuse the configuration, and 65 or 66 if the file is\n"
+            "invalid or missing.\n",
     .example = "cspeed config ds_config.json --world_size 8",
     .run = run,
 };

@@ -194,11 +194,13 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_diff = {
     .name = "diff",
     .group = "Files",
-    .summary = "where two checkpoints differ",
+    .summary = "compare the tensors of two checkpoints",
     .usage = "cspeed diff A B [--tensors GLOB] [--json]",
-    .text = "Compares names, shapes, types and values: for each tensor that differs how many elements do, the largest\n"
-            "difference, and the first element. A and B are folders of checkpoints (latest is taken) or checkpoints\n"
-            "themselves, saved by any number of ranks at any stage. Exits with 1 when they differ.\n",
+    .text = "Compares names, shapes, types and values of all tensors, or of those whose names match GLOB. For\n"
+            "each tensor that differs, prints the number of different elements, the largest difference, and the\n"
+            "first different element. A and B are checkpoints, or folders of checkpoints, of which the one that\n"
+            "the file latest names is compared. The numbers of ranks and the ZeRO stages of the two trainings may\n"
+            "differ. The exit code is 0 if the checkpoints are equal and 1 if they differ.\n",
     .example = "cspeed diff runs/a/global_step100 runs/b/global_step100",
     .run = run,
 };

@@ -87,11 +87,11 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_elastic = {
     .name = "elastic",
     .group = "Look",
-    .summary = "the batch and world sizes of an elasticity section",
+    .summary = "show the batch size and world sizes of an elasticity section",
     .usage = "cspeed elastic -c FILE [-w N]",
-    .text =
-        "Prints the elasticity section, the batch it comes to, and the numbers of ranks that can train it; with -w\n"
-        "the micro batch of N ranks. Version 0.2 needs -w, or WORLD_SIZE.\n",
+    .text = "Prints the section \"elasticity\" of a configuration, the global batch size that is computed from it,\n"
+            "and the numbers of ranks that can train with this batch size. With -w N, also prints the micro batch\n"
+            "size for N ranks. A section of version 0.2 needs -w or the environment variable WORLD_SIZE.\n",
     .example = "cspeed elastic -c ds_config.json -w 64",
     .run = run,
 };

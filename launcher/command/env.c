@@ -37,14 +37,22 @@ static int print_all(const cl_options *options, char **arguments)
 const cl_command cl_command_env = {
     .name = "env",
     .group = "Prepare",
-    .summary = "the environment that is sent to every node, and from where",
+    .summary = "show the environment variables that are sent to every node",
     .usage = "cspeed [LAUNCH FLAGS] env",
-    .text = "Later wins: variables of the caller that begin with NCCL UCX MLFLOW PYTHON MV2 CSPEED OMP_ GLOO FI_\n"
-            "CUDA_ (not CUDA_VISIBLE_DEVICES, no secrets); ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env,\n"
-            "./.cspeed_env, or the name in CSPEED_ENV_FILE or DS_ENV_FILE; each --env_file; each --env. What a\n"
-            "host's line in the hostfile says by env.NAME=VALUE beats all on that host. Secrets (KEY, TOKEN,\n"
-            "SECRET, PASSWORD and their like in the name) go only when a file or --env names them, and are\n"
-            "never printed.\n",
+    .text = "Prints each variable that is sent to the nodes, and its origin. There are four sources; a later one\n"
+            "overrides an earlier one:\n"
+            "\n"
+            "  1. variables of the current environment that begin with NCCL, UCX, MLFLOW,\n"
+            "     PYTHON, MV2, CSPEED, OMP_, GLOO, FI_ or CUDA_, except CUDA_VISIBLE_DEVICES\n"
+            "     and secrets\n"
+            "  2. the files ~/.deepspeed_env, ~/.cspeed_env, ./.deepspeed_env, ./.cspeed_env;\n"
+            "     CSPEED_ENV_FILE or DS_ENV_FILE gives these files another name\n"
+            "  3. the files of --env_file\n"
+            "  4. the variables of --env\n"
+            "\n"
+            "env.NAME=VALUE in a host's line of the hostfile overrides all of them on that host. Secrets (names\n"
+            "that contain KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL) are sent only if a file or --env\n"
+            "names them, and their values are never printed.\n",
     .example = "cspeed --env 'HF_*' --env_file job.env env",
     .run = print_all,
 };

@@ -86,18 +86,27 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_export = {
     .name = "export",
     .group = "Files",
-    .summary = "a checkpoint as a Hugging Face folder",
+    .summary = "convert a checkpoint to a Hugging Face folder",
     .usage = "cspeed export DIR OUT [--tag TAG] [--dtype fp32|bf16|fp16]\n"
              "                     [--max_shard 5GB] [--merge] [--lenient]",
-    .text =
-        "DIR is one checkpoint, or a folder of them, of which it is the one that --tag names, else latest, else,\n"
-        "with a warning, the newest whole one. OUT is made, and must not be there yet. It gets\n"
-        "config.json, model.safetensors (or shards and their index) and, where training started from a Hugging\n"
-        "Face folder that is still there, its tokenizer files. Without --dtype weights have the type the\n"
-        "training computed in. Every block's checksum is verified; memory does not grow with the model. Where a\n"
-        "block is damaged nothing is written, and the newest whole checkpoint is named. Of a training with LoRA it\n"
-        "writes the adapters, as a folder of PEFT in fp32; with --merge the model, with the adapters added to its\n"
-        "weights. --lenient is accepted: export refuses no key of a config.json.\n",
+    .text = "Writes a Hugging Face folder: config.json, model.safetensors (or several files and their index) and,\n"
+            "if the training started from a Hugging Face folder that still exists, the tokenizer files of that\n"
+            "folder. DIR is a checkpoint or a folder of checkpoints. OUT is the folder to create; it must not\n"
+            "exist.\n"
+            "\n"
+            "Of a folder of checkpoints, the one that --tag names is converted; without --tag the one that the\n"
+            "file latest names or, if that one cannot be used, after a warning, the newest complete one. The\n"
+            "checksum of every block is verified before it is written. If a block is damaged, nothing is written,\n"
+            "and the newest complete checkpoint is named. The memory that is needed does not depend on the size\n"
+            "of the model.\n"
+            "\n"
+            "  --dtype        data type of the weights; default: that in which the training\n"
+            "                 computed\n"
+            "  --max_shard    maximum size of one file of weights\n"
+            "  --merge        after a training with LoRA: write the complete model, with the\n"
+            "                 adapters added to its weights. Without --merge, the adapters\n"
+            "                 are written in fp32, as a PEFT folder\n"
+            "  --lenient      accepted, without effect: export refuses no key of config.json\n",
     .example = "cspeed export runs/mine out --dtype bf16 --max_shard 5GB",
     .run = run,
 };

@@ -125,7 +125,7 @@ static int print_topic(const cl_options *options, const char *name)
     for (const cl_command *const *each = cl_commands; *each && count < NAMES; each++) {
         names[count++] = (*each)->name;
         if (strcmp((*each)->name, name) == 0)
-            return cl_command_help(*each);
+            return cl_command_print_help(*each);
     }
     for (const cl_page *page = cl_pages; page->name && count < NAMES; page++) {
         names[count++] = page->name;
@@ -159,15 +159,15 @@ static int version(const cl_options *options, char **arguments)
     return 0;
 }
 
-const cl_command cl_command_manual = {
+const cl_command cl_command_help = {
     .name = "help",
     .group = "Look",
-    .summary = "this text, that of a command, all launch flags, or a page of the documentation",
+    .summary = "print help: an overview, one command, all launch flags, or a page of documentation",
     .usage = "cspeed help [COMMAND|PAGE|flags]",
-    .text =
-        "Without an argument, one screen, which lists the commands and the pages. With the name of a command: what\n"
-        "it does and an example. With that of a page: the page of the documentation, in columns that fit the\n"
-        "terminal (at most 100), for example `cspeed help troubleshooting | less`.\n",
+    .text = "Without an argument, prints an overview of one screen, which lists the commands and the pages. With\n"
+            "the name of a command: prints what the command does, its options and an example. With the word\n"
+            "flags: prints all launch flags. With the name of a page: prints this page of the documentation, in\n"
+            "columns that fit the terminal (at most 100), for example `cspeed help troubleshooting | less`.\n",
     .example = "cspeed help memory",
     .run = help,
 };
@@ -175,7 +175,7 @@ const cl_command cl_command_manual = {
 const cl_command cl_command_version = {
     .name = "version",
     .group = "Look",
-    .summary = "the version",
+    .summary = "print the version",
     .usage = "cspeed version",
     .text = "Prints the version, which must be the same on every node.\n",
     .example = "cspeed version",

@@ -106,18 +106,29 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_import = {
     .name = "import",
     .group = "Files",
-    .summary = "other weights as a folder that cspeed.model takes",
+    .summary = "convert weights of another program to a folder for cspeed.model",
     .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]\n"
              "                     [--config FILE] [--lenient]",
-    .text =
-        "FROM is llm.c's GPT-2 checkpoint (model.bin, fp32 or bf16), or a Hugging Face folder, which is written\n"
-        "anew in another type or other shards, with the names a causal language model has. Its config.json must\n"
-        "be one that cspeed.model takes, and every tensor is held against it first. OUT is made, and must not be there yet. Without --dtype weights keep\n"
-        "their type. What other programs saved (DeepSpeed's checkpoints, pickles, GGUF, ...) is refused with\n"
-        "the command that converts it.\n"
-        "With --lenient, keys of config.json that are not supported only warn.\n"
-        "If FROM is the state of a training that tools/from_deepspeed.py wrote, --config is the training's\n"
-        "configuration, and OUT becomes an output folder with one checkpoint, with optimizer state and counters.\n",
+    .text = "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
+            "cspeed.model. FROM is one of:\n"
+            "\n"
+            "  - a GPT-2 checkpoint of llm.c (model.bin, fp32 or bf16)\n"
+            "  - a Hugging Face folder, whose weights get another data type or another\n"
+            "    division into files. Its config.json must describe a model that cspeed can\n"
+            "    train, and names and shapes of all tensors are compared with it before\n"
+            "    anything is written\n"
+            "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
+            "    output folder with one checkpoint, which contains weights, optimizer state\n"
+            "    and counters\n"
+            "\n"
+            "Files of other programs (DeepSpeed, PyTorch, GGUF, TensorFlow, Flax) are refused with a message that\n"
+            "names the command that converts them.\n"
+            "\n"
+            "  --dtype        data type of the weights; default: the one that they have\n"
+            "  --max_shard    maximum size of one file of weights\n"
+            "  --config FILE  for a training state: the configuration with which the training\n"
+            "                 continues\n"
+            "  --lenient      only warn about keys of config.json that are not supported\n",
     .example = "cspeed import gpt2_124M.bin models/gpt2",
     .run = run,
 };

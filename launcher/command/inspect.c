@@ -256,18 +256,21 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_inspect = {
     .name = "inspect",
     .group = "Files",
-    .summary = "what a folder of checkpoints holds, and what is in one",
+    .summary = "list the checkpoints of a folder, or the contents of one",
     .usage = "cspeed inspect DIR [--json]\n"
              "       cspeed inspect DIR [--tag TAG] --tensors GLOB [--json]\n"
              "       cspeed inspect DIR [--tag TAG] --stats NAME [--json]",
-    .text =
-        "Lists the checkpoints: tag, step, size, the ranks and ZeRO stage that saved it, and whether every file is "
-        "there\n"
-        "as long as it must be (cspeed verify reads them all); below them, why one is not whole, or the command that\n"
-        "brings another program's here. With --tag alone: the numbers of one. --tensors lists\n"
-        "shape, type, and which rows are in which file; --stats reads a tensor block by block: min, max, mean, "
-        "standard\n"
-        "deviation, NaNs and a histogram. DIR may be a checkpoint itself.\n",
+    .text = "Lists the checkpoints of DIR: tag, step, size, number of ranks and ZeRO stage of the training, and\n"
+            "whether every file exists and has the right length (`cspeed verify` reads the contents too). Below\n"
+            "the list, it says why a checkpoint is incomplete, or which command converts a checkpoint of another\n"
+            "program. DIR may also be a single checkpoint.\n"
+            "\n"
+            "  --tag TAG       show the properties of one checkpoint\n"
+            "  --tensors GLOB  list the tensors whose names match GLOB: shape, type, and\n"
+            "                  which rows are in which file\n"
+            "  --stats NAME    print minimum, maximum, mean, standard deviation, number of\n"
+            "                  NaNs and a histogram of one tensor\n"
+            "  --json          print one JSON object\n",
     .example = "cspeed inspect runs/quickstart --tensors 'transformer.h.0.*'",
     .run = run,
 };

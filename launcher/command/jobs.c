@@ -118,10 +118,10 @@ static int run_ps(const cl_options *options, char **arguments)
 const cl_command cl_command_ps = {
     .name = "ps",
     .group = "Look",
-    .summary = "the jobs that run",
+    .summary = "list the running jobs",
     .usage = "cspeed ps",
-    .text = "Lists the jobs that you have started on this machine and that still run, oldest first: id, pid, start,\n"
-            "ranks, state, last step, hosts, command.\n",
+    .text = "Lists the jobs that you started on this machine and that are still running, the oldest first: id,\n"
+            "process id of the launcher, start time, number of ranks, state, last step, hosts and command.\n",
     .example = "cspeed ps",
     .run = run_ps,
 };
@@ -177,10 +177,12 @@ static int run_status(const cl_options *options, char **arguments)
 const cl_command cl_command_status = {
     .name = "status",
     .group = "Look",
-    .summary = "where each rank of a job stands",
+    .summary = "show the state of each rank of a job",
     .usage = "cspeed status JOB [--json]",
-    .text = "Prints a row a rank: host, pid, state, last step, and in which collective it waits for how long.\n"
-            "JOB is the id of a running job or how it begins; --json prints what the job itself says.\n",
+    .text = "Prints one row for each rank of the job: host, process id, state, last step, and, if the rank is\n"
+            "waiting in a collective, the name of the collective and the seconds that it has waited. JOB is the\n"
+            "id of a running job, or the first characters of the id. --json prints the job's state as one JSON\n"
+            "object.\n",
     .example = "cspeed status 7f3a",
     .run = run_status,
 };
@@ -234,11 +236,12 @@ static int run_stop(const cl_options *options, char **arguments)
 const cl_command cl_command_stop = {
     .name = "stop",
     .group = "Start",
-    .summary = "end a job and wait until it has gone",
+    .summary = "end a job and wait until it has ended",
     .usage = "cspeed stop JOB [--now]",
-    .text =
-        "Ends a job as SIGTERM would: stop signal, grace, SIGKILL, nothing left behind; and waits for its end. --now\n"
-        "leaves out the grace, as a second Ctrl-C does. JOB is the id of a running job or how it begins.\n",
+    .text = "Ends a job as SIGTERM to its launcher does: every rank gets the stop signal and, if it is still\n"
+            "running after the time of --grace, SIGKILL. The command returns when the job has ended. --now sends\n"
+            "SIGKILL without waiting, as a second Ctrl-C does. JOB is the id of a running job, or the first\n"
+            "characters of the id.\n",
     .example = "cspeed stop 7f3a --now",
     .run = run_stop,
 };

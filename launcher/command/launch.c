@@ -54,11 +54,12 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_run = {
     .name = "run",
     .group = "Start",
-    .summary = "any program on its ranks, as torchrun does",
+    .summary = "start any program on the ranks, as torchrun does",
     .usage = "cspeed run [LAUNCH FLAGS] [--] PROGRAM [ARGUMENTS]",
-    .text = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does; use it where PROGRAM has the "
-            "name\n"
-            "of a command of cspeed. What it is told is in ds_env.example.\n",
+    .text = "Starts PROGRAM once for each rank, as `cspeed [LAUNCH FLAGS] PROGRAM` does. Use run if PROGRAM is\n"
+            "found in PATH or has the same name as a command of cspeed. Each rank gets environment variables such\n"
+            "as RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; the file ds_env.example lists all of\n"
+            "them.\n",
     .example = "cspeed run --nproc_per_node 4 -- python3 train.py --lr 0.1",
     .run = run,
     .hands_on = true,
@@ -67,10 +68,11 @@ const cl_command cl_command_run = {
 const cl_command cl_command_launch = {
     .name = "launch",
     .group = "Start",
-    .summary = "the old torch launcher's spelling of run",
+    .summary = "start any program on the ranks, as torch.distributed.launch does",
     .usage = "cspeed launch [--use_env] [LAUNCH FLAGS] PROGRAM [ARGUMENTS]",
-    .text = "As `cspeed run`, and adds --local-rank=N to the program's arguments unless --use_env is given, as\n"
-            "torch.distributed.launch of torch 2 does; --local_rank_arg writes --local_rank=N.\n",
+    .text = "Does the same as `cspeed run`, and adds --local-rank=N to the arguments of PROGRAM, as\n"
+            "torch.distributed.launch of PyTorch 2 does. --use_env adds no argument. --local_rank_arg adds\n"
+            "--local_rank=N, with an underscore.\n",
     .example = "cspeed launch --nproc_per_node=4 --use_env ./my_program",
     .run = run,
     .hands_on = true,

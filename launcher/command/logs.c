@@ -253,13 +253,13 @@ static int run(const cl_options *options, char **at)
 const cl_command cl_command_logs = {
     .name = "logs",
     .group = "Look",
-    .summary = "what the ranks of a job have printed",
+    .summary = "show the output of the ranks of a job",
     .usage = "cspeed logs [-f] JOB [--rank R]",
-    .text =
-        "Prints the log files of the newest attempt: those of stdout to stdout, those of stderr to stderr, each line\n"
-        "behind its rank, or bare for one --rank. -f goes on until the job has ended. JOB is the id of a running job "
-        "or\n"
-        "how it begins, of one that has ended and left its logs in ./cspeed_runs, a log folder, or \"latest\".\n",
+    .text = "Prints the log files of the job's newest attempt, those of stdout to stdout and those of stderr to\n"
+            "stderr. Each line begins with the number of its rank. --rank R prints only the lines of rank R,\n"
+            "without the number. -f also prints new lines as they are written, until the job has ended. JOB is\n"
+            "the id of a job (or the first characters of the id) that is running or whose logs are in\n"
+            "./cspeed_runs, the path of a log folder, or \"latest\".\n",
     .example = "cspeed logs -f latest --rank 0",
     .run = run,
 };

@@ -115,11 +115,13 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
-    .summary = "the learning rate a configuration comes to, step by step",
+    .summary = "show the learning rate of a configuration at each step",
     .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg]\n"
              "                 [--set KEY.PATH=VALUE]",
-    .text = "Prints the rate that each optimizer step uses, and beta1 where OneCycle moves it; --plot draws it. An\n"
-            "\"auto\" total_num_steps is cspeed.steps, or --steps where the file does not say it.\n",
+    .text = "Prints the learning rate of each optimizer step, and beta1 if a OneCycle schedule changes it.\n"
+            "--every K prints only each K-th step, --plot writes the curve as an SVG picture, and --set overrides\n"
+            "a key of the configuration. If the schedule's total_num_steps is \"auto\", cspeed.steps is used, or\n"
+            "--steps if the file does not set it.\n",
     .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",
     .run = run,
 };

@@ -173,15 +173,16 @@ static int plan(const cl_options *options, char **arguments)
 const cl_command cl_command_plan = {
     .name = "plan",
     .group = "Prepare",
-    .summary = "hosts, ranks, environment and command of a job, starting nothing",
+    .summary = "show the hosts, ranks, environment and command of a job without starting it",
     .usage = "cspeed [LAUNCH FLAGS] plan [--json]\n"
              "                     [[run [LAUNCH FLAGS]] PROGRAM [ARGUMENTS]]",
-    .text = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: hosts, slots, ranks, where they meet, the\n"
-            "environment with where each value comes from, the binding to cores of this machine (the other nodes\n"
-            "look at their own), and the command. No host is contacted. Values of secrets are not shown.\n"
-            "For `train` with a configuration, which must be on this machine, the memory of each rank by class\n"
-            "follows, as `train --plan` tells it. --json prints one object; --dry_run before the program is the\n"
-            "same as plan.\n",
+    .text = "Prints what `cspeed [LAUNCH FLAGS] PROGRAM` would do: the hosts, slots and ranks, the address at\n"
+            "which the ranks connect, the environment variables and the origin of each value, the cores to which\n"
+            "the ranks of this machine are bound (each other node determines its own), and the command. No host\n"
+            "is contacted, and values of secrets are not printed. For `train`, whose configuration must be on\n"
+            "this machine, it also prints the memory of each rank, divided into parameters, gradients, optimizer\n"
+            "state and so on, as `cspeed train --plan` does. --json prints one JSON object. The launch flag\n"
+            "--dry_run does the same as plan.\n",
     .example = "cspeed --hosts a:8,b:8 plan --json train --config ds_config.json",
     .run = plan,
     .hands_on = true,

@@ -243,14 +243,14 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_plot = {
     .name = "plot",
     .group = "Look",
-    .summary = "the curves of runs: loss, rate, norm, throughput",
+    .summary = "draw the curves of trainings: loss, learning rate, gradient norm, speed",
     .usage = "cspeed plot RUN... [--what KEY,...] [--svg FILE] [--html FILE] [--follow]",
-    .text =
-        "Draws the metrics of runs over their steps: in the terminal, or as an SVG picture, or as one HTML page that\n"
-        "needs no other file. RUN is the output folder of a training, or its file of metrics; several runs are drawn\n"
-        "over each other. --what chooses keys of metrics.jsonl; without it: loss (and valid_loss), lr, grad_norm and\n"
-        "tokens_per_s. Of several steps in one column the lowest and the highest value are drawn. --follow redraws\n"
-        "the terminal every second until the training has ended; Ctrl-C ends it earlier.\n",
+    .text = "Draws the metrics of trainings over their steps: in the terminal, as an SVG picture, or as an HTML\n"
+            "page that needs no other file. RUN is the output folder of a training or its file of metrics; the\n"
+            "curves of several runs are drawn in the same picture. --what chooses keys of metrics.jsonl; default:\n"
+            "loss (and valid_loss), lr, grad_norm and tokens_per_s. If one column of the terminal stands for\n"
+            "several steps, their lowest and highest values are drawn. --follow redraws the terminal every second\n"
+            "until the training has ended; Ctrl-C ends the drawing earlier.\n",
     .example = "cspeed plot runs/quickstart --what loss,lr --html curves.html",
     .run = run,
 };

@@ -93,11 +93,12 @@ static int pack(const cl_options *options, char **arguments)
 const cl_command cl_command_train = {
     .name = "train",
     .group = "Start",
-    .summary = "train a model on every rank, as a configuration says",
+    .summary = "train a language model",
     .usage = "cspeed [LAUNCH FLAGS] train --config FILE [OPTIONS]",
-    .text =
-        "Trains a language model from a DeepSpeed configuration: one process for each slot of each host. Started by\n"
-        "mpirun or srun as one of several processes, and without launch flags, it is one rank of theirs.\n",
+    .text = "Trains a language model as a DeepSpeed configuration describes it. Without launch flags, one rank\n"
+            "(process) is started for each GPU of this machine, or for each NUMA node if it has no GPU. If mpirun\n"
+            "or srun has started several processes with this command line, and there are no launch flags, each of\n"
+            "these processes is one rank.\n",
     .example = "cspeed --num_gpus 2 train --config ds_config.json --data my.txt --steps 1000",
     .run = train,
     .is_program = true,
@@ -108,7 +109,9 @@ const cl_command cl_command_pack = {
     .group = "Files",
     .summary = "convert texts or conversations to token shards",
     .usage = "cspeed pack [OPTIONS] TEXT...",
-    .text = "Writes token shards for training and validation. It is one process, so no launch flags stand before it.\n",
+    .text = "Converts texts or conversations to tokens, and writes them to files (token shards) for training and\n"
+            "validation. The data of a training can be such a folder of token shards. The command runs as one\n"
+            "process, so launch flags are refused.\n",
     .example = "cspeed pack --output data/mine my.txt",
     .run = pack,
     .is_program = true,
@@ -119,9 +122,9 @@ const cl_command cl_command_generate = {
     .group = "Files",
     .summary = "generate text with a trained model",
     .usage = "cspeed [LAUNCH FLAGS] generate SOURCE [OPTIONS]",
-    .text =
-        "Continues a prompt, answers in a conversation, or answers a file of prompts. Without launch flags it is one\n"
-        "process, which may read the terminal; with launch flags the ranks share the prompts.\n",
+    .text = "Continues a prompt, answers a message of a conversation, or answers every prompt of a file. Without\n"
+            "launch flags, the command runs as one process and can read prompts from the terminal. With launch\n"
+            "flags, the prompts of the file are divided among the ranks.\n",
     .example = "cspeed generate runs/mine --prompt 'Once upon a time'",
     .run = use,
     .is_program = true,
@@ -130,11 +133,10 @@ const cl_command cl_command_generate = {
 const cl_command cl_command_eval = {
     .name = "eval",
     .group = "Files",
-    .summary = "loss, perplexity and accuracy of a trained model",
+    .summary = "compute loss, perplexity and accuracy of a trained model",
     .usage = "cspeed [LAUNCH FLAGS] eval SOURCE [OPTIONS]",
-    .text =
-        "Evaluates a model on a data set. Without launch flags it is one process; with launch flags the ranks share\n"
-        "the data, and the results have the same bits.\n",
+    .text = "Evaluates a model on a data set. Without launch flags, the command runs as one process. With launch\n"
+            "flags, the data are divided among the ranks; the results are bitwise equal for any number of ranks.\n",
     .example = "cspeed eval runs/mine --data data/mine --json",
     .run = use,
     .is_program = true,

@@ -94,11 +94,12 @@ static int run(const cl_options *options, char **at)
 const cl_command cl_command_report = {
     .name = "report",
     .group = "Look",
-    .summary = "this build, its libraries, this machine",
+    .summary = "describe this build, its libraries and this machine",
     .usage = "cspeed [-H HOSTFILE] report [--json] [--all_hosts]",
-    .text = "Prints the version and the libraries, the CPU, its sets of instructions and how fast it multiplies,\n"
-            "NUMA nodes, GPUs and driver and the CUDA module, or why there are none, network interfaces, memory,\n"
-            "/dev/shm, and the limits of this process. --all_hosts does so on every host of the hostfile, by SSH.\n",
+    .text = "Prints the version and the libraries, the CPU with its sets of instructions and the speed of matrix\n"
+            "products, NUMA nodes, GPUs with driver and CUDA module (or the reason why cspeed can use none),\n"
+            "network interfaces, memory, /dev/shm, and the limits of this process. --all_hosts prints this for\n"
+            "every host of the hostfile, by SSH.\n",
     .example = "cspeed report --json",
     .run = run,
 };

@@ -131,10 +131,10 @@ const cl_command cl_command_ssh = {
     .group = "Prepare",
     .summary = "run a command on every host",
     .usage = "cspeed [LAUNCH FLAGS] ssh [-f HOSTFILE] [--] COMMAND...",
-    .text =
-        "Runs the command by the shell of every host at once; every line it prints has the host's name before it.\n"
-        "Hosts are those of the launch flags (--hostfile, --include ...), or of -f. On this machine no SSH is used.\n"
-        "The exit code is the largest of all; 68 when a host cannot be reached.\n",
+    .text = "Runs COMMAND in the shell of every host, in parallel. Each line of output begins with the name of\n"
+            "its host. The hosts are those that the launch flags select (--hostfile, --include, ...), or those of\n"
+            "the hostfile after -f. On this machine the command runs without SSH. The exit code is the largest\n"
+            "exit code of all hosts; it is 68 if a host cannot be reached.\n",
     .example = "cspeed --hostfile hosts ssh nvidia-smi -L",
     .run = run,
     .hands_on = true,

@@ -161,12 +161,13 @@ static int run(const cl_options *options, char **arguments)
 const cl_command cl_command_verify = {
     .name = "verify",
     .group = "Files",
-    .summary = "hold every byte of a checkpoint to its checksums",
+    .summary = "compare every byte of a checkpoint with its checksums",
     .usage = "cspeed verify DIR [--tag TAG] [--json]",
-    .text =
-        "Reads the manifest, the texts and every shard, and names the file, the tensor and the block of each damage.\n"
-        "DIR is a folder of checkpoints (latest is taken, or --tag) or a checkpoint itself. Exits with 65 when it is\n"
-        "damaged, 66 when it is not there, or was removed or replaced while it was read, 1 when it may not be read.\n",
+    .text = "Reads every file of a checkpoint, and names the file, the tensor and the block of each damage. DIR\n"
+            "is a checkpoint, or a folder of checkpoints, of which the one that --tag or the file latest names is\n"
+            "read. --json prints one JSON object. The exit code is 0 if the checkpoint is intact; 65 if it is\n"
+            "damaged; 66 if it does not exist, or was removed or replaced while it was read; 1 if a file cannot\n"
+            "be read.\n",
     .example = "cspeed verify runs/quickstart",
     .run = run,
 };

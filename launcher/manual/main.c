@@ -1,10 +1,11 @@
-/* main.c - writes the manual pages of all commands, cspeed-COMMAND.1, from the table of commands. The build runs this
- * program:
+/* main.c - writes the manual pages from the table of commands: cspeed-COMMAND.1 for each command, and cspeed.1. The
+ * build runs this program:
  *
- *     manual FOLDER HELPS
+ *     manual TEMPLATE FOLDER HELPS
  *
+ * TEMPLATE is the text of cspeed.1, in which the descriptions of the commands replace one line, the comment COMMANDS.
  * FOLDER receives the pages. HELPS is a folder with one file for each program, which contains the text that the program
- * prints for --help. That text becomes a part of the manual page of the program. */
+ * prints for --help. Its list of options becomes a part of the manual page of the program. */
 #include "command.h"
 
 #include "cspeed/cspeed.h"
@@ -84,29 +85,33 @@ static void put_options(FILE *page, const char *text)
     }
 }
 
-/* Returns the malloc'ed text that a program printed for --help, without the first line (the usage). NULL: there is no
- * file with this text. */
-static char *read_options(const char *folder, const char *name)
+/* Returns the malloc'ed contents of a file. NULL: the file cannot be read or is empty; a message is printed. */
+static char *read_file(const char *path)
 {
-    char path[PATH_MAX], *text = NULL;
+    char *text = NULL;
     size_t size = 0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "r");
     bool read = file && getdelim(&text, &size, '\0', file) > 0;
     if (file)
         fclose(file);
-    if (!read) {
-        free(text);
-        return NULL;
-    }
-    const char *rest = next_line(text);
-    memmove(text, rest, strlen(rest) + 1);
-    return text;
+    if (read)
+        return text;
+    fprintf(stderr, "manual: %s cannot be read\n", path);
+    free(text);
+    return NULL;
+}
+
+static void put_usage(FILE *page, const cl_command *command)
+{
+    put_lines(page, command->usage, strlen("usage: "));
 }
 
 static bool put_page(FILE *page, const cl_command *command, const char *helps)
 {
-    char *options = command->is_program ? read_options(helps, command->name) : NULL;
+    char path[PATH_MAX], *options = NULL;
+    snprintf(path, sizeof path, "%s/%s", helps, command->name);
+    if (command->is_program && !(options = read_file(path)))
+        return false;
     fputs(".\\\" Generated from cspeed's table of commands.\n.TH CSPEED\\-", page);
     for (const char *c = command->name; *c; c++)
         putc(toupper((unsigned char)*c), page);
@@ -114,26 +119,47 @@ static bool put_page(FILE *page, const cl_command *command, const char *helps)
     fprintf(page, "cspeed\\-%s \\- ", command->name);
     put_line(page, command->summary, strlen(command->summary));
     fputs(".SH SYNOPSIS\n", page);
-    put_lines(page, command->usage, strlen("usage: "));
+    put_usage(page, command);
     fputs(".SH DESCRIPTION\n", page);
     put_text(page, command->text);
     if (options) {
         fputs(".SH OPTIONS\n", page);
-        put_options(page, options);
+        put_options(page, next_line(options)); /* without the usage line */
     }
     fputs(".SH EXAMPLE\n", page);
     put_lines(page, command->example, 0);
     fputs(".SH SEE ALSO\n.BR cspeed (1)\n", page);
     free(options);
-    return !command->is_program || options;
+    return true;
 }
 
-static bool write_page(const char *folder, const cl_command *command, const char *helps)
+/* Writes the manual page of cspeed itself: the template, with the descriptions of all commands. */
+static bool put_overview(FILE *page, const char *template)
+{
+    static const char mark[] = ".\\\" COMMANDS\n";
+    char *text = read_file(template), *place = text ? strstr(text, mark) : NULL;
+    if (place) {
+        fprintf(page, "%.*s", (int)(place - text), text);
+        for (const cl_command *const *each = cl_commands; *each; each++) {
+            fprintf(page, ".SS %s\n", (*each)->name);
+            put_usage(page, *each);
+            fputs(".PP\n", page);
+            put_text(page, (*each)->text);
+        }
+        fputs(place + sizeof mark - 1, page);
+    }
+    free(text);
+    return place != NULL;
+}
+
+/* Writes FOLDER/cspeed-COMMAND.1, for which `source` is the folder HELPS, or, if `command` is NULL, FOLDER/cspeed.1, for
+ * which `source` is the template. */
+static bool write_page(const char *folder, const cl_command *command, const char *source)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/cspeed-%s.1", folder, command->name);
+    snprintf(path, sizeof path, "%s/cspeed%s%s.1", folder, command ? "-" : "", command ? command->name : "");
     FILE *page = fopen(path, "w");
-    bool whole = page && put_page(page, command, helps);
+    bool whole = page && (command ? put_page(page, command, source) : put_overview(page, source));
     if (page && fclose(page) == 0 && whole)
         return true;
     fprintf(stderr, "manual: %s cannot be written\n", path);
@@ -142,12 +168,12 @@ static bool write_page(const char *folder, const cl_command *command, const char
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 3) {
-        fputs("usage: manual FOLDER HELPS\n", stderr);
+    if (argument_count != 4) {
+        fputs("usage: manual TEMPLATE FOLDER HELPS\n", stderr);
         return 64;
     }
     for (const cl_command *const *each = cl_commands; *each; each++)
-        if (!write_page(arguments[1], *each, arguments[2]))
+        if (!write_page(arguments[2], *each, arguments[3]))
             return 1;
-    return 0;
+    return write_page(arguments[2], NULL, arguments[1]) ? 0 : 1;
 }

@@ -190,7 +190,7 @@ static char *advise(const char *word)
 static request read_line(int count, char **argument)
 {
     static const cs_options_form form = {
-        .usage = "usage: train --config FILE [options]\n\n",
+        .usage = "usage: train --config FILE [OPTIONS]\n\n",
         .what = "flag",
         .hint = "--help lists those of train, and launch flags stand before it",
         CS_OPTIONS_TABLE(table),
