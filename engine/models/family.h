@@ -23,10 +23,22 @@ typedef struct {
     cs_status (*build)(cs_model **model, ce_model_facts *facts, const ce_family_input *input);
 } ce_family;
 
-/* A row of a key table, for a key that is accepted and has no effect, whatever its value. */
+/* A row of a key table. The file defines AT, which gives the place of a field in the family's settings. */
+#define CS_ROW(name, type, field, fallback, min, max, choices, sentence)                                               \
+    {                                                                                                                  \
+        name, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                          \
+    }
+
+/* The row of a key that is accepted and has no effect, whatever its value. */
 #define CS_INERT(name, sentence)                                                                                       \
     {                                                                                                                  \
         name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
+    }
+
+/* The row of a key that is refused with every value except `value` and those of the list `harmless`. */
+#define CS_REFUSED(name, value, harmless, sentence)                                                                    \
+    {                                                                                                                  \
+        name, CS_KEY_REFUSED, 0, value, 0, 0, harmless, sentence                                                       \
     }
 
 /* The list of families. For FAMILY(name), "name" is the model_type in config.json, and ce_family_<name> is the family.

@@ -22,27 +22,30 @@ static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, 
         CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000", "0"), CS_LLAMA_LAYER_TYPES,                    \
         CS_LLAMA_PADDING("null")
 #define SLIDING                                                                                                        \
-    { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "later layers have a sliding window" },    \
-        { "sliding_window", CS_KEY_INT, AT(window), "4096", 1, 1 << 30, NULL, "rows a windowed layer sees" },          \
-    {                                                                                                                  \
-        "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers before have no window"       \
-    }
+    CS_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                                  \
+           "true: the layers from max_window_layers on have a sliding window of sliding_window tokens"),               \
+        CS_ROW("sliding_window", INT, window, "4096", 1, 1 << 30, NULL,                                                \
+               "tokens to which a token attends in layers with a sliding window"),                                     \
+        CS_ROW("max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,                                          \
+               "number of the first layer, from 0, that has a sliding window; needs use_sliding_window")
 
 static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
     CS_LLAMA_BIAS,
-    { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
-    { "rope_interleaved", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the order of rotary pairs is Hugging Face's" },
-    CS_INERT("is_llama_config", "a note"),
+    CS_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
+    CS_REFUSED("rope_interleaved", "false", "false",
+               "rotary pairs are columns i and i + head_dim / 2, as Hugging Face orders them"),
+    CS_INERT("is_llama_config", "information for readers; cspeed does not use it"),
 };
 static const ce_key mistral_keys[] = {
     COMMON("mistral", "32000", "14336", "131072"),
-    { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; missing: 4096; null: all" },
+    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+           "tokens to which a token attends (sliding window); if absent, 4096; null: all earlier ones"),
 };
 static const ce_key qwen2_keys[] = {
     COMMON("qwen2", "151936", "22016", "32768"),
     SLIDING,
-    CS_INERT("attention_bias", "q, k and v have biases always, and o never"),
+    CS_INERT("attention_bias", "in this model_type q, k and v always have biases, and o has none"),
 };
 static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, CS_LLAMA_BIAS };
 

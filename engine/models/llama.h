@@ -82,78 +82,56 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
 /* ---- rows of key tables ---- */
 
 #define CS_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
-#define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                  \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                     \
-        { "vocab_size", CS_KEY_INT, CS_LLAMA_AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },   \
-        { "max_position_embeddings", CS_KEY_INT, CS_LLAMA_AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },       \
-        { "hidden_size", CS_KEY_INT, CS_LLAMA_AT(width), width_, 1, 1 << 20, NULL, "width of the residual stream" },        \
-        { "intermediate_size", CS_KEY_INT, CS_LLAMA_AT(inner), inner_, 1, 1 << 22, NULL, "width inside the feed-forward" }, \
-        { "num_hidden_layers", CS_KEY_INT, CS_LLAMA_AT(layers), layers_, 1, 1 << 14, NULL, "blocks" },                      \
-        { "num_attention_heads", CS_KEY_INT, CS_LLAMA_AT(heads), heads_, 1, 1 << 14, NULL, "heads of queries" },            \
-        { "num_key_value_heads",                                                                                            \
-          CS_KEY_INT,                                                                                                       \
-          CS_LLAMA_AT(keys),                                                                                                \
-          "0",                                                                                                              \
-          0,                                                                                                                \
-          1 << 14,                                                                                                          \
-          NULL,                                                                                                             \
-          "heads of keys and values; divides num_attention_heads; null: as many" },                                         \
-        { "head_dim",                                                                                                       \
-          CS_KEY_INT,                                                                                                       \
-          CS_LLAMA_AT(head),                                                                                                \
-          "0",                                                                                                              \
-          0,                                                                                                                \
-          CS_ROPE_WIDTH,                                                                                                    \
-          NULL,                                                                                                             \
-          "width of a head, even; null: hidden_size / num_attention_heads" },                                               \
-        { "rms_norm_eps", CS_KEY_NUMBER, CS_LLAMA_AT(epsilon), epsilon_, 1e-12, 1, NULL, "added to the mean square" },      \
-        { "initializer_range", CS_KEY_NUMBER, CS_LLAMA_AT(init_std), "0.02", 0, 10, NULL, "deviation of first weights" },   \
-        { "attention_dropout",                                                                                              \
-          CS_KEY_NUMBER,                                                                                                    \
-          CS_LLAMA_AT(dropout),                                                                                             \
-          "0",                                                                                                              \
-          0,                                                                                                                \
-          0.999,                                                                                                            \
-          NULL,                                                                                                             \
-          "dropout on attention probabilities" },                                                                           \
-    {                                                                                                                       \
-        "tie_word_embeddings", CS_KEY_BOOL, CS_LLAMA_AT(tied), tied_, 0, 0, NULL, "the head is the token table"             \
-    }
+#define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                          \
+    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                                   \
+        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
+               "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
+        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
+               "maximum length of a sequence in tokens; cspeed.data.seq_len must not exceed it"),                                   \
+        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
+               "width of the hidden states (elements for each token)"),                                                             \
+        CS_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \
+               "width of the intermediate layer of the feed-forward network (MLP)"),                                                \
+        CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
+        CS_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
+               "number of attention heads (query heads)"),                                                                          \
+        CS_ROW(                                                                                                                     \
+            "num_key_value_heads", INT, keys, "0", 0, 1 << 14, NULL,                                                                \
+            "number of key and value heads (grouped-query attention); must divide num_attention_heads; null: num_attention_heads"), \
+        CS_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,                                                                  \
+               "width of an attention head, an even number; null: hidden_size / num_attention_heads"),                              \
+        CS_ROW("rms_norm_eps", NUMBER, epsilon, epsilon_, 1e-12, 1, NULL,                                                           \
+               "epsilon of RMSNorm, added to the mean square under the root"),                                                      \
+        CS_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,                                                          \
+               "standard deviation of the normal distribution from which weights are initialized"),                                 \
+        CS_ROW("attention_dropout", NUMBER, dropout, "0", 0, 0.999, NULL,                                                           \
+               "probability of dropout on the attention probabilities (after the softmax)"),                                        \
+        CS_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
+               "true: the output head (lm_head) shares its weights with the token embedding")
 #define CS_LLAMA_FUNCTION(name, fallback)                                                                              \
-    {                                                                                                                  \
-        name, CS_KEY_CHOICE, CS_LLAMA_AT(activation), "\"" fallback "\"", 0, 0, CS_FUNCTIONS, "function(gate) * up"    \
-    }
-#define CS_LLAMA_ROPE(base, before)                                                                                    \
-    { "rope_theta", CS_KEY_NUMBER, CS_LLAMA_AT(theta), base, 1, 1e12, NULL, "base of the rotary frequencies" },        \
-        { "rope_scaling",                                                                                              \
-          CS_KEY_JSON,                                                                                                 \
-          CS_LLAMA_AT(scaling),                                                                                        \
-          "null",                                                                                                      \
-          0,                                                                                                           \
-          0,                                                                                                           \
-          NULL,                                                                                                        \
-          "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
-        { "original_max_position_embeddings",          CS_KEY_INT, CS_LLAMA_AT(original), before, 0, 1 << 24, NULL,    \
-          "llama3, yarn, longrope: the context before" },                                                              \
-    {                                                                                                                  \
-        "rope_parameters", CS_KEY_JSON, CS_LLAMA_AT(rotary), "null", 0, 0, NULL,                                       \
-            "rope_theta and rope_scaling in one object"                                                                \
-    }
+    CS_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                           \
+           "activation function of the gated feed-forward: down(function(gate(x)) * up(x))")
+#define CS_LLAMA_ROPE(base, before)                                                                                                 \
+    CS_ROW("rope_theta", NUMBER, theta, base, 1, 1e12, NULL,                                                                        \
+           "base of the frequencies of rotary position embeddings (RoPE)"),                                                         \
+        CS_ROW(                                                                                                                     \
+            "rope_scaling", JSON, scaling, "null", 0, 0, NULL,                                                                      \
+            "object that extends RoPE to longer sequences; its key rope_type: default, linear, llama3, yarn, longrope or dynamic"), \
+        CS_ROW(                                                                                                                     \
+            "original_max_position_embeddings", INT, original, before, 0, 1 << 24, NULL,                                            \
+            "context length in tokens before rope_scaling extended it, for llama3, yarn and longrope; 0: not given"),               \
+        CS_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
+               "transformers 5's object with the keys rope_theta and those of rope_scaling")
 #define CS_LLAMA_LAYER_TYPES                                                                                           \
-    {                                                                                                                  \
-        "layer_types", CS_KEY_JSON, CS_LLAMA_AT(layer_types), "null", 0, 0, NULL,                                      \
-            "full_attention or sliding_attention for each layer; with a choice (qwen2, qwen3) wins over "              \
-            "max_window_layers"                                                                                        \
-    }
+    CS_ROW(                                                                                                            \
+        "layer_types", JSON, layer_types, "null", 0, 0, NULL,                                                          \
+        "list with \"full_attention\" or \"sliding_attention\" for each layer; takes precedence over max_window_layers")
 #define CS_LLAMA_PADDING(token)                                                                                        \
-    {                                                                                                                  \
-        "pad_token_id", CS_KEY_JSON, CS_LLAMA_AT(padding), token, 0, 0, NULL,                                          \
-            "the embedding of this token gets no gradient, as in transformers"                                         \
-    }
+    CS_ROW("pad_token_id", JSON, padding, token, 0, 0, NULL,                                                           \
+           "id of the padding token, whose embedding gets no gradient, as in transformers; null: none")
 #define CS_LLAMA_BIAS                                                                                                  \
-    {                                                                                                                  \
-        "attention_bias", CS_KEY_BOOL, CS_LLAMA_AT(bias), "false", 0, 0, NULL, "q, k, v and o have biases"             \
-    }
+    CS_ROW("attention_bias", BOOL, bias, "false", 0, 0, NULL,                                                          \
+           "true: the linear layers of attention (q, k, v, o) have biases")
 
 #define CS_LLAMA_FAMILY(name, class)                                                                                   \
     static cs_status build_##name(cs_model **model, ce_model_facts *facts, const ce_family_input *input)               \

@@ -20,48 +20,30 @@ static const ce_llama_traits qwen3_moe = {
 };
 
 #define EXPERTS(name, field, count)                                                                                    \
-    {                                                                                                                  \
-        name, CS_KEY_INT, AT(field), count, 0, CS_MAX_EXPERTS, NULL, "experts of a layer that has experts"             \
-    }
-#define ROUTING(chosen_)                                                                                                \
-    {                                                                                                                   \
-        "num_experts_per_tok", CS_KEY_INT, AT(chosen), chosen_, 1, CS_MAX_EXPERTS, NULL, "experts that compute a token" \
-    },                                                                                                                  \
-        { "output_router_logits",                                                                                       \
-          CS_KEY_BOOL,                                                                                                  \
-          AT(balanced),                                                                                                 \
-          "false",                                                                                                      \
-          0,                                                                                                            \
-          0,                                                                                                            \
-          NULL,                                                                                                         \
-          "the load-balancing loss is added to the loss of training" },                                                 \
-    {                                                                                                                   \
-        "router_aux_loss_coef", CS_KEY_NUMBER, AT(balance), "0.001", 0, 1e6, NULL, "factor of the load-balancing loss"  \
-    }
+    CS_ROW(name, INT, field, count, 0, CS_MAX_EXPERTS, NULL, "number of experts in each layer that has experts")
+#define ROUTING(chosen_)                                                                                               \
+    CS_ROW("num_experts_per_tok", INT, chosen, chosen_, 1, CS_MAX_EXPERTS, NULL,                                       \
+           "number of experts to which the router sends each token (top-k)"),                                          \
+        CS_ROW("output_router_logits", BOOL, balanced, "false", 0, 0, NULL,                                            \
+               "true: add the router's load-balancing loss, times router_aux_loss_coef, to the training loss"),        \
+        CS_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
+               "factor of the load-balancing loss in the training loss; needs output_router_logits")
 /* The rows of key tables that Qwen2-MoE and Qwen3-MoE have in common. */
-#define QWEN(inner)                                                                                                    \
-    { "moe_intermediate_size", CS_KEY_INT, AT(expert_inner), inner, 1, 1 << 22, NULL, "width inside an expert" },      \
-        { "decoder_sparse_step",                                                                                       \
-          CS_KEY_INT,                                                                                                  \
-          AT(sparse_step),                                                                                             \
-          "1",                                                                                                         \
-          1,                                                                                                           \
-          1 << 14,                                                                                                     \
-          NULL,                                                                                                        \
-          "each such layer has experts; the others do not" },                                                          \
-        { "mlp_only_layers", CS_KEY_JSON, AT(dense_layers), "null", 0, 0, NULL, "layers without experts; null: []" },  \
-        { "norm_topk_prob",                                                                                            \
-          CS_KEY_BOOL,                                                                                                 \
-          AT(normalized),                                                                                              \
-          "false",                                                                                                     \
-          0,                                                                                                           \
-          0,                                                                                                           \
-          NULL,                                                                                                        \
-          "the factors of a token's experts are divided by their sum" },                                               \
-        { "use_sliding_window", CS_KEY_BOOL, AT(windowed), "false", 0, 0, NULL, "layers have a sliding window" },      \
-    {                                                                                                                  \
-        "sliding_window", CS_KEY_INT, AT(window), "4096", 0, 1 << 30, NULL, "rows a windowed layer sees"               \
-    }
+#define QWEN(inner)                                                                                                     \
+    CS_ROW("moe_intermediate_size", INT, expert_inner, inner, 1, 1 << 22, NULL,                                         \
+           "width of the intermediate layer of an expert"),                                                             \
+        CS_ROW("decoder_sparse_step", INT, sparse_step, "1", 1, 1 << 14, NULL,                                          \
+               "every n-th layer has experts; the others have a feed-forward network; 1: all layers"),                  \
+        CS_ROW(                                                                                                         \
+            "mlp_only_layers", JSON, dense_layers, "null", 0, 0, NULL,                                                  \
+            "list of the numbers of layers, from 0, that have a feed-forward network instead of experts; null: none"),  \
+        CS_ROW(                                                                                                         \
+            "norm_topk_prob", BOOL, normalized, "false", 0, 0, NULL,                                                    \
+            "true: the router's weights of the experts of a token are divided by their sum, so that they add up to 1"), \
+        CS_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                               \
+               "true: layers have a sliding window of sliding_window tokens"),                                          \
+        CS_ROW("sliding_window", INT, window, "4096", 0, 1 << 30, NULL,                                                 \
+               "tokens to which a token attends in layers with a sliding window")
 
 static const ce_key mixtral_keys[] = {
     CS_LLAMA_SIZES("mixtral", "32000", "131072", "4096", "14336", "32", "32", "1e-5", "false"),
@@ -70,8 +52,9 @@ static const ce_key mixtral_keys[] = {
     CS_LLAMA_ROPE("1000000", "0"),
     EXPERTS("num_local_experts", experts, "8"),
     ROUTING("2"),
-    { "router_jitter_noise", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "the router's input has no noise" },
-    { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; null: all" },
+    CS_REFUSED("router_jitter_noise", "0.0", "0", "noise on the router's input is not implemented"),
+    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+           "tokens to which a token attends (sliding window); null: all earlier ones"),
 };
 
 static const ce_key qwen2_moe_keys[] = {
@@ -83,10 +66,12 @@ static const ce_key qwen2_moe_keys[] = {
     EXPERTS("num_experts", experts, "60"),
     ROUTING("4"),
     QWEN("1408"),
-    { "shared_expert_intermediate_size", CS_KEY_INT, AT(shared_inner), "5632", 1, 1 << 22, NULL,
-      "width inside the expert that computes every token" },
-    { "max_window_layers", CS_KEY_INT, AT(window_from), "28", 0, 1 << 14, NULL, "layers from this one on have none" },
-    { "qkv_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "q, k and v have biases" },
+    CS_ROW("shared_expert_intermediate_size", INT, shared_inner, "5632", 1, 1 << 22, NULL,
+           "width of the intermediate layer of the shared expert, which computes every token"),
+    CS_ROW(
+        "max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,
+        "with use_sliding_window: layers 0, 2, 4 and so on below this number have a sliding window; the others have none"),
+    CS_ROW("qkv_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers q, k and v of attention have biases"),
 };
 
 static const ce_key qwen3_moe_keys[] = {

@@ -61,61 +61,58 @@ static const neox_names starcoder2 = { .body = "model",
                                        .down = "c_proj" };
 
 #define AT(field) offsetof(neox_sizes, field)
-#define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                    \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "chose this family" },                                \
-        { "vocab_size", CS_KEY_INT, AT(vocabulary), vocab, 1, 1 << 24, NULL, "tokens are 0 .. vocab_size - 1" },       \
-        { "max_position_embeddings", CS_KEY_INT, AT(positions), max, 1, 1 << 24, NULL, "longest sequence" },           \
-        { "hidden_size", CS_KEY_INT, AT(width), width_, 1, 1 << 20, NULL, "width of the residual stream" },            \
-        { "num_hidden_layers", CS_KEY_INT, AT(layers), layers_, 1, 1 << 14, NULL, "blocks" },                          \
-        { "num_attention_heads", CS_KEY_INT, AT(heads), heads_, 1, 1 << 14, NULL, "heads; divides hidden_size" },      \
-        { epsilon_name, CS_KEY_NUMBER, AT(epsilon), "1e-5", 1e-12, 1, NULL, "added to the variance" },                 \
-        { "initializer_range", CS_KEY_NUMBER, AT(init_std), std, 0, 10, NULL, "deviation of first weights" },          \
-        { "tie_word_embeddings", CS_KEY_BOOL, AT(tied), tied_, 0, 0, NULL, "the head is the token table" },            \
-        { "rope_scaling",                                                                                              \
-          CS_KEY_JSON,                                                                                                 \
-          AT(scaling),                                                                                                 \
-          "null",                                                                                                      \
-          0,                                                                                                           \
-          0,                                                                                                           \
-          NULL,                                                                                                        \
-          "type: default, linear, llama3, yarn, longrope, dynamic" },                                                  \
-        { "original_max_position_embeddings",          CS_KEY_INT, AT(original), "0", 0, 1 << 24, NULL,                \
-          "llama3, yarn, longrope: the context before" },                                                              \
-    {                                                                                                                  \
-        "rope_parameters", CS_KEY_JSON, AT(rotary), "null", 0, 0, NULL, "rope_theta and rope_scaling in one object"    \
-    }
+#define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                                 \
+    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                                   \
+        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
+               "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
+        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
+               "maximum length of a sequence in tokens; cspeed.data.seq_len must not exceed it"),                                   \
+        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
+               "width of the hidden states (elements for each token)"),                                                             \
+        CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
+        CS_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
+               "number of attention heads; hidden_size must be a multiple of it"),                                                  \
+        CS_ROW(epsilon_name, NUMBER, epsilon, "1e-5", 1e-12, 1, NULL,                                                               \
+               "epsilon of LayerNorm, added to the variance under the root"),                                                       \
+        CS_ROW("initializer_range", NUMBER, init_std, std, 0, 10, NULL,                                                             \
+               "standard deviation of the normal distribution from which weights are initialized"),                                 \
+        CS_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
+               "true: the output head (lm_head) shares its weights with the token embedding"),                                      \
+        CS_ROW(                                                                                                                     \
+            "rope_scaling", JSON, scaling, "null", 0, 0, NULL,                                                                      \
+            "object that extends RoPE to longer sequences; its key rope_type: default, linear, llama3, yarn, longrope or dynamic"), \
+        CS_ROW(                                                                                                                     \
+            "original_max_position_embeddings", INT, original, "0", 0, 1 << 24, NULL,                                               \
+            "context length in tokens before rope_scaling extended it, for llama3, yarn and longrope; 0: not given"),               \
+        CS_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
+               "transformers 5's object with the keys rope_theta and those of rope_scaling")
 #define INNER(name, fallback)                                                                                          \
-    {                                                                                                                  \
-        name, CS_KEY_INT, AT(inner), fallback, 0, 1 << 22, NULL, "width inside the feed-forward"                       \
-    }
+    CS_ROW(name, INT, inner, fallback, 0, 1 << 22, NULL,                                                               \
+           "width of the intermediate layer of the feed-forward network (MLP)")
 #define FUNCTION(name, fallback)                                                                                       \
-    {                                                                                                                  \
-        name, CS_KEY_CHOICE, AT(activation), "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                   \
-            "between the two products of the feed-forward"                                                             \
-    }
-#define RATE(name, field, sentence)                                                                                    \
-    {                                                                                                                  \
-        name, CS_KEY_NUMBER, AT(field), "0", 0, 0.999, NULL, sentence                                                  \
-    }
+    CS_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                           \
+           "activation function between the two linear layers of the feed-forward")
+#define RATE(name, field, sentence) CS_ROW(name, NUMBER, field, "0", 0, 0.999, NULL, sentence)
 #define THETA(name)                                                                                                    \
-    {                                                                                                                  \
-        name, CS_KEY_NUMBER, AT(theta), "10000", 1, 1e12, NULL, "base of the rotary frequencies"                       \
-    }
+    CS_ROW(name, NUMBER, theta, "10000", 1, 1e12, NULL, "base of the frequencies of rotary position embeddings (RoPE)")
 
 static const ce_key gpt_neox_keys[] = {
     COMMON("gpt_neox", "50432", "2048", "6144", "44", "64", "layer_norm_eps", "0.02", "false"),
     INNER("intermediate_size", "24576"),
     FUNCTION("hidden_act", "gelu"),
-    RATE("attention_dropout", attention_dropout, "dropout on attention probabilities"),
-    RATE("hidden_dropout", dropout, "dropout on the embeddings and on what a block adds"),
+    RATE("attention_dropout", attention_dropout,
+         "probability of dropout on the attention probabilities (after the softmax)"),
+    RATE("hidden_dropout", dropout,
+         "probability of dropout on the embeddings and on the outputs of attention and feed-forward"),
     THETA("rotary_emb_base"),
-    { "rotary_pct", CS_KEY_NUMBER, AT(partial), "0.25", 1e-6, 1, NULL, "part of a head that is turned" },
-    { "use_parallel_residual", CS_KEY_BOOL, AT(parallel), "true", 0, 0, NULL,
-      "attention and feed-forward read the same rows" },
-    { "attention_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "the attention's projections have biases" },
-    CS_INERT("rope_theta", "rotary_emb_base is what counts"),
-    CS_INERT("attention_probs_dropout_prob", "attention_dropout is what counts"),
-    CS_INERT("hidden_dropout_prob", "hidden_dropout is what counts"),
+    CS_ROW("rotary_pct", NUMBER, partial, "0.25", 1e-6, 1, NULL,
+           "share of the columns of a head, 0 to 1, to which RoPE is applied"),
+    CS_ROW("use_parallel_residual", BOOL, parallel, "true", 0, 0, NULL,
+           "true: attention and feed-forward have the same input (parallel residual); false: one after the other"),
+    CS_ROW("attention_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers of attention have biases"),
+    CS_INERT("rope_theta", "rotary_emb_base is used instead"),
+    CS_INERT("attention_probs_dropout_prob", "attention_dropout is used instead"),
+    CS_INERT("hidden_dropout_prob", "hidden_dropout is used instead"),
 };
 
 static const ce_key falcon_keys[] = {
@@ -123,20 +120,24 @@ static const ce_key falcon_keys[] = {
     INNER("ffn_hidden_size", "0"),
     FUNCTION("activation", "gelu"),
     THETA("rope_theta"),
-    { "num_kv_heads", CS_KEY_INT, AT(keys), "0", 0, 1 << 14, NULL,
-      "heads of keys and values of the new architecture; null: num_attention_heads" },
-    { "new_decoder_architecture", CS_KEY_BOOL, AT(newer), "false", 0, 0, NULL, "Falcon 40B's: groups of heads" },
-    { "num_ln_in_parallel_attn", CS_KEY_INT, AT(norms), "0", 0, 2, NULL,
-      "norms of a block of the new architecture: 1, or 2, one for each of attention and feed-forward; null: 2" },
-    { "multi_query", CS_KEY_BOOL, AT(multi_query), "true", 0, 0, NULL,
-      "in the old architecture, one head of keys and values for all queries" },
-    { "parallel_attn", CS_KEY_BOOL, AT(parallel), "true", 0, 0, NULL, "attention and feed-forward read the same rows" },
-    { "bias", CS_KEY_BOOL, AT(bias), "false", 0, 0, NULL, "linear layers have biases" },
-    { "alibi", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "attention has no biases of distance (ALiBi)" },
-    { "hidden_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "there is no dropout on what a block adds" },
-    { "attention_dropout", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "transformers has no dropout on these probabilities" },
-    { "apply_residual_connection_post_layernorm", CS_KEY_REFUSED, 0, "false", 0, 0, "false",
-      "transformers does not use it" },
+    CS_ROW("num_kv_heads", INT, keys, "0", 0, 1 << 14, NULL,
+           "number of key and value heads if new_decoder_architecture is true; null: num_attention_heads"),
+    CS_ROW("new_decoder_architecture", BOOL, newer, "false", 0, 0, NULL,
+           "true: the block of Falcon 40B and 180B, with grouped-query attention; false: that of Falcon 7B"),
+    CS_ROW(
+        "num_ln_in_parallel_attn", INT, norms, "0", 0, 2, NULL,
+        "if new_decoder_architecture: LayerNorms of a block, 1, or 2 (one for attention, one for feed-forward); null: 2"),
+    CS_ROW(
+        "multi_query", BOOL, multi_query, "true", 0, 0, NULL,
+        "true: all query heads share one key and value head (multi-query attention); without new_decoder_architecture"),
+    CS_ROW("parallel_attn", BOOL, parallel, "true", 0, 0, NULL,
+           "true: attention and feed-forward have the same input (parallel residual); false: one after the other"),
+    CS_ROW("bias", BOOL, bias, "false", 0, 0, NULL, "true: linear layers have biases"),
+    CS_REFUSED("alibi", "false", "false", "ALiBi is not implemented"),
+    CS_REFUSED("hidden_dropout", "0.0", "0",
+               "dropout on the outputs of attention and feed-forward is not implemented for this model_type"),
+    CS_REFUSED("attention_dropout", "0.0", "0", "transformers applies no dropout to Falcon's attention probabilities"),
+    CS_REFUSED("apply_residual_connection_post_layernorm", "false", "false", "transformers does not use it"),
 };
 
 static const ce_key starcoder2_keys[] = {
@@ -144,24 +145,27 @@ static const ce_key starcoder2_keys[] = {
     INNER("intermediate_size", "12288"),
     FUNCTION("hidden_act", "gelu_pytorch_tanh"),
     THETA("rope_theta"),
-    { "pad_token_id", CS_KEY_JSON, AT(padding), "null", 0, 0, NULL,
-      "the embedding of this token gets no gradient, as in transformers" },
-    { "num_key_value_heads", CS_KEY_INT, AT(keys), "2", 1, 1 << 14, NULL,
-      "heads of keys and values; divides num_attention_heads" },
-    { "head_dim", CS_KEY_INT, AT(head), "0", 0, CS_ROPE_WIDTH, NULL,
-      "width of a head, even; null: hidden_size / num_attention_heads" },
-    { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; null: all" },
-    RATE("attention_dropout", attention_dropout, "dropout on attention probabilities"),
-    RATE("residual_dropout", dropout, "dropout on what a block adds"),
-    RATE("embedding_dropout", embed_dropout, "dropout on the embeddings"),
-    { "use_bias", CS_KEY_BOOL, AT(bias), "true", 0, 0, NULL, "linear layers have biases" },
-    CS_INERT("activation_function", "hidden_act is what counts"),
-    CS_INERT("layer_norm_epsilon", "norm_epsilon is what counts"),
-    CS_INERT("mlp_type", "a note"),
-    CS_INERT("norm_type", "a note"),
+    CS_ROW("pad_token_id", JSON, padding, "null", 0, 0, NULL,
+           "id of the padding token, whose embedding gets no gradient, as in transformers; null: none"),
+    CS_ROW("num_key_value_heads", INT, keys, "2", 1, 1 << 14, NULL,
+           "number of key and value heads (grouped-query attention); must divide num_attention_heads"),
+    CS_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,
+           "width of an attention head, an even number; null: hidden_size / num_attention_heads"),
+    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+           "tokens to which a token attends (sliding window); null: all earlier ones"),
+    RATE("attention_dropout", attention_dropout,
+         "probability of dropout on the attention probabilities (after the softmax)"),
+    RATE("residual_dropout", dropout,
+         "probability of dropout on the outputs of attention and feed-forward before they are added to the residual"),
+    RATE("embedding_dropout", embed_dropout, "probability of dropout on the embeddings"),
+    CS_ROW("use_bias", BOOL, bias, "true", 0, 0, NULL, "true: linear layers have biases"),
+    CS_INERT("activation_function", "hidden_act is used instead"),
+    CS_INERT("layer_norm_epsilon", "norm_epsilon is used instead"),
+    CS_INERT("mlp_type", "information for readers; cspeed does not use it"),
+    CS_INERT("norm_type", "information for readers; cspeed does not use it"),
     CS_INERT("scale_attn_weights", "transformers does not use it"),
-    CS_INERT("scale_attention_softmax_in_fp32", "sums are fp32 in any case"),
-    CS_INERT("attention_softmax_in_fp32", "sums are fp32 in any case"),
+    CS_INERT("scale_attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
+    CS_INERT("attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
 };
 
 /* ---- the block ---- */

@@ -18,7 +18,7 @@ enum { PATH = 320 };
     {                                                                                                                  \
         name, CS_KEY_REFUSED, 0, "null", 0, 0, USUAL, sentence                                                         \
     }
-#define WEIGHTS "weights are read as F32, BF16 or F16"
+#define WEIGHTS "weights must be fp32, bf16 or fp16: quantized weights cannot be read"
 #define POSITIONS "this model_type has only rotary positions"
 #define ATTENTION "the attention of this model_type computes nothing like it"
 #define FACTORS "nothing of this model_type is multiplied by it"

@@ -21,7 +21,8 @@ enum { DEFAULT, LINEAR, LLAMA3, YARN, DYNAMIC, LONGROPE, SU, UNSAID };
 static const ce_key keys[] = {
     { "rope_type", CS_KEY_CHOICE, AT(type), "\"none\"", 0, 0, TYPES, "how positions are scaled" },
     { "type", CS_KEY_CHOICE, AT(old_type), "\"none\"", 0, 0, TYPES, "rope_type's older name" },
-    { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL, "base of the rotary frequencies" },
+    { "rope_theta", CS_KEY_NUMBER, AT(theta), "null", 1, 1e12, NULL,
+      "base of the frequencies of rotary position embeddings (RoPE)" },
     { "factor", CS_KEY_NUMBER, AT(factor), "null", 1, 1e6, NULL, "how much longer the context became" },
     { "low_freq_factor", CS_KEY_NUMBER, AT(low), "null", 1e-6, 1e6, NULL, "llama3: longer wavelengths are stretched" },
     { "high_freq_factor", CS_KEY_NUMBER, AT(high), "null", 1e-6, 1e6, NULL, "llama3: shorter wavelengths stay" },
@@ -32,7 +33,8 @@ static const ce_key keys[] = {
     { "truncate", CS_KEY_BOOL, AT(truncate), "true", 0, 0, NULL, "yarn: the ramp ends at whole numbers" },
     { "short_factor", CS_KEY_JSON, AT(shorter), "null", 0, 0, NULL, "longrope: divisors of the frequencies" },
     { "long_factor", CS_KEY_JSON, AT(longer), "null", 0, 0, NULL, "longrope: those of texts longer than before" },
-    { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "null", 1e-6, 1, NULL, "part of a head that is turned" },
+    { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "null", 1e-6, 1, NULL,
+      "share of the columns of a head, 0 to 1, to which RoPE is applied" },
     { "mscale", CS_KEY_NUMBER, AT(mscale), "null", 0, 1e6, NULL, "yarn: factor in the numerator of attention_factor" },
     { "mscale_all_dim", CS_KEY_NUMBER, AT(mscale_all), "null", 0, 1e6, NULL, "yarn: that in its denominator" },
 };

@@ -17,12 +17,15 @@ static const ce_key phi3_keys[] = {
     CS_LLAMA_PADDING("32000"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
     CS_LLAMA_ROPE("10000", "4096"),
-    { "partial_rotary_factor", CS_KEY_NUMBER, AT(partial), "1", 1e-6, 1, NULL, "part of a head that is turned" },
-    { "sliding_window", CS_KEY_INT, AT(window), "0", 0, 1 << 30, NULL, "rows a row sees; null: all" },
-    { "resid_pdrop", CS_KEY_REFUSED, 0, "0.0", 0, 0, "0", "there is no dropout on what a block adds" },
-    { "full_attn_mod", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "all layers are alike" },
-    { "interpolate_factor", CS_KEY_REFUSED, 0, "1", 0, 0, "1", "transformers does not use it" },
-    { "lm_head_bias", CS_KEY_REFUSED, 0, "false", 0, 0, "false", "the head has no biases" },
+    CS_ROW("partial_rotary_factor", NUMBER, partial, "1", 1e-6, 1, NULL,
+           "share of the columns of a head, 0 to 1, to which RoPE is applied"),
+    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+           "tokens to which a token attends (sliding window); null: all earlier ones"),
+    CS_REFUSED("resid_pdrop", "0.0", "0",
+               "dropout on the outputs of attention and feed-forward is not implemented for this model_type"),
+    CS_REFUSED("full_attn_mod", "1", "1", "all layers have the same kind of attention"),
+    CS_REFUSED("interpolate_factor", "1", "1", "transformers does not use it"),
+    CS_REFUSED("lm_head_bias", "false", "false", "the output head has no biases"),
     CS_INERT("embd_pdrop", "transformers does not use it"),
 };
 
@@ -34,21 +37,20 @@ static const ce_key olmo2_keys[] = {
     CS_LLAMA_BIAS,
 };
 
-#define FACTOR(name, field, sentence)                                                                                  \
-    {                                                                                                                  \
-        name, CS_KEY_NUMBER, AT(field), "1", 1e-9, 1e9, NULL, sentence                                                 \
-    }
+#define FACTOR(name, field, sentence) CS_ROW(name, NUMBER, field, "1", 1e-9, 1e9, NULL, sentence)
 static const ce_key granite_keys[] = {
     CS_LLAMA_SIZES("granite", "32000", "2048", "4096", "11008", "32", "32", "1e-6", "false"),
     CS_LLAMA_PADDING("null"),
     CS_LLAMA_FUNCTION("hidden_act", "silu"),
     CS_LLAMA_ROPE("10000", "0"),
     CS_LLAMA_BIAS,
-    { "mlp_bias", CS_KEY_BOOL, AT(mlp_bias), "false", 0, 0, NULL, "the feed-forward has biases" },
-    FACTOR("embedding_multiplier", embedding, "factor of the embeddings"),
-    FACTOR("residual_multiplier", residual, "factor of what attention and feed-forward add"),
-    FACTOR("attention_multiplier", attention, "factor of the scores, instead of 1/sqrt(head_dim)"),
-    FACTOR("logits_scaling", logits, "divisor of the logits"),
+    CS_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
+    FACTOR("embedding_multiplier", embedding, "token embeddings are multiplied by this number"),
+    FACTOR("residual_multiplier", residual,
+           "outputs of attention and feed-forward are multiplied by this number before they are added to the residual"),
+    FACTOR("attention_multiplier", attention,
+           "attention scores are multiplied by this number instead of 1/sqrt(head_dim)"),
+    FACTOR("logits_scaling", logits, "logits are divided by this number"),
 };
 
 CS_LLAMA_FAMILY(phi3, "Phi3ForCausalLM");

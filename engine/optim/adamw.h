@@ -13,13 +13,18 @@ CS_HOST_DEVICE float adamw(float p, float g, float *m, float *v, ce_hyper h)
 }
 
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
-#define ADAMW_KEYS                                                                                                     \
-    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
-        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root; \"auto\": the default"), DECAY(ASKED),              \
-        FLAG("bias_correction", bias_correction, "true", "divide the moments by 1 - beta^t"),                          \
-        FLAG("adam_w_mode", adam_w_mode, "true",                                                                       \
-             "\"Adam\" with it is AdamW, as in DeepSpeed; \"AdamW\" is always AdamW"),                                 \
-        INERT("torch_adam", "false", "one implementation here, with PyTorch's arithmetic"), GRAD_NONE, NO_FOREACH,     \
-        NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
+#define ADAMW_KEYS                                                                                                                  \
+    RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                                   \
+        NUMBER("eps", epsilon, "1e-8", 0,                                                                                           \
+               "epsilon, added to the square root of the second moment; \"auto\": the default"),                                    \
+        DECAY(ASKED),                                                                                                               \
+        FLAG("bias_correction", bias_correction, "true",                                                                            \
+             "true: divide the moments by 1 - beta^t, where t is the number of the update"),                                        \
+        FLAG(                                                                                                                       \
+            "adam_w_mode", adam_w_mode, "true",                                                                                     \
+            "true: the type \"Adam\" means AdamW, as in DeepSpeed; false: Adam with L2 regularization; \"AdamW\" is always AdamW"), \
+        INERT("torch_adam", "false", "there is one implementation of Adam, which computes as PyTorch's"), GRAD_NONE,                \
+        NO_FOREACH, NO_AMSGRAD, NO_FUSED, NO_MAXIMUM, FP32_STATES, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT),                \
+        NO_CLIPPING
 
 #endif

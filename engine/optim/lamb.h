@@ -18,11 +18,16 @@ CS_HOST_DEVICE float lamb(float p, float g, float *m, float *v, ce_hyper h)
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define LAMB_KEYS                                                                                                      \
     RATE("1e-3"), BETAS("[0.9, 0.999]", MOMENTS),                                                                      \
-        NUMBER("eps", epsilon, "1e-8", 0, "added outside the root, or inside: the next key"),                          \
-        FLAG("eps_inside_sqrt", inside_root, "false", "eps is added under the root"), DECAY(ASKED),                    \
-        NUMBER("max_coeff", max_ratio, "10", 0, "largest ratio of a tensor's norm to its step's"),                     \
-        NUMBER("min_coeff", min_ratio, "0.01", 0, "smallest ratio"),                                                   \
-        FLAG("bias_correction", bias_correction, "true", "multiply by sqrt(1 - beta2^t) / (1 - beta1^t)"), NO_AMSGRAD, \
-        REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
+        NUMBER("eps", epsilon, "1e-8", 0,                                                                              \
+               "epsilon, added to the square root of the second moment, or under it if eps_inside_sqrt is true"),      \
+        FLAG("eps_inside_sqrt", inside_root, "false",                                                                  \
+             "true: eps is added under the square root; false: to the square root"),                                   \
+        DECAY(ASKED),                                                                                                  \
+        NUMBER("max_coeff", max_ratio, "10", 0,                                                                        \
+               "maximum of LAMB's trust ratio (norm of a tensor / norm of its step)"),                                 \
+        NUMBER("min_coeff", min_ratio, "0.01", 0, "minimum of LAMB's trust ratio"),                                    \
+        FLAG("bias_correction", bias_correction, "true",                                                               \
+             "true: multiply the step by sqrt(1 - beta2^t) / (1 - beta1^t), where t is the number of the update"),     \
+        NO_AMSGRAD, REFUSED("freeze_step", "null", NULL, NO_ONE_BIT), NO_CLIPPING
 
 #endif

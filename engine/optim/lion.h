@@ -16,9 +16,11 @@ CS_HOST_DEVICE float lion(float p, float g, float *m, float *unused, ce_hyper h)
 }
 
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
-#define LION_KEYS                                                                                                      \
-    RATE("1e-3"),                                                                                                      \
-        BETAS("[0.9, 0.999]", "of the mix whose sign is taken, and of the momentum; the paper has [0.9, 0.99]"),       \
+#define LION_KEYS                                                                                                                    \
+    RATE("1e-3"),                                                                                                                    \
+        BETAS(                                                                                                                       \
+            "[0.9, 0.999]",                                                                                                          \
+            "beta1: momentum's share in the step, whose sign is taken; beta2: decay of the momentum; Lion's paper has [0.9, 0.99]"), \
         DECAY(ASKED), GRAD_NONE, FP32_STATES, NO_CLIPPING
 
 #endif

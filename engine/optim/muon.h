@@ -13,21 +13,24 @@ CS_HOST_DEVICE float muon(float p, float g, float *buffer, float *unused, ce_hyp
 }
 
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
-#define MUON_KEYS                                                                                                      \
-    NUMBER("lr", rate, "0.02", 0, "learning rate of both sides where the next two are not given"),                     \
-        NUMBER("muon_lr", matrix_rate, "null", 0, "of matrices; null: lr, else 0.02"),                                 \
-        NUMBER("adam_lr", other_rate, "null", 0,                                                                       \
-               "of what is no matrix, of embeddings and the head; null: lr, else 3e-4"),                               \
-        { "momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "of the matrices' gradients" }, DECAY(ASKED), \
-        { "ns_method",                                                                                                 \
-          CS_KEY_CHOICE,                                                                                               \
-          AT(ns_method),                                                                                               \
-          "\"gram\"",                                                                                                  \
-          0,                                                                                                           \
-          0,                                                                                                           \
-          "gram|standard",                                                                                             \
-          "one loop for both here, five iterations in fp32: they are the same polynomial" },                           \
-        BETAS("[0.9, 0.95]", "AdamW's, for the other side"),                                                           \
-        NUMBER("eps", epsilon, "1e-10", 0, "AdamW's, for the other side"), NO_CLIPPING
+#define MUON_KEYS                                                                                                           \
+    NUMBER("lr", rate, "0.02", 0, "learning rate where muon_lr or adam_lr is not given"),                                   \
+        NUMBER("muon_lr", matrix_rate, "null", 0,                                                                           \
+               "learning rate of the matrices, which Muon updates; null: lr, or 0.02 without lr"),                          \
+        NUMBER(                                                                                                             \
+            "adam_lr", other_rate, "null", 0,                                                                               \
+            "learning rate of vectors, embeddings and the output head, which AdamW updates; null: lr, or 3e-4 without lr"), \
+        { "momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "momentum of the matrices, which Muon updates" },  \
+        DECAY(ASKED),                                                                                                       \
+        { "ns_method",                                                                                                      \
+          CS_KEY_CHOICE,                                                                                                    \
+          AT(ns_method),                                                                                                    \
+          "\"gram\"",                                                                                                       \
+          0,                                                                                                                \
+          0,                                                                                                                \
+          "gram|standard",                                                                                                  \
+          "Newton-Schulz method; both values mean the same here: five iterations in fp32" },                                \
+        BETAS("[0.9, 0.95]", "AdamW's, for vectors, embeddings and the output head"),                                       \
+        NUMBER("eps", epsilon, "1e-10", 0, "AdamW's, for vectors, embeddings and the output head"), NO_CLIPPING
 
 #endif

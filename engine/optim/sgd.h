@@ -20,10 +20,11 @@ CS_HOST_DEVICE float sgd(float p, float g, float *buffer, float *unused, ce_hype
 
 /* The keys of this optimizer in optimizer.params; types.c makes a key table of them. */
 #define SGD_KEYS                                                                                                       \
-    RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "0: no buffer is kept"),                                        \
-        NUMBER("dampening", dampening, "0", -MAX_VALUE, "of the gradient entering the buffer"),                        \
-        DECAY("added to the gradient of parameters that ask for it"),                                                  \
-        FLAG("nesterov", nesterov, "false", "Nesterov momentum; needs momentum, and no dampening"), NO_FOREACH,        \
-        NO_FUSED, NO_MAXIMUM, NO_CLIPPING
+    RATE("1e-3"), NUMBER("momentum", momentum, "0", 0, "momentum; 0: none, and no memory for it"),                     \
+        NUMBER("dampening", dampening, "0", -MAX_VALUE,                                                                \
+               "the gradient is multiplied by 1 - dampening before it is added to the momentum buffer"),               \
+        DECAY("L2 regularization of matrices, added to the gradient; vectors (biases, norms) have none"),              \
+        FLAG("nesterov", nesterov, "false", "true: Nesterov momentum; needs momentum above 0 and dampening 0"),        \
+        NO_FOREACH, NO_FUSED, NO_MAXIMUM, NO_CLIPPING
 
 #endif

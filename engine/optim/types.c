@@ -31,18 +31,21 @@
         "betas", CS_KEY_PAIR, AT(betas), fallback, 0, 1, "auto", sentence                                              \
     }
 
-#define RATE(fallback) NUMBER("lr", rate, fallback, 0, "learning rate; \"auto\": the default")
+#define RATE(fallback)                                                                                                 \
+    NUMBER("lr", rate, fallback, 0, "learning rate, which the scheduler may change; \"auto\": the default")
 #define DECAY(sentence) NUMBER("weight_decay", weight_decay, "0", 0, sentence)
-#define MOMENTS "decay of the two moments; \"auto\": the default"
-#define ASKED "on parameters that ask for it; \"auto\": the default"
+#define MOMENTS "decay rates of the first and second moment; \"auto\": the default"
+#define ASKED "weight decay of matrices; vectors (biases, norms) have none; \"auto\": the default"
 #define NO_CLIPPING                                                                                                    \
-    REFUSED("max_grad_norm", "null", NULL, "it is the engine that clips: use \"gradient_clipping\" at the top level")
-#define NO_AMSGRAD REFUSED("amsgrad", "false", "0", "AMSGrad's maximum of the second moment is not kept")
-#define NO_MAXIMUM REFUSED("maximize", "false", "0", "a loss is minimized")
-#define NO_FUSED REFUSED("fused", "null", "false|0", "an update is one fused pass anyway: leave the key out")
-#define NO_FOREACH INERT("foreach", "null", "a flat row is updated at a time")
-#define NO_ONE_BIT "it belongs to 1-bit optimizers, and gradients are exchanged uncompressed here"
-#define GRAD_NONE INERT("set_grad_none", "true", "the engine owns the gradients")
+    REFUSED("max_grad_norm", "null", NULL,                                                                             \
+            "the engine clips gradients, by \"gradient_clipping\" at the top level: set that key")
+#define NO_AMSGRAD REFUSED("amsgrad", "false", "0", "AMSGrad is not implemented")
+#define NO_MAXIMUM REFUSED("maximize", "false", "0", "training always minimizes the loss")
+#define NO_FUSED                                                                                                       \
+    REFUSED("fused", "null", "false|0", "an update is always one fused pass over the parameters: leave the key out")
+#define NO_FOREACH INERT("foreach", "null", "an update always works on contiguous blocks of many parameters")
+#define NO_ONE_BIT "it belongs to 1-bit optimizers, and cspeed does not compress gradients"
+#define GRAD_NONE INERT("set_grad_none", "true", "the engine owns the gradients and resets them after each update")
 #define FP32_STATES REFUSED("fp32_optimizer_states", "true", "1", "the moments are always kept in fp32")
 
 /* One key table for each optimizer: keys_ADAMW and so on. */
@@ -56,8 +59,8 @@ static const ce_type types[] = {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-#define COMPRESSED "gradients are exchanged uncompressed here; Adam and Lamb are the optimizers it approximates"
-#define MUP "muP's scaling of rates by width is not built"
+#define COMPRESSED "cspeed does not compress gradients: use Adam or Lamb, which this optimizer approximates"
+#define MUP "muP's learning rates by width are not implemented"
 #define OF_TORCH "cspeed does not implement this optimizer of torch.optim"
 
 /* The optimizers that DeepSpeed or torch.optim has and cspeed does not have. */

@@ -4,13 +4,13 @@
 
 static const ce_key keys[] = {
     { "start_factor", CS_KEY_NUMBER, CS_WARMUP_AT(start_factor), "0.3333333333333333", 1e-30, 1, NULL,
-      "the factor of the first update; above 0" },
+      "factor of the optimizer's lr in the first update; greater than 0" },
     { "end_factor", CS_KEY_NUMBER, CS_WARMUP_AT(end_factor), "1.0", 0, 1, NULL,
-      "the factor after total_iters updates" },
+      "factor of the optimizer's lr after total_iters updates" },
     { "total_iters", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "5", 1, CS_WARMUP_MAX, "auto",
-      "updates until the factor is end_factor; \"auto\": cspeed.steps" },
+      "number of updates in which the factor goes from start_factor to end_factor; \"auto\": cspeed.steps" },
     { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,
-      "where the schedule starts; -1: at its beginning" },
+      "number of the iteration at which the schedule starts; -1: at its beginning" },
 };
 
 static double rate(const ce_schedule_settings *settings, int64_t iteration)

@@ -6,13 +6,13 @@
 
 static const ce_key keys[] = {
     { "lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
-      "where the test begins" },
+      "learning rate of the first updates" },
     { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MAX, NULL,
-      "updates in which the rate grows by lr_range_test_step_rate times where it began" },
+      "number of updates in one step of the test" },
     { "lr_range_test_step_rate", CS_KEY_NUMBER, CS_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
-      "growth in one step size" },
+      "growth of the learning rate in each step of the test, as a multiple of lr_range_test_min_lr" },
     { "lr_range_test_staircase", CS_KEY_BOOL, CS_WARMUP_AT(range_staircase), "false", 0, 0, NULL,
-      "grow once a step size instead of with each update" },
+      "true: the rate grows once at the end of each step of the test; false: with every update" },
     CS_WARMUP_START,
 };
 

@@ -9,26 +9,29 @@
 #define ROW(name, type, field, fallback, min, max, choices, sentence)                                                  \
     { name, CS_KEY_##type, CS_WARMUP_AT(field), fallback, min, max, choices, sentence }
 #define WARMUP                                                                                                         \
-    ROW("warmup_num_steps", INT, warmup_num_steps, "0", 0, CS_WARMUP_MAX, "auto", "updates of the warm-up"),           \
+    ROW("warmup_num_steps", INT, warmup_num_steps, "0", 0, CS_WARMUP_MAX, "auto", "length of the warm-up in updates"),           \
     CS_WARMUP_RATIO
 #define TOTAL                                                                                                          \
     ROW("total_num_steps", INT, total_num_steps, "0", 0, CS_WARMUP_MAX, "auto",                                        \
-        "updates of the whole training; 0 and \"auto\": cspeed.steps")
+        "number of updates of the whole training; 0 and \"auto\": cspeed.steps")
 #define CYCLES(fallback, sentence) ROW("num_cycles", NUMBER, cycles, fallback, 0, 1e6, NULL, sentence)
-#define WAVES CYCLES("0.5", "waves of the cosine; 0.5: once from lr to its end")
+#define WAVES CYCLES("0.5", "number of periods of the cosine; 0.5: the rate falls once from lr to its minimum")
 #define MIN_LR                                                                                                         \
-    ROW("min_lr", NUMBER, min_lr, "null", 0, 1e30, NULL, "the rate at the end; this key or min_lr_rate is needed"),    \
-    ROW("min_lr_rate", NUMBER, min_lr_rate, "null", 0, 1, NULL, "the same as a share of lr")
+    ROW("min_lr", NUMBER, min_lr, "null", 0, 1e30, NULL, "learning rate at the end; give either this key or min_lr_rate"),    \
+    ROW("min_lr_rate", NUMBER, min_lr_rate, "null", 0, 1, NULL, "learning rate at the end as a share of the optimizer's lr; give either this key or min_lr")
 /* clang-format on */
 
 static const ce_key plain_keys[] = { WARMUP, TOTAL };
 static const ce_key cosine_keys[] = { WARMUP, TOTAL, WAVES };
-static const ce_key restart_keys[] = { WARMUP, TOTAL, CYCLES("1", "how many times the cosine falls from lr to 0") };
+static const ce_key restart_keys[] = {
+    WARMUP, TOTAL, CYCLES("1", "number of cycles; in each the rate falls from lr to 0 along half a cosine")
+};
 static const ce_key polynomial_keys[] = {
     WARMUP,
     TOTAL,
-    ROW("lr_end", NUMBER, lr_end, "1e-7", 0, 1e30, NULL, "the rate at the end; below the optimizer's lr"),
-    ROW("power", NUMBER, power, "1.0", 0, 1e3, NULL, "exponent of the decay; 1: linear"),
+    ROW("lr_end", NUMBER, lr_end, "1e-7", 0, 1e30, NULL,
+        "learning rate at the end of the decay; must be below the optimizer's lr"),
+    ROW("power", NUMBER, power, "1.0", 0, 1e3, NULL, "exponent of the polynomial decay; 1: linear"),
 };
 static const ce_key inverse_keys[] = {
     WARMUP,
@@ -44,18 +47,22 @@ static const ce_key warmup_min_keys[] = {
     WAVES,
     MIN_LR,
     ROW("warmup_lr_rate", NUMBER, warmup_lr_rate, "null", 0, 1, NULL,
-        "share of lr with which the warm-up begins; null: one over its length"),
+        "learning rate of the first update as a share of lr; null: 1 / length of the warm-up"),
 };
 static const ce_key stable_keys[] = {
     WARMUP,
     TOTAL,
     WAVES,
-    ROW("num_decay_steps", INT, num_decay_steps, "null", 0, CS_WARMUP_MAX, NULL, "needed: updates of the decay"),
+    ROW("num_decay_steps", INT, num_decay_steps, "null", 0, CS_WARMUP_MAX, NULL,
+        "required: length of the decay at the end, in updates"),
     ROW("num_stable_steps", INT, num_stable_steps, "null", 0, CS_WARMUP_MAX, NULL,
-        "updates between warm-up and decay, at lr; null: total_num_steps less both"),
-    ROW("warmup_type", CHOICE, stable_warmup, "\"linear\"", 0, 0, "linear|cosine|1-sqrt", "shape of the warm-up"),
-    ROW("decay_type", CHOICE, stable_decay, "\"cosine\"", 0, 0, "linear|cosine|1-sqrt", "shape of the decay"),
-    ROW("min_lr_ratio", NUMBER, min_lr_ratio, "0", 0, 1, NULL, "share of lr at the end, and where the warm-up begins"),
+        "number of updates at lr between warm-up and decay; null: total_num_steps - warm-up - num_decay_steps"),
+    ROW("warmup_type", CHOICE, stable_warmup, "\"linear\"", 0, 0, "linear|cosine|1-sqrt",
+        "curve of the learning rate in the warm-up"),
+    ROW("decay_type", CHOICE, stable_decay, "\"cosine\"", 0, 0, "linear|cosine|1-sqrt",
+        "curve of the learning rate in the decay"),
+    ROW("min_lr_ratio", NUMBER, min_lr_ratio, "0", 0, 1, NULL,
+        "learning rate at the end and at the start of the warm-up, as a share of lr"),
 };
 
 static double warmup_of(const ce_schedule_settings *s)

@@ -6,11 +6,13 @@
 
 static const ce_key keys[] = {
     { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MAX, NULL,
-      "needed: updates until the first restart" },
-    { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL, "how many times as long the next run is" },
-    { "eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL, "the lowest rate" },
+      "required: number of updates until the first restart" },
+    { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL,
+      "factor by which each period between restarts is longer than the one before" },
+    { "eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL,
+      "minimum learning rate, at the end of each period" },
     { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,
-      "where the schedule starts; -1: at its beginning" },
+      "number of the iteration at which the schedule starts; -1: at its beginning" },
 };
 
 static double rate(const ce_schedule_settings *settings, int64_t iteration)

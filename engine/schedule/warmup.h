@@ -18,24 +18,31 @@
       0,                                                                                                               \
       CS_WARMUP_MAX,                                                                                                   \
       "auto",                                                                                                          \
-      "updates of the warm-up; below 2 counts as 2; \"auto\": 0, Hugging Face's default" },                            \
-        CS_WARMUP_RATIO, { "warmup_type", CS_KEY_CHOICE,         CS_WARMUP_AT(warmup_type), "\"log\"", 0, 0,           \
-                           "log|linear",  "shape of the warm-up" },                                                    \
+      "length of the warm-up in updates; 0 and 1 mean 2, as in DeepSpeed; \"auto\": 0, Hugging Face's default" },      \
+        CS_WARMUP_RATIO,                                                                                               \
+        { "warmup_type",                                                                                               \
+          CS_KEY_CHOICE,                                                                                               \
+          CS_WARMUP_AT(warmup_type),                                                                                   \
+          "\"log\"",                                                                                                   \
+          0,                                                                                                           \
+          0,                                                                                                           \
+          "log|linear",                                                                                                \
+          "curve of the learning rate in the warm-up" },                                                               \
         CS_WARMUP_START
-#define CS_WARMUP_RATIO                                                                                                \
-    {                                                                                                                  \
-        "warmup_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_ratio), "0", 0, 1, NULL,                                    \
-            "instead of warmup_num_steps: its share of all updates, rounded up, as Trainer's argument of this name"    \
+#define CS_WARMUP_RATIO                                                                                                                       \
+    {                                                                                                                                         \
+        "warmup_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_ratio), "0", 0, 1, NULL,                                                           \
+            "length of the warm-up as a share of all updates, 0 to 1, rounded up (as in Hugging Face's Trainer); give it or warmup_num_steps" \
     }
 #define CS_WARMUP_START                                                                                                \
     {                                                                                                                  \
         "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,         \
-            "where the schedule starts; -1: at its beginning"                                                          \
+            "number of the iteration at which the schedule starts; -1: at its beginning"                               \
     }
 #define CS_WARMUP_TOTAL                                                                                                \
     {                                                                                                                  \
         "total_num_steps", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "null", 1, CS_WARMUP_MAX, "auto",                \
-            "needed: updates until the end of the decay; \"auto\": cspeed.steps"                                       \
+            "required: number of the update at which the decay ends; \"auto\": cspeed.steps"                           \
     }
 
 /* The list of schedules. For SCHEDULE(type), "type" is the name in the section "scheduler", and ce_schedule_<type> is

@@ -10,9 +10,9 @@
 static const ce_key keys[] = {
     CS_WARMUP_TOTAL,
     { "warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
-      "of lr, where the warm-up begins" },
+      "learning rate at the start of the warm-up, as a share of the optimizer's lr" },
     { "cos_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
-      "of lr, where the cosine ends" },
+      "learning rate at the end of the cosine, as a share of the optimizer's lr" },
     CS_WARMUP_COMMON,
 };
 

@@ -6,9 +6,9 @@
 
 static const ce_key keys[] = {
     { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
-      "where the warm-up begins; \"auto\": 0" },
+      "learning rate at the start of the warm-up; \"auto\": 0" },
     { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
-      "where it ends; \"auto\": the optimizer's lr" },
+      "learning rate at the end of the warm-up; \"auto\": the optimizer's lr" },
     CS_WARMUP_TOTAL,
     CS_WARMUP_COMMON,
 };

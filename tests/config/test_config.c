@@ -1,6 +1,7 @@
 /* test_config.c - batch sizes, precision, key tables, overrides, getters, and the files in configs/. */
 #include "config/config.h"
 #include "config/sections.h"
+#include "shell.h"
 #include "suite.h"
 #include "written.h"
 
@@ -512,7 +513,7 @@ static bool same_default(const ce_key *key, const json_t *value)
     return same;
 }
 
-static void check_table(ce_json *doc, const char *path, const ce_key *keys, int count)
+static void check_table(const char *text, ce_json *doc, const char *path, const ce_key *keys, int count)
 {
     const char *name;
     json_t *value;
@@ -521,6 +522,8 @@ static void check_table(ce_json *doc, const char *path, const ce_key *keys, int 
     for (int i = 0; i < count; i++) {
         value = json_object_get(object, keys[i].name);
         ck_assert_msg(value != NULL, "reference.json lacks %s.%s", path, keys[i].name);
+        ck_assert_msg(strstr(text, keys[i].sentence) != NULL, "reference.json lacks the sentence of %s.%s", path,
+                      keys[i].name);
         if (keys[i].type != CS_KEY_SECTION)
             ck_assert_msg(same_default(&keys[i], value), "reference.json: %s.%s is not the default, %s", path,
                           keys[i].name, keys[i].fallback);
@@ -534,15 +537,18 @@ START_TEST(test_reference)
     int count;
     ce_optim_settings adamw = { 0 };
     cs_config *config = open_file("reference.json");
+    size_t bytes;
+    char *text = shell_read(CS_SOURCE "/configs/reference.json", &bytes);
     const ce_section *section;
     for (int i = 0; (section = ce_sections_at(i)); i++)
-        check_table(config->doc, section->path, section->keys, section->count);
+        check_table(text, config->doc, section->path, section->keys, section->count);
     const ce_key *keys = ce_optim_keys(&adamw, &count);
-    check_table(config->doc, "optimizer.params", keys, count);
+    check_table(text, config->doc, "optimizer.params", keys, count);
     ck_assert_int_eq(cs_config_set(config, "train_batch_size=1"), CS_OK); /* the only key that a file must give */
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s", cs_error());
     ck_assert_int_eq(ce_json_note_count(config->doc), 0);
     cs_config_close(config);
+    free(text);
 }
 END_TEST
 

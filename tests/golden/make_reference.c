@@ -2,7 +2,7 @@
  * and their defaults.
  *
  *     build: cc -std=gnu17 -D_GNU_SOURCE -Iengine tests/golden/make_reference.c build/libcspeed.a -ljansson -ldnnl
- *            -lcrypto -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
+ *            -lcrypto -lutf8proc -lpcre2-8 -lz -lzstd -lm -lpthread -o /tmp/make_reference && /tmp/make_reference > configs/reference.json */
 #include "config/config.h"
 #include "config/sections.h"
 
@@ -16,7 +16,7 @@ static void indent(int depth)
 
 static const char *effect(const ce_key *key)
 {
-    return key->type == CS_KEY_INERT ? "no effect: " : key->type == CS_KEY_REFUSED ? "nothing else: " : "";
+    return key->type == CS_KEY_INERT ? "no effect: " : key->type == CS_KEY_REFUSED ? "no other value: " : "";
 }
 
 static void print_table(const char *path, const ce_key *keys, int count, int depth);
@@ -79,8 +79,8 @@ int main(void)
     const ce_section *top = ce_sections_find("", 0);
     printf(
         "// Every key at its default. A file needs only those that differ.\n//\n"
-        "// \"no effect\": DeepSpeed's key is accepted, and the sentence says why it changes nothing here. \"nothing "
-        "else\": another value is\n"
+        "// \"no effect\": DeepSpeed's key is accepted, and the sentence says why it changes nothing here. \"no other "
+        "value\": another value is\n"
         "// refused, and the sentence says why. test_config compares this file with the tables of engine/config/.\n"
         "{\n");
     print_table("", top->keys, top->count, 1);

@@ -3,6 +3,7 @@
 #include "shell.h"
 #include "suite.h"
 
+#include "models/family.h"
 #include "models/models.h"
 #include "models/rotary.h"
 #include "unit/unit.h"
@@ -49,7 +50,8 @@ static const refusal refusals[] = {
     { "{" GPT2 ", \"n_head\": 4, \"activation_function\": \"tanh\"}", "gelu_new" },
     { "{" GPT2 ", \"n_head\": 4, \"resid_pdrop\": 1.5}", "resid_pdrop" },
     { "{" GPT2 ", \"n_head\": 4, \"layer_norm_epsilon\": 0}", "layer_norm_epsilon" },
-    { "{" GPT2 ", \"n_head\": 4, \"add_cross_attention\": true}", "there is no encoder to attend to" },
+    { "{" GPT2 ", \"n_head\": 4, \"add_cross_attention\": true}",
+      "cross-attention needs an encoder, and all models here are decoders only" },
     { "{" GPT2 ", \"n_head\": 4, \"tie_word_embeddings\": \"yes\"}", "tie_word_embeddings" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"num_key_value_heads\": 3}",
       "num_attention_heads 4 is not a multiple of num_key_value_heads 3" },
@@ -61,7 +63,7 @@ static const refusal refusals[] = {
     { "{\"model_type\": \"llama\", \"hidden_size\": 3, \"num_attention_heads\": 4}", "heads are 0 wide" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"hidden_act\": \"tanh\"}", "silu" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rms_norm_eps\": -1}", "rms_norm_eps" },
-    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_interleaved\": true}", "Hugging Face's" },
+    { "{\"model_type\": \"llama\", " LLAMA ", \"rope_interleaved\": true}", "as Hugging Face orders them" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_theta\": 0}", "rope_theta" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": 4}", "rope_scaling: must be an object, or null" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}}",
@@ -89,12 +91,13 @@ static const refusal refusals[] = {
       "sliding_window" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}", "quantization_config" },
     { "{" GPT2 ", \"n_head\": 4, \"is_encoder_decoder\": true}",
-      "is_encoder_decoder, because there is no encoder (--lenient ignores it)" },
-    { "{" GPT2 ", \"n_head\": 4, \"pruned_heads\": {\"0\": [1]}}", "pruned_heads, because all heads are there" },
+      "is_encoder_decoder, because all models here are decoders without an encoder (--lenient ignores it)" },
+    { "{" GPT2 ", \"n_head\": 4, \"pruned_heads\": {\"0\": [1]}}",
+      "pruned_heads, because pruned attention heads are not implemented" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"use_sliding_window\": true}", "not supported: use_sliding_window" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"sliding_window\": 16}", "not supported: sliding_window" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"quantization_config\": {\"bits\": 4}}",
-      "not supported: quantization_config, because weights are read as F32, BF16 or F16" },
+      "not supported: quantization_config, because weights must be fp32, bf16 or fp16" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"is_causal\": false}", "not supported: is_causal" },
     { "{\"model_type\": \"llama\", " LLAMA ", \"layer_types\": [\"full_attention\", \"sliding_attention\", "
       "\"full_attention\"]}",
@@ -104,7 +107,7 @@ static const refusal refusals[] = {
     { "{" MISTRAL ", \"sliding_window\": 4, \"layer_types\": [\"sliding_attention\", \"full_attention\", "
       "\"sliding_attention\"]}",
       "layer_types[1] \"full_attention\", because all layers of this model_type see sliding_window rows" },
-    { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions have one dimension" },
+    { "{" QWEN2 ", \"use_mrope\": true}", "not supported: use_mrope, because positions are one-dimensional" },
     { "{" QWEN2 ", \"dual_chunk_attention_config\": {\"chunk_size\": 8}}",
       "not supported: dual_chunk_attention_config" },
     { "{" MISTRAL ", \"logit_scale\": 0.5}", "not supported: logit_scale, because nothing of this model_type is" },

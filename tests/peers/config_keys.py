@@ -25,41 +25,42 @@ FAMILIES = {"gpt2": "GPT2Config", "llama": "LlamaConfig", "mistral": "MistralCon
             "olmo2": "Olmo2Config", "granite": "GraniteConfig", "starcoder2": "Starcoder2Config", "falcon": "FalconConfig",
             "mixtral": "MixtralConfig", "qwen2_moe": "Qwen2MoeConfig", "qwen3_moe": "Qwen3MoeConfig"}
 
-GENERATION = "about generation in Python"
-LABELS = "of classification heads"
-RETURNED = "about what Python's model returns"
-PRECISION = "fp16, bf16 of this file choose the precision"
-SAME = "another way to the same numbers"
-NOTE = "a note"
-TOKENS = "the tokenizer's business"
+GENERATION = "a setting of transformers' generate(); training does not use it, and `cspeed generate` has its own options"
+LABELS = "it configures a classification head, and the models here have a language-model head"
+RETURNED = "it selects what a Python model returns; training computes only the loss"
+PRECISION = "the sections fp16 and bf16 of the configuration select the precision"
+SAME = "it selects an implementation in Python; the computed values are the same"
+NOTE = "information for readers; cspeed does not use it"
+TOKENS = "the tokenizer's own files say this"
+SHARED = ["GENERATION", "LABELS", "RETURNED", "PRECISION", "SAME", "NOTE", "TOKENS"]  # macros of the table
 ALWAYS = {
     "architectures": "the family follows from model_type", "transformers_version": NOTE, "name_or_path": NOTE,
-    "transformers.js_config": "about JavaScript",
+    "transformers.js_config": "only transformers.js, in JavaScript, uses it",
     "bos_token_id": TOKENS, "eos_token_id": TOKENS, "unk_token_id": TOKENS,
-    "pad_token_id": "about batches in Python: the embeddings of this model_type have no padding token",
+    "pad_token_id": "batches here have no padding, and the embedding of this model_type treats no token as padding",
     "finetuning_task": LABELS, "id2label": LABELS, "label2id": LABELS, "num_labels": LABELS, "problem_type": LABELS,
     "classifier_dropout": LABELS,
     "return_dict": RETURNED, "output_attentions": RETURNED, "output_hidden_states": RETURNED, "torchscript": RETURNED,
-    "dtype": PRECISION, "torch_dtype": PRECISION, "use_bfloat16": PRECISION, "tf_legacy_loss": "about TensorFlow",
-    "xla_device": "about TPUs", "chunk_size_feed_forward": SAME, "gradient_checkpointing": SAME, "attn_implementation": SAME,
+    "dtype": PRECISION, "torch_dtype": PRECISION, "use_bfloat16": PRECISION, "tf_legacy_loss": "only TensorFlow uses it",
+    "xla_device": "only TPUs use it", "chunk_size_feed_forward": SAME, "gradient_checkpointing": SAME, "attn_implementation": SAME,
     "experts_implementation": SAME, "pretraining_tp": SAME,
-    "is_decoder": "these models are decoders", "tie_encoder_decoder": "there is no encoder", "prefix": GENERATION,
+    "is_decoder": "all models here are decoders", "tie_encoder_decoder": "all models here are decoders without an encoder", "prefix": GENERATION,
     "task_specific_params": GENERATION, "tokenizer_class": TOKENS, "sep_token_id": TOKENS,
-    "max_window_layers": "no layer of this model_type is chosen by it",
+    "max_window_layers": "this model_type selects its layers with a sliding window in another way, or has none",
 }
 NEUTRAL = {
-    "add_cross_attention": (False, "there is no encoder to attend to"),
-    "attention_bias": (False, "the attention of this model_type has no such biases"),
-    "cross_attention_hidden_size": (None, "there is no encoder to attend to"),
-    "is_causal": (True, "attention is causal in any case"),
-    "is_encoder_decoder": (False, "there is no encoder"),
+    "add_cross_attention": (False, "cross-attention needs an encoder, and all models here are decoders only"),
+    "attention_bias": (False, "this model_type has no bias keys for its attention projections"),
+    "cross_attention_hidden_size": (None, "cross-attention needs an encoder, and all models here are decoders only"),
+    "is_causal": (True, "attention is always causal"),
+    "is_encoder_decoder": (False, "all models here are decoders without an encoder"),
     "mlp_bias": (False, "the feed-forward of this model_type has no biases"),
     "per_layer_config": (None, "all layers have the same sizes"),
-    "pruned_heads": ({}, "all heads are there"),
-    "quantization_config": (None, "weights are read as F32, BF16 or F16"),
-    "sliding_window": (None, "the rows of this model_type see all before them"),
-    "use_mrope": (False, "positions have one dimension"),
-    "use_sliding_window": (False, "no layer of this model_type is given a window by it"),
+    "pruned_heads": ({}, "pruned attention heads are not implemented"),
+    "quantization_config": (None, "weights must be fp32, bf16 or fp16: quantized weights cannot be read"),
+    "sliding_window": (None, "in this model_type each token attends to all earlier tokens"),
+    "use_mrope": (False, "positions are one-dimensional; multimodal rotary positions are not implemented"),
+    "use_sliding_window": (False, "no layer of this model_type has a sliding window"),
 }
 # Read by transformers where a file has them, though no class above saves them.
 READ = ["transformers.js_config", "classifier_dropout", "is_causal", "quantization_config", "unk_token_id",
@@ -109,9 +110,10 @@ def row_of(key):
     if key in NEUTRAL:
         value, sentence = NEUTRAL[key]
         text = json.dumps(value)
-        return f'{{ "{key}", CS_KEY_REFUSED, 0, "{text}", 0, 0, NULL, "{sentence}" }},'
+        return f'CS_REFUSED("{key}", "{text}", NULL, "{sentence}"),'
     sentence = ALWAYS.get(key) or (GENERATION if key in transformers.GenerationConfig().to_dict() else None)
-    return f'{{ "{key}", CS_KEY_INERT, 0, "null", 0, 0, NULL, "{sentence}" }},' if sentence else None
+    names = [name for name in SHARED if globals()[name] == sentence]
+    return f'CS_INERT("{key}", {names[0] if names else json.dumps(sentence)}),' if sentence else None
 
 
 def read_table():
@@ -119,7 +121,7 @@ def read_table():
     if not os.path.exists(TABLE):
         return {}
     with open(TABLE, encoding="utf-8") as file:
-        rows = re.findall(r'\{\s*"[^"]+",\s*CS_KEY.*?"\s*\},', file.read(), re.S)
+        rows = re.findall(r'CS_(?:INERT|REFUSED)\(.*?\),(?=\s)', file.read(), re.S)
     return {row.split('"')[1]: re.sub(r"\s+", " ", row) for row in rows}
 
 
@@ -136,6 +138,7 @@ def main():
     if "--write" in sys.argv:
         with open(TABLE, "w", encoding="utf-8") as file:
             file.write("/* neutral_keys.h - made by tests/peers/config_keys.py: keys of config.json that change nothing. */\n")
+            file.write("".join(f'#define {name} "{globals()[name]}"\n' for name in SHARED))
             file.write("\n".join(row for key, row in sorted({**table, **rows}.items())) + "\n")
         return 0
     wrong = [key for key, row in rows.items() if table.get(key) != row]
