@@ -153,7 +153,7 @@ static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
     int count = cs_comm_size(comm);
     bool sends = differs || cs_comm_rank(comm) == 0;
-    int64_t *sizes = ce_collective_memory((size_t)count * sizeof *sizes);
+    int64_t *sizes = ce_must_alloc((size_t)count * sizeof *sizes);
     char *texts = ce_collective_gather(comm, sizes, text, sends ? strlen(text) : 0);
     cs_status status = texts ? compare_texts(texts, sizes, count) : CS_OK;
     free(sizes);
@@ -167,7 +167,7 @@ cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts)
     unsigned char mine[CS_MAC_BYTES];
     int count = cs_comm_size(comm), others = 0;
     char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
-    unsigned char *all = ce_collective_memory((size_t)count * CS_MAC_BYTES);
+    unsigned char *all = ce_must_alloc((size_t)count * CS_MAC_BYTES);
     CS_ASSERT(text);
     ce_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
     cs_comm_all_gather(comm, all, mine, CS_MAC_BYTES, CS_U8);
@@ -185,7 +185,7 @@ static void share_seed(cs_engine *engine)
 {
     ce_settings *settings = &engine->config->settings;
     int count = engine->world.size, others = 0, first = 0;
-    int64_t *seeds = ce_collective_memory((size_t)count * sizeof *seeds);
+    int64_t *seeds = ce_must_alloc((size_t)count * sizeof *seeds);
     cs_comm_all_gather(engine->comm, seeds, &settings->seed, 1, CS_I64);
     for (int rank = count - 1; rank > 0; rank--)
         if (seeds[rank] != seeds[0]) {

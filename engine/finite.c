@@ -10,7 +10,6 @@
 #include "base/must.h"
 #include "base/plural.h"
 #include "base/say.h"
-#include "checkpoint/collective_status.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -98,7 +97,7 @@ static int64_t search_unit(search *s, cs_engine *engine, int i, place where)
 {
     const cs_unit *unit = engine->model->units[i];
     ce_precision types = engine->zero.precision;
-    ce_shard_piece *pieces = ce_collective_memory((size_t)unit->entry_count * sizeof *pieces);
+    ce_shard_piece *pieces = ce_must_alloc((size_t)unit->entry_count * sizeof *pieces);
     int count = ce_shard_pieces(engine->shards[i], pieces);
     int64_t number = 0, found = nowhere;
     for (int at = 0; at < count && found == nowhere; at++) {

@@ -7,6 +7,10 @@
 /* Prints this rank's number and the message and ends the process with cs_exit_code(status). */
 __attribute__((noreturn, format(printf, 2, 3))) void ce_fatal(cs_status status, const char *format, ...);
 
+/* Returns zeroed memory, which the caller frees with free(). If there is not enough memory, the process ends, because a
+ * rank that returned early would leave the other ranks waiting in a collective. */
+void *ce_must_alloc(size_t bytes);
+
 __attribute__((noreturn)) void ce_assert_failed(const char *condition, const char *file, int line);
 
 /* An assertion that release builds check too. It is too slow for an inner loop. */

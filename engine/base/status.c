@@ -116,6 +116,14 @@ void ce_fatal(cs_status status, const char *format, ...)
     _Exit(cs_exit_code(status));
 }
 
+void *ce_must_alloc(size_t bytes)
+{
+    void *memory = calloc(1, bytes ? bytes : 1);
+    if (!memory)
+        ce_fatal(CS_NO_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
+    return memory;
+}
+
 void ce_assert_failed(const char *condition, const char *file, int line)
 {
     fprintf(stderr, "cspeed: rank %d: %s:%d: assertion failed: %s\n", ce_log_rank(), file, line, condition);

@@ -1,7 +1,6 @@
 /* audit.c - verifies every byte of a checkpoint against its checksums. */
 #include "checkpoint/audit.h"
 #include "base/must.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
@@ -54,9 +53,9 @@ static void list_blocks(block_list *s, ce_block block)
         block.chunk = &chunks->chunks[i];
         s->count += ce_blocks_count(&block);
     }
-    s->blocks = ce_collective_memory((size_t)s->count * sizeof *s->blocks);
-    s->faults = ce_collective_memory((size_t)s->count * sizeof *s->faults);
-    s->refused = ce_collective_memory((size_t)s->count * sizeof *s->refused);
+    s->blocks = ce_must_alloc((size_t)s->count * sizeof *s->blocks);
+    s->faults = ce_must_alloc((size_t)s->count * sizeof *s->faults);
+    s->refused = ce_must_alloc((size_t)s->count * sizeof *s->refused);
     int64_t at = 0;
     for (int64_t i = 0; i < chunks->count; i++) {
         block.chunk = &chunks->chunks[i];

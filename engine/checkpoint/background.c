@@ -61,7 +61,7 @@ static char *copy_of(const char *text)
     if (!text)
         return NULL;
     size_t bytes = strlen(text) + 1;
-    return memcpy(ce_collective_memory(bytes), text, bytes);
+    return memcpy(ce_must_alloc(bytes), text, bytes);
 }
 
 /* Allocates memory for the elements of all pieces; later saves reuse it. */
@@ -86,8 +86,8 @@ static cs_status take_memory(ce_background *b, size_t bytes)
 static void copy_pieces(ce_background *b, const ce_checkpoint_content *content)
 {
     size_t at = 0;
-    b->pieces = ce_collective_memory((size_t)content->piece_count * sizeof *b->pieces);
-    b->sources = ce_collective_memory((size_t)content->piece_count * sizeof *b->sources);
+    b->pieces = ce_must_alloc((size_t)content->piece_count * sizeof *b->pieces);
+    b->sources = ce_must_alloc((size_t)content->piece_count * sizeof *b->sources);
     for (int64_t i = 0; i < content->piece_count; i++) {
         b->pieces[i] = content->pieces[i];
         b->pieces[i].name = copy_of(content->pieces[i].name);
@@ -202,7 +202,7 @@ static void end_save(ce_background *b, cs_status status)
 
 static ce_background *make(void)
 {
-    ce_background *b = ce_collective_memory(sizeof *b);
+    ce_background *b = ce_must_alloc(sizeof *b);
     pthread_mutex_init(&b->mutex, NULL);
     pthread_cond_init(&b->changed, NULL);
     return b;

@@ -1,10 +1,10 @@
 /* catalog.c - lists the complete checkpoints of a directory, newest first. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/not_found.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/staging.h"
+#include "base/must.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void add(ce_catalog *catalog, const char *dir, const char *name)
     }
     if (status != CS_OK)
         return;
-    ce_catalog_item *items = ce_collective_memory((size_t)(catalog->count + 1) * sizeof *items);
+    ce_catalog_item *items = ce_must_alloc((size_t)(catalog->count + 1) * sizeof *items);
     if (catalog->count > 0)
         memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
     free(catalog->items);

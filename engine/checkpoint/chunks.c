@@ -1,7 +1,7 @@
 /* chunks.c - the table of all chunks of a checkpoint, read from the headers of its shards. */
 #include "checkpoint/chunks.h"
+#include "base/must.h"
 #include "base/crc.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shardfile.h"
@@ -30,7 +30,7 @@ static void *grown(void *list, int64_t count, int64_t *capacity, size_t size)
     if (count < *capacity)
         return list;
     *capacity = *capacity ? 2 * *capacity : 64;
-    void *wider = ce_collective_memory((size_t)*capacity * size);
+    void *wider = ce_must_alloc((size_t)*capacity * size);
     if (count > 0)
         memcpy(wider, list, (size_t)count * size);
     free(list);

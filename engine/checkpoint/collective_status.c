@@ -8,19 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *ce_collective_memory(size_t bytes)
-{
-    void *memory = calloc(1, bytes ? bytes : 1);
-    if (!memory)
-        ce_fatal(CS_NO_MEMORY, "checkpoint: no memory for %zu bytes", bytes);
-    return memory;
-}
-
 cs_status ce_collective_status(cs_comm *comm, cs_status status)
 {
     int size = cs_comm_size(comm), failed = 0;
     int32_t mine = (int32_t)status;
-    int32_t *all = ce_collective_memory((size_t)size * sizeof *all);
+    int32_t *all = ce_must_alloc((size_t)size * sizeof *all);
     cs_comm_all_gather(comm, all, &mine, 1, CS_I32);
     while (failed < size && all[failed] == CS_OK)
         failed++;
@@ -44,7 +36,7 @@ void ce_collective_text(cs_comm *comm, char **text, size_t *length, int root)
     cs_comm_broadcast(comm, &count, 1, CS_I64, root);
     *length = (size_t)count;
     if (cs_comm_rank(comm) != root)
-        *text = ce_collective_memory(*length + 1);
+        *text = ce_must_alloc(*length + 1);
     if (count > 0)
         cs_comm_broadcast(comm, *text, count, CS_U8, root);
 }
@@ -61,7 +53,7 @@ char *ce_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, siz
     }
     for (int i = 0; i < size; i++)
         total += sizes[i];
-    char *all = ce_collective_memory((size_t)total + 1), *end = all + count;
+    char *all = ce_must_alloc((size_t)total + 1), *end = all + count;
     if (count > 0)
         memcpy(all, bytes, count);
     for (int i = 1; i < size; end += sizes[i++])

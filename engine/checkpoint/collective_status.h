@@ -1,5 +1,5 @@
 /* collective_status.h - collective status: all ranks succeed or fail together. Also gathers and broadcasts small texts.
- * All functions but ce_collective_memory are collective. */
+ * All functions are collective. */
 #ifndef CS_CHECKPOINT_COLLECTIVE_STATUS_H
 #define CS_CHECKPOINT_COLLECTIVE_STATUS_H
 
@@ -15,9 +15,5 @@ void ce_collective_text(cs_comm *comm, char **text, size_t *length, int root);
 /* Gathers the bytes of all ranks on rank 0, in rank order, and returns them in memory that the caller frees; other
  * ranks get NULL. Fills sizes[], which has one element for each rank, on every rank. */
 char *ce_collective_gather(cs_comm *comm, int64_t *sizes, const void *bytes, size_t count);
-
-/* Returns zeroed memory, which the caller frees with free(). If there is not enough memory, the process ends, because a
- * rank that returned early would leave the other ranks waiting in a collective. */
-void *ce_collective_memory(size_t bytes);
 
 #endif

@@ -5,6 +5,7 @@
 #include "checkpoint/boxes.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,11 +118,11 @@ static cs_status check_lists(ce_coverage *coverage, const char *text, const int6
         json_decref(list);
     }
     size_t count = json_array_size(rows);
-    ce_piece *pieces = ce_collective_memory(count * sizeof *pieces);
+    ce_piece *pieces = ce_must_alloc(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
-    coverage->empty = ce_collective_memory(count * sizeof *coverage->empty);
+    coverage->empty = ce_must_alloc(count * sizeof *coverage->empty);
     cs_status status = check_all(coverage, pieces, (int64_t)count);
     free(pieces);
     json_decref(rows);
@@ -131,7 +132,7 @@ static cs_status check_lists(ce_coverage *coverage, const char *text, const int6
 cs_status ce_coverage_open(ce_coverage *coverage, cs_comm *comm, const ce_piece *pieces, int64_t count)
 {
     int ranks = cs_comm_size(comm);
-    int64_t *sizes = ce_collective_memory((size_t)ranks * sizeof *sizes);
+    int64_t *sizes = ce_must_alloc((size_t)ranks * sizeof *sizes);
     char *mine = describe_all(pieces, count);
     char *all = ce_collective_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;

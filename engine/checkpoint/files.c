@@ -1,9 +1,9 @@
 /* files.c - file and directory operations whose error messages name the path. */
 #include "checkpoint/files.h"
+#include "base/must.h"
 #include "base/clock.h"
 #include "base/input.h"
 #include "base/log.h"
-#include "checkpoint/collective_status.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 char *ce_files_join(const char *dir, const char *name)
 {
     size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = ce_collective_memory(bytes);
+    char *path = ce_must_alloc(bytes);
     snprintf(path, bytes, "%s/%s", dir, name);
     return path;
 }
@@ -117,7 +117,7 @@ cs_status ce_files_read(char **text, size_t *length, const char *path, size_t li
         return ce_fail(CS_BAD_FILE, "%s: %lld bytes, more than the %zu such a file may have", path, (long long)bytes,
                        limit);
     CS_TRY(ce_files_open(&descriptor, path));
-    char *memory = ce_collective_memory((size_t)bytes + 1);
+    char *memory = ce_must_alloc((size_t)bytes + 1);
     cs_status status = ce_files_read_at(descriptor, memory, (size_t)bytes, 0, path);
     close(descriptor);
     if (status != CS_OK) {

@@ -1,6 +1,7 @@
 /* load.c - decides which of the checkpoints in a directory is opened: the requested checkpoint, the checkpoint that the
  * file `latest` names, or the newest complete checkpoint. */
 #include "checkpoint/checkpoint.h"
+#include "base/must.h"
 #include "base/log.h"
 #include "checkpoint/files.h"
 #include "checkpoint/not_found.h"
@@ -191,12 +192,12 @@ cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const
 
 static char *copy_of(const char *text)
 {
-    return text ? strcpy(ce_collective_memory(strlen(text) + 1), text) : NULL;
+    return text ? strcpy(ce_must_alloc(strlen(text) + 1), text) : NULL;
 }
 
 static ce_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
-    ce_search *s = ce_collective_memory(sizeof *s);
+    ce_search *s = ce_must_alloc(sizeof *s);
     s->dir = copy_of(dir);
     s->tag = copy_of(tag);
     s->next = -1;
@@ -217,7 +218,7 @@ static void close_search(ce_search *s)
 cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, const char *dir, const char *tag,
                                 const ce_checkpoint_reading *reading)
 {
-    *reader = ce_collective_memory(sizeof **reader);
+    *reader = ce_must_alloc(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
     /* With CS_NAMES_LOOSE all blocks are verified when a checkpoint is opened. If damage were found only while pieces

@@ -2,7 +2,6 @@
 #include "checkpoint/manifest.h"
 #include "base/crc.h"
 #include "base/must.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/boxes.h"
 #include "checkpoint/files.h"
 #include "checkpoint/write_plan.h"
@@ -177,7 +176,7 @@ static cs_status read_tensors(ce_manifest *manifest, const char *path)
     const char *name;
     if (!json_is_object(tensors))
         return ce_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
-    manifest->tensors = ce_collective_memory(json_object_size(tensors) * sizeof *manifest->tensors);
+    manifest->tensors = ce_must_alloc(json_object_size(tensors) * sizeof *manifest->tensors);
     json_object_foreach (tensors, name, value)
         CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
@@ -193,7 +192,7 @@ static cs_status read_files(ce_manifest *manifest, const char *path)
         return ce_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
     json_t *seen = json_object();
     cs_status status = CS_OK;
-    manifest->files = ce_collective_memory(json_array_size(files) * sizeof *manifest->files);
+    manifest->files = ce_must_alloc(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
         ce_manifest_file *file = &manifest->files[manifest->file_count++];
         status = read_file(file, json_array_get(files, i), path);

@@ -5,6 +5,7 @@
  * Transfers are sorted by file and position. A block that any transfer needs is read from its first byte to its last,
  * because its checksum covers all of it. The block is read in windows that stay in the processor's cache between
  * checksum and copy, so that data cross the memory bus once. */
+#include "base/must.h"
 #include "base/crc.h"
 #include "base/plural.h"
 #include "base/progress.h"
@@ -89,7 +90,7 @@ static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs
 {
     const ce_manifest *manifest = &reader->manifest;
     int64_t length = manifest->tensor_count + CS_WRITE_PLAN_FOLDERS;
-    uint8_t *asked = ce_collective_memory((size_t)length), *folders = asked + manifest->tensor_count;
+    uint8_t *asked = ce_must_alloc((size_t)length), *folders = asked + manifest->tensor_count;
     for (int64_t i = 0; i < count; i++) {
         const ce_manifest_tensor *tensor = ce_manifest_find(manifest, pieces[i].name);
         if (tensor)
@@ -135,7 +136,7 @@ static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, 
     if (reader->reading.names == CS_NAMES_ALL)
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
-    int64_t *sizes = ce_collective_memory((size_t)cs_comm_size(comm) * sizeof *sizes);
+    int64_t *sizes = ce_must_alloc((size_t)cs_comm_size(comm) * sizeof *sizes);
     char *all = ce_collective_gather(comm, sizes, mine, length);
     if (all && all[0])
         status = report(reader->path, all);
@@ -161,7 +162,7 @@ static void add_transfer(piece_reader *r, int64_t *capacity, transfer next)
 {
     if (r->count == *capacity) {
         *capacity = *capacity ? 2 * *capacity : 256;
-        transfer *wider = ce_collective_memory((size_t)*capacity * sizeof *wider);
+        transfer *wider = ce_must_alloc((size_t)*capacity * sizeof *wider);
         if (r->count > 0)
             memcpy(wider, r->transfers, (size_t)r->count * sizeof *wider);
         free(r->transfers);
@@ -308,10 +309,10 @@ cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const 
     };
     CS_TRY(ce_collective_status(comm, ce_write_plan_check(pieces, piece_count)));
     CS_TRY(check_names(reader, comm, pieces, piece_count));
-    r.buffer = ce_collective_memory(WINDOW);
+    r.buffer = ce_must_alloc(WINDOW);
     /* The buffer has twice the bytes of a window, because 16-bit elements of the file may become 32-bit elements in
      * memory. */
-    r.converted = reader->reading.device_copy ? ce_collective_memory(2 * WINDOW) : NULL;
+    r.converted = reader->reading.device_copy ? ce_must_alloc(2 * WINDOW) : NULL;
     list_transfers(&r, pieces, piece_count);
     cs_status status = copy_transfers(&r);
     if (r.descriptor >= 0)

@@ -8,6 +8,7 @@
 #include "checkpoint/audit.h"
 #include "checkpoint/files.h"
 #include "checkpoint/safetensors.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static cs_status add_blocks(ce_checkpoint_reader *reader, cs_comm *comm, block *
 
 static cs_status share_headers(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    block *blocks = ce_collective_memory((size_t)reader->manifest.file_count * sizeof *blocks);
+    block *blocks = ce_must_alloc((size_t)reader->manifest.file_count * sizeof *blocks);
     cs_status status = ce_collective_status(comm, read_blocks(blocks, reader, comm));
     if (status == CS_OK)
         status = add_blocks(reader, comm, blocks);

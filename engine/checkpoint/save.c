@@ -1,5 +1,6 @@
 /* save.c - the stages of a checkpoint save, and the deletion of old checkpoints. */
 #include "checkpoint/save.h"
+#include "base/must.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "checkpoint/collective_status.h"
@@ -32,7 +33,7 @@ static cs_status count_all(ce_save *s)
 {
     ce_save_volume mine = { .bytes = s->plan.data_bytes };
     memcpy(mine.files, s->plan.files_in, sizeof mine.files);
-    s->volumes = ce_collective_memory((size_t)s->size * sizeof *s->volumes);
+    s->volumes = ce_must_alloc((size_t)s->size * sizeof *s->volumes);
     cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
     for (int rank = 0; rank < s->size; rank++) {
         s->total.bytes += s->volumes[rank].bytes;
@@ -121,7 +122,7 @@ static cs_status write_file(void *argument, int64_t index)
 
 cs_status ce_save_write(ce_save *s)
 {
-    s->records = ce_collective_memory((size_t)s->plan.file_count * sizeof *s->records);
+    s->records = ce_must_alloc((size_t)s->plan.file_count * sizeof *s->records);
     CS_TRY(ce_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
     for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
         if (s->plan.files_in[folder] == 0)
@@ -196,7 +197,7 @@ static cs_status write_manifest(ce_save *s, json_t *files)
 
 void ce_save_gather(ce_save *s)
 {
-    int64_t *sizes = ce_collective_memory((size_t)s->size * sizeof *sizes);
+    int64_t *sizes = ce_must_alloc((size_t)s->size * sizeof *sizes);
     size_t bytes = (size_t)s->plan.file_count * sizeof *s->records;
     s->all = (ce_shardfile_record *)(void *)ce_collective_gather(s->comm, sizes, s->records, bytes);
     free(sizes);

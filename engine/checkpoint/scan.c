@@ -1,7 +1,7 @@
 /* scan.c - statistics of a saved tensor and comparison of two saved tensors, computed block by block. */
 #include "checkpoint/scan.h"
+#include "base/must.h"
 #include "base/half.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/files.h"
 #include "checkpoint/shardfile.h"
@@ -70,7 +70,7 @@ static cs_status each_chunk(state *s, const ce_checkpoint_reader *reader, int64_
                             void (*take)(state *s, double value))
 {
     ce_range of_tensor = ce_chunks_of(&reader->chunks, tensor);
-    char *buffer = ce_collective_memory(CS_SHARDFILE_BLOCK);
+    char *buffer = ce_must_alloc(CS_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = of_tensor.from; i < of_tensor.to && status == CS_OK; i++) {
         const ce_chunk *chunk = &reader->chunks.chunks[i];
@@ -131,7 +131,7 @@ cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *
     const ce_manifest_tensor *twin = ce_manifest_find(&other->manifest, name);
     cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
     size_t bytes = WINDOW * cs_dtype_bytes(dtype);
-    char *a = ce_collective_memory(bytes), *b = ce_collective_memory(bytes);
+    char *a = ce_must_alloc(bytes), *b = ce_must_alloc(bytes);
     int64_t count;
     cs_status status = CS_OK;
     *difference = (ce_scan_difference){ .first = -1 };

@@ -7,7 +7,6 @@
 #include "checkpoint/shardfile.h"
 #include "base/crc.h"
 #include "base/must.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/direct_writer.h"
 
@@ -87,7 +86,7 @@ static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, cons
     char *text = header_text(file, save_id, crcs);
     size_t length = strlen(text);
     *bytes = (8 + length + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
-    uint8_t *block = ce_collective_memory(*bytes);
+    uint8_t *block = ce_must_alloc(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
     memset(block + 8, ' ', *bytes - 8);
@@ -230,8 +229,8 @@ cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, cons
     writing w = { .writer.descriptor = -1, .file = file, .content = content };
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
-    w.crcs = ce_collective_memory((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->device_copy ? ce_collective_memory(CS_SHARDFILE_BLOCK) : NULL;
+    w.crcs = ce_must_alloc((size_t)blocks * sizeof *w.crcs);
+    w.buffer = content->device_copy ? ce_must_alloc(CS_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
     ce_direct_writer_close(&w.writer);
     free(w.buffer);

@@ -1,8 +1,8 @@
 /* write_plan.c - the plan of what a rank writes: the rank's pieces are divided into boxes (boxes.h), and the boxes are
  * distributed to files. */
 #include "checkpoint/write_plan.h"
-#include "checkpoint/collective_status.h"
 #include "checkpoint/safetensors.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,12 +138,12 @@ void ce_write_plan_open(ce_write_plan *plan, const ce_piece *pieces, int64_t cou
 {
     size_t max = (size_t)(count * CS_MAX_BOXES + empty_count);
     *plan = (ce_write_plan){ 0 };
-    plan->chunks = ce_collective_memory(max * sizeof *plan->chunks);
+    plan->chunks = ce_must_alloc(max * sizeof *plan->chunks);
     for (int64_t i = 0; i < count; i++)
         add_piece(plan, &pieces[i]);
     for (int64_t i = 0; i < empty_count; i++)
         add_empty(plan, &empty[i]);
-    plan->files = ce_collective_memory((size_t)plan->chunk_count * sizeof *plan->files);
+    plan->files = ce_must_alloc((size_t)plan->chunk_count * sizeof *plan->files);
     deal(plan);
     list_files(plan);
 }

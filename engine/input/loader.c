@@ -1,6 +1,7 @@
 /* loader.c - cs_data: the data loader. The windows of a rank depend only on the number of samples trained on so far. */
 #include "input/loader.h"
 #include "input/input.h"
+#include "base/must.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "checkpoint/collective_status.h"
@@ -75,7 +76,7 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
     cs_comm *comm = data->engine->comm;
     int count = cs_comm_size(comm), other = 1;
     int64_t mine = (int64_t)ce_windows_mark(data->windows);
-    int64_t *marks = ce_collective_memory((size_t)count * sizeof *marks);
+    int64_t *marks = ce_must_alloc((size_t)count * sizeof *marks);
     cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
     while (other < count && marks[other] == marks[0])
         other++;
@@ -97,7 +98,7 @@ static cs_status open_tokens(cs_data **data, cs_engine *engine, const char *spli
     ce_token_cache cache = { 0 };
     CS_TRY(ce_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
                                train ? settings->train_count : settings->valid_count));
-    *data = ce_collective_memory(sizeof **data);
+    *data = ce_must_alloc(sizeof **data);
     (*data)->engine = engine;
     (*data)->cache = cache;
     /* A file may be missing on one rank only; all ranks then return the same error. */

@@ -58,8 +58,7 @@ static uint64_t hash_parameters(cs_engine *engine)
 {
     uint64_t hash = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        ce_shard_piece *pieces =
-            ce_collective_memory((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
+        ce_shard_piece *pieces = ce_must_alloc((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
         int count = ce_shard_pieces(engine->shards[i], pieces);
         for (int at = 0; at < count; at++)
             hash += hash_piece(engine, &pieces[at]);
@@ -191,7 +190,7 @@ cs_status ce_reference_open(float **logps, cs_data *data)
 {
     cs_engine *engine = data->engine;
     int64_t count = CS_ANSWERS * ce_windows_count(data->windows);
-    *logps = ce_collective_memory((size_t)count * sizeof **logps);
+    *logps = ce_must_alloc((size_t)count * sizeof **logps);
     if (engine->reference_mark != 0) {
         char *path = path_of(data);
         bool found = find(data, path, *logps, count);
