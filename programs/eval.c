@@ -138,7 +138,7 @@ static void print_text(const cs_scores *scores, double seconds)
 
 int main(int argc, char **argv)
 {
-    options given = { 0 };
+    static options given; /* static: the assignments that options make (use.h) are held until the process ends */
     cs_scores scores;
     cs_data *data;
     (void)argc;

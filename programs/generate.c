@@ -445,7 +445,8 @@ static void answer_all(const model *m)
 
 int main(int argc, char **argv)
 {
-    options given = { .max_tokens = 200, .sampling = { .temperature = 0.8, .top_p = 1, .seed = 1234 } };
+    /* static: the assignments that options make (use.h) are held by the list until the process ends */
+    static options given = { .max_tokens = 200, .sampling = { .temperature = 0.8, .top_p = 1, .seed = 1234 } };
     model m = { .given = &given };
     (void)argc;
     ce_asked_ignore_saves();

@@ -9,11 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Writes the name of the file with the places, which has ".places" in place of the shard's ".bin". */
+/* Writes the name of the file with the places, which has ".places" in place of the shard's ".bin". The name begins with
+ * a dot, so that a pattern such as data/train* does not mean the file. */
 static const char *name_of(char name[CS_PLACES_TEXT], const char *shard)
 {
     size_t length = strlen(shard), ending = length > 4 && strcmp(shard + length - 4, ".bin") == 0 ? 4 : 0;
-    snprintf(name, CS_PLACES_TEXT, "%.*s.places", (int)(length - ending), shard);
+    const char *slash = strrchr(shard, '/');
+    int folder = slash ? (int)(slash + 1 - shard) : 0;
+    snprintf(name, CS_PLACES_TEXT, "%.*s.%.*s.places", folder, shard, (int)(length - ending) - folder, shard + folder);
     return name;
 }
 

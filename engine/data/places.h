@@ -1,4 +1,4 @@
-/* places.h - where the documents of a token shard begin in the texts: NAME.places beside NAME.bin.
+/* places.h - where the documents of a token shard begin in the texts: .NAME.places beside NAME.bin.
  *
  * The file is read only for messages, and may be missing. Each line has the number of a document in the shard, from 1,
  * the line or row at which it begins, and the path of its text. A document without a line of its own begins one line

@@ -118,7 +118,7 @@ START_TEST(the_first_lines_count_what_is_lost)
         shell_ended(rows[i].code, training_try(1, line), rows[i].words);
     }
     /* A folder that an earlier version made has no places. */
-    ck_assert_int_eq(shell_run("rm cache/*/train-00000.places"), 0);
+    ck_assert_int_eq(shell_run("rm cache/*/.train-00000.places"), 0);
     shell_ended(0, training_try(1, "c.json --steps 1 --set train_batch_size=2 --fresh --seq_len 113"),
                 "(cspeed.data.long); the first is number 14 of chats.jsonl, with 120 tokens");
     shell_leave();
