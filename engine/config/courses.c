@@ -5,61 +5,74 @@
 
 #include <stdio.h>
 
-#define INDEXED "windows of one length need no index"
+#define INDEXED "all samples have one length, so that no index of difficulties is needed"
 
 /* The rows that the two sections curriculum_learning and data_efficiency share. */
-#define COURSE(course)                                                                                                 \
-    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MAX_EXACT, NULL, "tokens of a sample at first"),   \
-        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MAX_EXACT, NULL,                               \
-                  "tokens of a sample in the end; at most cspeed.data.seq_len"),                                       \
-        SUPPORTED("schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                          \
-                  "fixed_linear|fixed_root|fixed_discrete|custom", "how it grows; custom is not supported"),           \
-        SECTION("schedule_config", "of the growth")
+#define COURSE(course)                                                                                                           \
+    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MAX_EXACT, NULL,                                             \
+              "sequence length in tokens at the start of training"),                                                             \
+        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MAX_EXACT, NULL,                                         \
+                  "sequence length in tokens at the end of the curriculum; at most cspeed.data.seq_len"),                        \
+        SUPPORTED(                                                                                                               \
+            "schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                                          \
+            "fixed_linear|fixed_root|fixed_discrete|custom",                                                                     \
+            "how the sequence length grows: linearly, as a root of the step, or by a list of lengths; custom is not supported"), \
+        SECTION("schedule_config", "the keys of the schedule of the sequence length")
 #define SCHEDULE(course)                                                                                               \
     SUPPORTED("total_curriculum_step", INT, written.course.total, "null", 1, MAX_EXACT, NULL,                          \
-              "updates until max_difficulty"),                                                                         \
+              "number of updates after which the length is max_difficulty"),                                           \
         SUPPORTED("difficulty_step", INT, written.course.stride, "null", 1, MAX_EXACT, NULL,                           \
-                  "lengths are multiples of this"),                                                                    \
-        SUPPORTED("root_degree", NUMBER, written.course.degree, "null", 0, MAX_EXACT, NULL, "of fixed_root"),          \
-        SUPPORTED("difficulty", JSON, written.course.stairs, "null", 0, 0, NULL, "of fixed_discrete: lengths"),        \
+                  "lengths are rounded down to multiples of this number of tokens; 8 or more is best for speed"),      \
+        SUPPORTED("root_degree", NUMBER, written.course.degree, "null", 0, MAX_EXACT, NULL,                            \
+                  "for fixed_root: the length grows with the root of this degree of the step; 2: square root"),        \
+        SUPPORTED("difficulty", JSON, written.course.stairs, "null", 0, 0, NULL,                                       \
+                  "for fixed_discrete: list of the sequence lengths in tokens"),                                       \
         SUPPORTED("max_step", JSON, written.course.until, "null", 0, 0, NULL,                                          \
-                  "of fixed_discrete: the last update of each length but the last")
+                  "for fixed_discrete: list of the last update of each length, without the last length")
 
 static const ce_key legacy[] = {
-    SUPPORTED("enabled", BOOL, written.course.enabled, "false", 0, 0, NULL, "train on shorter samples at first"),
-    REFUSED_UNLESS("curriculum_type", "\"seqlen\"", NULL, "the length of samples is the one difficulty known here"),
+    SUPPORTED(
+        "enabled", BOOL, written.course.enabled, "false", 0, 0, NULL,
+        "curriculum learning: train on shorter sequences at first, which makes early steps faster and more stable"),
+    REFUSED_UNLESS("curriculum_type", "\"seqlen\"", NULL,
+                   "only sequence length is implemented as a measure of difficulty"),
     COURSE(course),
 };
 static const ce_key legacy_schedule[] = { SCHEDULE(course) };
 
 static const ce_key efficiency[] = {
-    SUPPORTED("enabled", BOOL, written.efficiency, "false", 0, 0, NULL, "whether this section has any effect"),
-    INERT("seed", "1234", "the order of windows follows cspeed.seed"),
-    SECTION("data_sampling", "which samples, and how long"),
-    SECTION("data_routing", "which tokens a layer sees"),
+    SUPPORTED("enabled", BOOL, written.efficiency, "false", 0, 0, NULL,
+              "true: this section is used; false: it is ignored"),
+    INERT("seed", "1234", "cspeed.seed determines the order of samples"),
+    SECTION("data_sampling", "curriculum learning by sequence length"),
+    SECTION("data_routing", "random layerwise token dropping, which is not supported"),
 };
 static const ce_key sampling[] = {
-    SUPPORTED("enabled", BOOL, written.sampling, "false", 0, 0, NULL, "whether this section has any effect"),
-    INERT("num_epochs", "1000", "cspeed.steps or cspeed.epochs says how long"),
-    INERT("num_workers", "0", "windows are read in place"),
-    INERT("pin_memory", "false", "windows are read in place"),
-    SECTION("curriculum_learning", "harder samples later"),
-    REFUSED("dynamic_batching", OFF, "a micro-batch holds the same number of samples, always"),
+    SUPPORTED("enabled", BOOL, written.sampling, "false", 0, 0, NULL,
+              "true: this section is used; false: it is ignored"),
+    INERT("num_epochs", "1000", "cspeed.steps or cspeed.epochs is the length of the training"),
+    INERT("num_workers", "0", "samples are read directly from mapped files, without worker processes"),
+    INERT("pin_memory", "false", "samples are read directly from mapped files, without worker processes"),
+    SECTION("curriculum_learning", "curriculum learning: shorter sequences at first"),
+    REFUSED("dynamic_batching", OFF, "a micro-batch always has the same number of samples"),
 };
 static const ce_key routing[] = {
-    INERT("enabled", "false", "random_ltd says by itself whether it is wanted"),
-    REFUSED("random_ltd", OFF, "every layer sees every token"),
+    INERT("enabled", "false", "the section random_ltd has its own key enabled"),
+    REFUSED("random_ltd", OFF, "tokens are never dropped: every layer computes every token"),
 };
 static const ce_key sampled[] = {
-    SUPPORTED("enabled", BOOL, written.metric.enabled, "false", 0, 0, NULL, "train on shorter samples at first"),
+    SUPPORTED(
+        "enabled", BOOL, written.metric.enabled, "false", 0, 0, NULL,
+        "curriculum learning: train on shorter sequences at first, which makes early steps faster and more stable"),
     INERT("data_cluster_path", "null", INDEXED),
-    SECTION("curriculum_metrics", "by name; seqlen_truncate is the one known here"),
+    SECTION("curriculum_metrics", "the measures of difficulty by name; only seqlen_truncate is supported"),
 };
-static const ce_key metrics[] = { SECTION("seqlen_truncate", "the first tokens of each sample") };
+static const ce_key metrics[] = { SECTION("seqlen_truncate", "a sample is shortened to its first tokens") };
 static const ce_key seqlen_truncate[] = {
     INERT("index_to_sample_path", "null", INDEXED),
     INERT("index_to_metric_path", "null", INDEXED),
-    REFUSED("difficulty_type", "\"value\"", "percentiles need an index of all samples' difficulties"),
+    REFUSED("difficulty_type", "\"value\"",
+            "percentiles need an index of the difficulties of all samples, which cspeed does not have"),
     REFUSED("clustering_type", "\"single_cluster\"", "samples are not sorted by difficulty"),
     COURSE(metric),
 };

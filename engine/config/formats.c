@@ -1,46 +1,51 @@
 /* formats.c - the key tables of number formats: fp16, bf16, data_types, amp, torch_autocast. */
 #include "config/rows.h"
 
-#define NO_SCALE "bf16 has the range of fp32 and needs no loss scale"
+#define NO_SCALE "bf16 has the range of fp32 and needs no loss scaling"
 
 static const ce_key fp16[] = {
-    SUPPORTED("enabled", BOOL, written.fp16, "false", 0, 0, "auto", "train in fp16 with loss scaling; \"auto\": false"),
+    SUPPORTED("enabled", BOOL, written.fp16, "false", 0, 0, "auto",
+              "true: train in fp16 with fp32 master weights and loss scaling; \"auto\": false"),
     SUPPORTED("loss_scale", NUMBER, scaler.loss_scale, "0", 0, 0x1p126, "auto",
-              "static loss scale; 0: dynamic loss scaling"),
-    SUPPORTED("initial_scale_power", INT, scaler.initial_scale_power, "16", -126, 126, "auto",
-              "dynamic loss scaling starts with 2 to this power"),
+              "factor of the loss before backward, against underflow; 0: dynamic loss scaling"),
+    SUPPORTED(
+        "initial_scale_power", INT, scaler.initial_scale_power, "16", -126, 126, "auto",
+        "dynamic loss scaling starts with the scale 2 to this power; lower it if the first steps are all skipped"),
     SUPPORTED("loss_scale_window", INT, scaler.loss_scale_window, "1000", 0, 0, "auto",
               "number of steps without overflow after which the scale is doubled"),
     SUPPORTED("hysteresis", INT, scaler.hysteresis, "2", 0, 0, "auto",
-              "the scale is halved at this overflow, counted from 1; earlier overflows only skip their step"),
-    SUPPORTED("consecutive_hysteresis", BOOL, scaler.consecutive_hysteresis, "false", 0, 0, "auto",
-              "every step without overflow resets the count of hysteresis"),
+              "number of overflows after which the scale is halved; earlier overflows only skip their step"),
+    SUPPORTED(
+        "consecutive_hysteresis", BOOL, scaler.consecutive_hysteresis, "false", 0, 0, "auto",
+        "true: every step without overflow resets the count of overflows for hysteresis; false: only a doubling of the scale does"),
     SUPPORTED("min_loss_scale", NUMBER, scaler.min_loss_scale, "1", 0, 0x1p126, "auto",
               "minimum loss scale; an overflow at this scale ends the run"),
-    INERT("auto_cast", "false", "inputs are token numbers, or the model converts them"),
+    INERT("auto_cast", "false", "inputs are token ids, which need no cast; a model of your own casts its inputs"),
     REFUSED("dynamic_loss_scale", "null", "a dynamic loss scale is written \"loss_scale\": 0 in the section \"fp16\""),
-    SUPPORTED("fp16_master_weights_and_grads", BOOL, written.fp16_masters, "false", 0, 0, "auto",
-              "no fp32 masters: the fp16 parameters themselves are updated, and gradients accumulate in fp16"),
+    SUPPORTED(
+        "fp16_master_weights_and_grads", BOOL, written.fp16_masters, "false", 0, 0, "auto",
+        "true: no fp32 master weights: fp16 parameters are updated directly, and gradients accumulate in fp16; saves memory, less exact"),
 };
 
 static const ce_key bf16[] = {
     SUPPORTED("enabled", BOOL, written.bf16, "false", 0, 0, "auto",
-              "train in bf16 with fp32 masters; \"auto\": false, on every machine"),
+              "true: train in bf16 with fp32 master weights; \"auto\": false, on every machine"),
     SUPPORTED("check_grad_overflow", BOOL, check_grad_overflow, "true", 0, 0, "auto",
-              "skip a step whose gradients are not finite"),
+              "true: skip the update if gradients are Inf or NaN"),
     INERT("immediate_grad_update", "false",
           "the gradient of a unit is always accumulated at the end of its backward, as this key requests"),
-    SUPPORTED("bf16_master_weights_and_grads", BOOL, written.bf16_masters, "false", 0, 0, "auto",
-              "no fp32 masters: the bf16 parameters themselves are updated, and gradients accumulate in bf16"),
+    SUPPORTED(
+        "bf16_master_weights_and_grads", BOOL, written.bf16_masters, "false", 0, 0, "auto",
+        "true: no fp32 master weights: bf16 parameters are updated directly, and gradients accumulate in bf16; saves memory, less exact"),
     SUPPORTED("bf16_optimizer_states", BOOL, written.bf16_slots, "false", 0, 0, "auto",
-              "store the optimizer state in bf16; requires bf16_master_weights_and_grads"),
+              "true: store the optimizer state in bf16, which saves memory; requires bf16_master_weights_and_grads"),
     INERT_LIKE("loss_scale", "0", NO_SCALE),
     INERT_LIKE("initial_scale_power", "0", NO_SCALE),
     INERT_LIKE("loss_scale_window", "0", NO_SCALE),
     INERT_LIKE("hysteresis", "0", NO_SCALE),
     INERT_LIKE("consecutive_hysteresis", "true", NO_SCALE),
     INERT_LIKE("min_loss_scale", "0", NO_SCALE),
-    INERT_LIKE("auto_cast", "true", "inputs are token numbers, or the model converts them"),
+    INERT_LIKE("auto_cast", "true", "inputs are token ids, which need no cast; a model of your own casts its inputs"),
 };
 
 static const ce_key data_types[] = {
@@ -49,13 +54,13 @@ static const ce_key data_types[] = {
         "type in which gradients accumulate: fp32, bf16 or fp16; null: fp32 (DeepSpeed: the type of the parameters)"),
     SUPPORTED("param_dtype", STRING, written.values, "null", 0, 0, "auto",
               "type of the parameters: fp32, bf16 or fp16; must agree with fp16.enabled and bf16.enabled"),
-    REFUSED("buffer_dtype", "null", "models have no buffers besides their parameters"),
-    INERT_LIKE("keep_in_fp32_modules", "[]", "it is for buffers, and models have none besides their parameters"),
+    REFUSED("buffer_dtype", "null", "models here have no buffers, only parameters"),
+    INERT_LIKE("keep_in_fp32_modules", "[]", "it is for buffers, and models here have none"),
 };
 
 static const ce_key amp[] = {
     SUPPORTED("enabled", BOOL, written.amp.enabled, "false", 0, 0, NULL,
-              "use mixed precision by Apex's levels, at any stage"),
+              "true: mixed precision as in NVIDIA Apex, by opt_level"),
     SUPPORTED("opt_level", CHOICE, written.amp.level, "\"O1\"", 0, 0, "O0|O1|O2|O3",
               "O0: fp32; O1: fp16 products on fp32 parameters; O2: fp16 with fp32 norms and masters; O3: all fp16"),
     SUPPORTED("loss_scale", JSON, written.amp.loss_scale, "null", 0, 0, NULL,
@@ -68,17 +73,17 @@ static const ce_key amp[] = {
               "keep the parameters of norms in fp32; null: true at O2, false at O3; no effect at O0 and O1"),
     SUPPORTED("master_weights", JSON, written.amp.masters, "null", 0, 0, NULL,
               "keep fp32 masters; null: true at O2, false at O3; no effect at O0 and O1"),
-    REFUSED("cast_model_type", "null", "it follows from opt_level"),
-    REFUSED("patch_torch_functions", "null", "it follows from opt_level"),
+    REFUSED("cast_model_type", "null", "opt_level determines it"),
+    REFUSED("patch_torch_functions", "null", "opt_level determines it"),
     REFUSED("cast_model_outputs", "null", "the model's output is a loss, in fp32"),
-    REFUSED("num_losses", "1", "a model has one loss"),
+    REFUSED("num_losses", "1", "a model has exactly one loss"),
     INERT("verbosity", "1", "the types of the operations are always printed once"),
 };
 
 static const ce_key autocast[] = {
     SUPPORTED(
         "enabled", BOOL, written.autocast.enabled, "false", 0, 0, NULL,
-        "16-bit matrix products on fp32 parameters; with float16 the loss is scaled, as the keys of \"fp16\" say"),
+        "true: matrix products in 16 bits on fp32 parameters; with float16 the loss is scaled by the keys of \"fp16\""),
     SUPPORTED("dtype", STRING, written.autocast.dtype, "null", 0, 0, NULL,
               "type of matrix products, bfloat16 or float16; required if enabled"),
     SUPPORTED("lower_precision_safe_modules", JSON, written.autocast.modules, "null", 0, 0, NULL,

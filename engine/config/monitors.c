@@ -2,45 +2,47 @@
 #include "config/resolve.h"
 #include "config/rows.h"
 
-#define NO_CLIENT "its service has no client in C; csv_monitor and tensorboard write the same numbers"
-#define OF_CLIENT "it belongs to a writer that is refused when it is enabled"
-#define CALLER "a record contains the operation and its size; the engine makes all calls itself"
+#define NO_CLIENT "cspeed has no client for this service; csv_monitor and tensorboard write the same metrics"
+#define OF_CLIENT "it is an option of this service, which is not supported"
+#define CALLER "it prints the calling Python function, and cspeed has none"
 
 static const ce_key timers[] = { SECTION("throughput", "samples per second") };
 static const ce_key throughput[] = {
     SUPPORTED("enabled", BOOL, throughput, "true", 0, 0, "auto",
               "print a line with RunningAvgSamplesPerSec every steps_per_print updates, from the third update on"),
-    INERT("synchronized", "true", "a step is timed from one accumulation boundary to the next"),
+    INERT("synchronized", "true", "a step is always timed from one update to the next"),
 };
 
 static const ce_key flops_profiler[] = {
     SUPPORTED("enabled", BOOL, profiler.enabled, "false", 0, 0, NULL,
-              "print the time of each unit in one forward pass of rank 0; also sets wall_clock_breakdown"),
+              "true: print the time of each layer in one forward pass of rank 0; also sets wall_clock_breakdown"),
     SUPPORTED("profile_step", INT, profiler.profile_step, "1", 0, MAX_EXACT, NULL,
               "number of the update to profile, from 0"),
     SUPPORTED("module_depth", INT, profiler.module_depth, "-1", -1, MAX_EXACT, NULL,
-              "deepest level of the summary: 0 the model, 1 its units; -1: all levels"),
+              "deepest level of the summary: 0: the model; 1: its layers; -1: all levels"),
     SUPPORTED("top_modules", INT, profiler.top_modules, "1", 1, MAX_EXACT, NULL,
-              "number of kinds of unit in each level of the summary"),
-    SUPPORTED("detailed", BOOL, profiler.detailed, "true", 0, 0, NULL, "list every unit after the summary"),
+              "number of kinds of layers that are printed for each level of the summary"),
+    SUPPORTED("detailed", BOOL, profiler.detailed, "true", 0, 0, NULL, "true: print every layer after the summary"),
     SUPPORTED("output_file", STRING, profiler.output_file, "null", 0, 0, NULL,
               "file for the profile; null: standard output"),
     SUPPORTED("recompute_fwd_factor", NUMBER, profiler.recompute_factor, "0.0", 0, INFINITY, NULL,
-              "backward is counted as 2 + this number of forward passes"),
+              "backward is counted as 2 + this number of forward passes; 1.0 with activation checkpointing"),
 };
 
 static const ce_key csv_monitor[] = {
-    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "write a CSV file for each metric"),
+    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "true: write a CSV file for each metric"),
     SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "output folder; empty: the working directory"),
-    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL, "name of the folder in output_path"),
+    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL,
+              "name of the run: the folder in output_path that is written"),
 };
 
 static const ce_key tensorboard[] = {
-    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto", "write event files"),
+    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto",
+              "true: write event files, which TensorBoard displays"),
     SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL,
               "output folder; empty: the working directory"),
     SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL,
-              "name of the folder in output_path"),
+              "name of the run: the folder in output_path that is written"),
 };
 
 static const ce_key wandb[] = {
@@ -66,9 +68,10 @@ static const ce_key comms_logger[] = {
     SUPPORTED(
         "enabled", BOOL, comms_logger.enabled, "false", 0, 0, "auto",
         "record the time of each collective and print a table at the end; on a GPU the host waits for each collective"),
-    SUPPORTED("verbose", BOOL, comms_logger.verbose, "false", 0, 0, "auto", "rank 0 prints a line for each collective"),
+    SUPPORTED("verbose", BOOL, comms_logger.verbose, "false", 0, 0, "auto",
+              "true: rank 0 prints a line for each collective"),
     SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto",
-              "record all operations; false: only those of prof_ops"),
+              "true: record all collectives; false: only those of prof_ops"),
     INERT("debug", "false", CALLER),
     SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL,
               "names of the operations to record if prof_all is false"),

@@ -2,57 +2,64 @@
 #include "config/rows.h"
 
 static const ce_key cspeed[] = {
-    SUPPORTED("model", JSON, written.model, "null", 0, 0, NULL,
-              "a folder with Hugging Face's config.json, or an object with its keys"),
+    SUPPORTED(
+        "model", JSON, written.model, "null", 0, 0, NULL,
+        "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), or an object with the keys of config.json"),
     SECTION("data", "the training and validation data"),
     SUPPORTED(
         "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
-    SECTION("fsdp", "sharding by the names of PyTorch's FSDP"),
+    SECTION("fsdp", "settings by the names of PyTorch's FSDP"),
     SECTION("dpo", "preference training: pairs of a chosen and a rejected answer to the same prompt"),
     SUPPORTED("steps", INT, steps, "2000", 0, MAX_EXACT, NULL, "number of optimizer steps of the whole training"),
     SUPPORTED(
         "fit_seconds", NUMBER, fit_seconds, "0", 0, MAX_EXACT, NULL,
         "time limit in seconds of training, validation and saves: makes fewer steps if they would take longer. Their number is computed at the end of the warm-up, and again at each save unless the learning rate depends on it; 0: no limit"),
-    SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL, "instead of steps: number of passes over the data"),
-    SUPPORTED("seed", INT, seed, "1234", 0, 9.2e18, NULL,
-              "random seed of first values, window order and dropout; if ranks have different ones, rank 0's is used"),
+    SUPPORTED("epochs", INT, epochs, "0", 0, MAX_EXACT, NULL,
+              "number of passes over the training data; give it instead of steps"),
+    SUPPORTED(
+        "seed", INT, seed, "1234", 0, 9.2e18, NULL,
+        "random seed of the initial weights, the order of samples and dropout; if ranks have different seeds, that of rank 0 is used"),
     SUPPORTED("output", STRING, output, "null", 0, 0, NULL,
               "folder for checkpoints and metrics; null: runs/ and the name of this file without .json"),
-    SUPPORTED("load", STRING, load, "null", 0, 0, NULL,
-              "folder of checkpoints to start from; null: continue from output if it holds one"),
+    SUPPORTED(
+        "load", STRING, load, "null", 0, 0, NULL,
+        "folder of checkpoints from which to start; null: continue from the latest checkpoint in output, if there is one"),
     SUPPORTED("tag", STRING, tag, "null", 0, 0, NULL,
-              "checkpoint of load to start from, or of output to go back to; null: the latest"),
+              "name of the checkpoint in load, or in output, from which to start; null: the latest"),
     SUPPORTED("save_interval", INT, save_interval, "200", 0, MAX_EXACT, NULL,
-              "updates between checkpoints; 0: only at the end"),
+              "number of updates between checkpoints; 0: only at the end"),
     SUPPORTED(
         "saves_per_epoch", INT, saves_per_epoch, "0", 0, MAX_EXACT, NULL,
-        "instead of save_interval: checkpoints in each pass over the data; 1: at the end of each; 0: save_interval counts"),
+        "number of checkpoints in each pass over the data, instead of save_interval; 1: at the end of each pass; 0: save_interval is used"),
     SUPPORTED("keep_last", INT, keep_last, "3", 0, MAX_EXACT, NULL,
-              "how many checkpoints to keep, of those that the latest one continues; 0: all"),
-    SUPPORTED("keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
-              "never remove checkpoints of steps that are multiples of this; 0: no such steps"),
+              "number of the newest checkpoints to keep; older ones of this training are removed; 0: keep all"),
+    SUPPORTED(
+        "keep_every", INT, keep_every, "0", 0, MAX_EXACT, NULL,
+        "checkpoints of steps that are multiples of this number are never removed by keep_last; 0: keep_last decides alone"),
     SUPPORTED(
         "nan_patience", INT, nan_patience, "10", 0, MAX_EXACT, NULL,
         "after this many steps in a row whose loss or gradients are not finite, or in which no sample has a target or all gradients are zero, the run ends with exit code 1 and is not restarted; steps with a finite loss that a dynamic loss scale skips do not count; 0: never"),
-    SUPPORTED("async_save", BOOL, async_save, "false", 0, 0, NULL,
-              "training continues while a checkpoint is written from a copy of the state, which needs memory"),
+    SUPPORTED(
+        "async_save", BOOL, async_save, "false", 0, 0, NULL,
+        "true: training continues while a checkpoint is written in the background, from a copy of the state, which needs host memory"),
     SUPPORTED("eval_interval", INT, eval_interval, "200", 0, MAX_EXACT, NULL,
-              "updates between evaluations; 0: only at the end"),
+              "number of updates between evaluations on data.valid; 0: only at the end"),
     SUPPORTED("evals_per_epoch", INT, evals_per_epoch, "0", 0, MAX_EXACT, NULL,
-              "instead of eval_interval: evaluations in each pass over the data; 0: eval_interval counts"),
-    SUPPORTED("eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
-              "micro-batches of an evaluation, over all ranks; 0: all of data.valid"),
+              "number of evaluations in each pass over the data, instead of eval_interval; 0: eval_interval is used"),
+    SUPPORTED(
+        "eval_batches", INT, eval_batches, "50", 0, MAX_EXACT, NULL,
+        "number of micro-batches of one evaluation, over all ranks; more gives a less noisy loss; 0: all of data.valid"),
     SUPPORTED(
         "eval_on", CHOICE, eval_on, "\"all\"", 0, 0, "all|rank0",
-        "which ranks evaluate; rank0: the others wait, or take part in the gathers of parameters; the result has the same bits"),
+        "which ranks evaluate; rank0: only rank 0, while the others wait (at stage 3 they take part in gathers): slower, with the same result"),
     SECTION("checkpoint", "how checkpoints are written and read"),
-    SECTION("trace", "a file that shows what each rank does at which time in some steps"),
+    SECTION("trace", "writes a timeline of some steps of all ranks, for Perfetto"),
     SUPPORTED("export", STRING, export_folder, "null", 0, 0, NULL,
-              "Hugging Face folder to write when training is finished; null: none"),
+              "Hugging Face model folder to write at the end of training; null: none"),
     SUPPORTED("export_dtype", CHOICE, export_dtype, "\"auto\"", 0, 0, "auto|fp32|bf16|fp16",
-              "type of the exported weights; auto: the type in which the training computed"),
+              "data type of the exported weights; auto: the type in which the training computes"),
     SUPPORTED("metrics", STRING, metrics, "metrics.jsonl", 0, 0, NULL,
               "file with one JSON object for each optimizer step, relative to output; null: none"),
     SUPPORTED("device", CHOICE, device, "\"auto\"", 0, 0, "auto|cpu|cuda", "the device that computes"),
@@ -60,26 +67,28 @@ static const ce_key cspeed[] = {
         "products", CHOICE, products, "\"auto\"", 0, 0, "auto|fixed|native|sgemm|packed",
         "how a CPU multiplies matrices: by oneDNN's primitives in the type itself (native), by oneDNN's sgemm on fp32 values, by cspeed's own product on fp32 values (packed), or by one of the last two without a measurement (fixed); packed is for CPUs without AVX-512, and refused on others; auto: for each shape what rank 0 measures to be fastest, and after a resume what the checkpoint records"),
     REFUSED("bf16_products", "\"auto\"",
-            "its name is cspeed.products now: \"native\" has the same name there, and \"fp32\" is \"fixed\""),
+            "its name is cspeed.products now, and its value \"fp32\" is called \"fixed\" there"),
     SUPPORTED(
         "tf32", BOOL, tf32, "false", 0, 0, NULL,
-        "a GPU computes fp32 matrix products on tensor cores, with factors rounded to 10 bits of mantissa; no effect on a CPU"),
-    SUPPORTED("cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
-              "launch forward and backward of a micro-batch as one CUDA graph each; only with nccl"),
+        "true: a GPU computes fp32 matrix products in TF32 on tensor cores (10 bits of mantissa): faster, less exact; no effect on a CPU"),
+    SUPPORTED(
+        "cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
+        "true: launch forward and backward of a micro-batch as one CUDA graph each, which is faster for small models; needs nccl"),
     SUPPORTED(
         "threads", INT, threads, "0", 0, 4096, "auto",
-        "threads of a rank; 0 and \"auto\": the cores to which it is bound; OMP_NUM_THREADS of your environment overrides it"),
+        "number of CPU threads of a rank; 0 and \"auto\": the number of cores to which it is bound; OMP_NUM_THREADS overrides it"),
     SUPPORTED(
         "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
         "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
     SUPPORTED(
         "comm_algorithms", STRING, comm_algorithms, "null", 0, 0, NULL,
-        "how collectives of host memory are made, as \"all_reduce=ring,tcp.all_reduce_whole=32768\": the algorithm of a collective, and sizes at which algorithms change, which `cspeed bench comm --tune` measures; null: chosen by length"),
+        "algorithms of collectives on CPUs, and sizes in bytes at which they change, as \"all_reduce=ring,tcp.all_reduce_whole=32768\"; `cspeed bench comm --tune` prints the fastest; null: by length"),
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
-        "activation checkpointing; unit: save only the input of each unit and compute the rest again in backward"),
-    SUPPORTED("prefetch", INT, prefetch, "1", 0, 64, NULL,
-              "stage 3: units gathered in advance; ranks of one host gather none"),
+        "activation checkpointing; unit: save only the input of each layer and compute the rest again in backward: less memory, slower"),
+    SUPPORTED(
+        "prefetch", INT, prefetch, "1", 0, 64, NULL,
+        "stage 3: number of layers that are gathered in advance: more hides communication and needs memory; no effect for CPU ranks of one host"),
     REFUSED("strict", "false", NOT_YET),
 };
 
@@ -89,11 +98,12 @@ static const ce_key cspeed_data[] = {
         "a folder that pack made, or a folder of texts, or the name or pattern of token shards or texts (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow); or a list of these. Texts are tokenized first"),
     SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL,
               "as train, for evaluation; null: valid.bin of the folders in train that pack made; []: no evaluation"),
-    SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "tokens of a window"),
+    SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "length of a training sample in tokens"),
     SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
-              "a different permutation of the windows in each epoch; false: the order of the files"),
-    SUPPORTED("weights", JSON, written.weights, "null", 0, 0, NULL,
-              "a number for each entry of \"train\": its share of an epoch, which is shuffled; null: all windows once"),
+              "true: read samples in a new random order in each epoch; false: in the order of the files"),
+    SUPPORTED(
+        "weights", JSON, written.weights, "null", 0, 0, NULL,
+        "list with a number for each entry of \"train\": its share of the samples of an epoch; needs shuffle; null: every sample once"),
     SUPPORTED(
         "packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
         "documents: a window has whole documents, best-fit decreasing (TRL's packing_strategy bfd; with long \"split\": bfd_split), and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents (wrapped)"),
@@ -103,7 +113,8 @@ static const ce_key cspeed_data[] = {
     SUPPORTED(
         "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
         "folder, tokenizer.json or tokenizer.model with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
-    SUPPORTED("field", STRING, field, "text", 0, 0, NULL, "key of the text in each line of JSON, or column of a table"),
+    SUPPORTED("field", STRING, field, "text", 0, 0, NULL,
+              "key of the text in each JSON line, or name of the column in a table"),
     SUPPORTED(
         "columns", JSON, written.columns, "null", 0, 0, NULL,
         "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, chat_template_kwargs, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
@@ -116,32 +127,38 @@ static const ce_key cspeed_data[] = {
         "which samples a conversation becomes: auto: one, or one for each answer if the template writes earlier messages differently when others follow; all: always one for each answer; last: one, of which the last answer is learnt"),
     SUPPORTED(
         "skip_bad", INT, skip_bad, "0", 0, MAX_EXACT, NULL,
-        "how many invalid lines of JSON may be skipped in the texts of one entry, each with a warning; one more ends the run"),
+        "number of invalid JSON lines that are skipped in each entry, with a warning; one more ends the training with an error"),
     SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
-              "folder where the tokens of texts are cached for later runs; null: the name of output and .tokens"),
+              "folder in which the tokens of texts are cached for later runs; null: the name of output with .tokens"),
 };
 
 static const ce_key cspeed_lora[] = {
-    SUPPORTED("r", INT, lora.r, "0", 0, 65536, NULL, "rank of the adapters; 0: there are none"),
+    SUPPORTED("r", INT, lora.r, "0", 0, 65536, NULL,
+              "rank of the LoRA adapters (PEFT's r), usually 8 to 64; 0: no LoRA"),
     SUPPORTED("alpha", NUMBER, lora.alpha, "8", 0, INFINITY, NULL,
-              "an adapter's result is multiplied by alpha / r (PEFT's lora_alpha)"),
-    SUPPORTED("dropout", NUMBER, lora.dropout, "0", 0, 0.999, NULL, "probability of dropout on an adapter's input"),
+              "the output of an adapter is multiplied by alpha / r (PEFT's lora_alpha)"),
+    SUPPORTED("dropout", NUMBER, lora.dropout, "0", 0, 0.999, NULL,
+              "probability of dropout on the input of an adapter (PEFT's lora_dropout)"),
     SUPPORTED(
         "targets", JSON, lora.targets, "null", 0, 0, NULL,
         "the linear layers with adapters (PEFT's target_modules): a list of names such as \"q_proj\", or \"all-linear\"; null: those that PEFT takes for the family"),
-    SUPPORTED("rslora", BOOL, lora.rslora, "false", 0, 0, NULL, "the factor is alpha / sqrt(r) (PEFT's use_rslora)"),
+    SUPPORTED(
+        "rslora", BOOL, lora.rslora, "false", 0, 0, NULL,
+        "true: the factor of an adapter is alpha / sqrt(r) instead of alpha / r (PEFT's use_rslora), for large r"),
     SUPPORTED("dora", BOOL, lora.dora, "false", 0, 0, NULL,
-              "DoRA: the weights' norms are trained beside their directions (PEFT's use_dora); without dropout"),
+              "true: DoRA, which also trains the norm of each weight vector (PEFT's use_dora); needs dropout 0"),
     SUPPORTED("bias", CHOICE, lora.bias, "\"none\"", 0, 0, "none|all|lora_only",
               "which biases of the model are trained too: all, or those of the layers that have adapters"),
     SUPPORTED(
         "adapter", STRING, lora.adapter, "null", 0, 0, NULL,
         "folder of PEFT to start from; r, alpha, rslora, dora, bias and targets are those of its adapter_config.json, and so is dropout if it is not given"),
-    SUPPORTED("merge", BOOL, lora.merge, "false", 0, 0, NULL,
-              "cspeed.export writes the model with the adapters added to its weights; false: a folder of PEFT"),
-    REFUSED("qlora", "false", "weights are fp32, bf16 or fp16: none are quantized"),
-    REFUSED("modules_to_save", "null", "only adapters and biases are trained"),
-    REFUSED("init_lora_weights", "true", "A is uniform within 1/sqrt(inputs) and B is zero, PEFT's default"),
+    SUPPORTED(
+        "merge", BOOL, lora.merge, "false", 0, 0, NULL,
+        "true: cspeed.export writes the whole model with the adapters added to its weights; false: an adapter folder for PEFT"),
+    REFUSED("qlora", "false", "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"),
+    REFUSED("modules_to_save", "null", "no module can be trained in full beside the adapters, only biases"),
+    REFUSED("init_lora_weights", "true",
+            "adapters are always initialized by PEFT's default: A uniform within 1/sqrt(inputs), B zero"),
     REFUSED("rank_pattern", "{}", "all adapters have the same rank"),
     REFUSED("alpha_pattern", "{}", "all adapters have the same alpha"),
     REFUSED("lora_alpha", "null", "its name here is cspeed.lora.alpha"),
@@ -165,30 +182,31 @@ static const ce_key cspeed_fsdp[] = {
     REFUSED("forward_prefetch", "null", "its name here is cspeed.prefetch"),
     REFUSED("mixed_precision", "null", "its names here are bf16, fp16, data_types and communication_data_type"),
     REFUSED("cpu_offload", "null", "its names here are zero_optimization.offload_param and .offload_optimizer"),
-    INERT_LIKE("sync_module_states", "true", "all ranks begin with the seed of rank 0, or with the same weights"),
-    INERT_LIKE("use_orig_params", "true", "parameters keep their names and shapes"),
+    INERT_LIKE("sync_module_states", "true", "all ranks always start with the same weights"),
+    INERT_LIKE("use_orig_params", "true", "parameters always keep their names and shapes"),
     INERT_LIKE("limit_all_gathers", "true", "cspeed.prefetch is the number of units that are gathered in advance"),
 };
 
 static const ce_key cspeed_dpo[] = {
     SUPPORTED(
         "beta", NUMBER, preference.beta, "0", 0, MAX_EXACT, NULL,
-        "how strongly the model is held to the reference model; samples are then pairs, from files of prompt, chosen and rejected; 0: no preference training"),
+        "DPO's beta: how strongly the model is kept near the reference model, usually 0.1; data are rows with prompt, chosen, rejected; 0: no preference training"),
     SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
-              "the loss of a pair, by TRL's names: sigmoid is DPO's"),
+              "loss of a pair of answers, by TRL's names; sigmoid is the loss of DPO"),
     SUPPORTED("label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
-              "of robust: the share of pairs that are labelled the wrong way round, below 0.5"),
+              "for robust: share of pairs whose labels are swapped by mistake, below 0.5"),
     SUPPORTED(
         "reference", STRING, reference, "null", 0, 0, NULL,
         "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
 };
 
 static const ce_key cspeed_checkpoint[] = {
-    SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL, "files that a rank writes at the same time"),
+    SUPPORTED("writer_threads", INT, writer_threads, "2", 1, 64, NULL,
+              "number of files that a rank writes at the same time; more can be faster on network storage"),
     SUPPORTED("io_buffer_size", INT, io_buffer_size, "16777216", 4096, 0x1p30, NULL,
-              "bytes of one write; a multiple of 4096"),
+              "size of one write in bytes; a multiple of 4096"),
     SUPPORTED("direct", BOOL, direct, "true", 0, 0, NULL,
-              "write with O_DIRECT, without the page cache, if the file system allows it"),
+              "true: write with O_DIRECT, without the page cache, if the file system allows it"),
     SUPPORTED(
         "on_bad_latest", CHOICE, on_bad_latest, "\"fallback\"", 0, 0, "fallback|fail",
         "if the latest checkpoint is missing or damaged: load the newest complete one that it continues, with a warning, or fail"),
@@ -200,8 +218,9 @@ static const ce_key cspeed_trace[] = {
     SUPPORTED(
         "file", STRING, trace.file, "null", 0, 0, NULL,
         "file in Chrome's trace format (chrome://tracing, Perfetto) with the computation, communication and copies of all ranks by unit, relative to output; null: none"),
-    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MAX_EXACT, NULL, "the first step to record, from 1"),
-    SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "how many steps to record"),
+    SUPPORTED("first_step", INT, trace.first_step, "3", 1, MAX_EXACT, NULL,
+              "number of the first step to record, counted from 1"),
+    SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "number of steps to record"),
 };
 
 const ce_section ce_ours_sections[] = {

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-#define BY_UNITS "parameters and gradients are communicated unit by unit, not in buckets"
-#define NO_HOOKS "the engine runs a list of units, without hooks or traces"
-#define ALWAYS "cspeed always does this"
-#define NO_DISK "nothing is swapped to disk"
-#define BY_GPU "the GPU computes the update of offloaded state"
+#define BY_UNITS "parameters and gradients are communicated layer by layer, not in buckets"
+#define NO_HOOKS "cspeed runs a fixed list of layers: it has no module hooks and traces nothing"
+#define ALWAYS "cspeed always does what this key requests"
+#define NO_DISK "it is for offload to NVMe, which cspeed does not have"
+#define BY_GPU "with offload the GPU computes the update, not the CPU"
 
 static const ce_key zero[] = {
     SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
@@ -20,20 +20,21 @@ static const ce_key zero[] = {
     INERT("reduce_scatter", "true", ALWAYS),
     SUPPORTED(
         "reduce_bucket_size", INT, reduce_bucket_size, "0", 0, MAX_EXACT, "auto",
-        "stage 0, and the sum over the groups of mics_shard_size at stages 2 and 3: the gradients of consecutive units are reduced together, up to so many elements; 0: each unit by itself, as elsewhere"),
+        "maximum number of gradient elements in one all-reduce, at stage 0 and between the groups of mics_shard_size at stages 2 and 3; 0: one all-reduce for each layer"),
     INERT("use_multi_rank_bucket_allreduce", "true", BY_UNITS),
-    INERT("allgather_partitions", "true", "DeepSpeed does not read this key either"),
+    INERT("allgather_partitions", "true", "DeepSpeed does not use this key either"),
     SIZE("allgather_bucket_size", "5e8", BY_UNITS),
     INERT_LIKE("overlap_comm", "true",
                "communication overlaps with computation on a GPU, and on a CPU if the rank has more than one core"),
     REFUSED("load_from_fp32_weights", "true", "a checkpoint contains fp32 masters and no 16-bit weights"),
     INERT("elastic_checkpoint", "false", "checkpoints do not depend on the number of ranks"),
     INERT("round_robin_gradients", "false", BY_UNITS),
-    INERT("ignore_unused_parameters", "true", "every parameter of a unit has a gradient"),
-    INERT("compute_grad_norm", "true", "the norm is computed with the loss of every step, by the same all-reduce"),
+    INERT("ignore_unused_parameters", "true", "every trained parameter always has a gradient"),
+    INERT("compute_grad_norm", "true",
+          "the gradient norm is always computed, by the all-reduce that also averages the loss"),
     INERT("parameter_alignment", "false", "parameters are always aligned"),
-    REFUSED("legacy_stage1", "false", "DeepSpeed has removed it too"),
-    SIZE("sub_group_size", "1e9", "an update needs no memory besides the state, so it is not divided into groups"),
+    REFUSED("legacy_stage1", "false", "DeepSpeed has removed it, too"),
+    SIZE("sub_group_size", "1e9", "an update needs no temporary memory, so that it is not divided into groups"),
     SIZE("stage3_prefetch_bucket_size", "5e7",
          BY_UNITS "; cspeed.prefetch is the number of units that are gathered in advance"),
     SIZE("prefetch_bucket_size", "5e7", "other spelling of stage3_prefetch_bucket_size"),
@@ -41,10 +42,11 @@ static const ce_key zero[] = {
     SIZE("param_persistence_threshold", "1e5", "other spelling of stage3_param_persistence_threshold"),
     SIZE("stage3_model_persistence_threshold", "9223372036854775807", BY_UNITS),
     SIZE("model_persistence_threshold", "9223372036854775807", "other spelling of stage3_model_persistence_threshold"),
-    SIZE("stage3_max_live_parameters", "1e9", "only the unit in use and the prefetched units are in memory"),
+    SIZE("stage3_max_live_parameters", "1e9",
+         "only the layer in use and the prefetched layers are in memory; cspeed.prefetch is their number"),
     SIZE("max_live_parameters", "1e9", "other spelling of stage3_max_live_parameters"),
     SIZE("stage3_max_reuse_distance", "1e9",
-         "a unit is released after its use; only the last unit is kept for backward"),
+         "a gathered layer is freed after its use; only the last one is kept for backward"),
     SIZE("max_reuse_distance", "1e9", "other spelling of stage3_max_reuse_distance"),
     INERT("stage3_gather_16bit_weights_on_model_save", "false",
           "a checkpoint is sharded, and `cspeed export` reads it without gathering"),
@@ -53,30 +55,34 @@ static const ce_key zero[] = {
           "older spelling of stage3_gather_16bit_weights_on_model_save"),
     INERT("stage3_module_granularity_threshold", "0", NO_HOOKS),
     INERT("module_granularity_threshold", "0", NO_HOOKS),
-    INERT("stage3_use_all_reduce_for_fetch_params", "false", "a unit is gathered by one all-gather"),
+    INERT("stage3_use_all_reduce_for_fetch_params", "false", "each layer is gathered by one all-gather"),
     INERT("use_all_reduce_for_fetch_params", "false", "other spelling of stage3_use_all_reduce_for_fetch_params"),
     INERT("stage3_allgather_sequential", "false", BY_UNITS),
     INERT("allgather_sequential", "false", "other spelling of stage3_allgather_sequential"),
-    REFUSED("zero_hpz_partition_size", "1", "parameters are partitioned once, over all ranks"),
-    REFUSED("zero_quantized_weights", "false", "parameters are communicated in the type that computes"),
-    REFUSED("zero_quantized_nontrainable_weights", "false", "parameters are communicated in the type that computes"),
+    REFUSED("zero_hpz_partition_size", "1",
+            "ZeRO++'s secondary copy of parameters is not implemented; see mics_shard_size"),
+    REFUSED("zero_quantized_weights", "false",
+            "quantized communication is not implemented: parameters are sent in the type in which they are computed"),
+    REFUSED("zero_quantized_nontrainable_weights", "false",
+            "quantized communication is not implemented: parameters are sent in the type in which they are computed"),
     REFUSED("zero_quantized_gradients", "false", ALL_FP32),
     REFUSED("zeropp_loco_param", "null", ALL_FP32),
     SUPPORTED(
         "mics_shard_size", INT, written.shard_size, "-1", -1, 0x1p30, NULL,
-        "hybrid sharding at stages 1 to 3: state is sharded over groups of this many consecutive ranks, and each group has all of it; -1 and 0: one group of all ranks"),
+        "hybrid sharding (MiCS, HSDP): shard within groups of so many consecutive ranks, and replicate over groups; use the ranks of a node if the network is slow; -1 and 0: all ranks"),
     INERT("mics_hierarchical_params_gather", "false",
-          "a gather over several hosts is hierarchical wherever the number of ranks of a host allows it"),
-    INERT("memory_efficient_linear", "true", "there is no autograd function to replace"),
+          "gathers over several hosts are hierarchical wherever the number of ranks of a host allows it"),
+    INERT("memory_efficient_linear", "true", "it replaces a PyTorch function, which cspeed does not use"),
     INERT("override_module_apply", "true", NO_HOOKS),
-    INERT("pipeline_loading_checkpoint", "false", "no rank ever loads the whole model"),
+    INERT("pipeline_loading_checkpoint", "false", "each rank always reads only its part of a checkpoint"),
     INERT("log_trace_cache_warnings", "false", NO_HOOKS),
-    INERT("enable_sanity_checks", "false", "the checks are always made"),
-    INERT("save_muon_momentum_buffer_in_memory", "false", "nothing is swapped to disk"),
+    INERT("enable_sanity_checks", "false", "cspeed always makes its checks"),
+    INERT("save_muon_momentum_buffer_in_memory", "false", "it is for offload to NVMe, which cspeed does not have"),
     INERT_LIKE("leaf_module", "{}", NO_HOOKS),
-    REFUSED("zenflow", "null", "every update is complete before the next forward"),
-    SECTION("offload_param", "parameters in host memory or on disk"),
-    SECTION("offload_optimizer", "optimizer state in host memory or on disk"),
+    REFUSED("zenflow", "null",
+            "asynchronous updates are not implemented: every update is complete before the next forward"),
+    SECTION("offload_param", "keeps parameters in host memory instead of GPU memory (stage 3)"),
+    SECTION("offload_optimizer", "keeps optimizer state in host memory instead of GPU memory (stages 1 to 3)"),
     INERT_LIKE("cpu_offload", "true",
                "older spelling of offload_optimizer {\"device\": \"cpu\"}, by which it is replaced"),
     INERT_LIKE("cpu_offload_param", "true",
@@ -87,7 +93,7 @@ static const ce_key zero[] = {
 static const ce_key offload_param[] = {
     SUPPORTED(
         "device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto",
-        "stage 3: where a rank keeps its part of the parameters; \"cpu\": in pinned host memory, from which the part is copied to the GPU for each gather; no effect on a CPU; \"nvme\" is refused"),
+        "cpu: at stage 3, each rank's shard of the parameters is in pinned host memory and is copied to the GPU for each gather: slower, less GPU memory; nvme is refused"),
     INERT_LIKE("nvme_path", "\"\"", NO_DISK),
     SIZE("buffer_count", "5", NO_DISK),
     SIZE("buffer_size", "1e8", NO_DISK),
@@ -98,14 +104,14 @@ static const ce_key offload_param[] = {
 static const ce_key offload_optimizer[] = {
     SUPPORTED(
         "device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto",
-        "stages 1 to 3: where masters and optimizer state are; \"cpu\": in pinned host memory, which the GPU reads and writes during the update; no effect on a CPU; \"nvme\" is refused"),
+        "cpu: at stages 1 to 3, master weights and optimizer state are in pinned host memory, which the GPU accesses in the update: slower, less GPU memory; nvme is refused"),
     INERT_LIKE("nvme_path", "\"\"", NO_DISK),
     SIZE("buffer_count", "4", NO_DISK),
     INERT("pin_memory", "true", ALWAYS),
     INERT("pipeline_read", "false", NO_DISK),
     INERT("pipeline_write", "false", NO_DISK),
     INERT("fast_init", "false", NO_DISK),
-    REFUSED_UNLESS("ratio", "1.0", "1", "all masters and optimizer state are offloaded, and none stay on the GPU"),
+    REFUSED_UNLESS("ratio", "1.0", "1", "partial offload is not implemented: all optimizer state is offloaded"),
     INERT("super_offload", "false", BY_GPU),
     SHARE("cpuadam_cores_perc", "0.8", BY_GPU),
 };

@@ -11,7 +11,7 @@
 #define NO_HUB "cspeed sends nothing to other servers"
 #define NO_TORCH "no PyTorch runs here"
 #define NO_PARTS "layers and sequences are not split over ranks"
-#define NO_QUANTA "weights are fp32, bf16 or fp16: none are quantized"
+#define NO_QUANTA "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"
 #define NO_MIX "it is a loss that is not implemented"
 #define READS "batches are read from mapped files, without worker processes"
 #define LAYERS "each layer is a unit of sharding"
@@ -84,11 +84,11 @@ UNNEEDED("TSLA", "gradient_checkpointing_kwargs activation_checkpointing_kwargs 
 KEY("L", "disable_gradient_checkpointing", "cspeed.recompute", "true is \"none\"")
 KEY("M", "recompute_activations recompute_granularity recompute_method recompute_num_layers", "cspeed.recompute", "full is \"unit\"")
 KEY("C", "fsdp_activation_checkpointing", "cspeed.recompute", "true is \"unit\"")
-REFUSED("SA", "activation_offloading", "the inputs of units stay in the device's memory")
+REFUSED("SA", "activation_offloading", "saved activations stay in the memory of the device that computes")
 KEY("C", "zero_stage", "zero_optimization.stage", "")
 KEY("C", "offload_optimizer_device", "zero_optimization.offload_optimizer.device", "nvme is not supported")
 KEY("C", "offload_param_device", "zero_optimization.offload_param.device", "nvme is not supported")
-REFUSED("C", "offload_optimizer_nvme_path offload_param_nvme_path", "nothing is swapped to disk")
+REFUSED("C", "offload_optimizer_nvme_path offload_param_nvme_path", "it is for offload to NVMe, which cspeed does not have")
 KEY("TCA", "fsdp fsdp_config fsdp_sharding_strategy", "cspeed.fsdp.sharding_strategy", "full_shard is FULL_SHARD, shard_grad_op SHARD_GRAD_OP")
 KEY("C", "fsdp_reshard_after_forward", "cspeed.fsdp.sharding_strategy", "true is FULL_SHARD, false SHARD_GRAD_OP")
 KEY("CA", "fsdp_offload_params", "zero_optimization.offload_param.device", "true is \"cpu\"")
@@ -102,7 +102,7 @@ UNNEEDED("M", "overlap_grad_reduce overlap_param_gather", "communication overlap
 REFUSED("AM", "tensor_model_parallel_size tensor_parallel_size", NO_PARTS)
 REFUSED("M", "pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage sequence_parallel", NO_PARTS)
 REFUSED("ALMTC", "context_parallel_size cp_size parallelism_config use_parallelism_config use_megatron_lm", NO_PARTS)
-REFUSED("M", "expert_model_parallel_size", "experts are divided among ranks as all parameters are")
+REFUSED("M", "expert_model_parallel_size", "expert parallelism is not implemented: experts are sharded by ZeRO, as all parameters are")
 UNNEEDED("TSA", "torch_compile torch_compile_backend torch_compile_mode", NO_TORCH)
 UNNEEDED("C", "dynamo_backend dynamo_mode dynamo_use_dynamic dynamo_use_fullgraph", NO_TORCH)
 UNNEEDED("TSA", "use_liger_kernel liger_kernel_config enable_liger_kernel", "the logits of the loss are never in memory as a whole")
@@ -139,7 +139,7 @@ KEY("PAL", "use_dora peft_use_dora", "cspeed.lora.dora", "")
 KEY("AL", "lora_model_dir adapter_name_or_path", "cspeed.lora.adapter", "")
 KEY("A", "merge_lora", "cspeed.lora.merge", "")
 UNNEEDED("P", "task_type peft_type inference_mode base_model_name_or_path fan_in_fan_out", "adapters of causal language models are the one kind, and cspeed writes these keys of adapter_config.json")
-REFUSED("PAL", "modules_to_save lora_modules_to_save additional_target", "only adapters and biases are trained")
+REFUSED("PAL", "modules_to_save lora_modules_to_save additional_target", "no module can be trained in full beside the adapters, only biases")
 REFUSED("P", "rank_pattern alpha_pattern layers_to_transform layers_pattern exclude_modules lora_layers_to_transform", "all adapters have the same rank; cspeed.lora.targets names their layers")
 REFUSED("PL", "init_lora_weights loftq_config eva_config corda_config pissa_init pissa_iter", BASIC)
 UNNEEDED("P", "auto_mapping peft_version runtime_config", "cspeed writes these keys of adapter_config.json")

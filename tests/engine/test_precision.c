@@ -333,7 +333,7 @@ START_TEST(refusals)
         { { "amp={\"enabled\": true, \"opt_level\": \"O4\"}" }, "O0" },
         { { "amp={\"enabled\": true, \"loss_scale\": \"static\"}" }, "\"dynamic\" is needed, or a number" },
         { { "amp={\"enabled\": true, \"opt_levle\": \"O1\"}" }, "opt_level" },
-        { { "amp={\"enabled\": true, \"patch_torch_functions\": true}" }, "it follows from opt_level" },
+        { { "amp={\"enabled\": true, \"patch_torch_functions\": true}" }, "opt_level determines it" },
         { { "data_types.grad_accum_dtype=bf16", "optimizer.type=Lamb", "optimizer.params={\"lr\": 1e-3}" },
           "not supported: " },
     };
