@@ -41,6 +41,10 @@ int cl_command_print_help(const cl_command *command);
  * if --plot is not given. Returns 0, or CL_CODE_USAGE with a message. */
 int cl_command_check_svg(const char *name);
 
+/* The git commit of the sources and its date, such as "0123456789ab of 2026-01-31"; "" if it is not known. "-dirty" after
+ * the commit means that files have been changed since. The build writes this text (commit.cmake). */
+extern const char cl_commit[];
+
 #define CL_COMMAND_DECLARE(name) extern const cl_command cl_command_##name;
 CL_COMMAND_NAMES(CL_COMMAND_DECLARE)
 extern const cl_command *const cl_commands[]; /* NULL-terminated table of commands */

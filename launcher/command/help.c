@@ -156,6 +156,8 @@ static int version(const cl_options *options, char **arguments)
     (void)options;
     (void)arguments;
     printf("cspeed %s\n", CS_VERSION);
+    if (*cl_commit)
+        printf("commit %s\n", cl_commit);
     return 0;
 }
 
@@ -175,9 +177,12 @@ const cl_command cl_command_help = {
 const cl_command cl_command_version = {
     .name = "version",
     .group = "Look",
-    .summary = "print the version",
+    .summary = "print the version and the commit of the build",
     .usage = "cspeed version",
-    .text = "Prints the version, which must be the same on every node.\n",
+    .text =
+        "Prints the version, which must be the same on every node, and the git commit of the sources with its date.\n"
+        "Sources that are not in a git repository have no commit. -dirty after the commit means that the sources\n"
+        "contained changes that are not in this commit.\n",
     .example = "cspeed version",
     .run = version,
 };

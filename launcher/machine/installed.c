@@ -3,6 +3,7 @@
  * The version of each library is read by a function that is looked up by its name at run time, so this file needs no
  * header of these libraries. Each of these headers may be included in only one place of the project. */
 #include "machine/facts.h"
+#include "command.h"
 #include "programs.h"
 
 #include "base/status.h"
@@ -81,6 +82,7 @@ static void add_programs(cl_facts *facts)
 void cl_installed_list(cl_facts *facts)
 {
     cl_facts_add(facts, "cspeed", "%s", CS_VERSION);
+    cl_facts_add(facts, "commit", "%s", *cl_commit ? cl_commit : "unknown");
     cl_facts_add(facts, "compiler", "%s", __VERSION__);
     add_programs(facts);
     add_text(facts, "libssh", "ssh_version", 0);

@@ -174,6 +174,22 @@ START_TEST(the_page_of_words_is_what_the_table_says)
 }
 END_TEST
 
+/* commit.cmake writes the commit and date of a git repository, and an empty text for other sources. */
+START_TEST(the_build_knows_its_commit)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir r && cmake -DOUT=$PWD/c.c -DSOURCES=$PWD/r -P " CS_SOURCE
+                               "/launcher/command/commit.cmake && grep -q '= \"\";' c.c"),
+                     0);
+    ck_assert_int_eq(shell_run(
+                         "! command -v git || { git init -q r && git -C r -c user.name=a -c user.email=a@b commit -q "
+                         "--allow-empty -m a && cmake -DOUT=$PWD/c.c -DSOURCES=$PWD/r -P " CS_SOURCE
+                         "/launcher/command/commit.cmake && grep -qE '[0-9a-f]{12} of [0-9-]{10}\";' c.c; }"),
+                     0);
+    shell_leave();
+}
+END_TEST
+
 static void ignore_row(void *to, const char *heading, const ce_key *key)
 {
     (void)to;
@@ -284,6 +300,7 @@ END_TEST
 
 SUITE_MAIN("help", blocks_are_laid_out, links_name_what_prints_the_page, tables_fit_or_become_records,
            wide_characters_take_two_columns, every_page_fits_into_80_columns, every_help_fits_into_80_columns,
-           every_command_has_help_behind_its_arguments, the_page_of_keys_is_what_the_table_says,
-           the_page_of_words_is_what_the_table_says, words_of_other_trainers_have_true_answers,
-           troubleshooting_has_every_exit_code, kubernetes_knows_the_exit_codes, metrics_has_every_key)
+           every_command_has_help_behind_its_arguments, the_build_knows_its_commit,
+           the_page_of_keys_is_what_the_table_says, the_page_of_words_is_what_the_table_says,
+           words_of_other_trainers_have_true_answers, troubleshooting_has_every_exit_code,
+           kubernetes_knows_the_exit_codes, metrics_has_every_key)
