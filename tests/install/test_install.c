@@ -83,7 +83,7 @@ START_TEST(programs_are_commands)
     must("cspeed --num_gpus 2 --oversubscribe -q eval runs/tiny --json");
     must("echo abc | cspeed generate runs/tiny --max_tokens 5"); /* one process alone reads the standard input */
     must("cspeed eval --help");
-    check_says("usage: eval SOURCE");
+    check_says("usage: cspeed [LAUNCH FLAGS] eval SOURCE");
     ck_assert_int_eq(shell_run("cspeed --num_gpus 2 pack text.txt"), 64);
     check_says("no launch flags");
     must("for name in train eval pack generate; do ! test -e $T/bin/$name || exit 1; done");
