@@ -73,7 +73,7 @@ static const ce_key cspeed[] = {
         "true: a GPU computes fp32 matrix products in TF32 on tensor cores (10 bits of mantissa): faster, less exact; no effect on a CPU"),
     SUPPORTED(
         "cuda_graphs", BOOL, cuda_graphs, "false", 0, 0, NULL,
-        "true: launch forward and backward of a micro-batch as one CUDA graph each, which is faster for small models; needs nccl"),
+        "true: launch forward and backward of a micro-batch as one CUDA graph each, which avoids the cost of single launches; needs nccl"),
     SUPPORTED(
         "threads", INT, threads, "0", 0, 4096, "auto",
         "number of CPU threads of a rank; 0 and \"auto\": the number of cores to which it is bound; OMP_NUM_THREADS overrides it"),

@@ -87,7 +87,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
         CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
                "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
         CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
-               "maximum length of a sequence in tokens; cspeed.data.seq_len must not exceed it"),                                   \
+               "maximum length of a sequence in tokens"),                                                                           \
         CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
                "width of the hidden states (elements for each token)"),                                                             \
         CS_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \

@@ -66,7 +66,7 @@ static const neox_names starcoder2 = { .body = "model",
         CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
                "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
         CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
-               "maximum length of a sequence in tokens; cspeed.data.seq_len must not exceed it"),                                   \
+               "maximum length of a sequence in tokens"),                                                                           \
         CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
                "width of the hidden states (elements for each token)"),                                                             \
         CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
