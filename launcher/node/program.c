@@ -125,18 +125,12 @@ int cl_program_may_be(const char *word)
         return 0;
     if (ce_ends_with(word, ".py"))
         return refuse_script(CL_CODE_USAGE, word);
-    const char *meant = find_nearest(word);
+    /* This machine lacks the program, but the hosts of the job may have it. A host without it reports an error. */
     if (search(word, path)) {
         ce_clear_error();
-        /* This machine lacks the program, but the hosts of the job may have it. A host without it reports an error. */
-        if (!meant)
-            return 0;
-        return cl_codes_fail(
-            CL_CODE_USAGE,
-            "%s is no command of cspeed; did you mean %s? `cspeed run %s` starts a program of this name "
-            "on every rank",
-            word, meant, word);
+        return 0;
     }
+    const char *meant = find_nearest(word);
     return cl_codes_fail(CL_CODE_USAGE,
                          "%s is no command and no program of cspeed%s%s%s; `cspeed run %s` starts "
                          "%s on every rank",

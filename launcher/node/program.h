@@ -12,8 +12,8 @@ int cl_program_find(const char *name, char path[PATH_MAX]);
 /* Checks that a word in the place of a command may name a program: a path, or a program in the folder of cspeed's own
  * programs. A program that is only in PATH is refused, because a misspelt command must not start a program on every
  * rank; `cspeed run` accepts such a program. A word that names no program on this machine is accepted, because other
- * hosts may have the program; but a word that resembles a command is refused, and so is NAME.py, because a script needs
- * `cspeed run python3 NAME.py`. Returns 0, or CL_CODE_USAGE with a message that says what to write. */
+ * hosts may have the program; but NAME.py is refused, because a script needs `cspeed run python3 NAME.py`. Returns 0,
+ * or CL_CODE_USAGE with a message that says what to write. */
 int cl_program_may_be(const char *word);
 
 #endif

@@ -298,7 +298,7 @@ START_TEST(test_fill_faults)
         { "{\"inert\": 2e9}", "at most 1000000000 is possible" },
         { "{\"refused\": true}", "not supported: refused, because it is a test" },
         { "{\"switched\": {\"enabled\": true}}", "not supported: switched, because it is a test" },
-        { "{\"section\": true}", "an object is needed, not true" },
+        { "{\"section\": true}", "an object is needed ({\"enabled\": true}, if the section has this key), not true" },
         { "{\"cuont\": 1}", "file:1:2 at cuont: unknown key; the nearest known one is \"count\"" },
         { "{\"Count\": 1}", "the nearest known one is \"count\"" },
         { "{\"\\u001b[2J\": 1}", "unknown key, and no known one is near" },

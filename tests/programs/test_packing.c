@@ -136,7 +136,7 @@ START_TEST(evaluation_reads_every_target)
         char line[512];
         snprintf(line, sizeof line, "'%s/eval' out --data chats.jsonl --json --seq_len %d --set cspeed.data.packing=%s",
                  CS_BIN, lengths[i / 2], i % 2 ? "windows" : "documents");
-        shell_ended(0, shell_run(line), "{\"tokens\": 725, ");
+        shell_ended(0, shell_run("%s", line), "{\"tokens\": 725, ");
     }
     shell_leave();
 }
