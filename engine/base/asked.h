@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-enum { CS_ASKED_SAVE = 1, CS_ASKED_END = 2 }; /* the bits of a request, in ce_beat.save_asked */
+enum { CS_ASKED_SAVE = 1, CS_ASKED_END = 2 }; /* the bits of a request */
 
 /* Installs the handlers of the signals, if they are not installed. A signal that is ignored, or for which the program has a
  * handler, stays as it is; SIGUSR1 and SIGUSR2 are also taken if they are ignored. A signal that asks for

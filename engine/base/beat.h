@@ -22,9 +22,6 @@ typedef struct {
     _Atomic int64_t kept;
     _Atomic int32_t gave_up; /* 1 if a restart is useless, because the program would fail in the same way */
     _Atomic int32_t saves;   /* 1 if the program saves a checkpoint when a signal asks for one */
-    /* What a signal asks this rank for (the bits of base/asked.h); the rank sets it back to 0 when it reads the
-     * request. */
-    _Atomic int32_t save_asked;
 } ce_beat;
 
 /* Offset of the C stack in the memfd, and size of the memfd, in bytes. */
