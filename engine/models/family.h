@@ -29,6 +29,16 @@ typedef struct {
         name, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                          \
     }
 
+/* The first rows of a family whose settings have the fields vocabulary, positions and width. */
+#define CS_ROWS_OF_SIZES(type, vocab, max, width_)                                                                     \
+    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                      \
+        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                 \
+               "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                               \
+        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                       \
+               "maximum length of a sequence in tokens"),                                                              \
+        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                    \
+               "width of the hidden states (elements for each token)")
+
 /* The row of a key that is accepted and has no effect, whatever its value. */
 #define CS_INERT(name, sentence)                                                                                       \
     {                                                                                                                  \

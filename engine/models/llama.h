@@ -83,13 +83,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
 
 #define CS_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
 #define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                          \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                                   \
-        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
-               "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
-        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
-               "maximum length of a sequence in tokens"),                                                                           \
-        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
-               "width of the hidden states (elements for each token)"),                                                             \
+    CS_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
         CS_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \
                "width of the intermediate layer of the feed-forward network (MLP)"),                                                \
         CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \

@@ -62,13 +62,7 @@ static const neox_names starcoder2 = { .body = "model",
 
 #define AT(field) offsetof(neox_sizes, field)
 #define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                                 \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                                   \
-        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                              \
-               "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                                            \
-        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                                    \
-               "maximum length of a sequence in tokens"),                                                                           \
-        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                                 \
-               "width of the hidden states (elements for each token)"),                                                             \
+    CS_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
         CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
         CS_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
                "number of attention heads; hidden_size must be a multiple of it"),                                                  \
