@@ -106,7 +106,7 @@ struct cs_engine {
         unsigned common;      /* the methods of matrix products that every rank offers, as bits 1 << ce_method */
     } products;
 
-    /* NULL-terminated; NULL in a dry run without a run (cs_estimate) */
+    /* NULL-terminated; NULL while the engine is opened and in cs_estimate, where nothing is observed */
     const ce_observer *const *observers;
 
     /* one micro-batch */
@@ -187,6 +187,8 @@ void ce_phase_begin(cs_engine *engine, ce_phase phase); /* ends the program unle
 void ce_phase_end(cs_engine *engine, ce_phase phase);
 /* Called in CS_STEP after the reduction of gradients: the time since the phase began is counted as time of backward. */
 void ce_phase_reduced(cs_engine *engine);
+/* Completes what is in progress because the run ends, and returns its status; see ce_observer.run_end. */
+cs_status ce_phase_end_run(cs_engine *engine, const char **kept);
 /* Ends the program with a message that names the call `verb`, unless `due` is the phase that must come next. */
 void ce_phase_expect(const cs_engine *engine, ce_phase due, const char *verb);
 /* Returns the current time in seconds. With wall_clock_breakdown, the function waits for a GPU before it reads the
@@ -226,8 +228,6 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
 void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of the last cs_predict */
 /* Returns the number, in the whole training, of sample b of the current micro-batch. */
 int64_t ce_forward_sample(const cs_engine *engine, int64_t b);
-/* Completes what is in progress because the run ends, and returns its status; see ce_observer.run_end. */
-cs_status ce_phase_end_run(cs_engine *engine, const char **kept);
 
 /* ---- backward.c ---- */
 void ce_backward_units(cs_engine *engine);

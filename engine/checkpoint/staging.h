@@ -40,7 +40,8 @@ cs_status ce_staging_name_latest(const char *dir, const char *tag);
  * pruning do not change it. If the file system cannot rename it, it is marked by a file in it, and only a save under its
  * tag replaces it. Returns CS_OK if the checkpoint does not exist. */
 cs_status ce_staging_set_aside(const char *dir, const char *name);
-/* Returns true for a directory that ce_staging_set_aside has renamed, as no tag has such a name, or marked. */
+/* Returns true if ce_staging_set_aside has set this directory aside: the directory then has a name that no tag can have,
+ * or contains the file that marks it. */
 bool ce_staging_is_aside(const char *dir, const char *name);
 
 /* Gives its name to each complete checkpoint in `dir` that lacks only the name, because the save was killed before it

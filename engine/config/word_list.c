@@ -92,7 +92,7 @@ REFUSED("C", "offload_optimizer_nvme_path offload_param_nvme_path", "it is for o
 KEY("TCA", "fsdp fsdp_config fsdp_sharding_strategy", "cspeed.fsdp.sharding_strategy", "full_shard is FULL_SHARD, shard_grad_op SHARD_GRAD_OP")
 KEY("C", "fsdp_reshard_after_forward", "cspeed.fsdp.sharding_strategy", "true is FULL_SHARD, false SHARD_GRAD_OP")
 KEY("CA", "fsdp_offload_params", "zero_optimization.offload_param.device", "true is \"cpu\"")
-KEY("C", "fsdp_backward_prefetch fsdp_forward_prefetch", "cspeed.prefetch", "the number of units gathered in advance")
+KEY("C", "fsdp_backward_prefetch fsdp_forward_prefetch", "cspeed.prefetch", "the number of layers gathered in advance")
 UNNEEDED("CA", "fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap fsdp_min_num_params", LAYERS)
 UNNEEDED("CA", "fsdp_state_dict_type fsdp_final_state_dict_type", "a checkpoint has one format and loads at any world size")
 UNNEEDED("CA", "fsdp_cpu_ram_efficient_loading fsdp_sync_module_states fsdp_use_orig_params fsdp_version", "each rank reads its own part of the weights, and parameters keep their names")
