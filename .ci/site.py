@@ -16,7 +16,8 @@ LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 def on_config(config):
     """A page that mkdocs.yml does not name stands at the end of the menu's last part."""
-    named = {name for part in config["nav"] for pages in part.values() for page in pages for name in page.values()}
+    named = {name for part in config["nav"] for pages in part.values() if isinstance(pages, list) for page in pages
+             for name in page.values()}
     found = {os.path.basename(path) for path in glob.glob(os.path.join(config["docs_dir"], "*.md"))}
     [last] = config["nav"][-1].values()
     last.extend(sorted(found - named))

@@ -1,4 +1,8 @@
-/* programs.h - finds the folder of cspeed's own programs: train, generate, eval, pack and bench. */
+/* programs.h - finds the folder of cspeed's own programs: train, generate, eval, pack and bench.
+ *
+ * An installation puts them into libexec/cspeed, because their names are general (eval is also a command of the shell).
+ * An installed cspeed does not take other programs of its own folder as commands: in /usr/bin a misspelt command could
+ * be the name of any program. */
 #ifndef CL_PROGRAMS_H
 #define CL_PROGRAMS_H
 

@@ -1,4 +1,4 @@
-/* differences.h - keys whose default or meaning differs from DeepSpeed's, and why; docs/differences.md has the same
+/* differences.h - keys whose default or meaning differs from DeepSpeed's, and why; docs/row-by-row.md has the same
  * table. */
 #ifndef CS_CONFIG_DIFFERENCES_H
 #define CS_CONFIG_DIFFERENCES_H

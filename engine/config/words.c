@@ -123,10 +123,11 @@ void ce_words_page(void)
         "\n"
         "This page is the output of `cspeed config --words`. Each row has an argument, key, flag or command of another\n"
         "trainer (or several that have the same answer), the trainers that have at least one of them, and what takes\n"
-        "its place: a key of the configuration ([keys.md](keys.md)), a flag, or the reason why it is not needed or not\n"
+        "its place: a key of the configuration ([Keys](keys.md)), a flag, or the reason why it is not needed or not\n"
         "supported. Dashes and underscores are equal. `cspeed config --explain WORD` prints one row, and the messages\n"
-        "about unknown keys and flags have the same text. [from-deepspeed.md](from-deepspeed.md) and\n"
-        "[from-pytorch.md](from-pytorch.md) show whole configurations.");
+        "about unknown keys and flags have the same text. [DeepSpeed and PyTorch, row by row](row-by-row.md)\n"
+        "has the commands,\n"
+        "flags and calls of these two.");
     for (int i = 0; i < ce_words_count; i++)
         if (ce_words[i].kind == CS_WORD_TOPIC)
             printf("\n## %s\n\n| word | of | in cspeed |\n|---|---|---|\n", ce_words[i].text);

@@ -1,4 +1,7 @@
-/* fill.c - divides the documents of a token shard among windows: best-fit decreasing. */
+/* fill.c - divides the documents of a token shard among windows: best-fit decreasing.
+ *
+ * The windows are made each time the data are opened, and are not stored: a million documents take 0.12 s and 16 MB,
+ * and seq_len may change without a new shard. */
 #include "data/fill.h"
 #include "data/places.h"
 #include "base/range.h"

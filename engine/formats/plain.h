@@ -2,9 +2,10 @@
  *
  * The ending of a file's name, in letters of either case, determines what its text is: .txt, .jsonl or .json, also
  * followed by .gz or .zst (compressed), and .parquet or .arrow (tables, which become a line of JSON for each row). The
- * content determines whether it is compressed, and a file whose content is no text is refused (kind.h). A file that is not plain text is decoded,
- * a block at a time, into a temporary file without a name. The temporary file takes as much disk space as the text,
- * takes no memory, and is removed when it is closed. */
+ * content determines whether it is compressed, and a file whose content is no text is refused (kind.h). A file that is
+ * not plain text is decoded, a block at a time, into a temporary file without a name. The temporary file takes as much
+ * disk space as the text, takes no memory, and is removed when it is closed. A stream would not do: packing reads a text
+ * twice, with several threads, and holds out documents from the whole text. */
 #ifndef CS_FORMATS_PLAIN_H
 #define CS_FORMATS_PLAIN_H
 

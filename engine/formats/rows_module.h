@@ -1,5 +1,6 @@
 /* rows_module.h - the interface of libcspeed_arrow.so, which writes the rows of Parquet and Arrow files as lines of
- * JSON.
+ * JSON. This is slower than reading columns, but the shapes of rows, the names of columns, faulty rows and templates
+ * are then handled by the same code as those of JSON files.
  *
  * Only this library is linked against Arrow. It calls no function of the program but the `put` that it is given. This
  * header is also compiled as C++. */

@@ -3,7 +3,10 @@
  * Forward copies the rows to the slots of their experts (cs_routing). The tensors of all experts together have one row
  * for each slot. The number of slots does not depend on how the router divides the slots among the experts, so memory
  * does not depend on the data. The router gives each slot a factor. The factor is applied before the down projection,
- * whose input is narrower than its result. Backward computes the activation function between the two products again. */
+ * whose input is narrower than its result. Backward computes the activation function between the two products again.
+ *
+ * An expert has matrices of its own, with the names of published weights, although transformers 5 has one tensor for all
+ * experts: checkpoints, exports and parameter groups then name what a user finds in a file, and Muon gets matrices. */
 #include "layer/linear.h"
 #include "unit/unit.h"
 

@@ -1,5 +1,7 @@
 /* bucket.c - buckets of gradients: consecutive units whose sums are adjacent in memory, so that one all-reduce adds the
  * gradients of all of them. The sum of an element over ranks does not depend on the bucket that contains the element.
+ * Unless reduce_bucket_size is larger, each unit is a bucket, so that its reduction overlaps with the backward of the
+ * next unit. With DeepSpeed's default of 5e8 elements, most models would be reduced at once, after the whole backward.
  *
  * If gradients are reduced by a reduce-scatter, the parts that one rank gets of several units are not adjacent in the
  * buffer that is sent, so every unit is a bucket by itself. */

@@ -113,13 +113,10 @@ static const char *convert_link(converter *made, const char *text, const char *e
     const char *section = memchr(target, '#', length);
     size_t path = section ? (size_t)(section - target) : length;
     bool is_page = path > 3 && memcmp(target + path - 3, ".md", 3) == 0 && !memchr(target, '/', path);
-    bool is_name = (size_t)(close - text - 1) == path && memcmp(text + 1, target, path) == 0;
     char command[128];
-    if (!is_page || !is_name)
-        convert(made, text + 1, close);
+    convert(made, text + 1, close);
     if (is_page) {
-        snprintf(command, sizeof command, is_name ? "`cspeed help %.*s`" : " (`cspeed help %.*s`)", (int)path - 3,
-                 target);
+        snprintf(command, sizeof command, " (`cspeed help %.*s`)", (int)path - 3, target);
         put_text(made, command);
     } else if (length > 4 && memcmp(target, "http", 4) == 0) {
         snprintf(command, sizeof command, " (%.*s)", (int)length, target);

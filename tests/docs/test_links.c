@@ -1,11 +1,14 @@
 /* test_links.c - each link inside the documents names a file that exists. If a link also names a heading, the file has
- * this heading. The tests that tests/scope.md names exist. */
+ * this heading. A link from one page to another has a title, not the name of the file. Lines of prose have at most 120
+ * columns. The tests that tests/scope.md names exist. */
 #include "shell.h"
 #include "suite.h"
 
 #include <ctype.h>
 #include <glob.h>
 #include <unistd.h>
+
+enum { COLUMNS = 120 };
 
 static int faults, links;
 
@@ -63,16 +66,25 @@ static void check_link(const char *page, int line, const char *target)
         fault(page, line, target, "the page has no such heading");
 }
 
-/* Checks the links of a line, except links inside `code`. */
+/* Checks the links of a line, except links inside `code`, and its length, except in tables and in the generated page of
+ * keys. */
 static void check_line(const char *page, int number, const char *line)
 {
     char target[1024];
     bool code = false;
     for (const char *at = line; *at; at++) {
         code ^= *at == '`';
-        if (!code && sscanf(at, "](%1023[^) ]", target) == 1)
+        if (!code && sscanf(at, "](%1023[^) ]", target) == 1) {
             check_link(page, number, target);
+            if (at - line > 3 && memcmp(at - 3, ".md", 3) == 0)
+                fault(page, number, target, "the link has the name of a file instead of a title");
+        }
     }
+    int columns = 0;
+    for (const char *at = line; *at; at++)
+        columns += (*at & 0xc0) != 0x80; /* bytes that continue a character do not count */
+    if (columns > COLUMNS && *line != '|' && !strstr(page, "/keys.md"))
+        fault(page, number, line, "the line is longer than 120 columns");
 }
 
 static void check_page(const char *page)
@@ -113,11 +125,25 @@ START_TEST(a_broken_link_is_found)
     shell_write("page.md", "# A heading\n"
                            "[a](there.md) [b](#a-heading) [c](there.md#one-two-three_4) `[d](none)`\n"
                            "```\n[e](none)\n```\n"
-                           "[f](none.md) [g](#nothing)\n[h](there.md#two)\n");
+                           "[f](none.md) [g](#nothing)\n[h](there.md#two) [there.md](there.md)\n");
     check_page("page.md");
     shell_leave();
-    ck_assert_int_eq(links, 6);
-    ck_assert_int_eq(faults, 3);
+    ck_assert_int_eq(links, 7);
+    ck_assert_int_eq(faults, 4);
+}
+END_TEST
+
+START_TEST(a_long_line_is_found)
+{
+    char text[1024];
+    faults = links = 0;
+    shell_enter();
+    /* two lines of 120 columns, a table and code, and then a line of 121 columns */
+    snprintf(text, sizeof text, "%0120d\n%0119d\u00e9\n| %0120d |\n```\n%0130d\n```\n%0121d\n", 0, 0, 0, 0, 0);
+    shell_write("page.md", text);
+    check_page("page.md");
+    shell_leave();
+    ck_assert_int_eq(faults, 1);
 }
 END_TEST
 
@@ -149,4 +175,5 @@ START_TEST(the_scope_names_tests_that_exist)
 }
 END_TEST
 
-SUITE_MAIN("links", links_lead_somewhere, a_broken_link_is_found, the_scope_names_tests_that_exist)
+SUITE_MAIN("links", links_lead_somewhere, a_broken_link_is_found, a_long_line_is_found,
+           the_scope_names_tests_that_exist)

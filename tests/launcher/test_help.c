@@ -43,8 +43,8 @@ END_TEST
 
 START_TEST(links_name_what_prints_the_page)
 {
-    must_become("See [memory.md](memory.md), [the ports](launching.md#ports), [a file](../configs/x.json), [x] (y)\n",
-                100, false, "See `cspeed help memory`, the ports (`cspeed help launching`), a file, [x] (y)\n");
+    must_become("See [Memory](memory.md), [the ports](launching.md#ports), [a file](../configs/x.json), [x] (y)\n", 100,
+                false, "See Memory (`cspeed help memory`), the ports (`cspeed help launching`), a file, [x] (y)\n");
 }
 END_TEST
 

@@ -1,5 +1,8 @@
 /* experts.c - mixtures of experts: copies of rows to slots and sums of slots, the products of the experts, the scaling
- * of rows by factors, and the load-balancing loss. */
+ * of rows by factors, and the load-balancing loss.
+ *
+ * One method multiplies experts of all sizes. The number of an expert's tokens changes with each batch: if the method
+ * depended on it, rounding would too, and oneDNN would compile a primitive, and so allocate, within a step. */
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"
