@@ -2,7 +2,6 @@
 repository to which the pages link are a part of it. The search finds Chinese words too."""
 
 import glob
-import json
 import os
 import re
 import shutil
@@ -58,37 +57,25 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Flags within a sentence are marked for site.css."""
+    """Flags within a sentence are marked, and each cell of a table has the title of its column, for site.css."""
 
     def mark(code):
         return re.sub(r"(?<![^\s>(|])(--?\w[\w-]*)", r'<span class="flag">\1</span>', code[0])
 
-    return re.sub(r"(?<!<pre>)<code>[^<]*</code>", mark, html)
+    html = re.sub(r"(?<!<pre>)(?<!</span>)<code>[^<]*</code>", mark, html)
+    return re.sub(r"<table>.*?</table>", name_cells, html, flags=re.DOTALL)
+
+
+def name_cells(table):
+    titles = [re.sub(r"<[^>]*>", "", title) for title in re.findall(r"<th[^>]*>(.*?)</th>", table[0])]
+    rows = re.split(r"(?=<tr>)", table[0])
+    for number, row in enumerate(rows):
+        column = iter(titles)
+        rows[number] = re.sub(r"<td", lambda cell: f'<td data-title="{next(column, "")}"', row)
+    return "".join(rows)
 
 
 def on_post_build(config):
-    add_chinese(os.path.join(config["site_dir"], "search"))
-    add_scripts(os.path.join(config["site_dir"], "js"))
-
-
-def add_chinese(folder):
-    """The search loads lunr.LANGUAGE.js for a language other than English, behind a script that all languages need but
-    this one."""
-    shutil.copy(os.path.join(ROOT, ".ci", "search.js"), os.path.join(folder, "lunr.zh.js"))
-    open(os.path.join(folder, "lunr.stemmer.support.js"), "w").close()
-    path = os.path.join(folder, "search_index.json")
-    with open(path, encoding="utf-8") as file:
-        index = json.load(file)
-    index["config"]["lang"] = ["zh"]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(index, file)
-
-
-def add_scripts(scripts):
-    """In Debian 12 the theme's pages name two scripts that the package lacks: its jQuery has a file of another name, and
-    the other script only adds classes to tables, which site.css does not need."""
-    jquery, extra = os.path.join(scripts, "jquery-3.6.0.min.js"), os.path.join(scripts, "theme_extra.js")
-    if not os.path.exists(jquery):
-        shutil.copy(glob.glob(os.path.join(scripts, "jquery-*.min.js"))[0], jquery)
-    if not os.path.exists(extra):
-        open(extra, "w").close()
+    """Puts search.js in the place of lunr's language zh."""
+    folder = os.path.join(config["site_dir"], "assets", "javascripts", "lunr", "min")
+    shutil.copy(os.path.join(ROOT, ".ci", "search.js"), os.path.join(folder, "lunr.zh.min.js"))

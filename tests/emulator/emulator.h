@@ -1,4 +1,14 @@
-/* emulator.h - internal header of the CUDA emulator: device memory, streams, execution of blocks, fatal errors. */
+/* emulator.h - internal header of the CUDA emulator: device memory, streams, execution of blocks, fatal errors.
+ *
+ * CSPEED_CUDA_MODULE=PATH makes a program open the emulated module. These variables change the emulator:
+ *
+ *     CSPEED_EMULATOR_DEVICES         number of emulated GPUs (1)
+ *     CSPEED_EMULATOR_PROCESSORS      multiprocessors of one GPU (4)
+ *     CSPEED_EMULATOR_MEMORY          bytes of memory of one GPU
+ *     CSPEED_EMULATOR_ORDER=reverse   blocks run from the last to the first, captured operations as late as their graph
+ *                                     allows, and streams for which nothing waits run first
+ *     CSPEED_EMULATOR_EAGER=1         operations run as soon as they are put into a stream
+ *     CSPEED_EMULATOR_LAUNCHES=FILE   the largest launch of each kernel is written to FILE */
 #ifndef CS_EMULATOR_EMULATOR_H
 #define CS_EMULATOR_EMULATOR_H
 
