@@ -120,9 +120,9 @@ void cl_markdown_print(const cl_markdown *out, const char *page)
     /* true: no empty line is printed now, so that two blocks are never separated by more than one empty line */
     bool blank = true;
     while (*page) {
-        const char *comment = begins(page, "<!--") ? strstr(page, "-->") : NULL;
-        if (comment) {
-            page = next_line(comment);
+        const char *hidden = begins(page, "<!--") ? strstr(page, "-->") : begins(page, "![") ? page : NULL;
+        if (hidden) { /* a comment or a picture */
+            page = next_line(hidden);
         } else if (is_blank(page)) {
             if (!blank)
                 fputc('\n', out->file);

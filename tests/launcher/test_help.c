@@ -36,6 +36,7 @@ START_TEST(blocks_are_laid_out)
                 "- one item of two\n  lines\n- another\n10. a number is wide\n");
     must_become("Text\n\n```console\n$ a command that is longer than the line\nout  put\n```\nText\n", 20, false,
                 "Text\n\n    $ a command that is longer than the line\n    out  put\nText\n");
+    must_become("Text\n\n![a picture](a.svg)\n\n<!-- a comment -->\nMore\n", 20, false, "Text\n\nMore\n");
     must_become("# Head\n\nA **b c**.\n\n```console\n$ ls\nx\n```\n", 20, true,
                 "\033[1mHead\033[0m\n\nA \033[1mb\033[0m \033[1mc\033[0m.\n\n    \033[1m$ ls\033[0m\n    x\n");
 }
