@@ -57,13 +57,15 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(html, page, config, files):
-    """Flags within a sentence are marked, and each cell of a table has the title of its column, for site.css."""
+    """Flags within a sentence are marked, and each cell of a table has the title of its column, for site.css.
+    Pictures become a part of the page."""
 
     def mark(code):
         return re.sub(r"(?<![^\s>(|])(--?\w[\w-]*)", r'<span class="flag">\1</span>', code[0])
 
     html = re.sub(r"(?<!<pre>)(?<!</span>)<code>[^<]*</code>", mark, html)
-    return re.sub(r"<table>.*?</table>", name_cells, html, flags=re.DOTALL)
+    html = re.sub(r"<table>.*?</table>", name_cells, html, flags=re.DOTALL)
+    return re.sub(r'<p><img alt="[^"]*" src="([^"]*\.svg)" /></p>', insert_picture, html)
 
 
 def name_cells(table):
@@ -73,6 +75,12 @@ def name_cells(table):
         column = iter(titles)
         rows[number] = re.sub(r"<td", lambda cell: f'<td data-title="{next(column, "")}"', row)
     return "".join(rows)
+
+
+def insert_picture(image):
+    """A picture within the page follows the colours that the reader chooses for the site, not only those of the system."""
+    with open(os.path.join(ROOT, "docs", image[1]), encoding="utf-8") as file:
+        return f'<div class="picture">{file.read()}</div>'
 
 
 def on_post_build(config):

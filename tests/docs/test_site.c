@@ -24,6 +24,11 @@ START_TEST(the_site_is_built_from_the_pages)
                          "cd site && for file in $(sed -n 's/.*<script src=\"\\([^\"]*\\)\".*/\\1/p' index.html); do "
                          "echo $file; test -s $file || exit 1; done && test -s site.js"),
                      0);
+    /* copy buttons, dark mode, pictures as a part of the page */
+    ck_assert_int_eq(shell_run("grep -q content.code.copy site/index.html && "
+                               "grep -q 'prefers-color-scheme: dark' site/index.html && "
+                               "grep -q '<svg [^>]*class=\"figure\"' site/memory.html"),
+                     0);
     /* on a phone each cell names its column */
     ck_assert_int_eq(shell_run("grep -q '<td data-title=\"DeepSpeed\">' site/row-by-row.html"), 0);
     ck_assert_int_eq(shell_run("test -s site/index.html && test -s site/configs/kubernetes.yaml"), 0);
