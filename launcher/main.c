@@ -1,10 +1,10 @@
 /* main.c - the cspeed command: parses launch flags, then runs a command of cspeed or starts a program on the ranks. */
 #include "node/agent.h"
 #include "node/program.h"
-#include "codes.h"
-#include "command.h"
-#include "descriptors.h"
-#include "run.h"
+#include "ground/codes.h"
+#include "ground/command.h"
+#include "ground/descriptors.h"
+#include "command/run.h"
 #include "wire/starter.h"
 
 #include "base/status.h"

@@ -6,7 +6,7 @@
 #include "generate/prompts.h"
 #include "generate/stop.h"
 #include "base/asked.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "base/plural.h"
 #include "chat/chat.h"
 #include "text/encoder.h"

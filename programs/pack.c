@@ -79,7 +79,7 @@ static const cs_option table[] = {
 static cs_status list_texts(ce_packing_settings *settings, char *const *names, glob_t *paths)
 {
     for (; *names; names++)
-        CS_TRY(ce_texts_list(paths, *names));
+        CE_TRY(ce_texts_list(paths, *names));
     settings->paths = paths->gl_pathv;
     settings->path_count = (int)paths->gl_pathc;
     return CS_OK;

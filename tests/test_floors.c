@@ -2,8 +2,8 @@
  * have which prefix, and that docs/architecture.md shows every room.
  *
  * A room is a folder; an include names the room ("zero/zero.h") or, without a slash, a header of the including file's
- * own folder or of the top of engine/ or launcher/. The rules allow exactly what the code uses: a permission that no
- * file uses is a failure too, so that this table stays true. */
+ * own folder. The rules allow exactly what the code uses: a permission that no file uses is a failure too, so that this
+ * table stays true. */
 #include "suite.h"
 
 #include <ctype.h>
@@ -12,73 +12,83 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-/* `sees` lists the rooms whose headers the room may include, with spaces around each. "top" stands for the headers in
- * engine/ or launcher/ themselves, "public" for include/cspeed/. Every room may include its own headers. */
+/* `sees` lists the rooms whose headers the room may include, with spaces around each. "public" stands for
+ * include/cspeed/. Every room may include its own headers. */
 typedef struct {
     const char *room, *sees;
 } floor_rule;
 
 static const floor_rule rules[] = {
     { "engine/base", " public " },
-    { "engine/optim", " engine/base " },
-    { "engine/schedule", " engine/base " },
+    { "engine/json", " engine/base " },
+    { "engine/security", " engine/base " },
+    { "engine/optim", " engine/base engine/json " },
+    { "engine/schedule", " engine/json " },
     { "engine/device", " public engine/base engine/optim " },
     { "engine/device/cpu", " public engine/base engine/optim engine/device " },
     { "engine/device/cuda", " engine/base engine/optim engine/device " },
-    { "engine/comm", " public engine/base engine/device engine/comm/collective engine/comm/tcp engine/comm/device "
-                     "engine/comm/mpi " },
+    { "engine/comm", " public engine/base engine/device engine/comm/collective engine/comm/mpi engine/comm/tcp "
+                     "engine/comm/device " },
     { "engine/comm/collective", " public engine/base engine/comm " },
     { "engine/comm/self", " engine/comm engine/comm/collective " },
     { "engine/comm/shm", " public engine/base engine/comm engine/comm/collective " },
     { "engine/comm/mpi", " engine/base engine/comm " }, /* built as a separate module */
-    { "engine/comm/store", " public engine/base " },
-    { "engine/comm/tcp", " engine/base engine/comm engine/comm/collective engine/comm/store engine/comm/shm " },
-    { "engine/comm/device",
-      /* the transport of NCCL belongs to the CUDA module */
+    { "engine/comm/store", " public engine/base engine/security " },
+    { "engine/comm/tcp", " engine/base engine/security engine/comm engine/comm/collective engine/comm/shm "
+                         "engine/comm/store " },
+    { "engine/comm/device", /* the transport of NCCL belongs to the CUDA module */
       " engine/base engine/device engine/device/cuda engine/comm engine/comm/collective " },
     { "engine/unit", " engine/base engine/device " },
-    { "engine/layer", " public engine/base engine/unit " },
-    { "engine/models", " public engine/base " },
-    { "engine/zero", " public engine/base engine/optim engine/comm engine/device engine/unit " },
-    { "engine/text", " engine/base " },
-    { "engine/jinja", " engine/base engine/text " },
-    { "engine/chat", " engine/base engine/text engine/jinja engine/checkpoint " },
-    { "engine/formats", " engine/base " },
+    { "engine/layer", " public engine/base engine/json engine/unit " },
+    { "engine/models", " public engine/base engine/json " },
+    { "engine/zero", " public engine/base engine/json engine/optim engine/device engine/comm engine/unit " },
+    { "engine/text", " engine/base engine/json " },
+    { "engine/jinja", " engine/base engine/json engine/text " },
+    { "engine/chat", " engine/base engine/json engine/text engine/jinja " },
+    { "engine/formats", " engine/base engine/json " },
     { "engine/formats/arrow", " engine/formats " },
-    { "engine/data", " public engine/base engine/text engine/chat engine/checkpoint engine/formats " },
-    { "engine/checkpoint", " public engine/base " },
-    { "engine/interchange", " public engine/base engine/checkpoint engine/models engine/unit " },
+    { "engine/data", " engine/base engine/json engine/text engine/chat engine/formats engine/checkpoint " },
+    { "engine/checkpoint", " public engine/base engine/json engine/comm " },
+    { "engine/interchange", " public engine/base engine/json engine/security engine/unit engine/models "
+                            "engine/checkpoint " },
     { "engine/monitor", " engine/base " },
-    { "engine/config",
-      " public engine/base engine/comm engine/comm/collective engine/optim engine/schedule engine/models engine/data "
-      "engine/monitor " },
-    { "engine/input", " top engine/base engine/chat engine/data engine/checkpoint engine/persistence " },
-    { "engine/persistence", " top engine/base engine/chat engine/checkpoint engine/interchange " },
-    { "engine/reporting", " top engine/base " },
-    { "engine/inference", " top public engine/base " },
-    { "engine/plot", " public engine/base " },
-    { "engine",
-      " public engine/base engine/comm engine/config engine/checkpoint engine/data engine/device engine/models "
-      "engine/layer engine/monitor engine/optim engine/unit engine/zero engine/input engine/persistence "
-      "engine/reporting " },
-    { "launcher/plan", " top public engine/base engine/config " },
-    { "launcher/wire", " top engine/base launcher/plan " },
-    { "launcher/show", " top engine/base launcher/plan " },
-    { "launcher/node", " top engine/base launcher/plan launcher/wire " },
-    { "launcher/front", " top public engine/base launcher/plan launcher/wire launcher/node launcher/show " },
-    { "launcher/machine", " top engine/base engine/device launcher/plan " },
-    { "launcher/saved", " top engine/base engine/checkpoint engine/interchange " },
-    { "launcher/command", " top public engine/base engine/config engine/checkpoint engine/interchange launcher/plan "
-                          "launcher/wire launcher/node launcher/show launcher/front launcher/machine launcher/saved " },
-    { "launcher/manual", " top public " },
-    { "launcher",
-      " public engine/base launcher/plan launcher/wire launcher/node launcher/show launcher/front launcher/command " },
+    { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
+                       "engine/comm/collective engine/models engine/data engine/monitor " },
+    { "engine/core", " public engine/base engine/security engine/optim engine/device engine/unit engine/layer "
+                     "engine/models engine/zero engine/checkpoint engine/monitor engine/config " },
+    { "engine/products", " engine/base engine/device engine/core " },
+    { "engine/saving", " engine/base engine/json engine/comm engine/chat engine/checkpoint engine/interchange "
+                       "engine/core engine/products " },
+    { "engine/reporting", " engine/base engine/core " },
+    { "engine/input", " engine/base engine/security engine/comm engine/chat engine/data engine/core "
+                      "engine/saving engine/query " },
+    { "engine/query", " public engine/base engine/comm engine/data engine/core engine/input " },
+    { "engine/setup", " engine/base engine/security engine/comm engine/config engine/core engine/products "
+                      "engine/saving engine/reporting engine/input engine/query " },
+    { "engine/extras", " public engine/base engine/data engine/core " },
+    { "engine/plot", " public engine/base engine/json " },
+    { "launcher/ground", " public engine/base " },
+    { "launcher/plan", " public engine/base engine/config launcher/ground " },
+    { "launcher/wire", " engine/base engine/security launcher/ground launcher/plan " },
+    { "launcher/show", " engine/base launcher/ground launcher/plan " },
+    { "launcher/node", " engine/base engine/security launcher/ground launcher/plan launcher/wire " },
+    { "launcher/front", " public engine/base engine/json launcher/ground launcher/plan launcher/wire launcher/show "
+                        "launcher/node " },
+    { "launcher/machine", " engine/base engine/device launcher/ground launcher/plan " },
+    { "launcher/saved", " engine/base engine/checkpoint engine/interchange launcher/ground " },
+    { "launcher/command", " public engine/base engine/json engine/checkpoint engine/interchange engine/config "
+                          "launcher/ground launcher/plan launcher/wire launcher/show launcher/node launcher/front "
+                          "launcher/machine launcher/saved " },
+    { "launcher/manual", " public launcher/ground " },
+    { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
-      " public engine/base engine/data engine/text engine/chat programs/train programs/generate programs/bench " },
+      " public engine/base engine/json engine/text engine/chat engine/data programs/bench "
+      "programs/generate programs/train " },
     { "programs/bench", " public " },
-    { "programs/generate", " public engine/text engine/chat engine/data engine/formats " },
+    { "programs/generate", " public engine/text engine/chat engine/formats engine/data " },
     { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },
 };
@@ -91,7 +101,7 @@ typedef struct {
 } door_rule;
 
 static const door_rule doors[] = {
-    { "jansson.h", "engine/base/json.h" },
+    { "jansson.h", "engine/json/json.h" },
     { "dnnl", "engine/device/cpu/" },
     { "check.h", "tests/" },
     { "libssh/", "launcher/wire/remote" },
@@ -102,7 +112,7 @@ static const door_rule doors[] = {
     { "nvtx3/", "engine/device/cuda/ranges" },
     { "mpi.h", "engine/comm/mpi/|tests/peers/" },
     { "hwloc.h", "launcher/plan/bind" },
-    { "openssl/", "engine/base/mac|engine/base/base64" },
+    { "openssl/", "engine/security/mac|engine/base/base64" },
     { "pcre2", "engine/text/pattern" },
     { "zlib.h", "engine/formats/gzip|tests/" },
     { "zstd.h", "engine/formats/zstd|tests/" },
@@ -167,8 +177,6 @@ static void room_of(const char *from, const char *header, char room[512])
             folder_of(path, room);
             if (strcmp(room, "include/cspeed") == 0)
                 strcpy(room, "public");
-            else if (strcmp(room, roots[i]) == 0)
-                strcpy(room, strcmp(from, roots[i]) == 0 ? from : "top");
             return;
         }
     strcpy(room, "nowhere");
@@ -211,7 +219,7 @@ static void check_door(const char *file, int line, const char *header)
 }
 
 static char public_headers[1 << 18];      /* the text of all headers in include/cspeed/, divided into names */
-static const char *public_names[1 << 14]; /* the names in it that begin with cs_, sorted */
+static const char *public_names[1 << 14]; /* the names in it that begin with cs_ or CS_, sorted */
 static size_t public_count;
 
 static int compare_names(const void *a, const void *b)
@@ -224,16 +232,19 @@ static bool is_in_public_headers(const char *name)
     return bsearch(&name, public_names, public_count, sizeof *public_names, compare_names) != NULL;
 }
 
-/* Names that begin with cs_ must be in a public header. A public header must not use the prefixes of the engine's and
+/* Names that begin with cs_, and in the engine and the launcher also with CS_, must be in a public header. A public header must not use the prefixes of the engine's and
  * the launcher's own names, ce_ and cl_. */
 static void check_prefixes(const char *file, int line, const char *text)
 {
     bool is_public = strncmp(file, "include/", 8) == 0;
+    bool own = strncmp(file, "engine/", 7) == 0 || strncmp(file, "launcher/", 9) == 0;
     char name[128];
     for (const char *at = text; *at; at += is_of_name(*at) ? strspn(at, NAME_LETTERS) : 1) {
         snprintf(name, sizeof name, "%.*s", (int)strspn(at, NAME_LETTERS), at);
         if (strncmp(name, "cs_", 3) == 0 && name[3] && !is_in_public_headers(name))
             fault(file, line, name, "no public header declares it; the engine's own names begin with ce_");
+        if (own && strncmp(name, "CS_", 3) == 0 && !is_in_public_headers(name))
+            fault(file, line, name, "no public header declares it; the engine's own constants begin with CE_");
         if (is_public && (strncmp(name, "ce_", 3) == 0 || strncmp(name, "cl_", 3) == 0))
             fault(file, line, name, "a public header may only use names that begin with cs_");
     }
@@ -284,7 +295,7 @@ static void read_public_headers(void)
         char *name = at, *end = at + strspn(at, NAME_LETTERS);
         at = *end ? end + 1 : end;
         *end = '\0';
-        if (strncmp(name, "cs_", 3) == 0 && public_count < sizeof public_names / sizeof *public_names)
+        if (strncasecmp(name, "cs_", 3) == 0 && public_count < sizeof public_names / sizeof *public_names)
             public_names[public_count++] = name;
     }
     qsort(public_names, public_count, sizeof *public_names, compare_names);
@@ -321,9 +332,10 @@ static void check_permissions_are_used(void)
 START_TEST(includes_follow_the_rules)
 {
     static const char *const patterns[] = {
-        "engine/*.{c,h}",     "engine/*/*.{c,h}",   "engine/*/*/*.{c,h,cu,cuh,cpp}",
-        "launcher/*.{c,h}",   "launcher/*/*.{c,h}", "programs/*.{c,h}",
-        "programs/*/*.{c,h}", "examples/*.c",       "tests/*/*.{c,h}",
+        "engine/*/*.{c,h}",   "engine/*/*/*.{c,h,cu,cuh,cpp}",
+        "launcher/*.{c,h}",   "launcher/*/*.{c,h}",
+        "programs/*.{c,h}",   "programs/*/*.{c,h}",
+        "examples/*.c",       "tests/*/*.{c,h}",
         "include/cspeed/*.h",
     };
     int files = 0;
@@ -344,20 +356,21 @@ START_TEST(a_broken_rule_is_found)
     check_floor("engine/models/x.c", 1, "zero/zero.h");
     check_floor("engine/models/x.c", 1, "device/device.h");
     check_floor("engine/device/cuda/x.cu", 1, "zero/zero.h");
-    check_floor("engine/zero/x.c", 1, "engine.h");
+    check_floor("engine/zero/x.c", 1, "core/engine.h");
     check_floor("launcher/plan/x.c", 1, "front/front.h");
     check_floor("engine/nowhere/x.c", 1, "base/status.h");
     check_door("engine/zero/x.c", 1, "jansson.h");
     check_floor("examples/x.c", 1, "zero/zero.h");
     check_prefixes("engine/x.c", 1, "cs_no_such_name(cs_config_open_);");
     check_prefixes("include/cspeed/x.h", 1, "ce_shard *cl_plan;");
+    check_prefixes("engine/x.c", 1, "CS_NO_SUCH_NAME");
     check_threads("engine/x.c", 1, "pthread_create(&thread, NULL, work, NULL);");
-    ck_assert_int_eq(faults, 14);
+    ck_assert_int_eq(faults, 15);
     faults = 0;
     check_prefixes("engine/x.c", 1, "cs_config_open(csv_x, mics_shard, ce_shard, cs_);");
     check_floor("engine/zero/x.c", 1, "cspeed/comm.h");
-    check_floor("engine/persistence/x.c", 1, "engine.h");
-    check_door("engine/base/json.h", 1, "jansson.h");
+    check_floor("engine/saving/x.c", 1, "core/engine.h");
+    check_door("engine/json/json.h", 1, "jansson.h");
     ck_assert_int_eq(faults, 0);
 }
 END_TEST

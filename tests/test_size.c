@@ -11,9 +11,9 @@ enum { PRODUCT_LINES = 111500, HEART_LINES = 2330, HEART_FILES = 17 };
 
 /* The heart: what cs_forward, cs_backward and cs_step call, down to the verbs of a shard. */
 static const char *const heart[] = {
-    "forward.c",        "backward.c",    "walk.c",       "step.c",       "step_judge.c",  "phase.c",
-    "graphs.c",         "experts.c",     "preference.c", "finite.c",     "zero/shard.c",  "zero/gradient.c",
-    "zero/reduction.c", "zero/update.c", "zero/part.c",  "zero/stage.c", "zero/bucket.c",
+    "core/forward.c",   "core/backward.c", "core/walk.c",       "core/step.c",   "core/step_judge.c", "core/phase.c",
+    "core/graphs.c",    "core/experts.c",  "core/preference.c", "core/finite.c", "zero/shard.c",      "zero/gradient.c",
+    "zero/reduction.c", "zero/update.c",   "zero/part.c",       "zero/stage.c",  "zero/bucket.c",
 };
 
 static int64_t count_lines(const char *path)

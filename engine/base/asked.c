@@ -15,7 +15,7 @@
 static const int saves[] = { SIGUSR1, SIGUSR2 }, ends[] = { SIGTERM, SIGINT, SIGHUP };
 enum { SAVES = sizeof saves / sizeof *saves, ENDS = sizeof ends / sizeof *ends };
 
-static _Atomic int asked; /* what signals have asked for since the last ce_asked_take: CS_ASKED_* */
+static _Atomic int asked; /* what signals have asked for since the last ce_asked_take: CE_ASKED_* */
 static bool listens;
 static pid_t agent; /* the launcher's process on this host, or 0: it kills this process when the grace period is over */
 static bool agreed; /* all ranks know that a signal asks for the end */
@@ -27,7 +27,7 @@ static void take_save(int number, siginfo_t *from, void *context)
     (void)number;
     (void)from;
     (void)context;
-    atomic_fetch_or(&asked, CS_ASKED_SAVE);
+    atomic_fetch_or(&asked, CE_ASKED_SAVE);
 }
 
 /* A launcher asks once, and may do so when this process was asked already: its request is never a second one. */
@@ -38,7 +38,7 @@ static void take_end(int number, siginfo_t *from, void *context)
     int none = 0;
     if (atomic_compare_exchange_strong(&end_signal, &none, number)) {
         atomic_store(&end_asked_at, now);
-        atomic_fetch_or(&asked, CS_ASKED_END);
+        atomic_fetch_or(&asked, CE_ASKED_END);
     } else if ((!agent || from->si_pid != agent) && now - atomic_load(&end_asked_at) >= AGAIN) {
         signal(number, SIG_DFL);
         raise(number);

@@ -3,12 +3,12 @@
  * SIGUSR1 and SIGUSR2 ask for a checkpoint. SIGTERM, SIGINT and SIGHUP also ask the process to end when the checkpoint
  * is complete. The signals have these meanings only after ce_asked_listen, because before that no call would answer the
  * request; a process that does not listen is ended by the signals as usual. */
-#ifndef CS_BASE_ASKED_H
-#define CS_BASE_ASKED_H
+#ifndef CE_BASE_ASKED_H
+#define CE_BASE_ASKED_H
 
 #include <stdbool.h>
 
-enum { CS_ASKED_SAVE = 1, CS_ASKED_END = 2 }; /* the bits of a request */
+enum { CE_ASKED_SAVE = 1, CE_ASKED_END = 2 }; /* the bits of a request */
 
 /* Installs the handlers of the signals, if they are not installed. A signal that is ignored, or for which the program has a
  * handler, stays as it is; SIGUSR1 and SIGUSR2 are also taken if they are ignored. A signal that asks for

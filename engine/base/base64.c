@@ -14,12 +14,12 @@ char *ce_base64_decode(const char *text, size_t *length)
     if (count == 0 || count % 4 == 1 || text[count + strspn(text + count, "=")])
         return NULL;
     char *standard = malloc(whole), *bytes = malloc(whole / 4 * 3 + 1);
-    CS_ASSERT(standard && bytes);
+    CE_ASSERT(standard && bytes);
     /* If the last group has fewer than four characters, it is filled with "A", which means zero bits. *length does not
      * count the bytes that come from these characters. */
     for (size_t i = 0; i < whole; i++)
         standard[i] = i >= count ? 'A' : text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
-    CS_ASSERT(EVP_DecodeBlock((unsigned char *)bytes, (unsigned char *)standard, (int)whole) >= 0);
+    CE_ASSERT(EVP_DecodeBlock((unsigned char *)bytes, (unsigned char *)standard, (int)whole) >= 0);
     free(standard);
     *length = count * 3 / 4;
     bytes[*length] = 0;

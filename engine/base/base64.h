@@ -1,6 +1,6 @@
 /* base64.h - decodes base64 text in the standard and in the URL-safe alphabet. */
-#ifndef CS_BASE_BASE64_H
-#define CS_BASE_BASE64_H
+#ifndef CE_BASE_BASE64_H
+#define CE_BASE_BASE64_H
 
 #include <stddef.h>
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define NAME(constant, name, deepspeed) name,
-const char *const ce_beat_names[CS_BEAT_COUNT] = { "", CS_BEATS(NAME) };
+const char *const ce_beat_names[CE_BEAT_COUNT] = { "", CE_BEATS(NAME) };
 
 /* CRASH_FRAMES is below 20, because the launcher shows the last 20 lines of stderr. */
 enum { FRAMES = 64, CRASH_FRAMES = 16, SIGNAL_STACK = 64 << 10 };
@@ -29,9 +29,9 @@ static void write_stack(int number)
     void *frames[FRAMES];
     int before = errno;
     (void)number;
-    lseek(memory_fd, CS_BEAT_STACK, SEEK_SET);
+    lseek(memory_fd, CE_BEAT_STACK, SEEK_SET);
     backtrace_symbols_fd(frames, backtrace(frames, FRAMES), memory_fd);
-    atomic_store(&own_beat->stack_bytes, (int32_t)(lseek(memory_fd, 0, SEEK_CUR) - CS_BEAT_STACK));
+    atomic_store(&own_beat->stack_bytes, (int32_t)(lseek(memory_fd, 0, SEEK_CUR) - CE_BEAT_STACK));
     atomic_fetch_add(&own_beat->stacks, 1);
     errno = before;
 }
@@ -100,7 +100,7 @@ ce_beat *ce_beat_own(void)
         return own_beat;
     const char *text = getenv("CSPEED_BEAT_FD");
     memory_fd = text ? atoi(text) : -1;
-    void *page = text ? mmap(NULL, CS_BEAT_STACK, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0) : MAP_FAILED;
+    void *page = text ? mmap(NULL, CE_BEAT_STACK, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0) : MAP_FAILED;
     own_beat = page == MAP_FAILED ? &private_beat : page;
     if (own_beat != &private_beat)
         listen_for_stack();
@@ -150,5 +150,5 @@ void ce_beat_enter(int collective)
 
 void ce_beat_leave(void)
 {
-    atomic_store_explicit(&ce_beat_own()->collective, CS_BEAT_NONE, memory_order_relaxed);
+    atomic_store_explicit(&ce_beat_own()->collective, CE_BEAT_NONE, memory_order_relaxed);
 }

@@ -5,8 +5,8 @@
  * the environment variable CSPEED_BEAT_FD holds the number of the file descriptor. If the variable is not set, the
  * record is in private memory, where an update costs the same. When a rank gets the signal stack_signal, it writes its
  * C stack into the memfd, behind the record. */
-#ifndef CS_BASE_BEAT_H
-#define CS_BASE_BEAT_H
+#ifndef CE_BASE_BEAT_H
+#define CE_BASE_BEAT_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@ typedef struct {
     _Atomic int32_t collective;   /* the running collective, as index into ce_beat_names; 0 if none is running */
     _Atomic int32_t stack_signal; /* the signal that makes the rank write its C stack; 0 if no handler is installed */
     _Atomic int32_t stacks;       /* number of C stacks written so far */
-    _Atomic int32_t stack_bytes;  /* length in bytes of the last C stack, which begins at CS_BEAT_STACK */
+    _Atomic int32_t stack_bytes;  /* length in bytes of the last C stack, which begins at CE_BEAT_STACK */
     /* 1 + the step of the checkpoint from which a restart continues; 0 if there is no checkpoint. */
     _Atomic int64_t kept;
     _Atomic int32_t gave_up; /* 1 if a restart is useless, because the program would fail in the same way */
@@ -25,12 +25,12 @@ typedef struct {
 } ce_beat;
 
 /* Offset of the C stack in the memfd, and size of the memfd, in bytes. */
-enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 };
+enum { CE_BEAT_STACK = 4096, CE_BEAT_BYTES = 64 << 10 };
 
-/* The operations that a rank may be executing. Each line gives the name of a constant without its prefix CS_BEAT_, the
+/* The operations that a rank may be executing. Each line gives the name of a constant without its prefix CE_BEAT_, the
  * name that cspeed shows, and DeepSpeed's name. The collectives come first; SEND and the lines after it are messages
  * between two ranks. */
-#define CS_BEATS(BEAT)                                                                                                 \
+#define CE_BEATS(BEAT)                                                                                                 \
     BEAT(BARRIER, "barrier", "barrier")                                                                                \
     BEAT(ALL_REDUCE, "all_reduce", "all_reduce")                                                                       \
     BEAT(REDUCE_SCATTER, "reduce_scatter", "reduce_scatter_tensor")                                                    \
@@ -43,10 +43,10 @@ enum { CS_BEAT_STACK = 4096, CS_BEAT_BYTES = 64 << 10 };
     BEAT(SEND, "send", "send")                                                                                         \
     BEAT(RECEIVE, "receive", "recv")
 
-#define CS_BEAT_CONSTANT(constant, name, deepspeed) CS_BEAT_##constant,
-enum { CS_BEAT_NONE, CS_BEATS(CS_BEAT_CONSTANT) CS_BEAT_COUNT };
-/* The names of the operations: "" for CS_BEAT_NONE, then "barrier", "all_reduce", ... */
-extern const char *const ce_beat_names[CS_BEAT_COUNT];
+#define CE_BEAT_CONSTANT(constant, name, deepspeed) CE_BEAT_##constant,
+enum { CE_BEAT_NONE, CE_BEATS(CE_BEAT_CONSTANT) CE_BEAT_COUNT };
+/* The names of the operations: "" for CE_BEAT_NONE, then "barrier", "all_reduce", ... */
+extern const char *const ce_beat_names[CE_BEAT_COUNT];
 
 ce_beat *ce_beat_own(void); /* returns this rank's record, which is never NULL */
 void ce_beat_step(int64_t step);

@@ -1,7 +1,7 @@
 /* cgroup.h - the CPU quota, the memory limit, the free memory and the number of out-of-memory kills of this process's
  * control group (cgroup). */
-#ifndef CS_BASE_CGROUP_H
-#define CS_BASE_CGROUP_H
+#ifndef CE_BASE_CGROUP_H
+#define CE_BASE_CGROUP_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* clock.h - the monotonic clock, in seconds or nanoseconds since an arbitrary moment. */
-#ifndef CS_BASE_CLOCK_H
-#define CS_BASE_CLOCK_H
+#ifndef CE_BASE_CLOCK_H
+#define CE_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

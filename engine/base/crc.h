@@ -1,6 +1,6 @@
 /* crc.h - CRC32C (Castagnoli), the checksum of checkpoints. */
-#ifndef CS_BASE_CRC_H
-#define CS_BASE_CRC_H
+#ifndef CE_BASE_CRC_H
+#define CE_BASE_CRC_H
 
 #include <stddef.h>
 #include <stdint.h>

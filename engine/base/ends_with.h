@@ -1,6 +1,6 @@
 /* ends_with.h - compares the end of a text. */
-#ifndef CS_BASE_ENDS_WITH_H
-#define CS_BASE_ENDS_WITH_H
+#ifndef CE_BASE_ENDS_WITH_H
+#define CE_BASE_ENDS_WITH_H
 
 #include <stdbool.h>
 #include <string.h>

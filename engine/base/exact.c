@@ -9,7 +9,7 @@ void ce_exact_add(ce_exact *sum, double value)
     memcpy(&bits, &value, sizeof bits);
     int exponent = (int)(bits >> 52 & 0x7ff); /* a normal number is mantissa * 2^(exponent - 1075) */
     uint64_t mantissa = (bits & 0xfffffffffffff) | (uint64_t)1 << 52;
-    int place = exponent - 1075 - CS_EXACT_LOWEST;
+    int place = exponent - 1075 - CE_EXACT_LOWEST;
     if (exponent == 0x7ff) {
         sum->nonfinite++;
         return;
@@ -17,7 +17,7 @@ void ce_exact_add(ce_exact *sum, double value)
     if (place < 0) /* zero, subnormal numbers and other numbers below the range of the sum are dropped */
         return;
     int digit = place / 32, shift = place % 32;
-    if (digit + 2 >= CS_EXACT_DIGITS) {
+    if (digit + 2 >= CE_EXACT_DIGITS) {
         sum->nonfinite++;
         return;
     }
@@ -30,7 +30,7 @@ void ce_exact_add(ce_exact *sum, double value)
 
 void ce_exact_merge(ce_exact *sum, const ce_exact *other)
 {
-    for (int i = 0; i < CS_EXACT_DIGITS; i++)
+    for (int i = 0; i < CE_EXACT_DIGITS; i++)
         sum->digit[i] += other->digit[i];
     sum->nonfinite += other->nonfinite;
 }

@@ -32,7 +32,7 @@ void ce_faults_add(ce_faults *faults, const char *file, int line, int column, co
     int size = snprintf(text, (size_t)left, "%s%s%s%s: %s", file, place, *path ? " at " : "", path, sentence) + 1;
     if (faults->count == 0 && size > left)
         size = left; /* if the first fault does not fit, its text is cut, so that at least one fault is reported */
-    if (faults->count == CS_FAULTS || size > left) {
+    if (faults->count == CE_FAULTS || size > left) {
         faults->more++;
         return;
     }

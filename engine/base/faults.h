@@ -1,9 +1,9 @@
 /* faults.h - collects the faults of a text that a user wrote, so that all of them are reported together. Each fault is
  * one line: `FILE:LINE:COL: sentence`, or `FILE:LINE:COL at JSON.PATH: sentence`. */
-#ifndef CS_BASE_FAULTS_H
-#define CS_BASE_FAULTS_H
+#ifndef CE_BASE_FAULTS_H
+#define CE_BASE_FAULTS_H
 
-enum { CS_FAULTS = 40 };
+enum { CE_FAULTS = 40 };
 
 typedef struct {
     /* `begin` is the offset of the fault's text in the member `text` of ce_faults. A zero byte ends the fault's
@@ -13,7 +13,7 @@ typedef struct {
 
 /* A list of faults. A struct that is all zeros is an empty list. */
 typedef struct {
-    ce_fault list[CS_FAULTS];
+    ce_fault list[CE_FAULTS];
     char text[16000];
     int count, used; /* number of used elements of `list`, and of used bytes of `text` */
     int more;        /* number of faults that did not fit into `list` and are only counted */

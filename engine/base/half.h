@@ -1,6 +1,6 @@
 /* half.h - conversions between fp32 and bf16 or fp16, rounded to nearest even. */
-#ifndef CS_BASE_HALF_H
-#define CS_BASE_HALF_H
+#ifndef CE_BASE_HALF_H
+#define CE_BASE_HALF_H
 
 #include <stdint.h>
 #include <string.h>

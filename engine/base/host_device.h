@@ -1,11 +1,11 @@
 /* host_device.h - the macro that marks inline functions that the CPU and CUDA kernels share. */
-#ifndef CS_BASE_HOST_DEVICE_H
-#define CS_BASE_HOST_DEVICE_H
+#ifndef CE_BASE_HOST_DEVICE_H
+#define CE_BASE_HOST_DEVICE_H
 
 #ifdef __CUDACC__
-#define CS_HOST_DEVICE static __host__ __device__ inline
+#define CE_HOST_DEVICE static __host__ __device__ inline
 #else
-#define CS_HOST_DEVICE static inline
+#define CE_HOST_DEVICE static inline
 #endif
 
 #endif

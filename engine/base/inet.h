@@ -1,7 +1,7 @@
 /* inet.h - TCP sockets over IPv4 and IPv6: sockets that are bound on both, and connections to a host that has several
  * addresses. */
-#ifndef CS_BASE_INET_H
-#define CS_BASE_INET_H
+#ifndef CE_BASE_INET_H
+#define CE_BASE_INET_H
 
 #include <netdb.h>
 #include <stdbool.h>

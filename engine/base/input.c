@@ -55,7 +55,7 @@ cs_status ce_input_stream(FILE **file, const char *path)
     *file = NULL;
     if (descriptor < 0)
         return CS_OK;
-    CS_TRY(ce_input_check(&descriptor, path));
+    CE_TRY(ce_input_check(&descriptor, path));
     *file = fdopen(descriptor, "r");
     if (!*file)
         close(descriptor);

@@ -1,6 +1,6 @@
 /* input.h - opens files that a user named, or that lie in a folder that a user named. */
-#ifndef CS_BASE_INPUT_H
-#define CS_BASE_INPUT_H
+#ifndef CE_BASE_INPUT_H
+#define CE_BASE_INPUT_H
 
 #include "base/status.h"
 

@@ -51,9 +51,9 @@ static bool place(int n, const char *name, const char *given, char *path, size_t
     case 1:
         return snprintf(path, capacity, "%s/%s", folder, name) > 0;
     case 2:
-        return snprintf(path, capacity, "%s/" CS_LIBRARIES_FROM_BIN "/%s", folder, name) > 0;
+        return snprintf(path, capacity, "%s/" CE_LIBRARIES_FROM_BIN "/%s", folder, name) > 0;
     case 3:
-        return snprintf(path, capacity, "%s/" CS_LIBRARIES_FROM_PROGRAMS "/%s", folder, name) > 0;
+        return snprintf(path, capacity, "%s/" CE_LIBRARIES_FROM_PROGRAMS "/%s", folder, name) > 0;
     case 4:
         return snprintf(path, capacity, "%s", name) > 0;
     default:

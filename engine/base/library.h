@@ -1,6 +1,6 @@
 /* library.h - opens a shared library that is a part of this program but is loaded only when it is needed. */
-#ifndef CS_BASE_LIBRARY_H
-#define CS_BASE_LIBRARY_H
+#ifndef CE_BASE_LIBRARY_H
+#define CE_BASE_LIBRARY_H
 
 #include <stddef.h>
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ce_log_level min_level = CS_LOG_INFO;
+static ce_log_level min_level = CE_LOG_INFO;
 /* The rank of this process; -1 means that the rank is not known yet. ce_log_rank then takes the rank from the
  * environment. */
 static int own_rank = -1;
@@ -19,7 +19,7 @@ void ce_log_open(ce_log_level min, int rank)
     /* CSPEED_LOG_LEVEL is also the value of the launcher's option --log_level, which has more levels; ranks only
      * recognise "debug". */
     const char *level = getenv("CSPEED_LOG_LEVEL");
-    min_level = level && strcmp(level, "debug") == 0 ? CS_LOG_DEBUG : min;
+    min_level = level && strcmp(level, "debug") == 0 ? CE_LOG_DEBUG : min;
     own_rank = rank;
 }
 
@@ -50,7 +50,7 @@ int cs_launched_rank(void)
 
 bool ce_log_shows(ce_log_level level)
 {
-    return level >= min_level && (ce_log_rank() == 0 || level >= CS_LOG_ERROR);
+    return level >= min_level && (ce_log_rank() == 0 || level >= CE_LOG_ERROR);
 }
 
 void ce_log(ce_log_level level, const char *format, ...)
@@ -65,5 +65,5 @@ void ce_log(ce_log_level level, const char *format, ...)
     ce_faults_make_printable(line, "\n\t");
     ce_progress_break();
     fflush(stdout); /* without this call lines could change their order if stdout and stderr go to one file */
-    fprintf(stderr, "%s%s\n", level == CS_LOG_WARNING ? "warning: " : level == CS_LOG_ERROR ? "error: " : "", line);
+    fprintf(stderr, "%s%s\n", level == CE_LOG_WARNING ? "warning: " : level == CE_LOG_ERROR ? "error: " : "", line);
 }

@@ -1,11 +1,11 @@
 /* log.h - log lines with a level, written to stderr, each with one write. */
-#ifndef CS_BASE_LOG_H
-#define CS_BASE_LOG_H
+#ifndef CE_BASE_LOG_H
+#define CE_BASE_LOG_H
 
 #include <stdbool.h>
 
 /* NOTICE: a fact that programs that only read a model print too, such as where the model's values come from. */
-typedef enum { CS_LOG_DEBUG, CS_LOG_INFO, CS_LOG_NOTICE, CS_LOG_WARNING, CS_LOG_ERROR } ce_log_level;
+typedef enum { CE_LOG_DEBUG, CE_LOG_INFO, CE_LOG_NOTICE, CE_LOG_WARNING, CE_LOG_ERROR } ce_log_level;
 
 /* Sets the lowest level that is printed; CSPEED_LOG_LEVEL=debug in the environment overrides it. Rank 0 prints this
  * level and all higher ones; other ranks print only errors. */

@@ -1,6 +1,6 @@
 /* must.h - fatal errors and assertions: the process ends, and the launcher then ends the other ranks. */
-#ifndef CS_BASE_MUST_H
-#define CS_BASE_MUST_H
+#ifndef CE_BASE_MUST_H
+#define CE_BASE_MUST_H
 
 #include "cspeed/cspeed.h"
 
@@ -14,7 +14,7 @@ void *ce_must_alloc(size_t bytes);
 __attribute__((noreturn)) void ce_assert_failed(const char *condition, const char *file, int line);
 
 /* An assertion that release builds check too. It is too slow for an inner loop. */
-#define CS_ASSERT(condition)                                                                                           \
+#define CE_ASSERT(condition)                                                                                           \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
             ce_assert_failed(#condition, __FILE__, __LINE__);                                                          \

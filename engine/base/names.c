@@ -10,7 +10,7 @@ enum { USUAL = 10, END_BYTES = 40 /* the bytes of " and N more" */ };
 void ce_names_add(ce_names *names, const char *format, ...)
 {
     char *end = names->text + names->used;
-    size_t comma = names->shown ? 2 : 0, room = CS_NAMES_BYTES - END_BYTES - names->used;
+    size_t comma = names->shown ? 2 : 0, room = CE_NAMES_BYTES - END_BYTES - names->used;
     va_list arguments;
     if (names->count++ > names->shown || names->shown == (names->most ? names->most : USUAL) || room <= comma)
         return;

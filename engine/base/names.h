@@ -2,16 +2,16 @@
  *
  * A list of hosts, ranks, files or tensors may be of any length, and a message is one line. The list shows the first ten
  * names, as far as they fit, never a part of a name that does not fit, and counts the others. */
-#ifndef CS_BASE_NAMES_H
-#define CS_BASE_NAMES_H
+#ifndef CE_BASE_NAMES_H
+#define CE_BASE_NAMES_H
 
 #include <stddef.h>
 
-enum { CS_NAMES_BYTES = 896 };
+enum { CE_NAMES_BYTES = 896 };
 
 /* A struct whose bytes are all zero is an empty list. */
 typedef struct {
-    char text[CS_NAMES_BYTES];
+    char text[CE_NAMES_BYTES];
     size_t used;
     long count; /* the number of all names */
     long shown; /* the number of names in `text` */

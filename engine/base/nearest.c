@@ -1,5 +1,5 @@
 /* nearest.c - finds the known name that is most similar to a misspelt one. */
-#include "base/keys.h"
+#include "base/nearest.h"
 #include "cspeed/cspeed.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-int ce_keys_distance(const char *a, const char *b)
+int ce_nearest_distance(const char *a, const char *b)
 {
     int row[3][LONGEST + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
@@ -41,7 +41,7 @@ const char *cs_nearest(const char *wanted, const char *const *names)
     for (; *names; names++) {
         /* `begins` is true if `wanted` is the beginning of this name. */
         bool begins = length > 2 && strncmp(*names, wanted, length) == 0;
-        int far = begins ? 1 : ce_keys_distance(wanted, *names);
+        int far = begins ? 1 : ce_nearest_distance(wanted, *names);
         /* Of two names that begin with `wanted` the shorter one is nearer: for "mod", "mode" rather than "model". */
         bool shorter = far == best && begins && nearest && strlen(*names) < strlen(nearest);
         if (far < best || shorter) {

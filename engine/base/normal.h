@@ -1,10 +1,10 @@
 /* normal.h - the normal distribution function in fp32, which the CPU and the CUDA kernels share. */
-#ifndef CS_BASE_NORMAL_H
-#define CS_BASE_NORMAL_H
+#ifndef CE_BASE_NORMAL_H
+#define CE_BASE_NORMAL_H
 
 #include "base/host_device.h"
 
-CS_HOST_DEVICE float ce_normal_divisor(float x)
+CE_HOST_DEVICE float ce_normal_divisor(float x)
 {
     return 1 + 0.3f * (x < 0 ? -x : x);
 }
@@ -13,7 +13,7 @@ CS_HOST_DEVICE float ce_normal_divisor(float x)
  * each device computes by its own instructions: `e`, which must be e^(-x^2 / 2), and `t`, which must be
  * 1 / ce_normal_divisor(x). The tail is e t q(t), where q is a polynomial (least squares, error below 5e-9). The
  * functions have no branches. */
-CS_HOST_DEVICE float ce_normal(float x, float e, float t)
+CE_HOST_DEVICE float ce_normal(float x, float e, float t)
 {
     float p = -2.087826139e-2f;
     p = p * t + 1.138065161e-1f;

@@ -1,6 +1,6 @@
 /* plural.h - the ending of a noun behind a number in a message. */
-#ifndef CS_BASE_PLURAL_H
-#define CS_BASE_PLURAL_H
+#ifndef CE_BASE_PLURAL_H
+#define CE_BASE_PLURAL_H
 
 #include <stdint.h>
 

@@ -7,8 +7,8 @@
  *
  * The line goes to stderr: "loading   43 %  12.3 of 28.6 MB  8.1 MB/s  0:12 left". It appears after one second, so that
  * short work shows no line. Where stderr is not shown on a terminal, and on every rank but 0, nothing is written. */
-#ifndef CS_BASE_PROGRESS_H
-#define CS_BASE_PROGRESS_H
+#ifndef CE_BASE_PROGRESS_H
+#define CE_BASE_PROGRESS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* range.h - half-open ranges of integers [from, to): overlap, division into parts; division and multiples, rounded up. */
-#ifndef CS_BASE_RANGE_H
-#define CS_BASE_RANGE_H
+#ifndef CE_BASE_RANGE_H
+#define CE_BASE_RANGE_H
 
 #include "base/host_device.h"
 
@@ -22,12 +22,12 @@ static inline ce_range ce_range_overlap(ce_range a, ce_range b)
 }
 
 /* Returns value / by, rounded up, for value >= 0 and by > 0. */
-CS_HOST_DEVICE int64_t ce_divide_up(int64_t value, int64_t by)
+CE_HOST_DEVICE int64_t ce_divide_up(int64_t value, int64_t by)
 {
     return (value + by - 1) / by;
 }
 
-CS_HOST_DEVICE int64_t ce_round_up(int64_t value, int64_t multiple)
+CE_HOST_DEVICE int64_t ce_round_up(int64_t value, int64_t multiple)
 {
     return ce_divide_up(value, multiple) * multiple;
 }

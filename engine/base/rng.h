@@ -1,8 +1,8 @@
 /* rng.h - counter-based random number generator: a number depends on (key, index) only, not on earlier calls.
  *
  * The generator is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). */
-#ifndef CS_BASE_RNG_H
-#define CS_BASE_RNG_H
+#ifndef CE_BASE_RNG_H
+#define CE_BASE_RNG_H
 
 #include "base/host_device.h"
 
@@ -13,7 +13,7 @@ typedef struct {
 } ce_rng_block;
 
 /* Returns 128 random bits for (key, counter). The function is inline so that compilers vectorise it in kernels. */
-CS_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
+CE_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)key, key1 = (uint32_t)(key >> 32);
     uint32_t a = (uint32_t)counter, b = (uint32_t)(counter >> 32), c = 0, d = 0;
@@ -33,7 +33,7 @@ CS_HOST_DEVICE ce_rng_block cs_rng_philox(uint64_t key, uint64_t counter)
 
 /* Derives a new key from a key and a number. The mixing function is SplitMix64's (Steele, Lea and Flood, OOPSLA 2014):
  * every input bit influences every output bit. */
-CS_HOST_DEVICE uint64_t cs_rng_mix(uint64_t key, uint64_t number)
+CE_HOST_DEVICE uint64_t cs_rng_mix(uint64_t key, uint64_t number)
 {
     uint64_t x = key + 0x9e3779b97f4a7c15u * (number + 1);
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

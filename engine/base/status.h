@@ -1,9 +1,9 @@
 /* status.h - error handling for code that may fail: a status code and an error message that says what to do.
  *
  * The line that detects the error writes the message: `return ce_fail(CS_BAD_CONFIG, "stage: 0 to 3, not %d", n)`.
- * Callers pass the status on with CS_TRY(call). Each thread stores its last message, which cs_error() returns. */
-#ifndef CS_BASE_STATUS_H
-#define CS_BASE_STATUS_H
+ * Callers pass the status on with CE_TRY(call). Each thread stores its last message, which cs_error() returns. */
+#ifndef CE_BASE_STATUS_H
+#define CE_BASE_STATUS_H
 
 #include "cspeed/cspeed.h"
 
@@ -22,7 +22,7 @@ cs_status ce_fail_errno(cs_status status, int error_number, const char *format, 
  * to do. The text is valid until the calling thread's next call. */
 const char *ce_reason(int error_number);
 
-#define CS_TRY(call)                                                                                                   \
+#define CE_TRY(call)                                                                                                   \
     do {                                                                                                               \
         cs_status try_status_ = (call);                                                                                \
         if (try_status_ != CS_OK)                                                                                      \

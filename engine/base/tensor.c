@@ -38,7 +38,7 @@ cs_tensor cs_matrix(void *data, cs_dtype dtype, int64_t rows, int64_t columns)
 
 cs_tensor cs_matrix_rows(cs_tensor matrix, int64_t first, int64_t rows)
 {
-    CS_ASSERT(matrix.dims == 2 && first >= 0 && first + rows <= matrix.shape[0]);
+    CE_ASSERT(matrix.dims == 2 && first >= 0 && first + rows <= matrix.shape[0]);
     size_t row_bytes = (size_t)cs_columns(matrix) * cs_dtype_bytes(matrix.dtype);
     return cs_matrix((char *)matrix.data + (size_t)first * row_bytes, matrix.dtype, rows, cs_columns(matrix));
 }
@@ -50,7 +50,7 @@ cs_tensor cs_vector(void *data, cs_dtype dtype, int64_t count)
 
 float cs_element(cs_tensor tensor, int64_t index)
 {
-    CS_ASSERT(index >= 0 && index < cs_count(tensor));
+    CE_ASSERT(index >= 0 && index < cs_count(tensor));
     switch (tensor.dtype) {
     case CS_F32:
         return ((const float *)tensor.data)[index];

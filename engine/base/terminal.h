@@ -1,6 +1,6 @@
 /* terminal.h - the terminal that shows a stream: whether a line can be redrawn in place there, and its size. */
-#ifndef CS_BASE_TERMINAL_H
-#define CS_BASE_TERMINAL_H
+#ifndef CE_BASE_TERMINAL_H
+#define CE_BASE_TERMINAL_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* thread.h - the start of a thread of the library. */
-#ifndef CS_BASE_THREAD_H
-#define CS_BASE_THREAD_H
+#ifndef CE_BASE_THREAD_H
+#define CE_BASE_THREAD_H
 
 #include <pthread.h>
 

@@ -43,10 +43,10 @@ static void *work(void *argument)
 cs_status ce_thread_pool_run(int threads, int64_t count, cs_status (*task)(void *argument, int64_t index),
                              void *argument)
 {
-    pthread_t thread[CS_THREAD_POOL_MAX_THREADS - 1];
+    pthread_t thread[CE_THREAD_POOL_MAX_THREADS - 1];
     int started = 0;
     thread_pool pool = { .task = task, .argument = argument, .count = count, .mutex = PTHREAD_MUTEX_INITIALIZER };
-    while (started < CS_THREAD_POOL_MAX_THREADS - 1 && started + 1 < threads && started + 1 < count &&
+    while (started < CE_THREAD_POOL_MAX_THREADS - 1 && started + 1 < threads && started + 1 < count &&
            ce_thread_start(&thread[started], work, &pool) == 0)
         started++;
     work(&pool);

@@ -1,10 +1,10 @@
 /* thread_pool.h - a pool of threads that lives for one call: it runs numbered tasks, and waits for all of them. */
-#ifndef CS_BASE_THREAD_POOL_H
-#define CS_BASE_THREAD_POOL_H
+#ifndef CE_BASE_THREAD_POOL_H
+#define CE_BASE_THREAD_POOL_H
 
 #include "base/status.h"
 
-enum { CS_THREAD_POOL_MAX_THREADS = 256 };
+enum { CE_THREAD_POOL_MAX_THREADS = 256 };
 
 /* Calls task(argument, index) once for each index from 0 to count - 1, on at most `threads` threads. The calling thread
  * is one of them, and the only one if `threads` is 0 or 1. Returns after the last task. If a thread cannot be started,

@@ -5,15 +5,15 @@
  *
  *     double began = ce_trace_begin();
  *     ...
- *     ce_trace_end(CS_TRACE_COMMUNICATION, "all_gather", unit->name, began); */
-#ifndef CS_BASE_TRACE_H
-#define CS_BASE_TRACE_H
+ *     ce_trace_end(CE_TRACE_COMMUNICATION, "all_gather", unit->name, began); */
+#ifndef CE_BASE_TRACE_H
+#define CE_BASE_TRACE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The rows that a trace viewer draws for one rank; each span is drawn in one row. */
-typedef enum { CS_TRACE_STEP, CS_TRACE_COMPUTE, CS_TRACE_COMMUNICATION, CS_TRACE_COPY } ce_trace_lane;
+typedef enum { CE_TRACE_STEP, CE_TRACE_COMPUTE, CE_TRACE_COMMUNICATION, CE_TRACE_COPY } ce_trace_lane;
 
 /* A span of time. The texts must stay valid as long as the recorder. */
 typedef struct {

@@ -48,11 +48,11 @@ static cs_status open_messages(ce_chat *chat, const json_t *document, const json
 {
     size_t index;
     json_t *message;
-    CS_TRY(ce_messages_open(messages, document, list, chat->plain.parts, chat->tools.parts));
+    CE_TRY(ce_messages_open(messages, document, list, chat->plain.parts, chat->tools.parts));
     if (chat->name)
-        CS_TRY(messages->more ? refuse_extra("chat_template_kwargs") : check_extras(messages->variables));
+        CE_TRY(messages->more ? refuse_extra("chat_template_kwargs") : check_extras(messages->variables));
     json_array_foreach (messages->list, index, message)
-        CS_TRY(chat->name ? check_message(message, messages->list) : CS_OK);
+        CE_TRY(chat->name ? check_message(message, messages->list) : CS_OK);
     ce_template_unread(chat, messages, unread);
     return CS_OK;
 }
@@ -64,7 +64,7 @@ static void add_span(ce_chat_spans *spans, size_t from, size_t to)
     if (spans->count == spans->capacity) {
         spans->capacity = 2 * spans->capacity + 8;
         spans->list = realloc(spans->list, (size_t)spans->capacity * sizeof *spans->list);
-        CS_ASSERT(spans->list);
+        CE_ASSERT(spans->list);
     }
     spans->list[spans->count++] = (ce_chat_span){ (int64_t)from, (int64_t)to };
 }
@@ -119,7 +119,7 @@ static cs_status find_answer(search *self, size_t index, ce_chat_span *answer, b
 {
     ce_jinja_output answered = { 0 };
     size_t from;
-    CS_TRY(find_begin(self, index, &from, known));
+    CE_TRY(find_begin(self, index, &from, known));
     cs_status status = ce_template_render(self->chat, self->messages, index + 1, false, &answered);
     if (status == CS_OK) {
         size_t to = common_prefix(&answered.text, &self->whole.text);
@@ -211,8 +211,8 @@ static cs_status write_turn(search *self, size_t index, ce_chat_lines *lines)
     bool known = true;
     ce_chat_span answer;
     self->min = 0;
-    CS_TRY(ce_template_render(self->chat, self->messages, index + 1, false, &self->whole));
-    CS_TRY(find_answer(self, index, &answer, &known));
+    CE_TRY(ce_template_render(self->chat, self->messages, index + 1, false, &self->whole));
+    CE_TRY(find_answer(self, index, &answer, &known));
     if (!known)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: learning message %zu by this template, because the template writes the messages "
@@ -234,7 +234,7 @@ static cs_status write_turns(search *self, ce_chat_lines *lines, bool last)
     while (last && index > 0 && !self->messages->learnt[index - 1])
         index--;
     for (size_t i = last && index > 0 ? index - 1 : 0; i < index; i++)
-        CS_TRY(self->messages->learnt[i] ? write_turn(self, i, lines) : CS_OK);
+        CE_TRY(self->messages->learnt[i] ? write_turn(self, i, lines) : CS_OK);
     ce_template_count(self->chat, lines->samples.count);
     return CS_OK;
 }
@@ -242,16 +242,16 @@ static cs_status write_turns(search *self, ce_chat_lines *lines, bool last)
 static cs_status write_samples(search *self, ce_chat_turns turns, ce_chat_lines *lines)
 {
     char roles[400];
-    bool known = turns == CS_TURNS_AUTO;
+    bool known = turns == CE_TURNS_AUTO;
     if (count_answers(self->messages, false) == 0)
         return ce_fail(CS_NOT_FOUND, "a conversation without an answer: there is nothing to learn from it; %s",
                        ce_messages_roles(self->messages->list, roles, sizeof roles));
     if (count_answers(self->messages, true) == 0)
         return ce_fail(CS_NOT_FOUND, "a conversation none of whose answers is to be learnt");
     if (known)
-        CS_TRY(write_whole(self, lines, &known));
+        CE_TRY(write_whole(self, lines, &known));
     if (!known)
-        CS_TRY(write_turns(self, lines, turns == CS_TURNS_LAST));
+        CE_TRY(write_turns(self, lines, turns == CE_TURNS_LAST));
     return lines->answers.count > 0 ? CS_OK
                                     : ce_fail(CS_BAD_FILE, "the template writes none of the conversation's answers");
 }
@@ -329,7 +329,7 @@ void ce_chat_stop(ce_chat *chat, ce_text *text)
                                  "role", "assistant", "content", marker);
     ce_chat_lines lines = { 0 };
     text->size = 0;
-    if (ce_chat_write(chat, document, CS_TURNS_AUTO, &lines) == CS_OK) {
+    if (ce_chat_write(chat, document, CE_TURNS_AUTO, &lines) == CS_OK) {
         const ce_chat_span *answer = &lines.answers.list[lines.answers.count - 1];
         const char *end = lines.text.bytes + answer->to;
         const char *found =

@@ -4,10 +4,10 @@
  * A template is a Jinja program: the tokenizer's own, or one of the built-in ones (templates.h). The template gets the
  * variables that transformers' apply_chat_template passes: messages, tools, documents, add_generation_prompt,
  * bos_token, eos_token. */
-#ifndef CS_CHAT_CHAT_H
-#define CS_CHAT_CHAT_H
+#ifndef CE_CHAT_CHAT_H
+#define CE_CHAT_CHAT_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/tokenizer.h"
 #include "text/unicode.h"
 
@@ -28,7 +28,7 @@ bool ce_chat_is_file(const char *name); /* returns true if this name of a templa
 /* Returns true if the message is from the assistant: its "role" is "assistant", or its "from" is "gpt". */
 bool ce_chat_is_answer(const json_t *message);
 /* The keys that say whether an answer, or a row, is learnt. */
-#define CS_CHAT_WISHES(KEY)                                                                                            \
+#define CE_CHAT_WISHES(KEY)                                                                                            \
     KEY("loss") KEY("train") KEY("training") KEY("weight") KEY("trainable") KEY("learn") KEY("loss_weight")
 /* Returns the key of the message that says that it is not learnt, such as "train" with the value false, or NULL. */
 const char *ce_chat_unlearnt(const json_t *message);
@@ -51,7 +51,7 @@ typedef struct {
 /* Which samples a conversation becomes (cspeed.data.turns). AUTO: one sample with all answers, or, if the template
  * writes earlier messages differently when others follow, one sample for each answer: the messages up to this answer,
  * as the template writes them then. ALL: always one sample for each answer. LAST: one sample, for the last answer. */
-typedef enum { CS_TURNS_AUTO, CS_TURNS_ALL, CS_TURNS_LAST } ce_chat_turns;
+typedef enum { CE_TURNS_AUTO, CE_TURNS_ALL, CE_TURNS_LAST } ce_chat_turns;
 
 /* Writes a conversation: {"messages": [{"role": "user", "content": "..."}, ...], "tools": [...]}, or "conversations"
  * with a list of {"from": "human", "value": "..."}. messages.h says which messages are known. Replaces the previous

@@ -166,7 +166,7 @@ static cs_status check_keys(const json_t *message, const char *place)
 }
 
 #define WISH(name) name,
-static const char *const wishes[] = { CS_CHAT_WISHES(WISH) };
+static const char *const wishes[] = { CE_CHAT_WISHES(WISH) };
 #undef WISH
 enum { WISHES = sizeof wishes / sizeof *wishes };
 
@@ -283,9 +283,9 @@ static cs_status read_variables(ce_messages *messages, const json_t *document)
 {
     static const char *const own[] = { "messages", "tools", "documents", "add_generation_prompt" };
     messages->variables = json_pack("{s:n, s:n}", "tools", "documents");
-    CS_TRY(copy_variable(messages->variables, document, "tools", JSON_ARRAY));
-    CS_TRY(copy_variable(messages->variables, document, "documents", JSON_ARRAY));
-    CS_TRY(copy_variable(messages->variables, document, "chat_template_kwargs", JSON_OBJECT));
+    CE_TRY(copy_variable(messages->variables, document, "tools", JSON_ARRAY));
+    CE_TRY(copy_variable(messages->variables, document, "documents", JSON_ARRAY));
+    CE_TRY(copy_variable(messages->variables, document, "chat_template_kwargs", JSON_OBJECT));
     json_t *given = json_incref(json_object_get(messages->variables, "chat_template_kwargs"));
     json_object_del(messages->variables, "chat_template_kwargs");
     json_object_update(messages->variables, given);
@@ -308,11 +308,11 @@ cs_status ce_messages_open(ce_messages *messages, const json_t *document, const 
     if (messages->count == 0)
         return ce_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
     messages->learnt = calloc(messages->count, sizeof *messages->learnt);
-    CS_ASSERT(messages->learnt);
-    CS_TRY(read_variables(messages, document));
+    CE_ASSERT(messages->learnt);
+    CE_TRY(read_variables(messages, document));
     bool tools = !json_is_null(json_object_get(messages->variables, "tools"));
     json_array_foreach (list, index, message)
-        CS_TRY(read_message(messages, message, index, tools ? tool_parts : parts));
+        CE_TRY(read_message(messages, message, index, tools ? tool_parts : parts));
     return CS_OK;
 }
 

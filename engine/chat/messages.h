@@ -1,10 +1,10 @@
 /* messages.h - the variables of a chat template: the messages of a conversation, its tools, documents and settings.
  *
  * The messages are as transformers 5.24 gives them to a template. */
-#ifndef CS_CHAT_MESSAGES_H
-#define CS_CHAT_MESSAGES_H
+#ifndef CE_CHAT_MESSAGES_H
+#define CE_CHAT_MESSAGES_H
 
-#include "base/json.h"
+#include "json/json.h"
 
 typedef struct {
     json_t *list;      /* the messages: {"role", "content", ...} */
@@ -17,7 +17,7 @@ typedef struct {
 /* Reads the messages `list` of `document`. A key whose value is null counts as missing. "from" and "value" become
  * "role" and "content". A content is a text; parts of type "text" are joined, or stay a list if `parts` is true (for a
  * document with tools: `tool_parts`).
- * "reasoning_content", "thinking" and "reasoning" fill one another. The keys of CS_CHAT_WISHES say whether an answer is
+ * "reasoning_content", "thinking" and "reasoning" fill one another. The keys of CE_CHAT_WISHES say whether an answer is
  * learnt; the template does not get them. Returns CS_BAD_FILE or CS_UNSUPPORTED if a message has
  * no role, a content that is no text, or a key that asks for something else; the error names message and role. */
 cs_status ce_messages_open(ce_messages *messages, const json_t *document, const json_t *list, bool parts,

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/plural.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,11 +61,11 @@ static cs_status check_words(const char *name, const char *source, const ce_toke
 static cs_status compile(ce_template *template, const char *source, const char *what, const char *behind)
 {
     template->source = strdup(source);
-    CS_ASSERT(template->source);
+    CE_ASSERT(template->source);
     if (ce_jinja_compile(&template->compiled, source, strlen(source)) == CS_OK)
         return CS_OK;
     char *reason = strdup(cs_error());
-    CS_ASSERT(reason);
+    CE_ASSERT(reason);
     ce_fail(CS_BAD_CONFIG, "%s%s%s", what, reason, behind);
     free(reason);
     return CS_BAD_CONFIG;
@@ -95,7 +95,7 @@ static cs_status compile_own(ce_chat *chat, const char *given)
         return refuse_own(chat, given, names);
     snprintf(behind, sizeof behind, "; or name one of %s", names);
     snprintf(what, sizeof what, "cspeed.data.template \"%.99s\": the tokenizer's chat_template, ", given);
-    CS_TRY(compile(&chat->plain, source, what, behind));
+    CE_TRY(compile(&chat->plain, source, what, behind));
     return tools ? compile(&chat->tools, tools, what, behind) : CS_OK;
 }
 
@@ -106,8 +106,8 @@ static cs_status compile_file(ce_chat *chat, const char *path)
     cs_status status = ce_files_read(&source, &length, path, MAX_BYTES);
     if (status == CS_NOT_FOUND)
         return ce_fail(status, "%s: no such file; cspeed.data.template names it", path);
-    CS_TRY(status);
-    CS_ASSERT(asprintf(&what, "%s: ", path) > 0);
+    CE_TRY(status);
+    CE_ASSERT(asprintf(&what, "%s: ", path) > 0);
     status = compile(&chat->plain, source, what, "");
     free(what);
     free(source);
@@ -124,7 +124,7 @@ static cs_status compile_any(ce_chat *chat, const char *name)
     for (int i = 0; i < BUILT_INS; i++)
         if (strcmp(built_in[i].name, name) == 0) {
             chat->name = built_in[i].name;
-            CS_TRY(check_words(name, built_in[i].source, chat->tokenizer));
+            CE_TRY(check_words(name, built_in[i].source, chat->tokenizer));
             return compile(&chat->plain, built_in[i].source, "", "");
         }
     return ce_fail(CS_BAD_CONFIG, "not a template: '%s'; known are %s, \"auto\" and files NAME.jinja", name,
@@ -153,7 +153,7 @@ cs_status ce_template_render(const ce_chat *chat, const ce_messages *messages, s
         json_array_append(list, json_array_get(messages->list, i));
     json_t *variables = json_pack("{s:o, s:b, s:s*, s:s*}", "messages", list, "add_generation_prompt", prompt,
                                   "bos_token", begin, "eos_token", end);
-    CS_ASSERT(variables);
+    CE_ASSERT(variables);
     json_object_update(variables, messages->variables);
     const ce_template *template = ce_template_for(chat, json_object_get(variables, "tools"));
     cs_status status = ce_jinja_render(template->compiled, variables, chat->now, output);
@@ -171,7 +171,7 @@ static void try_parts(const ce_chat *chat, ce_template *template)
                   "messages", "role", "user", "content", "type", "text", "text", marks[0], "type", "text", "text",
                   marks[1], "role", "assistant", "content", "type", "text", "text", marks[2], "type", "text", "text",
                   marks[3], "add_generation_prompt", false, "tools", "documents", "bos_token", "", "eos_token", "");
-    CS_ASSERT(messages);
+    CE_ASSERT(messages);
     template->parts = ce_jinja_render(template->compiled, messages, chat->now, &output) == CS_OK;
     ce_unicode_append(&output.text, "", 1);
     for (size_t i = 0; template->parts && i < sizeof marks / sizeof *marks; i++)
@@ -185,7 +185,7 @@ cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tok
 {
     ce_chat *made = calloc(1, sizeof *made);
     const char *epoch = getenv("SOURCE_DATE_EPOCH");
-    CS_ASSERT(made);
+    CE_ASSERT(made);
     made->tokenizer = tokenizer;
     made->now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
     made->unread = json_object();
@@ -285,13 +285,13 @@ void ce_chat_report(ce_chat *chat)
     const char *key;
     json_t *count;
     if (chat->parted > 0)
-        ce_log(CS_LOG_INFO,
+        ce_log(CE_LOG_INFO,
                "%" PRId64 " conversation%s became %" PRId64 " sample%s, one for each answer, with the messages before "
                "it as the chat template writes them then (cspeed.data.turns)",
                chat->parted, ce_plural(chat->parted), chat->samples, ce_plural(chat->samples));
     chat->parted = chat->samples = 0;
     json_object_foreach (chat->unread, key, count)
-        ce_log(CS_LOG_WARNING, "the chat template does not read \"%s\", which %" PRId64 " conversation%s", key,
+        ce_log(CE_LOG_WARNING, "the chat template does not read \"%s\", which %" PRId64 " conversation%s", key,
                (int64_t)json_integer_value(count), json_integer_value(count) == 1 ? " has" : "s have");
     json_object_clear(chat->unread);
 }

@@ -1,6 +1,6 @@
 /* template.h - a chat template that is open: the programs it consists of, and what it has not read. */
-#ifndef CS_CHAT_TEMPLATE_H
-#define CS_CHAT_TEMPLATE_H
+#ifndef CE_CHAT_TEMPLATE_H
+#define CE_CHAT_TEMPLATE_H
 
 #include "chat/chat.h"
 #include "chat/messages.h"

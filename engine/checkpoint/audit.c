@@ -4,7 +4,7 @@
 #include "checkpoint/blocks.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static cs_status check_block(void *argument, int64_t index)
         return CS_OK;
     s->refused[index] = status == CS_IO_ERROR;
     s->faults[index] = strdup(cs_error());
-    CS_ASSERT(s->faults[index]);
+    CE_ASSERT(s->faults[index]);
     return CS_OK;
 }
 
@@ -144,7 +144,7 @@ static cs_status check_coverage(const ce_manifest *manifest, const char *directo
 
 void ce_audit_directory(ce_audit *audit, const char *directory)
 {
-    static const char *const texts[] = { CS_CLIENT_STATE_FILE, CS_CONFIG_FILE };
+    static const char *const texts[] = { CE_CLIENT_STATE_FILE, CE_CONFIG_FILE };
     ce_manifest manifest;
     if (good(audit, ce_manifest_load(&manifest, directory))) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

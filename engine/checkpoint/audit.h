@@ -1,7 +1,7 @@
 /* audit.h - verifies every byte of a checkpoint against its checksums (`cspeed verify`); several threads share the
  * blocks of a file. Runs on one rank, without communication, and loads nothing. */
-#ifndef CS_CHECKPOINT_AUDIT_H
-#define CS_CHECKPOINT_AUDIT_H
+#ifndef CE_CHECKPOINT_AUDIT_H
+#define CE_CHECKPOINT_AUDIT_H
 
 #include "checkpoint/manifest.h"
 

@@ -3,7 +3,7 @@
 #include "checkpoint/background.h"
 #include "base/must.h"
 #include "base/thread.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "checkpoint/save.h"
 
 #include <stdatomic.h>
@@ -100,10 +100,10 @@ static void copy_pieces(ce_background *b, const ce_checkpoint_content *content)
 static cs_status copy_content(ce_background *b, const char *dir, const ce_checkpoint_content *content)
 {
     size_t bytes = 0;
-    CS_TRY(ce_write_plan_check(content->pieces, content->piece_count));
+    CE_TRY(ce_write_plan_check(content->pieces, content->piece_count));
     for (int64_t i = 0; i < content->piece_count; i++)
         bytes += piece_bytes(&content->pieces[i]);
-    CS_TRY(take_memory(b, ce_background_bytes(bytes)));
+    CE_TRY(take_memory(b, ce_background_bytes(bytes)));
     copy_pieces(b, content);
     b->dir = copy_of(dir);
     b->content = *content;
@@ -214,7 +214,7 @@ cs_status ce_background_save(ce_background **background, cs_comm *comm, const ch
     if (!*background)
         *background = make();
     ce_background *b = *background;
-    CS_ASSERT(b->stage == IDLE);
+    CE_ASSERT(b->stage == IDLE);
     b->save = (ce_save){ .rank = cs_comm_rank(comm), .staging.lock = -1 };
     cs_status status = ce_collective_status(comm, copy_content(b, dir, content));
     if (status == CS_OK)
@@ -251,7 +251,7 @@ bool ce_background_ready(const ce_background *b)
 
 cs_status ce_background_advance(ce_background *b)
 {
-    CS_ASSERT(b->stage != IDLE);
+    CE_ASSERT(b->stage != IDLE);
     if (b->running)
         pthread_join(b->thread, NULL);
     b->running = false;
@@ -285,7 +285,7 @@ void ce_background_close(ce_background *b)
 {
     if (!b)
         return;
-    CS_ASSERT(b->stage == IDLE);
+    CE_ASSERT(b->stage == IDLE);
     pthread_mutex_destroy(&b->mutex);
     pthread_cond_destroy(&b->changed);
     free(b->memory);

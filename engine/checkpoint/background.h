@@ -5,8 +5,8 @@
  * each stage all ranks synchronize once, in ce_background_advance, on the caller's thread: the background threads never
  * communicate with other ranks. To avoid waiting, the caller calls ce_background_advance when ce_background_ready is
  * true on all ranks; ce_background_finish waits. */
-#ifndef CS_CHECKPOINT_BACKGROUND_H
-#define CS_CHECKPOINT_BACKGROUND_H
+#ifndef CE_CHECKPOINT_BACKGROUND_H
+#define CE_CHECKPOINT_BACKGROUND_H
 
 #include "checkpoint/checkpoint.h"
 

@@ -1,7 +1,7 @@
 /* blocks.c - reads and verifies the blocks of a shard, each of which has its own CRC32C. */
 #include "checkpoint/blocks.h"
 #include "base/crc.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/shardfile.h"
 
 #include <stdlib.h>
@@ -15,18 +15,18 @@ static int64_t chunk_bytes(const ce_block *block)
 
 int64_t ce_blocks_count(const ce_block *block)
 {
-    return (chunk_bytes(block) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
+    return (chunk_bytes(block) + CE_SHARDFILE_BLOCK - 1) / CE_SHARDFILE_BLOCK;
 }
 
 size_t ce_blocks_bytes(const ce_block *block)
 {
-    int64_t left = chunk_bytes(block) - block->index * CS_SHARDFILE_BLOCK;
-    return (size_t)(left < CS_SHARDFILE_BLOCK ? left : CS_SHARDFILE_BLOCK);
+    int64_t left = chunk_bytes(block) - block->index * CE_SHARDFILE_BLOCK;
+    return (size_t)(left < CE_SHARDFILE_BLOCK ? left : CE_SHARDFILE_BLOCK);
 }
 
 static int64_t first_byte(const ce_block *block)
 {
-    return block->chunk->offset + block->index * CS_SHARDFILE_BLOCK;
+    return block->chunk->offset + block->index * CE_SHARDFILE_BLOCK;
 }
 
 cs_status ce_blocks_verify(const ce_block *block, uint32_t crc)
@@ -51,7 +51,7 @@ cs_status ce_blocks_read_part(void *buffer, const ce_block *block, size_t offset
 cs_status ce_blocks_read(void *buffer, const ce_block *block)
 {
     size_t bytes = ce_blocks_bytes(block);
-    CS_TRY(ce_blocks_read_part(buffer, block, 0, bytes));
+    CE_TRY(ce_blocks_read_part(buffer, block, 0, bytes));
     return ce_blocks_verify(block, ce_crc32c(0, buffer, bytes));
 }
 

@@ -1,7 +1,7 @@
-/* blocks.h - reads and verifies the blocks of a shard: each chunk is divided into blocks of CS_SHARDFILE_BLOCK bytes,
+/* blocks.h - reads and verifies the blocks of a shard: each chunk is divided into blocks of CE_SHARDFILE_BLOCK bytes,
  * each with its own CRC32C. */
-#ifndef CS_CHECKPOINT_BLOCKS_H
-#define CS_CHECKPOINT_BLOCKS_H
+#ifndef CE_CHECKPOINT_BLOCKS_H
+#define CE_CHECKPOINT_BLOCKS_H
 
 #include "checkpoint/chunks.h"
 
@@ -17,7 +17,7 @@ typedef struct {
 } ce_block;
 
 int64_t ce_blocks_count(const ce_block *block); /* returns the number of blocks of the chunk */
-/* Returns the bytes of the block: CS_SHARDFILE_BLOCK, or less for the last block of the chunk. */
+/* Returns the bytes of the block: CE_SHARDFILE_BLOCK, or less for the last block of the chunk. */
 size_t ce_blocks_bytes(const ce_block *block);
 
 /* Reads the whole block into `buffer` and verifies its checksum. */

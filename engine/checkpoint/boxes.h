@@ -4,13 +4,13 @@
  * end, which is divided in the same way. Each of these boxes is contiguous. A box in general is not contiguous, but its
  * elements in its own row-major order have ascending positions in the tensor. Therefore the intersection of a box with
  * a range of the tensor is a range of the box's elements. */
-#ifndef CS_CHECKPOINT_BOXES_H
-#define CS_CHECKPOINT_BOXES_H
+#ifndef CE_CHECKPOINT_BOXES_H
+#define CE_CHECKPOINT_BOXES_H
 
 #include "base/range.h"
 #include "cspeed/cspeed.h"
 
-enum { CS_MAX_BOXES = 2 * CS_MAX_DIMS - 1 };
+enum { CE_MAX_BOXES = 2 * CS_MAX_DIMS - 1 };
 
 typedef struct {
     int32_t dims;
@@ -21,7 +21,7 @@ typedef struct {
 bool ce_boxes_count(int64_t *count, const int64_t *shape, int dims, int64_t scale);
 
 /* Divides a range of elements, in row-major order, into boxes, and writes them to `boxes` in ascending order. `boxes`
- * must have room for CS_MAX_BOXES. Returns the number of boxes. */
+ * must have room for CE_MAX_BOXES. Returns the number of boxes. */
 int ce_boxes_split(ce_box *boxes, const int64_t *shape, int dims, ce_range range);
 
 int64_t ce_boxes_volume(const ce_box *box);

@@ -1,7 +1,7 @@
 /* catalog.c - lists the complete checkpoints of a directory, newest first. */
 #include "checkpoint/catalog.h"
 #include "checkpoint/not_found.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/staging.h"
 #include "base/must.h"
@@ -22,8 +22,8 @@ static cs_status look(ce_catalog_item *item, const char *dir, const char *name)
                                    .tag = strdup(manifest.tag),
                                    .step = manifest.step,
                                    .digest = manifest.digest,
-                                   .has_line = json_object_get(manifest.root, CS_LINE_KEY) != NULL,
-                                   .generation = CS_NO_ANCESTOR };
+                                   .has_line = json_object_get(manifest.root, CE_LINE_KEY) != NULL,
+                                   .generation = CE_NO_ANCESTOR };
     ce_manifest_close(&manifest);
     free(path);
     return status;
@@ -82,23 +82,23 @@ void ce_catalog_close(ce_catalog *catalog)
     *catalog = (ce_catalog){ 0 };
 }
 
-cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag)
+cs_status ce_catalog_find(char name[CE_TAG_BYTES], const char *dir, const char *tag)
 {
     ce_catalog catalog;
-    CS_TRY(ce_tag_escape(name, tag));
+    CE_TRY(ce_tag_escape(name, tag));
     if (ce_files_holds(dir, name))
         return CS_OK;
-    if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CS_TAG_BYTES && ce_files_holds(dir, tag)) {
+    if (!strchr(tag, '/') && tag[0] != '.' && strlen(tag) < CE_TAG_BYTES && ce_files_holds(dir, tag)) {
         strcpy(name, tag); /* the user renamed the directory, so its name is not an escaped tag */
         return CS_OK;
     }
-    CS_TRY(ce_catalog_open(&catalog, dir));
+    CE_TRY(ce_catalog_open(&catalog, dir));
     cs_status status = ce_not_found_tag(&catalog, dir, tag);
     ce_catalog_close(&catalog);
     return status;
 }
 
-cs_status ce_catalog_pointed(char name[CS_TAG_BYTES], const char *dir, const char *pointer)
+cs_status ce_catalog_pointed(char name[CE_TAG_BYTES], const char *dir, const char *pointer)
 {
     enum { LIMIT = 4096 };
     char *path = ce_files_join(dir, pointer), *text;
@@ -116,7 +116,7 @@ cs_status ce_catalog_pointed(char name[CS_TAG_BYTES], const char *dir, const cha
     return status;
 }
 
-cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir)
+cs_status ce_catalog_latest(char name[CE_TAG_BYTES], const char *dir)
 {
     return ce_catalog_pointed(name, dir, "latest");
 }

@@ -1,12 +1,12 @@
 /* catalog.h - lists the complete checkpoints of a directory, newest first. Each function works on one rank, without
  * communication. */
-#ifndef CS_CHECKPOINT_CATALOG_H
-#define CS_CHECKPOINT_CATALOG_H
+#ifndef CE_CHECKPOINT_CATALOG_H
+#define CE_CHECKPOINT_CATALOG_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "checkpoint/tag.h"
 
-#define CS_NO_ANCESTOR INT64_MAX
+#define CE_NO_ANCESTOR INT64_MAX
 
 typedef struct {
     char *name; /* name of the checkpoint's directory */
@@ -15,7 +15,7 @@ typedef struct {
     uint32_t digest; /* the digest of the checkpoint's manifest (ce_manifest) */
     bool has_line;   /* true if the manifest lists the ancestors of the checkpoint */
     /* Set by ce_line_follow: 0 for the checkpoint that was given to it, 1 for the parent of that checkpoint, and so on;
-     * CS_NO_ANCESTOR for a checkpoint that is not an ancestor. */
+     * CE_NO_ANCESTOR for a checkpoint that is not an ancestor. */
     int64_t generation;
 } ce_catalog_item;
 
@@ -37,12 +37,12 @@ void ce_catalog_close(ce_catalog *catalog);
 
 /* Sets `name` to the name of the tag's directory. If `dir` has no such directory, returns CS_NOT_FOUND with a message
  * that lists the existing tags. */
-cs_status ce_catalog_find(char name[CS_TAG_BYTES], const char *dir, const char *tag);
+cs_status ce_catalog_find(char name[CE_TAG_BYTES], const char *dir, const char *tag);
 
 /* Sets `name` to the name of the directory that dir/latest points to. Returns CS_NOT_FOUND if dir/latest does not
  * exist, and CS_BAD_FILE if it has no valid tag. */
-cs_status ce_catalog_latest(char name[CS_TAG_BYTES], const char *dir);
+cs_status ce_catalog_latest(char name[CE_TAG_BYTES], const char *dir);
 /* Does the same with the file dir/`pointer`. */
-cs_status ce_catalog_pointed(char name[CS_TAG_BYTES], const char *dir, const char *pointer);
+cs_status ce_catalog_pointed(char name[CE_TAG_BYTES], const char *dir, const char *pointer);
 
 #endif

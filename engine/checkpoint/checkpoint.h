@@ -18,10 +18,10 @@
  *
  * The caller describes its state in pieces: a piece is a contiguous range of a named row-major tensor, with the address
  * of its elements. */
-#ifndef CS_CHECKPOINT_CHECKPOINT_H
-#define CS_CHECKPOINT_CHECKPOINT_H
+#ifndef CE_CHECKPOINT_CHECKPOINT_H
+#define CE_CHECKPOINT_CHECKPOINT_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "base/range.h"
 #include "base/status.h"
 #include "cspeed/comm.h"
@@ -96,11 +96,11 @@ typedef struct {
     bool no_fallback; /* true: opening fails if `latest` is missing or its checkpoint is damaged */
     /* Which blocks are verified against their checksums: the blocks that are read, all blocks, or none. Headers are
      * always verified. */
-    enum { CS_VERIFY_TOUCHED, CS_VERIFY_FULL, CS_VERIFY_OFF } verify;
+    enum { CE_VERIFY_TOUCHED, CE_VERIFY_FULL, CE_VERIFY_OFF } verify;
     /* WANTED: the checkpoint must have every tensor of the pieces. ALL: in addition it must have no other tensor in the
      * folders that are read. LOOSE: a piece whose tensor is missing is left unchanged. A different shape is always an
      * error. */
-    enum { CS_NAMES_WANTED, CS_NAMES_ALL, CS_NAMES_LOOSE } names;
+    enum { CE_NAMES_WANTED, CE_NAMES_ALL, CE_NAMES_LOOSE } names;
     /* Functions that copy the elements of the pieces to device memory; NULL if the pieces are in host memory. */
     const ce_checkpoint_device_copy *device_copy;
 } ce_checkpoint_reading;
@@ -124,12 +124,12 @@ const char *ce_checkpoint_client_state(ce_checkpoint_reader *reader);
 /* Fills the pieces and verifies every block that is read for them, unless verification is off. A piece may be any
  * range, and ranges of different ranks may overlap. Returns CS_BAD_FILE, with the tensor's name in the message, if a
  * tensor has another shape in the checkpoint, if its type cannot be converted, or if the checkpoint lacks it (allowed
- * with CS_NAMES_LOOSE). The call is collective. */
+ * with CE_NAMES_LOOSE). The call is collective. */
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count);
 
 /* Damage of a checkpoint's files may be found only when the files are read. ce_checkpoint_is_damaged returns true on
  * all ranks if the last ce_checkpoint_read failed because, on any rank, files are damaged or cannot be read. It returns
- * false if the checkpoint does not fit the pieces. With CS_NAMES_LOOSE it always returns false, because pieces that are
+ * false if the checkpoint does not fit the pieces. With CE_NAMES_LOOSE it always returns false, because pieces that are
  * already filled could keep their values. ce_checkpoint_fall_back closes the damaged checkpoint and opens the next
  * candidate of ce_checkpoint_open, with a warning; the caller must then read everything again, including the manifest's
  * "engine". If there is no other candidate, or no_fallback is set, ce_checkpoint_fall_back fails, with a message that

@@ -2,7 +2,7 @@
 #include "checkpoint/chunks.h"
 #include "base/must.h"
 #include "base/crc.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shardfile.h"
 
@@ -63,7 +63,7 @@ static cs_status read_box(ce_box *box, const ce_safetensors_entry *entry, const 
 static cs_status read_crcs(ce_chunks *chunks, const ce_safetensors_entry *entry, const notes *n)
 {
     const json_t *list = json_object_get(n->checksums, entry->key);
-    int64_t blocks = ce_divide_up(entry->end - entry->begin, CS_SHARDFILE_BLOCK);
+    int64_t blocks = ce_divide_up(entry->end - entry->begin, CE_SHARDFILE_BLOCK);
     if (!json_is_array(list) || (int64_t)json_array_size(list) != blocks)
         return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);
@@ -85,12 +85,12 @@ static cs_status add_entry(ce_chunks *chunks, const ce_manifest *manifest, ce_ch
     if (!tensor)
         return ce_fail(CS_BAD_FILE, "%s holds tensor %s, which the manifest does not list", n->path,
                        name ? name : entry->key);
-    CS_TRY(read_box(&chunk->box, entry, tensor, n, json_object_get(about, "saved_offsets")));
+    CE_TRY(read_box(&chunk->box, entry, tensor, n, json_object_get(about, "saved_offsets")));
     chunk->tensor = tensor - manifest->tensors;
     chunk->count = ce_boxes_volume(&chunk->box);
     chunk->from = chunk->count ? ce_boxes_place(&chunk->box, tensor->shape, 0) : 0;
     chunk->crc = chunks->crc_count;
-    CS_TRY(read_crcs(chunks, entry, n));
+    CE_TRY(read_crcs(chunks, entry, n));
     chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->capacity, sizeof *chunks->chunks);
     chunks->chunks[chunks->count++] = *chunk;
     return CS_OK;
@@ -112,7 +112,7 @@ static cs_status check_save(const ce_safetensors *header, const ce_manifest *man
 static cs_status add_header(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, ce_safetensors *header,
                             size_t block_bytes, notes *n)
 {
-    CS_TRY(check_save(header, manifest, n->path));
+    CE_TRY(check_save(header, manifest, n->path));
     n->sharding = note(header, "DCP_SHARDING_INFO");
     n->checksums = note(header, "cspeed.crc32c");
     if (!n->sharding || !n->checksums)
@@ -120,7 +120,7 @@ static cs_status add_header(ce_chunks *chunks, const ce_manifest *manifest, int6
                        n->path);
     for (int64_t i = 0; i < header->count; i++) {
         ce_chunk chunk = { .file = file, .offset = (int64_t)block_bytes + header->entries[i].begin };
-        CS_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], n));
+        CE_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], n));
     }
     return CS_OK;
 }
@@ -132,7 +132,7 @@ static cs_status check_block(const ce_manifest_file *file, const char *block, si
     if (crc != file->header_crc)
         return ce_fail(CS_BAD_FILE, "%s: its header has CRC32C %08x where the manifest says %08x: the file is damaged",
                        path, (unsigned)crc, (unsigned)file->header_crc);
-    CS_TRY(ce_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
+    CE_TRY(ce_safetensors_header_bytes(&bytes, (const uint8_t *)block, block_bytes, file->bytes, path));
     return bytes == (int64_t)block_bytes ? CS_OK
                                          : ce_fail(CS_BAD_FILE, "%s: its header is not as long as it says", path);
 }
@@ -197,7 +197,7 @@ cs_status ce_chunks_check(ce_chunks *chunks, const ce_manifest *manifest, const 
         qsort(chunks->chunks, (size_t)chunks->count, sizeof *chunks->chunks, by_place);
     for (int64_t i = 0; i < manifest->tensor_count; i++) {
         ce_range of_tensor = ce_chunks_of(chunks, i);
-        CS_TRY(check_tensor(&chunks->chunks[of_tensor.from], of_tensor.to - of_tensor.from, &manifest->tensors[i],
+        CE_TRY(check_tensor(&chunks->chunks[of_tensor.from], of_tensor.to - of_tensor.from, &manifest->tensors[i],
                             directory));
     }
     return CS_OK;

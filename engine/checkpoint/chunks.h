@@ -1,7 +1,7 @@
 /* chunks.h - the table of all chunks of a checkpoint, read from the headers of its shards. A chunk is one box of a
  * tensor. Each chunk is stored in one file; the table says in which file, and at which offset. */
-#ifndef CS_CHECKPOINT_CHUNKS_H
-#define CS_CHECKPOINT_CHUNKS_H
+#ifndef CE_CHECKPOINT_CHUNKS_H
+#define CE_CHECKPOINT_CHUNKS_H
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/manifest.h"

@@ -1,6 +1,6 @@
 /* convert.h - converts arrays of elements between data types. */
-#ifndef CS_CHECKPOINT_CONVERT_H
-#define CS_CHECKPOINT_CONVERT_H
+#ifndef CE_CHECKPOINT_CONVERT_H
+#define CE_CHECKPOINT_CONVERT_H
 
 #include "cspeed/cspeed.h"
 

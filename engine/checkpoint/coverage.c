@@ -1,7 +1,7 @@
 /* coverage.c - checks that the pieces of all ranks cover each tensor exactly once, and builds the manifest's table of
  * tensors. */
 #include "checkpoint/save.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "checkpoint/boxes.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
@@ -102,7 +102,7 @@ static cs_status check_all(ce_coverage *coverage, ce_piece *pieces, int64_t coun
         for (next = i + 1; next < count && strcmp(pieces[next].name, pieces[i].name) == 0;)
             next++;
         ce_boxes_count(&elements, pieces[i].shape, pieces[i].dims, 1);
-        CS_TRY(check_tensor(&pieces[i], next - i, elements));
+        CE_TRY(check_tensor(&pieces[i], next - i, elements));
         add_tensor(coverage, &pieces[i], elements);
     }
     return CS_OK;

@@ -2,7 +2,7 @@
  * it. */
 #include "checkpoint/direct_writer.h"
 #include "base/thread.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,11 +39,11 @@ cs_status ce_direct_writer_open(ce_direct_writer *writer, const char *path, int6
                                 const ce_checkpoint_writing *writing)
 {
     *writer = (ce_direct_writer){ .descriptor = -1, .path = path, .at = head_bytes };
-    writer->step = writing->buffer_bytes ? writing->buffer_bytes : CS_DIRECT_WRITER_STEP;
-    writer->buffers = aligned_alloc(CS_DIRECT_WRITER_ALIGN, 2 * writer->step);
+    writer->step = writing->buffer_bytes ? writing->buffer_bytes : CE_DIRECT_WRITER_STEP;
+    writer->buffers = aligned_alloc(CE_DIRECT_WRITER_ALIGN, 2 * writer->step);
     if (!writer->buffers)
         return ce_fail(CS_NO_MEMORY, "%s: no memory for the %zu bytes of its write buffers", path, 2 * writer->step);
-    CS_TRY(create(writer, writing->buffered));
+    CE_TRY(create(writer, writing->buffered));
     return allocate_space(writer, bytes);
 }
 
@@ -53,11 +53,11 @@ static bool is_direct(int descriptor)
 }
 
 /* Writes `count` bytes from the aligned address `bytes` to the file. With direct I/O `count` is rounded up to a
- * multiple of CS_DIRECT_WRITER_ALIGN, so the memory at `bytes` must have this rounded size. */
+ * multiple of CE_DIRECT_WRITER_ALIGN, so the memory at `bytes` must have this rounded size. */
 static cs_status write_at(ce_direct_writer *writer, const void *bytes, size_t count, int64_t offset)
 {
     if (is_direct(writer->descriptor)) {
-        size_t whole = (count + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
+        size_t whole = (count + CE_DIRECT_WRITER_ALIGN - 1) / CE_DIRECT_WRITER_ALIGN * CE_DIRECT_WRITER_ALIGN;
         ssize_t done = pwrite(writer->descriptor, bytes, whole, offset);
         if (done == (ssize_t)whole)
             return CS_OK;
@@ -99,10 +99,10 @@ static cs_status flush(ce_direct_writer *writer)
 {
     if (writer->filled == 0)
         return CS_OK;
-    size_t tail = writer->filled % CS_DIRECT_WRITER_ALIGN;
+    size_t tail = writer->filled % CE_DIRECT_WRITER_ALIGN;
     if (tail)
-        memset(filling(writer) + writer->filled, 0, CS_DIRECT_WRITER_ALIGN - tail);
-    CS_TRY(wait_for_write(writer));
+        memset(filling(writer) + writer->filled, 0, CE_DIRECT_WRITER_ALIGN - tail);
+    CE_TRY(wait_for_write(writer));
     writer->sent = writer->filled;
     writer->at += (int64_t)writer->filled;
     writer->filled = 0;
@@ -122,7 +122,7 @@ cs_status ce_direct_writer_write(ce_direct_writer *writer, const void *bytes, si
         from += now;
         count -= now;
         if (writer->filled == writer->step)
-            CS_TRY(flush(writer));
+            CE_TRY(flush(writer));
     }
     return CS_OK;
 }
@@ -134,7 +134,7 @@ static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_
     for (size_t done = 0; done < bytes;) {
         size_t now = bytes - done < writer->step ? bytes - done : writer->step;
         memcpy(writer->buffers, head + done, now);
-        CS_TRY(write_at(writer, writer->buffers, now, (int64_t)done));
+        CE_TRY(write_at(writer, writer->buffers, now, (int64_t)done));
         done += now;
     }
     return CS_OK;
@@ -142,11 +142,11 @@ static cs_status write_head(ce_direct_writer *writer, const uint8_t *head, size_
 
 cs_status ce_direct_writer_finish(ce_direct_writer *writer, const void *head, size_t head_bytes)
 {
-    CS_TRY(flush(writer));
-    CS_TRY(wait_for_write(writer));
+    CE_TRY(flush(writer));
+    CE_TRY(wait_for_write(writer));
     if (ftruncate(writer->descriptor, writer->at) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: setting its length", writer->path);
-    CS_TRY(write_head(writer, head, head_bytes));
+    CE_TRY(write_head(writer, head, head_bytes));
     if (fdatasync(writer->descriptor) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: flushing to the disk", writer->path);
     int descriptor = writer->descriptor;

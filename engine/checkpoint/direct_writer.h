@@ -6,14 +6,14 @@
  *
  * The head of the file is written last. Until ce_direct_writer_finish has written it, the file begins with zeros and no
  * reader accepts the file. */
-#ifndef CS_CHECKPOINT_DIRECT_WRITER_H
-#define CS_CHECKPOINT_DIRECT_WRITER_H
+#ifndef CE_CHECKPOINT_DIRECT_WRITER_H
+#define CE_CHECKPOINT_DIRECT_WRITER_H
 
 #include "checkpoint/checkpoint.h"
 
 #include <pthread.h>
 
-enum { CS_DIRECT_WRITER_ALIGN = 4096, CS_DIRECT_WRITER_STEP = 8 << 20 };
+enum { CE_DIRECT_WRITER_ALIGN = 4096, CE_DIRECT_WRITER_STEP = 8 << 20 };
 
 typedef struct {
     int descriptor;
@@ -33,7 +33,7 @@ typedef struct {
 } ce_direct_writer;
 
 /* Creates the file `path` and allocates `bytes` bytes of disk space. The text `path` must stay valid as long as the
- * writer. Data begin at offset `head_bytes`, a multiple of CS_DIRECT_WRITER_ALIGN. The caller calls
+ * writer. Data begin at offset `head_bytes`, a multiple of CE_DIRECT_WRITER_ALIGN. The caller calls
  * ce_direct_writer_close after a failure too. */
 cs_status ce_direct_writer_open(ce_direct_writer *writer, const char *path, int64_t head_bytes, int64_t bytes,
                                 const ce_checkpoint_writing *writing);

@@ -1,12 +1,12 @@
 /* line.c - ancestry of a checkpoint: the earlier checkpoints that it continues, newest first. */
 #include "checkpoint/line.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = CS_TAG_BYTES + 16 };
+enum { KEY_BYTES = CE_TAG_BYTES + 16 };
 
 static json_t *entry_of(const char *tag, uint32_t digest)
 {
@@ -25,7 +25,7 @@ json_t *ce_line_behind(const ce_manifest *manifest)
 {
     json_t *line = json_array();
     json_array_append_new(line, entry_of(manifest->tag, manifest->digest));
-    json_array_extend(line, json_object_get(manifest->root, CS_LINE_KEY));
+    json_array_extend(line, json_object_get(manifest->root, CE_LINE_KEY));
     return line;
 }
 
@@ -39,11 +39,11 @@ void ce_line_add(json_t *line, const char *tag, uint32_t digest)
 
 static bool is_there(const json_t *entry, const char *dir)
 {
-    char name[CS_TAG_BYTES];
+    char name[CE_TAG_BYTES];
     if (ce_tag_escape(name, tag_of(entry)) != CS_OK)
         return false;
     char *path = ce_files_join(dir, name);
-    bool found = ce_files_holds(path, CS_MANIFEST_FILE);
+    bool found = ce_files_holds(path, CE_MANIFEST_FILE);
     free(path);
     return found;
 }
@@ -59,11 +59,11 @@ void ce_line_shorten(json_t *line, const char *dir)
  * new reference, or NULL if there is no valid list. */
 static json_t *read_list(const char *dir, const char *name)
 {
-    static const char mark[] = "\"" CS_LINE_KEY "\": [";
-    char *folder = ce_files_join(dir, name), *path = ce_files_join(folder, CS_MANIFEST_FILE), *text;
+    static const char mark[] = "\"" CE_LINE_KEY "\": [";
+    char *folder = ce_files_join(dir, name), *path = ce_files_join(folder, CE_MANIFEST_FILE), *text;
     size_t length;
     const char *found = NULL;
-    if (ce_files_read(&text, &length, path, CS_MANIFEST_LIMIT) == CS_OK)
+    if (ce_files_read(&text, &length, path, CE_MANIFEST_LIMIT) == CS_OK)
         found = memmem(text, length, mark, sizeof mark - 1);
     const char *list = found ? found + sizeof mark - 2 : NULL;
     json_t *line = list ? json_loadb(list, length - (size_t)(list - text), JSON_DISABLE_EOF_CHECK, NULL) : NULL;
@@ -109,7 +109,7 @@ void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name)
         char key[KEY_BYTES];
         snprintf(key, sizeof key, "%08x %s", (unsigned)item->digest, item->tag);
         const json_t *generation = json_object_get(generations, key);
-        item->generation = generation ? json_integer_value(generation) : CS_NO_ANCESTOR;
+        item->generation = generation ? json_integer_value(generation) : CE_NO_ANCESTOR;
         if (strcmp(item->name, name) == 0)
             item->generation = 0;
     }
@@ -120,5 +120,5 @@ void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name)
 
 bool ce_line_is_abandoned(const ce_catalog_item *item)
 {
-    return item->generation == CS_NO_ANCESTOR && item->has_line;
+    return item->generation == CE_NO_ANCESTOR && item->has_line;
 }

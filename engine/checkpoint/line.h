@@ -2,12 +2,12 @@
  * 0.
  *
  * A training that resumes from an earlier checkpoint abandons the later ones, although these have higher steps. A
- * manifest therefore lists, under CS_LINE_KEY, the checkpoints in the same directory that the training has continued.
+ * manifest therefore lists, under CE_LINE_KEY, the checkpoints in the same directory that the training has continued.
  * An entry of the list has the tag of a checkpoint and the digest of that checkpoint's manifest. The digest
  * distinguishes the checkpoint from another save under the same tag. The entries have no paths, so the list remains
  * valid when the directory is copied or moved. */
-#ifndef CS_CHECKPOINT_LINE_H
-#define CS_CHECKPOINT_LINE_H
+#ifndef CE_CHECKPOINT_LINE_H
+#define CE_CHECKPOINT_LINE_H
 
 #include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"

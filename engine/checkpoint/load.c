@@ -3,9 +3,9 @@
 #include "checkpoint/checkpoint.h"
 #include "base/must.h"
 #include "base/log.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/not_found.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "checkpoint/line.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/staging.h"
@@ -22,11 +22,11 @@ struct ce_search {
     char *tag; /* the requested tag, or NULL */
     /* The name of the first candidate's directory: that of the requested tag or, without a requested tag, that of the
      * tag in the file `latest`. It is "" if `latest` is missing or has no valid tag. */
-    char first[CS_TAG_BYTES];
+    char first[CE_TAG_BYTES];
     ce_catalog catalog;
     bool only_first;
     int64_t next;            /* the next candidate: -1 means `first`, other numbers are indices into the catalog */
-    char name[CS_TAG_BYTES]; /* the directory that is open or was tried last */
+    char name[CE_TAG_BYTES]; /* the directory that is open or was tried last */
     cs_status status;        /* status of the failures so far; `reason` has their messages */
     char reason[4096];
     int failures;      /* how often the candidate `name` has failed; it is read again while this is not 0 */
@@ -62,7 +62,7 @@ static cs_status refuse_to_go_back(const char *why)
 static cs_status find_newest(ce_search *s)
 {
     ce_staging_recover(s->dir);
-    CS_TRY(ce_catalog_open(&s->catalog, s->dir));
+    CE_TRY(ce_catalog_open(&s->catalog, s->dir));
     cs_status status = ce_catalog_latest(s->first, s->dir);
     if (status == CS_OK) {
         ce_line_follow(&s->catalog, s->dir, s->first);
@@ -101,7 +101,7 @@ static void name_left_out(const ce_search *s)
     json_t *why;
     json_object_foreach (s->catalog.broken, name, why)
         if (strcmp(name, s->first) != 0)
-            ce_log(CS_LOG_WARNING, "%s/%s is left out: %s", s->dir, name, json_string_value(why));
+            ce_log(CE_LOG_WARNING, "%s/%s is left out: %s", s->dir, name, json_string_value(why));
 }
 
 static cs_status give_up(const ce_search *s)
@@ -125,9 +125,9 @@ static cs_status give_up(const ce_search *s)
 static void warn_of_fallback(const ce_checkpoint_reader *reader)
 {
     const ce_search *s = reader->search;
-    bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CS_NO_ANCESTOR;
+    bool ancestor = s->next > 0 && s->catalog.items[s->next - 1].generation != CE_NO_ANCESTOR;
     name_left_out(s);
-    ce_log(CS_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
+    ce_log(CE_LOG_WARNING, "%s; loading %s instead, the newest whole checkpoint%s (step %lld)%s", s->reason,
            reader->path, ancestor ? " that it continues" : "", (long long)reader->manifest.step,
            json_array_size(s->damaged) ? "; the next save sets the damaged one aside" : "");
 }
@@ -145,7 +145,7 @@ static cs_status leave(ce_checkpoint_reader *reader, cs_comm *comm, cs_status st
     if (again) {
         snprintf(s->failed, sizeof s->failed, "%s", cs_error());
         if (cs_comm_rank(comm) == 0)
-            ce_log(CS_LOG_WARNING, "%s; the checkpoint is read again", s->failed);
+            ce_log(CE_LOG_WARNING, "%s; the checkpoint is read again", s->failed);
         ce_files_forget_tree(reader->path);
     } else {
         keep_reason(s, status);
@@ -171,7 +171,7 @@ static cs_status try_next(ce_checkpoint_reader *reader, cs_comm *comm)
             warn_of_fallback(reader);
         if (status == CS_OK)
             return CS_OK;
-        CS_TRY(leave(reader, comm, status));
+        CE_TRY(leave(reader, comm, status));
     }
 }
 
@@ -181,7 +181,7 @@ static cs_status find_and_open(ce_checkpoint_reader *reader, cs_comm *comm)
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = s->tag ? ce_catalog_find(s->first, s->dir, s->tag) : find_newest(s);
-    CS_TRY(ce_collective_status(comm, status));
+    CE_TRY(ce_collective_status(comm, status));
     return try_next(reader, comm);
 }
 
@@ -221,11 +221,11 @@ cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, co
     *reader = ce_must_alloc(sizeof **reader);
     (*reader)->reading = *reading;
     (*reader)->search = make_search(dir, tag, reading->no_fallback);
-    /* With CS_NAMES_LOOSE all blocks are verified when a checkpoint is opened. If damage were found only while pieces
+    /* With CE_NAMES_LOOSE all blocks are verified when a checkpoint is opened. If damage were found only while pieces
      * are read, the next candidate would be read into pieces that have values of the damaged checkpoint. A piece that
      * the next candidate lacks would keep these values. */
-    if (reading->names == CS_NAMES_LOOSE && reading->verify == CS_VERIFY_TOUCHED)
-        (*reader)->reading.verify = CS_VERIFY_FULL;
+    if (reading->names == CE_NAMES_LOOSE && reading->verify == CE_VERIFY_TOUCHED)
+        (*reader)->reading.verify = CE_VERIFY_FULL;
     cs_status status = find_and_open(*reader, comm);
     if (status != CS_OK) {
         ce_checkpoint_close(*reader);
@@ -236,12 +236,12 @@ cs_status ce_checkpoint_open_as(ce_checkpoint_reader **reader, cs_comm *comm, co
 
 bool ce_checkpoint_is_damaged(const ce_checkpoint_reader *reader)
 {
-    return reader->damage != CS_OK && reader->reading.names != CS_NAMES_LOOSE;
+    return reader->damage != CS_OK && reader->reading.names != CE_NAMES_LOOSE;
 }
 
 cs_status ce_checkpoint_fall_back(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    CS_TRY(leave(reader, comm, reader->damage));
+    CE_TRY(leave(reader, comm, reader->damage));
     return try_next(reader, comm);
 }
 

@@ -3,7 +3,7 @@
 #include "base/crc.h"
 #include "base/must.h"
 #include "checkpoint/boxes.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/safetensors.h"
 
@@ -70,11 +70,11 @@ char *ce_manifest_text(const ce_checkpoint_content *content, const char *save_id
     stamp(created);
     json_t *root =
         json_pack("{s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:o, s:O, s:o, s:O, s:o, s:o, s:O*, s:o}", "format",
-                  "cspeed-checkpoint", "version", CS_MANIFEST_VERSION, "crc32c", ZEROS, "save_id", save_id, "tag",
+                  "cspeed-checkpoint", "version", CE_MANIFEST_VERSION, "crc32c", ZEROS, "save_id", save_id, "tag",
                   content->tag, "step", (json_int_t)content->step, "created", created, "engine",
                   copy_or_empty(content->engine), "tensors", tensors, "aliases", copy_or_empty(content->aliases),
-                  "files", files, "client_state", describe_text(CS_CLIENT_STATE_FILE, content->client_state), "config",
-                  describe_text(CS_CONFIG_FILE, content->config_text), CS_LINE_KEY, content->line, "provenance",
+                  "files", files, "client_state", describe_text(CE_CLIENT_STATE_FILE, content->client_state), "config",
+                  describe_text(CE_CONFIG_FILE, content->config_text), CE_LINE_KEY, content->line, "provenance",
                   copy_or_empty(content->provenance));
     char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     json_decref(root);
@@ -105,7 +105,7 @@ static cs_status check_text(const char *text, size_t length, const char *path)
 /* Returns true if the name has the form "FOLDER/shard-00001-of-00002.safetensors", with any numbers of five digits. */
 static bool is_shard_name(const char *name)
 {
-    for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++) {
+    for (int i = 0; i < CE_WRITE_PLAN_FOLDERS; i++) {
         char expected[96];
         int number, total;
         size_t folder = strlen(ce_write_plan_folders[i]);
@@ -142,7 +142,7 @@ static cs_status read_tensor(ce_manifest_tensor *tensor, const char *name, const
     int64_t count;
     const char *folder = json_string_value(json_object_get(value, "folder"));
     tensor->name = name;
-    tensor->folder = folder ? ce_write_plan_folder(folder) : CS_WRITE_PLAN_WEIGHTS;
+    tensor->folder = folder ? ce_write_plan_folder(folder) : CE_WRITE_PLAN_WEIGHTS;
     if (tensor->folder < 0)
         return ce_fail(CS_BAD_FILE, "%s: tensors: %s: \"%.20s\" is no folder of a checkpoint", path, name, folder);
     tensor->dims = (int32_t)json_array_size(shape);
@@ -178,7 +178,7 @@ static cs_status read_tensors(ce_manifest *manifest, const char *path)
         return ce_fail(CS_BAD_FILE, "%s: \"tensors\" is missing or no object", path);
     manifest->tensors = ce_must_alloc(json_object_size(tensors) * sizeof *manifest->tensors);
     json_object_foreach (tensors, name, value)
-        CS_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
+        CE_TRY(read_tensor(&manifest->tensors[manifest->tensor_count++], name, value, path));
     qsort(manifest->tensors, (size_t)manifest->tensor_count, sizeof *manifest->tensors, by_name);
     return CS_OK;
 }
@@ -217,7 +217,7 @@ static cs_status read_note(ce_manifest_note *note, const ce_manifest *manifest, 
     const char *file = json_string_value(json_object_get(about, "file"));
     note->bytes = json_integer_value(bytes);
     if (!file || strcmp(file, name) != 0 || !json_is_integer(bytes) || note->bytes < 0 ||
-        note->bytes > CS_MANIFEST_LIMIT ||
+        note->bytes > CE_MANIFEST_LIMIT ||
         !ce_manifest_digits(&note->crc, json_string_value(json_object_get(about, "crc32c"))))
         return ce_fail(CS_BAD_FILE, "%s: \"%s\" does not describe %s", path, key, name);
     return CS_OK;
@@ -277,7 +277,7 @@ static cs_status check_engine(const ce_manifest *manifest, const char *path)
     if (!json_is_object(engine))
         return ce_fail(CS_BAD_FILE, "%s: \"engine\" is missing or no object", path);
     for (size_t i = 0; i < sizeof engine_rows / sizeof *engine_rows; i++)
-        CS_TRY(check_engine_row(engine, &engine_rows[i], path));
+        CE_TRY(check_engine_row(engine, &engine_rows[i], path));
     return CS_OK;
 }
 
@@ -288,11 +288,11 @@ static cs_status check_line(const json_t *line, const char *path)
     json_t *entry;
     uint32_t digest;
     if (line && !json_is_array(line))
-        return ce_fail(CS_BAD_FILE, "%s: \"" CS_LINE_KEY "\" is no list", path);
+        return ce_fail(CS_BAD_FILE, "%s: \"" CE_LINE_KEY "\" is no list", path);
     json_array_foreach (line, i, entry)
         if (!json_is_string(json_object_get(entry, "tag")) ||
             !ce_manifest_digits(&digest, json_string_value(json_object_get(entry, "crc32c"))))
-            return ce_fail(CS_BAD_FILE, "%s: " CS_LINE_KEY ": entry %zu has no \"tag\" or no \"crc32c\"", path, i);
+            return ce_fail(CS_BAD_FILE, "%s: " CE_LINE_KEY ": entry %zu has no \"tag\" or no \"crc32c\"", path, i);
     return CS_OK;
 }
 
@@ -308,37 +308,37 @@ static cs_status read_head(ce_manifest *manifest, const char *path)
     if (json_integer_value(version) < 1)
         return ce_fail(CS_BAD_FILE, "%s: there is no format version %lld", path,
                        (long long)json_integer_value(version));
-    if (json_integer_value(version) > CS_MANIFEST_VERSION)
+    if (json_integer_value(version) > CE_MANIFEST_VERSION)
         return ce_fail(CS_UNSUPPORTED, "%s: format version %lld, and this program reads up to %d; use a newer one",
-                       path, (long long)json_integer_value(version), CS_MANIFEST_VERSION);
+                       path, (long long)json_integer_value(version), CE_MANIFEST_VERSION);
     if (!manifest->tag || !manifest->tag[0] || !manifest->save_id || !json_is_integer(step) || manifest->step < 0 ||
         manifest->step > MAX_EXACT)
         return ce_fail(CS_BAD_FILE, "%s: \"tag\", \"save_id\" or \"step\" is missing or wrong", path);
-    return check_line(json_object_get(manifest->root, CS_LINE_KEY), path);
+    return check_line(json_object_get(manifest->root, CE_LINE_KEY), path);
 }
 
 cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t length, const char *path)
 {
     *manifest = (ce_manifest){ 0 };
-    CS_TRY(check_text(text, length, path));
+    CE_TRY(check_text(text, length, path));
     manifest->root = ce_json_strict(text, length);
     if (!manifest->root)
         return ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
     manifest->digest = ce_crc32c(0, text, length);
-    CS_TRY(read_head(manifest, path));
-    CS_TRY(read_tensors(manifest, path));
-    CS_TRY(read_files(manifest, path));
-    CS_TRY(check_engine(manifest, path));
-    CS_TRY(read_note(&manifest->config, manifest, "config", CS_CONFIG_FILE, path));
-    return read_note(&manifest->client_state, manifest, "client_state", CS_CLIENT_STATE_FILE, path);
+    CE_TRY(read_head(manifest, path));
+    CE_TRY(read_tensors(manifest, path));
+    CE_TRY(read_files(manifest, path));
+    CE_TRY(check_engine(manifest, path));
+    CE_TRY(read_note(&manifest->config, manifest, "config", CE_CONFIG_FILE, path));
+    return read_note(&manifest->client_state, manifest, "client_state", CE_CLIENT_STATE_FILE, path);
 }
 
 cs_status ce_manifest_load(ce_manifest *manifest, const char *directory)
 {
-    char *path = ce_files_join(directory, CS_MANIFEST_FILE), *text;
+    char *path = ce_files_join(directory, CE_MANIFEST_FILE), *text;
     size_t length;
     *manifest = (ce_manifest){ 0 };
-    cs_status status = ce_files_read(&text, &length, path, CS_MANIFEST_LIMIT);
+    cs_status status = ce_files_read(&text, &length, path, CE_MANIFEST_LIMIT);
     if (status == CS_OK)
         status = ce_manifest_parse(manifest, text, length, path);
     free(text);
@@ -365,13 +365,13 @@ const ce_manifest_tensor *ce_manifest_find(const ce_manifest *manifest, const ch
 cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *manifest, const char *directory,
                                 const char *file)
 {
-    const ce_manifest_note *note = strcmp(file, CS_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
+    const ce_manifest_note *note = strcmp(file, CE_CONFIG_FILE) == 0 ? &manifest->config : &manifest->client_state;
     *text = NULL;
     *length = 0;
     if (note->bytes < 0)
         return CS_OK;
     char *path = ce_files_join(directory, file);
-    cs_status status = ce_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    cs_status status = ce_files_read(text, length, path, CE_MANIFEST_LIMIT);
     uint32_t crc = status == CS_OK ? ce_crc32c(0, *text, *length) : 0;
     if (status == CS_NOT_FOUND)
         status = ce_fail(CS_BAD_FILE, "%s is missing, and the manifest lists it", path);
@@ -408,7 +408,7 @@ cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *direc
         cs_status status = ce_files_size(&bytes, path);
         status = ce_manifest_file_status(file, path, status, bytes);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return CS_OK;
 }

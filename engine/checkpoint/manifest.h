@@ -1,21 +1,21 @@
 /* manifest.h - manifest.json, the commit record of a checkpoint: it lists the contents and has a checksum of its own
  * text. This checksum is the member "crc32c", eight digits: the CRC32C of the text in which these digits are zeros. */
-#ifndef CS_CHECKPOINT_MANIFEST_H
-#define CS_CHECKPOINT_MANIFEST_H
+#ifndef CE_CHECKPOINT_MANIFEST_H
+#define CE_CHECKPOINT_MANIFEST_H
 
 #include "checkpoint/checkpoint.h"
 
-/* CS_MANIFEST_LIMIT is the maximum length, in bytes, of a manifest or of a text file beside it. */
-enum { CS_MANIFEST_VERSION = 1, CS_MANIFEST_LIMIT = 1 << 28 };
+/* CE_MANIFEST_LIMIT is the maximum length, in bytes, of a manifest or of a text file beside it. */
+enum { CE_MANIFEST_VERSION = 1, CE_MANIFEST_LIMIT = 1 << 28 };
 
-#define CS_MANIFEST_FILE "manifest.json"
-#define CS_CLIENT_STATE_FILE "client_state.json"
-#define CS_CONFIG_FILE "ds_config.json"
+#define CE_MANIFEST_FILE "manifest.json"
+#define CE_CLIENT_STATE_FILE "client_state.json"
+#define CE_CONFIG_FILE "ds_config.json"
 
 /* Key of the list of ancestors: the checkpoints in the same directory that the manifest's checkpoint continues. An
  * entry is {"tag", "crc32c"}, where "crc32c" is the ancestor's `digest`. The first entry is the parent, which is the
  * newest ancestor. Manifests of older versions have no such list (line.h). */
-#define CS_LINE_KEY "ancestors"
+#define CE_LINE_KEY "ancestors"
 
 typedef struct {
     const char *name;
@@ -68,7 +68,7 @@ const ce_manifest_tensor *ce_manifest_find(const ce_manifest *manifest, const ch
 
 /* Checks that every listed file exists and has the length that the manifest gives. */
 cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *directory);
-/* Reads the text file CS_CLIENT_STATE_FILE or CS_CONFIG_FILE of the manifest's directory into *text, which the caller
+/* Reads the text file CE_CLIENT_STATE_FILE or CE_CONFIG_FILE of the manifest's directory into *text, which the caller
  * frees. *text is NULL if the manifest lists no such file. Returns CS_BAD_FILE if the length or the checksum of the
  * text differs from the manifest's. */
 cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *manifest, const char *directory,

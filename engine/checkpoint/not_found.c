@@ -1,6 +1,6 @@
 /* not_found.c - error messages for a checkpoint that was not found: the reason, and what to name instead. */
 #include "checkpoint/not_found.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/manifest.h"
 #include "base/names.h"
@@ -43,7 +43,7 @@ static cs_status refuse_other_format(const char *sentence)
 
 cs_status ce_not_found_folder(const char *dir)
 {
-    char description[CS_OTHER_FORMATS_BYTES];
+    char description[CE_OTHER_FORMATS_BYTES];
     if (errno == ENOENT)
         return not_there(dir);
     if (errno == ENOTDIR)
@@ -74,7 +74,7 @@ static char *find_inside(const char *dir)
 
 cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
 {
-    char description[CS_OTHER_FORMATS_BYTES];
+    char description[CE_OTHER_FORMATS_BYTES];
     if (ce_other_formats_recognise(description, dir))
         return refuse_other_format(description);
     if (catalog->broken)
@@ -91,7 +91,7 @@ cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
     cs_status status = inside
                            ? ce_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
                            : ce_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
-                                     dir, CS_MANIFEST_FILE);
+                                     dir, CE_MANIFEST_FILE);
     free(inside);
     return status;
 }
@@ -107,11 +107,11 @@ cs_status ce_not_found_tag(const ce_catalog *catalog, const char *dir, const cha
 
 cs_status ce_not_found_manifest(const char *directory)
 {
-    char description[CS_OTHER_FORMATS_BYTES];
+    char description[CE_OTHER_FORMATS_BYTES];
     if (!ce_files_exists(directory))
         return ce_fail(CS_NOT_FOUND, "%s is not there", directory);
     if (ce_other_formats_recognise(description, directory))
         return refuse_other_format(description);
     return ce_fail(CS_BAD_FILE, "%s has no %s: it is no checkpoint, or one whose saving never ended", directory,
-                   CS_MANIFEST_FILE);
+                   CE_MANIFEST_FILE);
 }

@@ -1,7 +1,7 @@
 /* not_found.h - error messages for a checkpoint that was not found: the reason, and what to name instead. The functions
  * do not communicate with other ranks. */
-#ifndef CS_CHECKPOINT_NOT_FOUND_H
-#define CS_CHECKPOINT_NOT_FOUND_H
+#ifndef CE_CHECKPOINT_NOT_FOUND_H
+#define CE_CHECKPOINT_NOT_FOUND_H
 
 #include "checkpoint/catalog.h"
 

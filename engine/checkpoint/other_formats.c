@@ -3,7 +3,7 @@
 #include "base/input.h"
 #include "base/must.h"
 #include "checkpoint/catalog.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -253,15 +253,15 @@ static void describe(char *sentence, const char *path, const char *inside, const
         { "{file}", itself ? joined(trimmed, "", "") : joined(folder, "/", found->name) },
         { "{name}", joined(found->name, "", "") },
     };
-    snprintf(sentence, CS_OTHER_FORMATS_BYTES, "%.2048s is ", path);
-    expand(sentence, CS_OTHER_FORMATS_BYTES, descriptions[found->is], values);
+    snprintf(sentence, CE_OTHER_FORMATS_BYTES, "%.2048s is ", path);
+    expand(sentence, CE_OTHER_FORMATS_BYTES, descriptions[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
     free(trimmed);
 }
 
 /* Recognises the checkpoint that the file `pointer` of the folder names. If there is none, `name` becomes "". */
-static void follow(char name[CS_TAG_BYTES], finding *found, const char *path, const char *pointer)
+static void follow(char name[CE_TAG_BYTES], finding *found, const char *path, const char *pointer)
 {
     if (ce_catalog_pointed(name, path, pointer) != CS_OK) {
         name[0] = 0;
@@ -276,9 +276,9 @@ static void follow(char name[CS_TAG_BYTES], finding *found, const char *path, co
     free(tagged);
 }
 
-bool ce_other_formats_recognise(char sentence[CS_OTHER_FORMATS_BYTES], const char *path)
+bool ce_other_formats_recognise(char sentence[CE_OTHER_FORMATS_BYTES], const char *path)
 {
-    char name[CS_TAG_BYTES] = "";
+    char name[CE_TAG_BYTES] = "";
     finding found = recognise(path);
     static const char *const pointers[] = { "latest", "latest_universal" };
     for (int i = 0; i < 2 && !name[0]; i++)

@@ -9,10 +9,10 @@
 #include "base/crc.h"
 #include "base/plural.h"
 #include "base/progress.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "checkpoint/blocks.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/write_plan.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors.h"
@@ -30,7 +30,7 @@ typedef struct {
 } transfer;
 
 /* Bytes of a window, and number of windows in a block. */
-enum { WINDOW = 1 << 18, WINDOWS = CS_SHARDFILE_BLOCK / WINDOW };
+enum { WINDOW = 1 << 18, WINDOWS = CE_SHARDFILE_BLOCK / WINDOW };
 
 typedef struct {
     const ce_checkpoint_reader *reader;
@@ -89,7 +89,7 @@ static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs
                             int64_t count)
 {
     const ce_manifest *manifest = &reader->manifest;
-    int64_t length = manifest->tensor_count + CS_WRITE_PLAN_FOLDERS;
+    int64_t length = manifest->tensor_count + CE_WRITE_PLAN_FOLDERS;
     uint8_t *asked = ce_must_alloc((size_t)length), *folders = asked + manifest->tensor_count;
     for (int64_t i = 0; i < count; i++) {
         const ce_manifest_tensor *tensor = ce_manifest_find(manifest, pieces[i].name);
@@ -111,7 +111,7 @@ static cs_status report(const char *path, const char *lines)
     json_t *seen = json_object();
     size_t first = strcspn(lines, "\n");
     for (const char *line = lines; *line;) {
-        char key[CS_SAFETENSORS_MAX_NAME + 512];
+        char key[CE_SAFETENSORS_MAX_NAME + 512];
         size_t length = strcspn(line, "\n");
         snprintf(key, sizeof key, "%.*s", (int)length, line);
         json_object_set_new(seen, key, json_null());
@@ -132,8 +132,8 @@ static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, 
     FILE *faults = open_memstream(&mine, &length);
     cs_status status = CS_OK;
     for (int64_t i = 0; i < count; i++)
-        find_fault(faults, &reader->manifest, &pieces[i], reader->reading.names == CS_NAMES_LOOSE);
-    if (reader->reading.names == CS_NAMES_ALL)
+        find_fault(faults, &reader->manifest, &pieces[i], reader->reading.names == CE_NAMES_LOOSE);
+    if (reader->reading.names == CE_NAMES_ALL)
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
     int64_t *sizes = ce_must_alloc((size_t)cs_comm_size(comm) * sizeof *sizes);
@@ -198,7 +198,7 @@ static cs_status read_window(piece_reader *r)
 {
     size_t from = (size_t)++r->window * WINDOW, left = ce_blocks_bytes(&r->block) - from;
     size_t bytes = left < WINDOW ? left : WINDOW;
-    CS_TRY(ce_blocks_read_part(r->buffer, &r->block, from, bytes));
+    CE_TRY(ce_blocks_read_part(r->buffer, &r->block, from, bytes));
     r->crc = r->verify ? ce_crc32c(r->crc, r->buffer, bytes) : 0;
     return CS_OK;
 }
@@ -207,8 +207,8 @@ static cs_status end_block(piece_reader *r)
 {
     if (r->block.chunk && r->verify) {
         while ((size_t)(r->window + 1) * WINDOW < ce_blocks_bytes(&r->block))
-            CS_TRY(read_window(r));
-        CS_TRY(ce_blocks_verify(&r->block, r->crc));
+            CE_TRY(read_window(r));
+        CE_TRY(ce_blocks_verify(&r->block, r->crc));
     }
     r->block.chunk = NULL;
     return CS_OK;
@@ -218,7 +218,7 @@ static cs_status open_file(piece_reader *r, int64_t file)
 {
     if (r->file == file)
         return CS_OK;
-    CS_TRY(end_block(r));
+    CE_TRY(end_block(r));
     if (r->descriptor >= 0)
         close(r->descriptor);
     free(r->path);
@@ -233,7 +233,7 @@ static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t ind
 {
     const ce_checkpoint_reader *reader = r->reader;
     if (r->block.chunk != chunk || r->block.index != index || window < r->window) {
-        CS_TRY(end_block(r));
+        CE_TRY(end_block(r));
         r->block = (ce_block){ &reader->manifest, &reader->chunks, chunk, index, r->descriptor, r->path };
         r->window = -1;
         r->crc = 0;
@@ -241,7 +241,7 @@ static cs_status load_window(piece_reader *r, const ce_chunk *chunk, int64_t ind
     if (!r->verify && r->window < window)
         r->window = window - 1;
     while (r->window < window)
-        CS_TRY(read_window(r));
+        CE_TRY(read_window(r));
     return CS_OK;
 }
 
@@ -273,10 +273,10 @@ static cs_status copy_transfer(piece_reader *r, const transfer *t)
 {
     cs_dtype stored = r->reader->manifest.tensors[t->chunk->tensor].dtype;
     int64_t length = WINDOW / (int64_t)cs_dtype_bytes(stored);
-    CS_TRY(open_file(r, t->chunk->file));
+    CE_TRY(open_file(r, t->chunk->file));
     for (int64_t window = t->cut.from / length; window * length < t->cut.to; window++) {
         ce_range inside = { window * length, (window + 1) * length };
-        CS_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
+        CE_TRY(load_window(r, t->chunk, window / WINDOWS, window % WINDOWS));
         ce_range wanted = ce_range_overlap(t->cut, inside);
         copy_out(r, t, wanted, inside.from, stored);
         ce_progress_add(&r->progress, ce_range_length(wanted) * (int64_t)cs_dtype_bytes(stored));
@@ -305,10 +305,10 @@ static cs_status copy_transfers(piece_reader *r)
 cs_status ce_checkpoint_read(ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t piece_count)
 {
     piece_reader r = {
-        .reader = reader, .verify = reader->reading.verify != CS_VERIFY_OFF, .file = -1, .descriptor = -1
+        .reader = reader, .verify = reader->reading.verify != CE_VERIFY_OFF, .file = -1, .descriptor = -1
     };
-    CS_TRY(ce_collective_status(comm, ce_write_plan_check(pieces, piece_count)));
-    CS_TRY(check_names(reader, comm, pieces, piece_count));
+    CE_TRY(ce_collective_status(comm, ce_write_plan_check(pieces, piece_count)));
+    CE_TRY(check_names(reader, comm, pieces, piece_count));
     r.buffer = ce_must_alloc(WINDOW);
     /* The buffer has twice the bytes of a window, because 16-bit elements of the file may become 32-bit elements in
      * memory. */

@@ -4,9 +4,9 @@
  * broadcast. */
 #include "checkpoint/reader.h"
 #include "checkpoint/not_found.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "checkpoint/audit.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/safetensors.h"
 #include "base/must.h"
 
@@ -17,8 +17,8 @@
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
     ce_manifest manifest = { 0 };
-    char *path = ce_files_join(directory, CS_MANIFEST_FILE);
-    cs_status status = ce_files_read(text, length, path, CS_MANIFEST_LIMIT);
+    char *path = ce_files_join(directory, CE_MANIFEST_FILE);
+    cs_status status = ce_files_read(text, length, path, CE_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND)
         status = ce_not_found_manifest(directory);
     if (status == CS_OK)
@@ -61,7 +61,7 @@ static cs_status read_blocks(block *blocks, const ce_checkpoint_reader *reader, 
         cs_status status = ce_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
         status = ce_manifest_file_status(file, path, status, bytes);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return CS_OK;
 }
@@ -102,8 +102,8 @@ static cs_status share_client_state(ce_checkpoint_reader *reader, cs_comm *comm)
         return CS_OK;
     if (cs_comm_rank(comm) == 0)
         status = ce_manifest_read_text(&reader->client_state, &length, &reader->manifest, reader->path,
-                                       CS_CLIENT_STATE_FILE);
-    CS_TRY(ce_collective_status(comm, status));
+                                       CE_CLIENT_STATE_FILE);
+    CE_TRY(ce_collective_status(comm, status));
     ce_collective_text(comm, &reader->client_state, &length, 0);
     return CS_OK;
 }
@@ -130,10 +130,10 @@ static cs_status verify_blocks(const ce_checkpoint_reader *reader, cs_comm *comm
 cs_status ce_reader_open(ce_checkpoint_reader *reader, cs_comm *comm, const char *dir, const char *name)
 {
     reader->path = ce_files_join(dir, name);
-    CS_TRY(share_manifest(reader, comm));
-    CS_TRY(share_headers(reader, comm));
-    if (reader->reading.verify == CS_VERIFY_FULL)
-        CS_TRY(ce_collective_status(comm, verify_blocks(reader, comm)));
+    CE_TRY(share_manifest(reader, comm));
+    CE_TRY(share_headers(reader, comm));
+    if (reader->reading.verify == CE_VERIFY_FULL)
+        CE_TRY(ce_collective_status(comm, verify_blocks(reader, comm)));
     return share_client_state(reader, comm);
 }
 

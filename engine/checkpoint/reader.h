@@ -1,7 +1,7 @@
 /* reader.h - the members of an open checkpoint reader, for the other files of this folder and for commands that inspect
  * a checkpoint. */
-#ifndef CS_CHECKPOINT_READER_H
-#define CS_CHECKPOINT_READER_H
+#ifndef CE_CHECKPOINT_READER_H
+#define CE_CHECKPOINT_READER_H
 
 #include "checkpoint/chunks.h"
 

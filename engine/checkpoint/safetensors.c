@@ -1,7 +1,7 @@
 /* safetensors.c - parses the header of a safetensors file. The file begins with a number N of 64 bits and N bytes of
  * JSON; the data follow. */
 #include "checkpoint/safetensors.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,10 +55,10 @@ cs_status ce_safetensors_header_bytes(int64_t *bytes, const uint8_t *start, size
                        (long long)file_bytes);
     for (int i = 7; i >= 0; i--)
         length = length << 8 | start[i];
-    if (length > CS_SAFETENSORS_MAX_HEADER)
+    if (length > CE_SAFETENSORS_MAX_HEADER)
         return ce_fail(CS_BAD_FILE,
                        "%s: a header of %llu bytes; at most %d are allowed: not a safetensors file, or damaged", path,
-                       (unsigned long long)length, CS_SAFETENSORS_MAX_HEADER);
+                       (unsigned long long)length, CE_SAFETENSORS_MAX_HEADER);
     *bytes = 8 + (int64_t)length;
     if (*bytes > file_bytes)
         return ce_fail(CS_BAD_FILE,
@@ -110,9 +110,9 @@ static bool bytes_of(int64_t *bytes, const ce_safetensors_entry *entry)
 
 static cs_status read_shape(ce_safetensors_entry *entry, int64_t *shape, const json_t *list, const char *path)
 {
-    if (!json_is_array(list) || json_array_size(list) > CS_SAFETENSORS_MAX_DIMS)
+    if (!json_is_array(list) || json_array_size(list) > CE_SAFETENSORS_MAX_DIMS)
         return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"shape\" must be a list of at most %d numbers", path, entry->key,
-                       CS_SAFETENSORS_MAX_DIMS);
+                       CE_SAFETENSORS_MAX_DIMS);
     entry->dims = (int)json_array_size(list);
     entry->shape = shape;
     for (int i = 0; i < entry->dims; i++)
@@ -128,15 +128,15 @@ static cs_status read_entry(ce_safetensors_entry *entry, int64_t *shape, const c
 {
     int64_t bytes;
     entry->key = key;
-    if (strlen(key) > CS_SAFETENSORS_MAX_NAME)
+    if (strlen(key) > CE_SAFETENSORS_MAX_NAME)
         return ce_fail(CS_BAD_FILE, "%s: a tensor name of %zu bytes (%.60s...); at most %d are allowed", path,
-                       strlen(key), key, CS_SAFETENSORS_MAX_NAME);
+                       strlen(key), key, CE_SAFETENSORS_MAX_NAME);
     if (!json_is_object(value))
         return ce_fail(CS_BAD_FILE, "%s: tensor %s is not described by an object", path, key);
     entry->dtype = json_string_value(json_object_get(value, "dtype"));
     if (!entry->dtype)
         return ce_fail(CS_BAD_FILE, "%s: tensor %s: \"dtype\" is missing or no string", path, key);
-    CS_TRY(read_shape(entry, shape, json_object_get(value, "shape"), path));
+    CE_TRY(read_shape(entry, shape, json_object_get(value, "shape"), path));
     const json_t *offsets = json_object_get(value, "data_offsets");
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
         !read_count(&entry->begin, json_array_get(offsets, 0)) || !read_count(&entry->end, json_array_get(offsets, 1)))
@@ -214,7 +214,7 @@ cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t 
     if (!json_is_object(header->root) || has_negative_zero(text, length))
         return ce_fail(CS_BAD_FILE, "%s: header: %s", path,
                        json_is_object(header->root) ? "a number -0" : "not an object");
-    CS_TRY(take_memory(header, path));
+    CE_TRY(take_memory(header, path));
     int64_t *shape = header->shapes;
     const char *key;
     json_t *value;
@@ -224,11 +224,11 @@ cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t 
             continue;
         }
         ce_safetensors_entry *entry = &header->entries[header->count++];
-        CS_TRY(read_entry(entry, shape, key, value, path));
+        CE_TRY(read_entry(entry, shape, key, value, path));
         shape += entry->dims;
     }
     if (header->metadata)
-        CS_TRY(check_metadata(header->metadata, path));
+        CE_TRY(check_metadata(header->metadata, path));
     qsort(header->entries, (size_t)header->count, sizeof *header->entries, by_begin);
     return check_tiling(header, data_bytes, path);
 }
@@ -246,8 +246,8 @@ static cs_status load_open(char **block, size_t *block_bytes, int64_t file_bytes
     uint8_t start[8] = { 0 };
     int64_t bytes;
     size_t start_bytes = file_bytes < 8 ? (size_t)file_bytes : 8;
-    CS_TRY(ce_files_read_at(descriptor, start, start_bytes, 0, path));
-    CS_TRY(ce_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
+    CE_TRY(ce_files_read_at(descriptor, start, start_bytes, 0, path));
+    CE_TRY(ce_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
     *block_bytes = (size_t)bytes;
     *block = malloc(*block_bytes);
     if (!*block)
@@ -259,8 +259,8 @@ cs_status ce_safetensors_load(char **block, size_t *block_bytes, int64_t *file_b
 {
     int descriptor;
     *block = NULL;
-    CS_TRY(ce_files_size(file_bytes, path));
-    CS_TRY(ce_files_open(&descriptor, path));
+    CE_TRY(ce_files_size(file_bytes, path));
+    CE_TRY(ce_files_open(&descriptor, path));
     cs_status status = load_open(block, block_bytes, *file_bytes, descriptor, path);
     close(descriptor);
     return status;

@@ -3,12 +3,12 @@
  *
  * The parser accepts no file that the reference reader rejects, and is stricter against hostile files: no duplicate
  * names, entries must be objects, at most 32 dimensions, names of at most 4096 bytes, integers up to 2^63 - 1. */
-#ifndef CS_CHECKPOINT_SAFETENSORS_H
-#define CS_CHECKPOINT_SAFETENSORS_H
+#ifndef CE_CHECKPOINT_SAFETENSORS_H
+#define CE_CHECKPOINT_SAFETENSORS_H
 
-#include "base/json.h"
+#include "json/json.h"
 
-enum { CS_SAFETENSORS_MAX_HEADER = 100000000, CS_SAFETENSORS_MAX_DIMS = 32, CS_SAFETENSORS_MAX_NAME = 4096 };
+enum { CE_SAFETENSORS_MAX_HEADER = 100000000, CE_SAFETENSORS_MAX_DIMS = 32, CE_SAFETENSORS_MAX_NAME = 4096 };
 
 typedef struct {
     const char *key;

@@ -3,9 +3,9 @@
 #include "base/must.h"
 #include "base/crc.h"
 #include "base/log.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 #include "base/thread_pool.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/line.h"
 #include "checkpoint/manifest.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-static cs_status make_id(char id[CS_SHARDFILE_ID])
+static cs_status make_id(char id[CE_SHARDFILE_ID])
 {
     uint8_t byte[16];
     if (getrandom(byte, sizeof byte, 0) != sizeof byte)
@@ -23,7 +23,7 @@ static cs_status make_id(char id[CS_SHARDFILE_ID])
     byte[6] = (uint8_t)(0x40 | (byte[6] & 0x0f)); /* these two bytes mark a UUID of version 4 */
     byte[8] = (uint8_t)(0x80 | (byte[8] & 0x3f));
     for (int i = 0, at = 0; i < 16; i++)
-        at += snprintf(id + at, (size_t)(CS_SHARDFILE_ID - at), "%s%02x",
+        at += snprintf(id + at, (size_t)(CE_SHARDFILE_ID - at), "%s%02x",
                        i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", byte[i]);
     return CS_OK;
 }
@@ -37,10 +37,10 @@ static cs_status count_all(ce_save *s)
     cs_comm_all_gather(s->comm, s->volumes, &mine, sizeof mine, CS_U8);
     for (int rank = 0; rank < s->size; rank++) {
         s->total.bytes += s->volumes[rank].bytes;
-        for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++)
+        for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++)
             s->total.files[folder] += s->volumes[rank].files[folder];
     }
-    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++)
+    for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++)
         if (s->total.files[folder] > 99999)
             return ce_fail(CS_UNSUPPORTED, "checkpoint: %lld files in %s; names have room for 99999",
                            (long long)s->total.files[folder], ce_write_plan_folders[folder]);
@@ -58,28 +58,28 @@ static cs_status set_aside(const ce_save *s, occasion now)
     for (size_t i = 0; i < json_array_size(s->content->damaged); i++) {
         const char *name = json_string_value(json_array_get(s->content->damaged, i));
         char *path = ce_files_join(s->dir, name);
-        occasion its = !ce_files_holds(path, CS_MANIFEST_FILE) ? NO_CHECKPOINT
+        occasion its = !ce_files_holds(path, CE_MANIFEST_FILE) ? NO_CHECKPOINT
                        : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
                                                                : THE_REST;
         free(path);
         if (its == now)
-            CS_TRY(ce_staging_set_aside(s->dir, name));
+            CE_TRY(ce_staging_set_aside(s->dir, name));
     }
     return CS_OK;
 }
 
 static cs_status make_staging(ce_save *s)
 {
-    CS_TRY(make_id(s->save_id));
-    CS_TRY(set_aside(s, NO_CHECKPOINT));
-    CS_TRY(ce_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
-    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
+    CE_TRY(make_id(s->save_id));
+    CE_TRY(set_aside(s, NO_CHECKPOINT));
+    CE_TRY(ce_staging_open(&s->staging, s->dir, s->content->tag, s->save_id, s->total.bytes));
+    for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
         char *path = ce_files_join(s->staging.path, ce_write_plan_folders[folder]);
         cs_status status = ce_files_make_directory(path);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return ce_files_sync_directory(s->staging.path);
 }
@@ -90,7 +90,7 @@ static void share_staging(ce_save *s)
     size_t length = s->rank == 0 ? strlen(s->staging.path) : 0;
     s->path = s->staging.path;
     ce_collective_text(s->comm, &s->path, &length, 0);
-    cs_comm_broadcast(s->comm, s->save_id, CS_SHARDFILE_ID, CS_U8, 0);
+    cs_comm_broadcast(s->comm, s->save_id, CE_SHARDFILE_ID, CS_U8, 0);
 }
 
 /* Returns a file's name, such as "weights/shard-00001-of-00003.safetensors". Files are numbered by rank, and within a
@@ -123,14 +123,14 @@ static cs_status write_file(void *argument, int64_t index)
 cs_status ce_save_write(ce_save *s)
 {
     s->records = ce_must_alloc((size_t)s->plan.file_count * sizeof *s->records);
-    CS_TRY(ce_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
-    for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
+    CE_TRY(ce_thread_pool_run(s->content->writing.threads, s->plan.file_count, write_file, s));
+    for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++) {
         if (s->plan.files_in[folder] == 0)
             continue;
         char *path = ce_files_join(s->path, ce_write_plan_folders[folder]);
         cs_status status = ce_files_sync_directory(path);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return CS_OK;
 }
@@ -158,11 +158,11 @@ static cs_status list_file(const ce_save *s, json_t *files, const ce_shardfile_r
 static cs_status list_files(const ce_save *s, json_t *files, const ce_shardfile_record *records)
 {
     for (int rank = 0; rank < s->size; rank++) {
-        for (int folder = 0; folder < CS_WRITE_PLAN_FOLDERS; folder++) {
+        for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++) {
             for (int64_t i = 0; i < s->volumes[rank].files[folder]; i++) {
                 char name[96];
                 file_name(name, s, rank, folder, i);
-                CS_TRY(list_file(s, files, records++, name, rank));
+                CE_TRY(list_file(s, files, records++, name, rank));
             }
         }
     }
@@ -184,7 +184,7 @@ static cs_status write_manifest(ce_save *s, json_t *files)
 {
     ce_line_shorten(s->content->line, s->dir);
     char *text = ce_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
-    char *path = ce_files_join(s->path, CS_MANIFEST_FILE), *draft = ce_files_join(s->path, CS_MANIFEST_FILE ".tmp");
+    char *path = ce_files_join(s->path, CE_MANIFEST_FILE), *draft = ce_files_join(s->path, CE_MANIFEST_FILE ".tmp");
     cs_status status = ce_files_write(draft, text, strlen(text));
     if (status == CS_OK)
         status = ce_files_rename(draft, path);
@@ -208,9 +208,9 @@ static cs_status commit(ce_save *s)
     json_t *files = json_array();
     cs_status status = list_files(s, files, s->all);
     if (status == CS_OK)
-        status = write_text(s, CS_CLIENT_STATE_FILE, s->content->client_state);
+        status = write_text(s, CE_CLIENT_STATE_FILE, s->content->client_state);
     if (status == CS_OK)
-        status = write_text(s, CS_CONFIG_FILE, s->content->config_text);
+        status = write_text(s, CE_CONFIG_FILE, s->content->config_text);
     if (status == CS_OK)
         status = write_manifest(s, files);
     json_decref(files);
@@ -225,7 +225,7 @@ static cs_status commit(ce_save *s)
 
 static bool is_own(const ce_catalog_item *item)
 {
-    char name[CS_TAG_BYTES];
+    char name[CE_TAG_BYTES];
     return ce_tag_escape(name, item->tag) == CS_OK && strcmp(name, item->name) == 0;
 }
 
@@ -239,7 +239,7 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
             continue;
         if (kept++ < keep_last || strcmp(item->name, latest) == 0 || (keep_every > 0 && item->step % keep_every == 0))
             continue;
-        CS_TRY(ce_staging_discard(dir, item->name));
+        CE_TRY(ce_staging_discard(dir, item->name));
     }
     return CS_OK;
 }
@@ -250,11 +250,11 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
  * user has renamed, so that the name of the directory is not the escaped form of the tag. */
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
-    char latest[CS_TAG_BYTES];
+    char latest[CE_TAG_BYTES];
     ce_catalog catalog;
     if (keep_last <= 0)
         return CS_OK;
-    CS_TRY(ce_catalog_latest(latest, dir));
+    CE_TRY(ce_catalog_latest(latest, dir));
     cs_status status = ce_catalog_open(&catalog, dir);
     if (status == CS_OK) {
         ce_line_follow(&catalog, dir, latest);
@@ -270,17 +270,17 @@ cs_status ce_save_commit(ce_save *s)
 {
     if (s->rank != 0)
         return CS_OK;
-    CS_TRY(commit(s));
+    CE_TRY(commit(s));
     if (s->content->line)
         ce_line_add(s->content->line, s->content->tag, s->digest);
     bool aside = set_aside(s, THE_REST) == CS_OK;
     if (!aside)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "no old checkpoint is removed this time, because a damaged one could not be set aside: %s", cs_error());
     ce_staging_close(&s->staging);
     s->path = NULL;
     if (aside && prune(s->dir, s->content->keep_last, s->content->keep_every) != CS_OK)
-        ce_log(CS_LOG_WARNING, "an old checkpoint could not be removed, and the next save tries again: %s", cs_error());
+        ce_log(CE_LOG_WARNING, "an old checkpoint could not be removed, and the next save tries again: %s", cs_error());
     return CS_OK;
 }
 
@@ -295,11 +295,11 @@ static cs_status check_client_state(const char *text)
                        "checkpoint: the client state is no JSON text (line %d, column %d: %s), and nothing "
                        "was written; a plain text is JSON as a string in quotes",
                        why.line, why.column, why.text);
-    if (length > CS_MANIFEST_LIMIT)
+    if (length > CE_MANIFEST_LIMIT)
         return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: a client state of %zu bytes, of which there may be %d; nothing was "
                        "written",
-                       length, CS_MANIFEST_LIMIT);
+                       length, CE_MANIFEST_LIMIT);
     return CS_OK;
 }
 
@@ -311,7 +311,7 @@ static cs_status check_content(const ce_checkpoint_content *content)
     json_decref(tag);
     if (!tag)
         return ce_fail(CS_BAD_CONFIG, "checkpoint: the tag is not UTF-8");
-    CS_TRY(check_client_state(content->client_state));
+    CE_TRY(check_client_state(content->client_state));
     return ce_write_plan_check(content->pieces, content->piece_count);
 }
 
@@ -319,13 +319,13 @@ static cs_status open_all(ce_save *s)
 {
     const ce_checkpoint_content *content = s->content;
     cs_status status = CS_OK;
-    CS_TRY(ce_collective_status(s->comm, check_content(content)));
-    CS_TRY(ce_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
+    CE_TRY(ce_collective_status(s->comm, check_content(content)));
+    CE_TRY(ce_coverage_open(&s->coverage, s->comm, content->pieces, content->piece_count));
     ce_write_plan_open(&s->plan, content->pieces, content->piece_count, s->coverage.empty, s->coverage.empty_count);
-    CS_TRY(count_all(s));
+    CE_TRY(count_all(s));
     if (s->rank == 0)
         status = make_staging(s);
-    CS_TRY(ce_collective_status(s->comm, status));
+    CE_TRY(ce_collective_status(s->comm, status));
     share_staging(s);
     return CS_OK;
 }

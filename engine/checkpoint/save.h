@@ -9,8 +9,8 @@
  *              dir/latest and prunes; then the ranks agree on the status
  *     close    after a failure rank 0 removes the staging directory
  * A failure on one rank is a failure on all ranks. */
-#ifndef CS_CHECKPOINT_SAVE_H
-#define CS_CHECKPOINT_SAVE_H
+#ifndef CE_CHECKPOINT_SAVE_H
+#define CE_CHECKPOINT_SAVE_H
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/write_plan.h"
@@ -36,7 +36,7 @@ void ce_coverage_close(ce_coverage *coverage);
 /* ---- save.c: the stages ---- */
 
 typedef struct {
-    int64_t files[CS_WRITE_PLAN_FOLDERS];
+    int64_t files[CE_WRITE_PLAN_FOLDERS];
     int64_t bytes;
 } ce_save_volume;
 
@@ -46,7 +46,7 @@ typedef struct {
     /* The arguments of ce_save_open, which the caller keeps valid until ce_save_close. */
     const char *dir;
     const ce_checkpoint_content *content;
-    char save_id[CS_SHARDFILE_ID];
+    char save_id[CE_SHARDFILE_ID];
     ce_coverage coverage;
     ce_write_plan plan;
     ce_save_volume *volumes; /* what each rank writes, one element for each rank */

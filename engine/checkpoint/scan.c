@@ -3,7 +3,7 @@
 #include "base/must.h"
 #include "base/half.h"
 #include "checkpoint/blocks.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/shardfile.h"
 
 #include <math.h>
@@ -50,15 +50,15 @@ static void sort(state *s, double value)
     double width = s->scan.max - s->scan.min;
     if (!isfinite(value))
         return;
-    int bin = width > 0 ? (int)((value - s->scan.min) / width * CS_SCAN_BINS) : 0;
-    s->scan.bins[bin < CS_SCAN_BINS ? bin : CS_SCAN_BINS - 1]++;
+    int bin = width > 0 ? (int)((value - s->scan.min) / width * CE_SCAN_BINS) : 0;
+    s->scan.bins[bin < CE_SCAN_BINS ? bin : CE_SCAN_BINS - 1]++;
 }
 
 static cs_status each_block(state *s, ce_block *block, char *buffer, void (*take)(state *s, double value))
 {
     cs_dtype dtype = block->manifest->tensors[block->chunk->tensor].dtype;
     for (block->index = 0; block->index < ce_blocks_count(block); block->index++) {
-        CS_TRY(ce_blocks_read(buffer, block));
+        CE_TRY(ce_blocks_read(buffer, block));
         int64_t count = (int64_t)(ce_blocks_bytes(block) / cs_dtype_bytes(dtype));
         for (int64_t i = 0; i < count; i++)
             take(s, value_at(buffer, dtype, i));
@@ -70,7 +70,7 @@ static cs_status each_chunk(state *s, const ce_checkpoint_reader *reader, int64_
                             void (*take)(state *s, double value))
 {
     ce_range of_tensor = ce_chunks_of(&reader->chunks, tensor);
-    char *buffer = ce_must_alloc(CS_SHARDFILE_BLOCK);
+    char *buffer = ce_must_alloc(CE_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = of_tensor.from; i < of_tensor.to && status == CS_OK; i++) {
         const ce_chunk *chunk = &reader->chunks.chunks[i];
@@ -93,8 +93,8 @@ cs_status ce_scan_tensor(ce_scan *scan, const ce_checkpoint_reader *reader, cons
     state s = { 0 };
     if (!tensor)
         return ce_fail(CS_NOT_FOUND, "%s holds no tensor %s; --tensors '*' lists its names", reader->path, name);
-    CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
-    CS_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
+    CE_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, measure));
+    CE_TRY(each_chunk(&s, reader, tensor - reader->manifest.tensors, sort));
     double n = s.finite ? (double)s.finite : 1;
     double variance = s.squares / n - (s.sum / n) * (s.sum / n);
     s.scan.mean = s.origin + s.sum / n;

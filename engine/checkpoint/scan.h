@@ -1,17 +1,17 @@
 /* scan.h - statistics of a saved tensor and comparison of two saved tensors, computed block by block so that memory use
  * does not depend on the tensor's size. The functions do not communicate with other ranks. */
-#ifndef CS_CHECKPOINT_SCAN_H
-#define CS_CHECKPOINT_SCAN_H
+#ifndef CE_CHECKPOINT_SCAN_H
+#define CE_CHECKPOINT_SCAN_H
 
 #include "checkpoint/reader.h"
 
-enum { CS_SCAN_BINS = 16 };
+enum { CE_SCAN_BINS = 16 };
 
 typedef struct {
     /* Numbers of all elements, NaNs and infinities. The members below describe the finite elements only. */
     int64_t count, nans, infinite;
     double min, max, mean, deviation; /* `deviation` is the population standard deviation */
-    int64_t bins[CS_SCAN_BINS];       /* histogram: numbers of elements in equal parts of [min, max] */
+    int64_t bins[CE_SCAN_BINS];       /* histogram: numbers of elements in equal parts of [min, max] */
 } ce_scan;
 
 /* Computes the statistics of a tensor, which it reads twice. Returns CS_NOT_FOUND if there is no such tensor. */

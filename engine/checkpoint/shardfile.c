@@ -21,7 +21,7 @@ static int64_t chunk_bytes(const ce_write_plan_chunk *chunk)
 
 static int64_t chunk_blocks(const ce_write_plan_chunk *chunk)
 {
-    return (chunk_bytes(chunk) + CS_SHARDFILE_BLOCK - 1) / CS_SHARDFILE_BLOCK;
+    return (chunk_bytes(chunk) + CE_SHARDFILE_BLOCK - 1) / CE_SHARDFILE_BLOCK;
 }
 
 /* Converts a JSON object to a string, the only type that safetensors metadata may have. Takes ownership of the object.
@@ -80,12 +80,12 @@ static char *header_text(const ce_write_plan_file *file, const char *save_id, co
 }
 
 /* Builds the header block: the JSON's length, the JSON, and spaces up to the next multiple of
- * CS_DIRECT_WRITER_ALIGN. */
+ * CE_DIRECT_WRITER_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
     char *text = header_text(file, save_id, crcs);
     size_t length = strlen(text);
-    *bytes = (8 + length + CS_DIRECT_WRITER_ALIGN - 1) / CS_DIRECT_WRITER_ALIGN * CS_DIRECT_WRITER_ALIGN;
+    *bytes = (8 + length + CE_DIRECT_WRITER_ALIGN - 1) / CE_DIRECT_WRITER_ALIGN * CE_DIRECT_WRITER_ALIGN;
     uint8_t *block = ce_must_alloc(*bytes);
     for (int i = 0; i < 8; i++)
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
@@ -161,13 +161,13 @@ typedef struct {
 static cs_status write_block(writing *w, const ce_piece *piece, uint32_t *crc, const char *data, int64_t bytes)
 {
     enum { STEP = 1 << 18 };
-    bool finite = w->content->finite && w->file->folder == CS_WRITE_PLAN_WEIGHTS;
+    bool finite = w->content->finite && w->file->folder == CE_WRITE_PLAN_WEIGHTS;
     for (int64_t done = 0; done < bytes; done += STEP) {
         int64_t now = bytes - done < STEP ? bytes - done : STEP;
         if (finite)
-            CS_TRY(refuse_nonfinite(piece, data + done, now));
+            CE_TRY(refuse_nonfinite(piece, data + done, now));
         *crc = ce_crc32c(*crc, data + done, (size_t)now);
-        CS_TRY(ce_direct_writer_write(&w->writer, data + done, (size_t)now));
+        CE_TRY(ce_direct_writer_write(&w->writer, data + done, (size_t)now));
     }
     return CS_OK;
 }
@@ -188,9 +188,9 @@ static cs_status write_data(writing *w)
     for (int64_t i = 0; i < w->file->count; i++) {
         const ce_write_plan_chunk *chunk = &w->file->chunks[i];
         int64_t bytes = chunk_bytes(chunk);
-        for (int64_t from = 0; from < bytes; from += CS_SHARDFILE_BLOCK) {
-            int64_t now = bytes - from < CS_SHARDFILE_BLOCK ? bytes - from : CS_SHARDFILE_BLOCK;
-            CS_TRY(write_block(w, chunk->piece, crc++, bring(w, chunk->data + from, now), now));
+        for (int64_t from = 0; from < bytes; from += CE_SHARDFILE_BLOCK) {
+            int64_t now = bytes - from < CE_SHARDFILE_BLOCK ? bytes - from : CE_SHARDFILE_BLOCK;
+            CE_TRY(write_block(w, chunk->piece, crc++, bring(w, chunk->data + from, now), now));
         }
     }
     return CS_OK;
@@ -202,15 +202,15 @@ static cs_status write_file(ce_shardfile_record *record, writing *w, const char 
     size_t head_bytes, again;
     uint8_t *head = header_block(&head_bytes, file, save_id, w->crcs);
     free(head);
-    if (head_bytes > CS_SAFETENSORS_MAX_HEADER)
+    if (head_bytes > CE_SAFETENSORS_MAX_HEADER)
         return ce_fail(
             CS_UNSUPPORTED,
             "%s: its %lld tensors need a header of %zu bytes, and safetensors allows %d; save from more ranks", path,
-            (long long)file->count, head_bytes, CS_SAFETENSORS_MAX_HEADER);
+            (long long)file->count, head_bytes, CE_SAFETENSORS_MAX_HEADER);
     record->folder = file->folder;
     record->bytes = (int64_t)head_bytes + file->data_bytes;
-    CS_TRY(ce_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
-    CS_TRY(write_data(w));
+    CE_TRY(ce_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
+    CE_TRY(write_data(w));
     head = header_block(&again, file, save_id, w->crcs);
     record->header_crc = ce_crc32c(0, head, again);
     cs_status status;
@@ -230,7 +230,7 @@ cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, cons
     for (int64_t i = 0; i < file->count; i++)
         blocks += chunk_blocks(&file->chunks[i]);
     w.crcs = ce_must_alloc((size_t)blocks * sizeof *w.crcs);
-    w.buffer = content->device_copy ? ce_must_alloc(CS_SHARDFILE_BLOCK) : NULL;
+    w.buffer = content->device_copy ? ce_must_alloc(CE_SHARDFILE_BLOCK) : NULL;
     cs_status status = write_file(record, &w, path, save_id);
     ce_direct_writer_close(&w.writer);
     free(w.buffer);

@@ -1,12 +1,12 @@
 /* shardfile.h - writes one safetensors shard: first the data, computing the checksum of each block, then the header. */
-#ifndef CS_CHECKPOINT_SHARDFILE_H
-#define CS_CHECKPOINT_SHARDFILE_H
+#ifndef CE_CHECKPOINT_SHARDFILE_H
+#define CE_CHECKPOINT_SHARDFILE_H
 
 #include "checkpoint/write_plan.h"
 
-/* CS_SHARDFILE_BLOCK is the length of a block in bytes. Each chunk of a shard is divided into blocks, and each block
- * has a checksum. CS_SHARDFILE_ID is the size of a UUID's text with NUL. */
-enum { CS_SHARDFILE_BLOCK = 16 << 20, CS_SHARDFILE_ID = 37 };
+/* CE_SHARDFILE_BLOCK is the length of a block in bytes. Each chunk of a shard is divided into blocks, and each block
+ * has a checksum. CE_SHARDFILE_ID is the size of a UUID's text with NUL. */
+enum { CE_SHARDFILE_BLOCK = 16 << 20, CE_SHARDFILE_ID = 37 };
 
 /* What the manifest records about a shard. */
 typedef struct {

@@ -1,7 +1,7 @@
 /* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
 #include "checkpoint/staging.h"
 #include "base/log.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/manifest.h"
 
 #include <dirent.h>
@@ -46,7 +46,7 @@ static void sweep(const char *dir)
             continue;
         }
         if (!(work && ce_staging_is_locked(path)) && ce_files_remove_tree(path) != CS_OK)
-            ce_log(CS_LOG_WARNING,
+            ce_log(CE_LOG_WARNING,
                    "checkpoint: what an earlier run has left could not be removed, and the next save tries again: %s",
                    cs_error());
         free(path);
@@ -59,7 +59,7 @@ static void sweep(const char *dir)
 static cs_status check_place(const char *dir, const char *name)
 {
     char *path = ce_files_join(dir, name);
-    bool taken = ce_files_exists(path) && !ce_files_holds(path, CS_MANIFEST_FILE) && !ce_files_holds(path, MARK) &&
+    bool taken = ce_files_exists(path) && !ce_files_holds(path, CE_MANIFEST_FILE) && !ce_files_holds(path, MARK) &&
                  rmdir(path) != 0;
     if (taken)
         ce_fail(CS_IO_ERROR,
@@ -85,7 +85,7 @@ static cs_status check_space(const char *dir, int64_t bytes)
 
 static char *hidden_path(const char *dir, const char *prefix, const char *name, const char *id)
 {
-    char hidden[CS_TAG_BYTES];
+    char hidden[CE_TAG_BYTES];
     snprintf(hidden, sizeof hidden, "%s%.*s-%.*s", prefix, SHORT_TAG, name, SHORT_ID, id);
     return ce_files_join(dir, hidden);
 }
@@ -93,12 +93,12 @@ static char *hidden_path(const char *dir, const char *prefix, const char *name, 
 cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag, const char *save_id, int64_t bytes)
 {
     *staging = (ce_staging){ .dir = dir, .tag = tag, .lock = -1 };
-    CS_TRY(ce_tag_escape(staging->name, tag));
-    CS_TRY(ce_files_make_directories(dir));
+    CE_TRY(ce_tag_escape(staging->name, tag));
+    CE_TRY(ce_files_make_directories(dir));
     ce_staging_recover(dir);
     sweep(dir);
-    CS_TRY(check_place(dir, staging->name));
-    CS_TRY(check_space(dir, bytes));
+    CE_TRY(check_place(dir, staging->name));
+    CE_TRY(check_space(dir, bytes));
     char *path = hidden_path(dir, WORK, staging->name, save_id);
     cs_status status = ce_files_make_directory(path);
     if (status != CS_OK) {
@@ -106,7 +106,7 @@ cs_status ce_staging_open(ce_staging *staging, const char *dir, const char *tag,
         return status;
     }
     staging->path = path;
-    CS_TRY(ce_files_open(&staging->lock, path));
+    CE_TRY(ce_files_open(&staging->lock, path));
     if (flock(staging->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return ce_fail(CS_IO_ERROR,
                        "%s: locked by another process, which saves here too: end it, or save to another folder", path);
@@ -138,7 +138,7 @@ static cs_status take_name(const ce_staging *staging, const char *target, taking
         return removed != CS_OK ? removed
                                 : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", staging->path, target);
     if (removed != CS_OK)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "checkpoint: a part of what %s has replaced could not be removed, and may be removed by hand: %s",
                target, cs_error());
     return CS_OK;
@@ -152,7 +152,7 @@ static void take_back(const ce_staging *staging, const char *target, taking how)
     if (how == EXCHANGED && renameat2(AT_FDCWD, target, AT_FDCWD, staging->path, RENAME_EXCHANGE) == 0)
         return;
     ce_log(
-        CS_LOG_WARNING,
+        CE_LOG_WARNING,
         "checkpoint: %s is whole, but %s/latest does not name it: a resume goes on from the one that latest names, or from this one with --tag %s",
         target, staging->dir, staging->tag);
 }
@@ -168,8 +168,8 @@ static cs_status name_latest(const char *dir, const char *target)
 
 cs_status ce_staging_name_latest(const char *dir, const char *tag)
 {
-    char name[CS_TAG_BYTES];
-    CS_TRY(ce_tag_escape(name, tag));
+    char name[CE_TAG_BYTES];
+    CE_TRY(ce_tag_escape(name, tag));
     char *target = ce_files_join(dir, name), *draft = ce_files_join(target, DRAFT);
     unlink(draft); /* removes a file that a process may have left if it was killed at this point */
     cs_status status = ce_files_write(draft, tag, strlen(tag));
@@ -187,7 +187,7 @@ static cs_status publish(ce_staging *staging, const char *target)
     taking how;
     cs_status status = take_name(staging, target, &how);
     staging->keep = status != CS_OK && how == REMOVED_BEFORE;
-    CS_TRY(status);
+    CE_TRY(status);
     status = ce_files_sync_directory(staging->dir);
     if (status == CS_OK)
         status = name_latest(staging->dir, target);
@@ -216,7 +216,7 @@ cs_status ce_staging_commit(ce_staging *staging)
 void ce_staging_close(ce_staging *staging)
 {
     if (staging->path && !staging->keep && ce_files_remove_tree(staging->path) != CS_OK)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "checkpoint: an unfinished or replaced one could not be removed, and the next save tries again: %s",
                cs_error());
     if (staging->lock >= 0)
@@ -240,8 +240,8 @@ static cs_status mark(const char *path)
     bool marked = ce_files_exists(file);
     cs_status status = marked ? CS_OK : ce_files_write(file, "", 0);
     free(file);
-    CS_TRY(status);
-    ce_log(CS_LOG_WARNING,
+    CE_TRY(status);
+    ce_log(CE_LOG_WARNING,
            "the damaged checkpoint %s is kept where it is, as this file system cannot rename it: its file " MARK
            " says that it is not to be loaded, and a save under its tag replaces it",
            path);
@@ -253,7 +253,7 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
     char *path = ce_files_join(dir, name), *aside = NULL;
     cs_status status = CS_OK;
     for (int i = 1; !aside && ce_files_exists(path); i++) {
-        char next[CS_TAG_BYTES + 32], number[16] = "";
+        char next[CE_TAG_BYTES + 32], number[16] = "";
         if (i > 1)
             snprintf(number, sizeof number, ".%d", i);
         snprintf(next, sizeof next, "%.*s" ASIDE "%s", SHORT_TAG, name, number);
@@ -262,7 +262,7 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
     if (aside && rename(path, aside) != 0) {
         status = errno == EXDEV ? mark(path) : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", path, aside);
     } else if (aside) {
-        ce_log(CS_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
+        ce_log(CE_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
         status = ce_files_sync_directory(dir);
     }
     free(aside);
@@ -275,14 +275,14 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
  * the file REMOVED, which it becomes, goes last, so that the next save recognizes what remains. */
 static cs_status remove_in_place(const char *path)
 {
-    const char *first = ce_files_holds(path, CS_MANIFEST_FILE) ? CS_MANIFEST_FILE : MARK;
+    const char *first = ce_files_holds(path, CE_MANIFEST_FILE) ? CE_MANIFEST_FILE : MARK;
     char *from = ce_files_join(path, first), *to = ce_files_join(path, REMOVED);
     cs_status status = ce_files_holds(path, REMOVED) ? CS_OK : ce_files_rename(from, to);
     if (status == CS_OK)
         status = ce_files_sync_directory(path);
     free(from);
     free(to);
-    CS_TRY(status);
+    CE_TRY(status);
     DIR *listing = opendir(path);
     for (const struct dirent *entry; listing && status == CS_OK && (entry = readdir(listing)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, REMOVED) == 0)
@@ -317,7 +317,7 @@ cs_status ce_staging_discard(const char *dir, const char *name)
 
 /* Returns true if the staging directory is a complete checkpoint that only lacks its name, and sets `name` to this
  * name. */
-static bool is_ready(const char *path, char name[CS_TAG_BYTES])
+static bool is_ready(const char *path, char name[CE_TAG_BYTES])
 {
     ce_manifest manifest;
     bool ready =
@@ -332,9 +332,9 @@ static bool is_ready(const char *path, char name[CS_TAG_BYTES])
 static cs_status give_name(const char *dir, const char *path, const char *target)
 {
     if (ce_files_holds(target, REMOVED)) /* the rest that remove_in_place has left */
-        CS_TRY(ce_files_remove_tree(target));
-    CS_TRY(ce_files_rename(path, target));
-    ce_log(CS_LOG_WARNING, "%s was complete when the run that saved it was killed, and gets its name now", target);
+        CE_TRY(ce_files_remove_tree(target));
+    CE_TRY(ce_files_rename(path, target));
+    ce_log(CE_LOG_WARNING, "%s was complete when the run that saved it was killed, and gets its name now", target);
     return ce_files_sync_directory(dir);
 }
 
@@ -342,13 +342,13 @@ void ce_staging_recover(const char *dir)
 {
     DIR *listing = opendir(dir);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
-        char name[CS_TAG_BYTES];
+        char name[CE_TAG_BYTES];
         if (strncmp(entry->d_name, WORK, strlen(WORK)) != 0)
             continue;
         char *path = ce_files_join(dir, entry->d_name);
         char *target = is_ready(path, name) ? ce_files_join(dir, name) : NULL;
-        if (target && !ce_files_holds(target, CS_MANIFEST_FILE) && give_name(dir, path, target) != CS_OK)
-            ce_log(CS_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
+        if (target && !ce_files_holds(target, CE_MANIFEST_FILE) && give_name(dir, path, target) != CS_OK)
+            ce_log(CE_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
         free(target);
         free(path);
     }

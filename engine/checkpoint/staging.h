@@ -2,8 +2,8 @@
  *
  * A save writes into dir/.cspeed-tmp-<tag>-<id>. The directory is locked while the saving process lives, so that a
  * later save can distinguish the leftovers of a dead process from a save in progress. */
-#ifndef CS_CHECKPOINT_STAGING_H
-#define CS_CHECKPOINT_STAGING_H
+#ifndef CE_CHECKPOINT_STAGING_H
+#define CE_CHECKPOINT_STAGING_H
 
 #include "checkpoint/tag.h"
 
@@ -11,7 +11,7 @@ typedef struct {
     /* The arguments of ce_staging_open, which the caller keeps valid until ce_staging_close. */
     const char *dir;
     const char *tag;
-    char name[CS_TAG_BYTES]; /* name of the tag's directory */
+    char name[CE_TAG_BYTES]; /* name of the tag's directory */
     char *path;              /* dir/.cspeed-tmp-...; NULL if it was not created */
     int lock;
     bool keep; /* the directory has the only copy of the tag's state, so ce_staging_close does not remove it */

@@ -11,7 +11,7 @@ static bool plain(unsigned char byte)
            (byte != 0 && strchr("._-", byte) != NULL);
 }
 
-cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag)
+cs_status ce_tag_escape(char name[CE_TAG_BYTES], const char *tag)
 {
     size_t used = 0;
     if (!tag[0])
@@ -20,11 +20,11 @@ cs_status ce_tag_escape(char name[CS_TAG_BYTES], const char *tag)
     for (size_t i = 0; tag[i]; i++) {
         bool as_is = plain((unsigned char)tag[i]) && !(i == 0 && escape_first);
         size_t bytes = as_is ? 1 : 3;
-        if (used + bytes >= CS_TAG_BYTES)
+        if (used + bytes >= CE_TAG_BYTES)
             return ce_fail(CS_BAD_CONFIG,
                            "checkpoint tag \"%.60s...\" is longer than the %d bytes of a directory name "
                            "(bytes other than letters, digits, '.', '_', '-' count three); shorten it",
-                           tag, CS_TAG_BYTES - 1);
+                           tag, CE_TAG_BYTES - 1);
         if (as_is)
             name[used] = tag[i];
         else
@@ -40,10 +40,10 @@ static bool is_escape(const char *at)
     return at[0] == '%' && isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
 }
 
-void ce_tag_unescape(char tag[CS_TAG_BYTES], const char *name)
+void ce_tag_unescape(char tag[CE_TAG_BYTES], const char *name)
 {
     size_t used = 0;
-    for (; *name && used + 1 < CS_TAG_BYTES; used++) {
+    for (; *name && used + 1 < CE_TAG_BYTES; used++) {
         unsigned byte = (unsigned char)*name;
         bool more = is_escape(name) && sscanf(name + 1, "%2X", &byte) == 1;
         tag[used] = (char)byte;

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const ce_write_plan_folders[CS_WRITE_PLAN_FOLDERS] = { "weights", "optim" };
+const char *const ce_write_plan_folders[CE_WRITE_PLAN_FOLDERS] = { "weights", "optim" };
 
 int ce_write_plan_folder(const char *folder)
 {
-    for (int i = 0; i < CS_WRITE_PLAN_FOLDERS; i++)
+    for (int i = 0; i < CE_WRITE_PLAN_FOLDERS; i++)
         if (folder && strcmp(folder, ce_write_plan_folders[i]) == 0)
             return i;
     return -1;
@@ -21,18 +21,18 @@ static cs_status check_name(const char *name)
 {
     json_t *text = name ? json_string(name) : NULL;
     json_decref(text);
-    if (!text || !name[0] || strlen(name) > CS_SAFETENSORS_MAX_NAME || strcmp(name, "__metadata__") == 0)
+    if (!text || !name[0] || strlen(name) > CE_SAFETENSORS_MAX_NAME || strcmp(name, "__metadata__") == 0)
         return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: \"%.200s\" cannot name a tensor: a name is UTF-8, not empty, at most %d bytes, "
                        "and not __metadata__",
-                       name ? name : "", CS_SAFETENSORS_MAX_NAME);
+                       name ? name : "", CE_SAFETENSORS_MAX_NAME);
     return CS_OK;
 }
 
 static cs_status check_piece(const ce_piece *piece)
 {
     int64_t count;
-    CS_TRY(check_name(piece->name));
+    CE_TRY(check_name(piece->name));
     if (ce_write_plan_folder(piece->folder) < 0)
         return ce_fail(CS_BAD_CONFIG,
                        "checkpoint: tensor %s: \"%s\" is no folder of a checkpoint; weights and optim are", piece->name,
@@ -57,7 +57,7 @@ static cs_status check_piece(const ce_piece *piece)
 cs_status ce_write_plan_check(const ce_piece *pieces, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
-        CS_TRY(check_piece(&pieces[i]));
+        CE_TRY(check_piece(&pieces[i]));
     return CS_OK;
 }
 
@@ -85,7 +85,7 @@ static int by_file(const void *one, const void *other)
 
 static void add_piece(ce_write_plan *plan, const ce_piece *piece)
 {
-    ce_box boxes[CS_MAX_BOXES];
+    ce_box boxes[CE_MAX_BOXES];
     int64_t bytes = (int64_t)cs_dtype_bytes(piece->dtype), done = 0;
     int count = ce_boxes_split(boxes, piece->shape, piece->dims, piece->range);
     for (int i = 0; i < count; i++) {
@@ -136,7 +136,7 @@ static void list_files(ce_write_plan *plan)
 void ce_write_plan_open(ce_write_plan *plan, const ce_piece *pieces, int64_t count, const ce_piece *empty,
                         int64_t empty_count)
 {
-    size_t max = (size_t)(count * CS_MAX_BOXES + empty_count);
+    size_t max = (size_t)(count * CE_MAX_BOXES + empty_count);
     *plan = (ce_write_plan){ 0 };
     plan->chunks = ce_must_alloc(max * sizeof *plan->chunks);
     for (int64_t i = 0; i < count; i++)

@@ -4,14 +4,14 @@
  * A file has at most one box of each tensor, because PyTorch's reader of sharded safetensors expects one box for each
  * key. So if a rank has three boxes of a tensor, it writes three files into the tensor's folder. A range of a matrix
  * has at most three boxes. The first file gets the largest box of each tensor. */
-#ifndef CS_CHECKPOINT_WRITE_PLAN_H
-#define CS_CHECKPOINT_WRITE_PLAN_H
+#ifndef CE_CHECKPOINT_WRITE_PLAN_H
+#define CE_CHECKPOINT_WRITE_PLAN_H
 
 #include "checkpoint/boxes.h"
 #include "checkpoint/checkpoint.h"
 
-enum { CS_WRITE_PLAN_WEIGHTS, CS_WRITE_PLAN_OPTIM, CS_WRITE_PLAN_FOLDERS };
-extern const char *const ce_write_plan_folders[CS_WRITE_PLAN_FOLDERS];
+enum { CE_WRITE_PLAN_WEIGHTS, CE_WRITE_PLAN_OPTIM, CE_WRITE_PLAN_FOLDERS };
+extern const char *const ce_write_plan_folders[CE_WRITE_PLAN_FOLDERS];
 
 typedef struct {
     const ce_piece *piece;
@@ -35,7 +35,7 @@ typedef struct {
     ce_write_plan_chunk *chunks;
     int64_t chunk_count;
     ce_write_plan_file *files;
-    int64_t file_count, files_in[CS_WRITE_PLAN_FOLDERS];
+    int64_t file_count, files_in[CE_WRITE_PLAN_FOLDERS];
     int64_t data_bytes;
 } ce_write_plan;
 

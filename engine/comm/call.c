@@ -12,7 +12,7 @@ const char *ce_call_name(int what)
 
 bool ce_call_is_message(const ce_call *call)
 {
-    return call->what >= CS_BEAT_SEND;
+    return call->what >= CE_BEAT_SEND;
 }
 
 bool ce_call_same(const ce_call *one, const ce_call *other)
@@ -25,13 +25,13 @@ bool ce_call_same(const ce_call *one, const ce_call *other)
 
 static bool has_root(const ce_call *call)
 {
-    return call->what == CS_BEAT_BROADCAST || call->what == CS_BEAT_SCATTER || call->what == CS_BEAT_GATHER ||
-           call->what == CS_BEAT_REDUCE;
+    return call->what == CE_BEAT_BROADCAST || call->what == CE_BEAT_SCATTER || call->what == CE_BEAT_GATHER ||
+           call->what == CE_BEAT_REDUCE;
 }
 
 static bool has_operation(const ce_call *call)
 {
-    return call->what == CS_BEAT_ALL_REDUCE || call->what == CS_BEAT_REDUCE_SCATTER || call->what == CS_BEAT_REDUCE;
+    return call->what == CE_BEAT_ALL_REDUCE || call->what == CE_BEAT_REDUCE_SCATTER || call->what == CE_BEAT_REDUCE;
 }
 
 static void describe(char *text, size_t bytes, const ce_call *call)
@@ -39,7 +39,7 @@ static void describe(char *text, size_t bytes, const ce_call *call)
     static const char *const dtypes[] = { "f32", "bf16", "f16", "i32", "i64", "u8" };
     static const char *const ops[] = { "sum", "min", "max", "avg", "prod" };
     int length = snprintf(text, bytes, "%s", ce_beat_names[call->what]);
-    if (call->what == CS_BEAT_BARRIER || ce_call_is_message(call))
+    if (call->what == CE_BEAT_BARRIER || ce_call_is_message(call))
         return;
     length +=
         snprintf(text + length, bytes - (size_t)length, " of %lld %s", (long long)call->count, dtypes[call->dtype]);
@@ -47,7 +47,7 @@ static void describe(char *text, size_t bytes, const ce_call *call)
         length += snprintf(text + length, bytes - (size_t)length, " (%s)", ops[call->op]);
     if (has_root(call))
         snprintf(text + length, bytes - (size_t)length, " %s rank %d",
-                 call->what == CS_BEAT_GATHER || call->what == CS_BEAT_REDUCE ? "to" : "from", call->root);
+                 call->what == CE_BEAT_GATHER || call->what == CE_BEAT_REDUCE ? "to" : "from", call->root);
 }
 
 void ce_call_refuse(int rank, const ce_call *own_call, int peer, const ce_call *other)

@@ -1,6 +1,6 @@
 /* call.h - the description of a call, by which the ranks check that all of them make the same call. */
-#ifndef CS_COMM_CALL_H
-#define CS_COMM_CALL_H
+#ifndef CE_COMM_CALL_H
+#define CE_COMM_CALL_H
 
 #include "cspeed/comm.h"
 

@@ -25,7 +25,7 @@ void ce_comm_require_member(const cs_comm *comm, const char *what)
 static void settle(cs_comm *comm)
 {
     if (comm->logger && comm->device_side)
-        ce_stream_sync(ce_device_stream(comm->device_side->device, CS_COMM));
+        ce_stream_sync(ce_device_stream(comm->device_side->device, CE_COMM));
 }
 
 void ce_comm_show(cs_comm *comm, ce_call call)
@@ -37,7 +37,7 @@ void ce_comm_show(cs_comm *comm, ce_call call)
 
 void ce_comm_show_none(cs_comm *comm)
 {
-    ce_comm_show(comm, (ce_call){ .what = CS_BEAT_NONE, .number = comm->call.number });
+    ce_comm_show(comm, (ce_call){ .what = CE_BEAT_NONE, .number = comm->call.number });
 }
 
 /* Begins a call. It sets call.number; the caller sets the other members of `call`. */
@@ -45,7 +45,7 @@ static void begin(cs_comm *comm, ce_call call)
 {
     ce_comm_require_member(comm, ce_call_name(call.what));
     /* This assertion fails if two threads use one comm at the same time. */
-    CS_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
+    CE_ASSERT(!atomic_flag_test_and_set_explicit(&comm->busy, memory_order_acquire));
     call.number = comm->call.number + !ce_call_is_message(&call);
     settle(comm);
     ce_beat_enter(call.what);
@@ -93,8 +93,8 @@ static uint64_t to_others(const cs_comm *comm, int64_t count, cs_dtype dtype)
 
 static void begin_with_root(cs_comm *comm, int beat, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
 {
-    CS_ASSERT(count >= 0);
-    CS_ASSERT(comm->world.rank < 0 || (root >= 0 && root < comm->world.size));
+    CE_ASSERT(count >= 0);
+    CE_ASSERT(comm->world.rank < 0 || (root >= 0 && root < comm->world.size));
     begin(comm, (ce_call){ (uint8_t)beat, (uint8_t)dtype, (uint8_t)op, root, count, 0 });
 }
 
@@ -107,8 +107,8 @@ static void refuse_device_memory(const cs_comm *comm, const void *data, int64_t 
 
 void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    CS_ASSERT(count >= 0);
-    begin(comm, (ce_call){ CS_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
+    CE_ASSERT(count >= 0);
+    begin(comm, (ce_call){ CE_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     ce_algorithms_all_reduce(side, data, count, dtype, op);
     end(comm, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
@@ -116,10 +116,10 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
 
 void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    CS_ASSERT(count >= 0);
-    begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
+    CE_ASSERT(count >= 0);
+    begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
-    CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
+    CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     ce_algorithms_reduce_scatter(side, out, in, count, dtype, op);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
@@ -128,7 +128,7 @@ bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int6
 {
     if (comm->device_side || !comm->transport->reduce_scatter_add || comm->chosen[CE_CHOOSE_REDUCE_SCATTER])
         return false;
-    begin(comm, (ce_call){ CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count, 0 });
+    begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count, 0 });
     comm->transport->reduce_scatter_add(comm, sum, in, count);
     end(comm, bytes_of(count, CS_F32), to_others(comm, count, CS_F32));
     return true;
@@ -136,18 +136,18 @@ bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int6
 
 void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    CS_ASSERT(count >= 0);
-    begin(comm, (ce_call){ CS_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
+    CE_ASSERT(count >= 0);
+    begin(comm, (ce_call){ CE_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
-    CS_ASSERT(side_of(comm, in, (uint64_t)count) == side);
+    CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
     ce_algorithms_all_gather(side, out, in, count, dtype);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
-    CS_ASSERT(count >= 0);
-    begin_with_root(comm, CS_BEAT_BROADCAST, count, dtype, CS_SUM, root);
+    CE_ASSERT(count >= 0);
+    begin_with_root(comm, CE_BEAT_BROADCAST, count, dtype, CS_SUM, root);
     cs_comm *side = side_of(comm, data, (uint64_t)count);
     side->transport->broadcast(side, data, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
@@ -155,7 +155,7 @@ void cs_comm_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 
 void cs_comm_barrier(cs_comm *comm)
 {
-    begin(comm, (ce_call){ .what = CS_BEAT_BARRIER });
+    begin(comm, (ce_call){ .what = CE_BEAT_BARRIER });
     comm->transport->barrier(comm);
     end(comm, 0, 0);
 }
@@ -165,7 +165,7 @@ void cs_comm_barrier(cs_comm *comm)
 void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root)
 {
     refuse_device_memory(comm, data, count);
-    begin_with_root(comm, CS_BEAT_REDUCE, count, dtype, op, root);
+    begin_with_root(comm, CE_BEAT_REDUCE, count, dtype, op, root);
     comm->transport->reduce(comm, data, count, dtype, op, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
@@ -173,7 +173,7 @@ void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs
 void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
 {
     refuse_device_memory(comm, out, count);
-    begin_with_root(comm, CS_BEAT_SCATTER, count, dtype, CS_SUM, root);
+    begin_with_root(comm, CE_BEAT_SCATTER, count, dtype, CS_SUM, root);
     comm->transport->scatter(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
@@ -181,7 +181,7 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root)
 {
     refuse_device_memory(comm, in, count);
-    begin_with_root(comm, CS_BEAT_GATHER, count, dtype, CS_SUM, root);
+    begin_with_root(comm, CE_BEAT_GATHER, count, dtype, CS_SUM, root);
     comm->transport->gather(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
@@ -189,7 +189,7 @@ void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_
 void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
     refuse_device_memory(comm, out, count);
-    begin(comm, (ce_call){ CS_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
+    begin(comm, (ce_call){ CE_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
     comm->transport->all_to_all(comm, out, in, count, dtype);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
@@ -200,7 +200,7 @@ static ce_call uneven_call(const cs_comm *comm, int what, const int64_t *counts,
     ce_call call = { (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, 0, 0 };
     uint64_t hash = 1;
     for (int i = 0; i < comm->world.size; i++) {
-        CS_ASSERT(counts[i] >= 0);
+        CE_ASSERT(counts[i] >= 0);
         hash = cs_rng_mix(hash, (uint64_t)counts[i]);
         call.count += counts[i];
     }
@@ -212,7 +212,7 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
                               cs_reduce_op op)
 {
     ce_parts parts = { .counts = counts };
-    ce_call call = uneven_call(comm, CS_BEAT_REDUCE_SCATTER, counts, dtype, op);
+    ce_call call = uneven_call(comm, CE_BEAT_REDUCE_SCATTER, counts, dtype, op);
     refuse_device_memory(comm, in, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
@@ -223,7 +223,7 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
 void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_t *counts, cs_dtype dtype)
 {
     ce_parts parts = { .counts = counts };
-    ce_call call = uneven_call(comm, CS_BEAT_ALL_GATHER, counts, dtype, CS_SUM);
+    ce_call call = uneven_call(comm, CE_BEAT_ALL_GATHER, counts, dtype, CS_SUM);
     refuse_device_memory(comm, out, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
@@ -235,13 +235,13 @@ void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_
 
 static void begin_message(cs_comm *comm, int beat, int peer)
 {
-    CS_ASSERT(comm->world.rank < 0 || (peer >= 0 && peer < comm->world.size && peer != comm->world.rank));
+    CE_ASSERT(comm->world.rank < 0 || (peer >= 0 && peer < comm->world.size && peer != comm->world.rank));
     begin(comm, (ce_call){ .what = (uint8_t)beat, .dtype = CS_U8, .root = peer });
 }
 
 void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    begin_message(comm, CS_BEAT_SEND, to);
+    begin_message(comm, CE_BEAT_SEND, to);
     cs_comm *side = side_of(comm, data, bytes);
     if (side->transport->send) {
         side->transport->send(side, data, bytes, to);
@@ -254,7 +254,7 @@ void cs_comm_send(cs_comm *comm, const void *data, size_t bytes, int to)
 
 void cs_comm_receive(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    begin_message(comm, CS_BEAT_RECEIVE, from);
+    begin_message(comm, CE_BEAT_RECEIVE, from);
     cs_comm *side = side_of(comm, data, bytes);
     if (side->transport->receive) {
         side->transport->receive(side, data, bytes, from);

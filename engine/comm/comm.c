@@ -80,13 +80,13 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     host.device = NULL;
     if (settings->device)
         host.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
-    CS_TRY(ce_exchange_open(comm));
-    CS_TRY(ce_algorithms_read(comm, settings->algorithms));
-    CS_TRY(comm->transport->open(comm, &host));
-    CS_TRY(ce_algorithms_apply(comm));
-    CS_TRY(compare_devices(comm, device));
+    CE_TRY(ce_exchange_open(comm));
+    CE_TRY(ce_algorithms_read(comm, settings->algorithms));
+    CE_TRY(comm->transport->open(comm, &host));
+    CE_TRY(ce_algorithms_apply(comm));
+    CE_TRY(compare_devices(comm, device));
     if (settings->device)
-        CS_TRY(ce_device_side_open(comm, settings));
+        CE_TRY(ce_device_side_open(comm, settings));
     if (comm->algorithm_list && strcmp(ce_device_side_kind(comm), comm->transport->name) != 0)
         return ce_fail(CS_BAD_CONFIG, "comm_algorithms are for host memory; NCCL has its own: set NCCL_ALGO instead");
     return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
@@ -124,7 +124,7 @@ static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_c
     if (!resolved.device && resolved.kind && strcmp(resolved.kind, "nccl") == 0)
         return ce_fail(CS_BAD_CONFIG, "communication \"nccl\" moves a CUDA device's memory, and this run has no such "
                                       "device: use \"auto\"");
-    CS_TRY(choose(&transport, world, settings->kind));
+    CE_TRY(choose(&transport, world, settings->kind));
     cs_comm *made = calloc(1, sizeof *made);
     if (!made)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
@@ -238,6 +238,6 @@ bool ce_comm_has_common(const cs_world *world, const char *kind)
 
 void *ce_comm_alloc_common(cs_comm *comm, size_t bytes)
 {
-    CS_ASSERT(!comm->device_side && comm->transport->first);
+    CE_ASSERT(!comm->device_side && comm->transport->first);
     return comm->transport->first(comm, cs_comm_alloc(comm, bytes));
 }

@@ -1,7 +1,7 @@
 /* common.h - functions for ranks of one host that use shared memory, beyond the collectives of comm.h. Private to the
  * engine. */
-#ifndef CS_COMM_COMMON_H
-#define CS_COMM_COMMON_H
+#ifndef CE_COMM_COMMON_H
+#define CE_COMM_COMMON_H
 
 #include "cspeed/comm.h"
 

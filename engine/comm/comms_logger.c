@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERATIONS = CS_BEAT_COUNT, KEPT = 512, SIZES = 256 };
+enum { OPERATIONS = CE_BEAT_COUNT, KEPT = 512, SIZES = 256 };
 
 #define NAME(constant, name, deepspeed) deepspeed,
-static const char *const names[OPERATIONS] = { "", CS_BEATS(NAME) };
+static const char *const names[OPERATIONS] = { "", CE_BEATS(NAME) };
 
 typedef struct {
     int operation;
@@ -64,11 +64,11 @@ static bandwidth bandwidth_of(const ce_comms_logger *logger, const entry *e, dou
 {
     double n = logger->ranks, bits = 8e-6 * (double)e->bytes / (ms > 0 ? ms : 1e-6), share = (n - 1) / n;
     switch (e->operation) {
-    case CS_BEAT_ALL_REDUCE:
+    case CE_BEAT_ALL_REDUCE:
         return (bandwidth){ 2 * bits, 2 * bits * share };
-    case CS_BEAT_REDUCE_SCATTER:
-    case CS_BEAT_ALL_GATHER:
-    case CS_BEAT_ALL_TO_ALL:
+    case CE_BEAT_REDUCE_SCATTER:
+    case CE_BEAT_ALL_GATHER:
+    case CE_BEAT_ALL_TO_ALL:
         return (bandwidth){ n * bits, n * bits * share };
     default:
         return (bandwidth){ bits, bits };
@@ -126,7 +126,7 @@ void ce_comms_logger_record(ce_comms_logger *logger, int operation, uint64_t byt
     if (!logger->settings.verbose)
         return;
     bandwidth speed = bandwidth_of(logger, e, ms);
-    CS_SAY_LOGGED("comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f ",
+    CE_SAY_LOGGED("comm op: %s | time (ms): %.2f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f ",
                   names[operation], ms, show_size(bytes).text, speed.algorithm, speed.bus);
 }
 
@@ -188,7 +188,7 @@ static void print_name(const ce_comms_logger *logger, int i)
 static int collective_count(const ce_comms_logger *logger)
 {
     int count = 0;
-    while (count < logger->entry_count && logger->entries[count].operation < CS_BEAT_SEND)
+    while (count < logger->entry_count && logger->entries[count].operation < CE_BEAT_SEND)
         count++;
     return count;
 }

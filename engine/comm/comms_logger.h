@@ -4,14 +4,14 @@
  * waits for each recorded collective, as DeepSpeed does. Nonblocking calls are not recorded. Times include waiting for
  * peers. The last 512 times of each operation and size are stored. A mean is computed from these times without the
  * slowest tenth and the fastest tenth. */
-#ifndef CS_COMM_COMMS_LOGGER_H
-#define CS_COMM_COMMS_LOGGER_H
+#ifndef CE_COMM_COMMS_LOGGER_H
+#define CE_COMM_COMMS_LOGGER_H
 
 #include "cspeed/comm.h"
 
 typedef struct {
     bool enabled, verbose; /* `verbose`: rank 0 prints a line for each collective */
-    uint32_t operations;   /* bit CS_BEAT_... is 1 if that operation is recorded */
+    uint32_t operations;   /* bit CE_BEAT_... is 1 if that operation is recorded */
 } ce_comms_logger_settings;
 
 /* Starts to record the collectives of comm. If `enabled` is false, nothing is recorded, and calls take no more time
@@ -25,7 +25,7 @@ void ce_comm_log_summary(cs_comm *comm);
 
 typedef struct ce_comms_logger ce_comms_logger;
 
-/* Returns the constant CS_BEAT_... for DeepSpeed's name ("all_gather_into_tensor") or this library's name
+/* Returns the constant CE_BEAT_... for DeepSpeed's name ("all_gather_into_tensor") or this library's name
  * ("all_gather") of an operation, or 0 if the name is unknown. */
 int ce_comms_logger_find(const char *name);
 

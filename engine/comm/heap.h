@@ -1,6 +1,6 @@
 /* heap.h - memory for cs_comm_alloc in transports without shared memory: an anonymous mapping. */
-#ifndef CS_COMM_HEAP_H
-#define CS_COMM_HEAP_H
+#ifndef CE_COMM_HEAP_H
+#define CE_COMM_HEAP_H
 
 #include "comm/transport.h"
 

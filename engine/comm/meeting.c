@@ -26,7 +26,7 @@ static double seconds_of(const cs_comm_settings *settings)
 static cs_status open_by_environment(cs_comm **comm, int rank, int size, const cs_comm_settings *settings)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     if ((rank != -1 && rank != world.rank) || (size != -1 && size != world.size))
         return ce_fail(CS_BAD_CONFIG, "env://: rank %d of %d was given, but the environment says %d of %d", rank, size,
                        world.rank, world.size);
@@ -140,10 +140,10 @@ static cs_status find_local_ranks(cs_world *world, ce_store *store, double secon
     size_t bytes;
     describe_host(own_host);
     snprintf(name, sizeof name, "host/%d", world->rank);
-    CS_TRY(ce_store_set(store, name, own_host, sizeof own_host));
+    CE_TRY(ce_store_set(store, name, own_host, sizeof own_host));
     for (int i = 0; i < world->size; i++) {
         snprintf(name, sizeof name, "host/%d", i);
-        CS_TRY(ce_store_get(store, name, its, sizeof its, &bytes, seconds));
+        CE_TRY(ce_store_get(store, name, its, sizeof its, &bytes, seconds));
         if (bytes != sizeof its || memcmp(its, own_host, sizeof its) != 0)
             continue;
         if (i == world->rank)
@@ -183,17 +183,17 @@ cs_status cs_comm_open_at(cs_comm **comm, const char *init_method, int rank, int
         return ce_fail(CS_BAD_CONFIG, "\"%s\": rank %d of %d rank%s: a rank is from 0 to the number of ranks - 1",
                        init_method, rank, size, ce_plural(size));
     if (strncmp(init_method, "tcp://", 6) == 0) {
-        CS_TRY(read_address(&world, init_method));
+        CE_TRY(read_address(&world, init_method));
         if (rank == 0)
-            CS_TRY(ce_store_listen(&world, &listener, &world.port));
+            CE_TRY(ce_store_listen(&world, &listener, &world.port));
     } else if (strncmp(init_method, "file://", 7) == 0 && init_method[7]) {
         path = init_method + 7;
         if (rank == 0)
-            CS_TRY(choose_address(&world, &listener));
+            CE_TRY(choose_address(&world, &listener));
         cs_status status = rank == 0 ? write_file(&world, path) : read_file(&world, path, seconds_of(settings));
         if (status != CS_OK && listener >= 0)
             close(listener);
-        CS_TRY(status);
+        CE_TRY(status);
     } else {
         return ce_fail(CS_BAD_CONFIG,
                        "the ranks meet by \"env://\", \"tcp://HOST:PORT\" or \"file://PATH\", not by "

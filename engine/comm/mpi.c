@@ -25,7 +25,7 @@ static cs_status open_module(void)
                        "apt install libopenmpi-dev, or libmpich-dev) and build with -DCSPEED_MPI=ON, or use \"auto\"",
                        library.why);
     const ce_mpi_module *found = dlsym(library.handle, "ce_module_mpi");
-    if (!found || found->edition != CS_TRANSPORT_EDITION || strcmp(found->release, CS_VERSION) != 0)
+    if (!found || found->edition != CE_TRANSPORT_EDITION || strcmp(found->release, CS_VERSION) != 0)
         return ce_fail(CS_UNSUPPORTED,
                        "communication \"mpi\": %s belongs to another build of this program: build cspeed again with "
                        "-DCSPEED_MPI=ON, or name the module of this build in CSPEED_MPI_MODULE",
@@ -50,8 +50,8 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
             "not supported: communication \"mpi\" among ranks that cspeed starts itself, locally, by SSH, "
             "with --no_ssh or by srun; use cspeed --launcher openmpi or mpich with --backend mpi, or start the "
             "program by mpirun or srun without cspeed");
-    CS_TRY(open_module());
-    CS_TRY(ce_heap_open(comm, settings));
+    CE_TRY(open_module());
+    CE_TRY(ce_heap_open(comm, settings));
     return module->open(comm, settings);
 }
 

@@ -78,10 +78,10 @@ static void run_collective(cs_comm *comm, const cs_work *work)
     const ce_call *call = &work->call;
     begin(comm, work);
     switch (call->what) {
-    case CS_BEAT_ALL_REDUCE:
+    case CE_BEAT_ALL_REDUCE:
         ce_algorithms_all_reduce(comm, work->out, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
         break;
-    case CS_BEAT_REDUCE_SCATTER:
+    case CE_BEAT_REDUCE_SCATTER:
         ce_algorithms_reduce_scatter(comm, work->out, work->in, call->count, (cs_dtype)call->dtype,
                                      (cs_reduce_op)call->op);
         break;
@@ -101,7 +101,7 @@ static void add_message(ce_nonblocking *background, cs_work *work)
             ce_fatal(CS_NO_MEMORY, "no memory for %d messages under way", background->capacity);
     }
     begin(background->comm, work);
-    bool incoming = work->call.what == CS_BEAT_RECEIVE;
+    bool incoming = work->call.what == CE_BEAT_RECEIVE;
     background->messages[background->count] = (ce_message){ .peer = work->call.root,
                                                             .incoming = incoming,
                                                             .data = incoming ? work->out : (char *)(size_t)work->in,
@@ -218,7 +218,7 @@ cs_status ce_nonblocking_open(cs_comm *comm)
     settings.device = NULL;
     settings.kind = strcmp(comm->kind, "nccl") == 0 ? "auto" : comm->kind;
     settings.nonblocking = false;
-    CS_TRY(ce_split(&background->comm, comm, 0, comm->world.rank, &settings));
+    CE_TRY(ce_split(&background->comm, comm, 0, comm->world.rank, &settings));
     int error = ce_thread_start(&background->thread, serve, background);
     background->started = error == 0;
     return error ? ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread of a comm's background") : CS_OK;
@@ -270,8 +270,8 @@ static void check(const cs_comm *comm, const ce_call *call, const void *data)
                  "%s without waiting moves host memory only, and its buffer is in the memory of a GPU, where "
                  "the ordinary call returns when it is queued",
                  name);
-    CS_ASSERT(call->count >= 0);
-    CS_ASSERT(!ce_call_is_message(call) ||
+    CE_ASSERT(call->count >= 0);
+    CE_ASSERT(!ce_call_is_message(call) ||
               (call->root >= 0 && call->root < comm->world.size && call->root != comm->world.rank));
 }
 
@@ -303,7 +303,7 @@ static cs_work *queue_collective(cs_comm *comm, int what, void *out, const void 
     cs_work *work = queue(comm, (ce_call){ (uint8_t)what, (uint8_t)dtype, (uint8_t)op, 0, count, 0 }, out, in);
     comm->traffic.calls++;
     comm->traffic.bytes +=
-        what == CS_BEAT_ALL_REDUCE ? 2 * others * bytes / (uint64_t)comm->world.size : others * bytes;
+        what == CE_BEAT_ALL_REDUCE ? 2 * others * bytes / (uint64_t)comm->world.size : others * bytes;
     return work;
 }
 
@@ -311,34 +311,34 @@ static cs_work *queue_message(cs_comm *comm, int what, void *out, const void *in
 {
     cs_work *work = queue(comm, (ce_call){ (uint8_t)what, CS_U8, 0, peer, (int64_t)bytes, 0 }, out, in);
     comm->traffic.calls++;
-    comm->traffic.bytes += what == CS_BEAT_SEND ? bytes : 0;
+    comm->traffic.bytes += what == CE_BEAT_SEND ? bytes : 0;
     return work;
 }
 
 cs_work *cs_comm_isend(cs_comm *comm, const void *data, size_t bytes, int to)
 {
-    return queue_message(comm, CS_BEAT_SEND, NULL, data, bytes, to);
+    return queue_message(comm, CE_BEAT_SEND, NULL, data, bytes, to);
 }
 
 cs_work *cs_comm_ireceive(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    return queue_message(comm, CS_BEAT_RECEIVE, data, data, bytes, from);
+    return queue_message(comm, CE_BEAT_RECEIVE, data, data, bytes, from);
 }
 
 cs_work *cs_comm_iall_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    return queue_collective(comm, CS_BEAT_ALL_REDUCE, data, data, count, dtype, op);
+    return queue_collective(comm, CE_BEAT_ALL_REDUCE, data, data, count, dtype, op);
 }
 
 cs_work *cs_comm_ireduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                  cs_reduce_op op)
 {
-    return queue_collective(comm, CS_BEAT_REDUCE_SCATTER, out, in, count, dtype, op);
+    return queue_collective(comm, CE_BEAT_REDUCE_SCATTER, out, in, count, dtype, op);
 }
 
 cs_work *cs_comm_iall_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    return queue_collective(comm, CS_BEAT_ALL_GATHER, out, in, count, dtype, CS_SUM);
+    return queue_collective(comm, CE_BEAT_ALL_GATHER, out, in, count, dtype, CS_SUM);
 }
 
 bool cs_work_is_done(cs_work *work)

@@ -1,7 +1,7 @@
 /* nonblocking.h - the nonblocking calls, which return before they are done. A thread makes them in a second comm of the
  * same ranks, in the order in which the caller made them. */
-#ifndef CS_COMM_NONBLOCKING_H
-#define CS_COMM_NONBLOCKING_H
+#ifndef CE_COMM_NONBLOCKING_H
+#define CE_COMM_NONBLOCKING_H
 
 #include "comm/transport.h"
 

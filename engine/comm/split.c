@@ -151,7 +151,7 @@ static cs_status open_group(cs_comm **group, builder *b, const cs_comm_settings 
     if (b->count == 1 && strcmp(settings->kind, "nccl") != 0)
         own_settings.kind = "auto";
     bool by_tcp = ce_comm_transport(&b->world, own_settings.kind) == &ce_comm_tcp;
-    CS_TRY(exchange_endpoints(b, by_tcp));
+    CE_TRY(exchange_endpoints(b, by_tcp));
     ce_meeting meeting = { .listener = &b->listener, .endpoints = b->endpoints };
     int *names = calloc((size_t)b->count, sizeof *names);
     if (!names)
@@ -173,7 +173,7 @@ static cs_status build(cs_comm **group, builder *b, int color, int key, const cs
     cs_comm_all_gather(b->parent, b->all, &own_entry, sizeof own_entry, CS_U8);
     b->parent->splits++;
     if (color < 0) {
-        CS_TRY(exchange_endpoints(b, false));
+        CE_TRY(exchange_endpoints(b, false));
         return open_outside(group);
     }
     choose_members(b, color);

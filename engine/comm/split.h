@@ -1,6 +1,6 @@
 /* split.h - cs_comm_split with settings for the groups. */
-#ifndef CS_COMM_SPLIT_H
-#define CS_COMM_SPLIT_H
+#ifndef CE_COMM_SPLIT_H
+#define CE_COMM_SPLIT_H
 
 #include "comm/transport.h"
 

@@ -10,8 +10,8 @@
  * (`device_side`) is a second comm inside the first; its transport moves GPU memory. The ranks of the device side find
  * each other, and detect lost ranks, through the host's side. The transport of the device side is never called with a
  * count of 0. */
-#ifndef CS_COMM_TRANSPORT_H
-#define CS_COMM_TRANSPORT_H
+#ifndef CE_COMM_TRANSPORT_H
+#define CE_COMM_TRANSPORT_H
 
 #include "comm/call.h"
 #include "comm/comms_logger.h"
@@ -19,7 +19,7 @@
 
 #include <stdatomic.h>
 
-enum { CS_TRANSPORT_GPU_NAME = 96, CS_COMM_STAGING = 4 << 20 };
+enum { CE_TRANSPORT_GPU_NAME = 96, CE_COMM_STAGING = 4 << 20 };
 
 /* The members of a collective: some ranks of a comm, in the order of the summation tree. ranks[own_index] is this
  * rank. */
@@ -72,7 +72,7 @@ typedef struct {
 } ce_wish;
 
 typedef struct ce_transport {
-    /* If the transport is in a module, this is CS_TRANSPORT_EDITION, which the program compares with its own
+    /* If the transport is in a module, this is CE_TRANSPORT_EDITION, which the program compares with its own
      * edition. */
     size_t edition;
     const char *name;
@@ -128,7 +128,7 @@ typedef struct ce_transport {
     void (*library_all_gather)(cs_comm *comm, void *out, const void *in, size_t bytes);
     /* Writes a name that identifies this rank's GPU. Only a transport of GPU memory that does not let two ranks share a
      * GPU has this function; in the others the pointer is NULL. */
-    void (*gpu_name)(char gpu_name[CS_TRANSPORT_GPU_NAME]);
+    void (*gpu_name)(char gpu_name[CE_TRANSPORT_GPU_NAME]);
 } ce_transport;
 
 typedef struct ce_meeting ce_meeting;         /* how the ranks of a group find each other (tcp/mesh.h) */
@@ -165,7 +165,7 @@ struct cs_comm {
     ce_message *messages;
     int message_count;
     const void **inputs; /* the operands of a reduction, one for each rank */
-    char *staging; /* staging buffer of CS_COMM_STAGING bytes for operands from other ranks: one slot for each rank */
+    char *staging; /* staging buffer of CE_COMM_STAGING bytes for operands from other ranks: one slot for each rank */
     const ce_meeting *meeting;
     ce_nonblocking *nonblocking; /* state of the nonblocking calls; NULL if settings.nonblocking is false */
     cs_comm *device_side;        /* the device side; NULL if there is no GPU */
@@ -177,7 +177,7 @@ struct cs_comm {
 };
 
 /* A number that changes if the size of a struct that a module shares with the program changes. */
-#define CS_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
+#define CE_TRANSPORT_EDITION (sizeof(ce_transport) + 4096 * sizeof(struct cs_comm))
 
 extern const ce_transport ce_comm_self, ce_comm_shm, ce_comm_tcp, ce_comm_mpi, ce_comm_device_staging;
 extern const ce_transport ce_comm_nccl; /* defined in the CUDA module, if the module was built with NCCL */

@@ -89,8 +89,8 @@ static cs_status read_local_by_srun(cs_world *world, const dialect *names)
         return ce_fail(CS_BAD_CONFIG, "environment: %s=%d, but SLURM_LOCALID=%s, SLURM_NODEID=%s, %s=%s: srun sets all",
                        names->rank, world->rank, shown("SLURM_LOCALID"), shown("SLURM_NODEID"), names->local_size,
                        shown(names->local_size));
-    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
-    CS_TRY(read_number(&node, "SLURM_NODEID", 0, MAX_RANKS));
+    CE_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
+    CE_TRY(read_number(&node, "SLURM_NODEID", 0, MAX_RANKS));
     world->local_size = tasks_of_node(list, node);
     if (world->local_rank >= world->local_size || world->local_size > world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%s SLURM_NODEID=%d %s=%d",
@@ -116,8 +116,8 @@ static cs_status read_local(cs_world *world, const dialect *names)
                        names->rank, world->rank, names->local_rank);
     if (!has_rank)
         return CS_OK;
-    CS_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
-    CS_TRY(read_number(&world->local_size, names->local_size, 1, MAX_RANKS));
+    CE_TRY(read_number(&world->local_rank, names->local_rank, 0, MAX_RANKS));
+    CE_TRY(read_number(&world->local_size, names->local_size, 1, MAX_RANKS));
     if (world->local_rank >= world->local_size || world->local_size > world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: these contradict each other: %s=%d %s=%d %s=%d", names->local_rank,
                        world->local_rank, names->local_size, world->local_size, names->size, world->size);
@@ -133,7 +133,7 @@ static cs_status read_master(cs_world *world, const dialect *names)
                        "MASTER_PORT=%s",
                        names->rank, world->rank, shown("MASTER_ADDR"), shown("MASTER_PORT"));
     if (address)
-        CS_TRY(read_text(world->address, sizeof world->address, "MASTER_ADDR"));
+        CE_TRY(read_text(world->address, sizeof world->address, "MASTER_ADDR"));
     size_t length = strlen(world->address);
     if (length > 2 && world->address[0] == '[' && world->address[length - 1] == ']') { /* [IPv6] */
         memmove(world->address, world->address + 1, length - 2);
@@ -141,11 +141,11 @@ static cs_status read_master(cs_world *world, const dialect *names)
     }
     world->port = DEFAULT_PORT;
     if (port)
-        CS_TRY(read_number(&world->port, "MASTER_PORT", 1, 65535));
+        CE_TRY(read_number(&world->port, "MASTER_PORT", 1, 65535));
     if (getenv("CSPEED_ATTEMPT"))
-        CS_TRY(read_number(&world->attempt, "CSPEED_ATTEMPT", 0, 1 << 20));
+        CE_TRY(read_number(&world->attempt, "CSPEED_ATTEMPT", 0, 1 << 20));
     if (getenv(names->job))
-        CS_TRY(read_text(world->job, sizeof world->job, names->job));
+        CE_TRY(read_text(world->job, sizeof world->job, names->job));
     return CS_OK;
 }
 
@@ -167,8 +167,8 @@ static cs_status compare_others(const cs_world *world, const dialect *names)
         int rank, size;
         if (!is_spoken(other) || !getenv(other->size) || !(by_hand || other->level == names->level))
             continue;
-        CS_TRY(read_number(&rank, other->rank, 0, MAX_RANKS));
-        CS_TRY(read_number(&size, other->size, 1, MAX_RANKS));
+        CE_TRY(read_number(&rank, other->rank, 0, MAX_RANKS));
+        CE_TRY(read_number(&size, other->size, 1, MAX_RANKS));
         if (rank != world->rank || size != world->size)
             return ce_fail(CS_BAD_CONFIG,
                            "environment: two starters disagree: %s=%d %s=%d, but %s=%d %s=%d; unset those that do not "
@@ -183,13 +183,13 @@ static cs_status read_dialect(cs_world *world, const dialect *names)
     if (!getenv(names->rank) || !getenv(names->size))
         return ce_fail(CS_BAD_CONFIG, "environment: %s and %s belong together, seen %s=%s %s=%s", names->rank,
                        names->size, names->rank, shown(names->rank), names->size, shown(names->size));
-    CS_TRY(read_number(&world->size, names->size, 1, MAX_RANKS));
-    CS_TRY(read_number(&world->rank, names->rank, 0, MAX_RANKS));
+    CE_TRY(read_number(&world->size, names->size, 1, MAX_RANKS));
+    CE_TRY(read_number(&world->rank, names->rank, 0, MAX_RANKS));
     if (world->rank >= world->size)
         return ce_fail(CS_BAD_CONFIG, "environment: %s=%d is not below %s=%d", names->rank, world->rank, names->size,
                        world->size);
-    CS_TRY(compare_others(world, names));
-    CS_TRY(read_local(world, names));
+    CE_TRY(compare_others(world, names));
+    CE_TRY(read_local(world, names));
     return read_master(world, names);
 }
 

@@ -109,9 +109,9 @@ static const ce_key keys[] = {
               "required if enabled: maximum of train_batch_size, in samples"),
     SUPPORTED("micro_batch_sizes", JSON, elasticity.written, "null", 0, 0, NULL,
               "required if enabled: list of the micro-batch sizes from which one is chosen, as [2, 4, 6]"),
-    SUPPORTED("min_gpus", INT, elasticity.min_gpus, "1", 1, CS_ELASTICITY_RANKS, NULL,
+    SUPPORTED("min_gpus", INT, elasticity.min_gpus, "1", 1, CE_ELASTICITY_RANKS, NULL,
               "smallest number of ranks with which the job must be able to run"),
-    SUPPORTED("max_gpus", INT, elasticity.max_gpus, "10000", 1, CS_ELASTICITY_RANKS, NULL,
+    SUPPORTED("max_gpus", INT, elasticity.max_gpus, "10000", 1, CE_ELASTICITY_RANKS, NULL,
               "largest number of ranks with which the job must be able to run"),
     INERT("min_time", "0", "it is for an external scheduler; DeepSpeed does not use it either"),
     SUPPORTED("version", NUMBER, elasticity.version, "0.2", 0, MAX_EXACT, NULL,
@@ -120,14 +120,14 @@ static const ce_key keys[] = {
               "true: of batch sizes that work with equally many numbers of ranks, take the larger; false: the smaller"),
     SUPPORTED("ignore_non_elastic_batch_info", BOOL, elasticity.ignore_non_elastic_batch_info, "false", 0, 0, NULL,
               "true: batch sizes given elsewhere in the file are overridden; false: they are an error"),
-    SUPPORTED("num_gpus_per_node", INT, elasticity.num_gpus_per_node, "1", 1, CS_ELASTICITY_RANKS, NULL,
+    SUPPORTED("num_gpus_per_node", INT, elasticity.num_gpus_per_node, "1", 1, CE_ELASTICITY_RANKS, NULL,
               "number of ranks on each node, for version 0.2"),
     SUPPORTED(
-        "model_parallel_size", INT, elasticity.model_parallel_size, "1", 1, CS_ELASTICITY_RANKS, NULL,
+        "model_parallel_size", INT, elasticity.model_parallel_size, "1", 1, CE_ELASTICITY_RANKS, NULL,
         "ranks of a model-parallel group; above 1 only for the computation of `cspeed elastic`; training refuses it"),
 };
 
-const ce_section ce_batches_sections[] = { { "elasticity", CS_KEYS(keys) } };
+const ce_section ce_batches_sections[] = { { "elasticity", CE_KEYS(keys) } };
 const int ce_batches_section_count = sizeof ce_batches_sections / sizeof *ce_batches_sections;
 
 static void read_micros(ce_json *doc, ce_elasticity *settings)
@@ -136,8 +136,8 @@ static void read_micros(ce_json *doc, ce_elasticity *settings)
     size_t index, count = json_array_size(settings->written);
     json_t *value;
     settings->micro_count = 0;
-    if (count == 0 || count > CS_ELASTICITY_MICROS) {
-        ce_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CS_ELASTICITY_MICROS);
+    if (count == 0 || count > CE_ELASTICITY_MICROS) {
+        ce_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CE_ELASTICITY_MICROS);
         return;
     }
     json_array_foreach (settings->written, index, value) {
@@ -172,7 +172,7 @@ static void check_elasticity(ce_json *doc, ce_elasticity *settings)
 
 cs_status ce_resolve_elasticity(cs_config *config)
 {
-    ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CS_KEYS(keys));
+    ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CE_KEYS(keys));
     if (config->settings.elasticity.enabled)
         check_elasticity(config->doc, &config->settings.elasticity);
     return ce_json_verdict(config->doc);

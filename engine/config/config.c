@@ -34,9 +34,9 @@ cs_status cs_config_open(cs_config **config, const char *path)
 {
     ce_json *doc;
     *config = NULL;
-    CS_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : ce_json_open(&doc, path));
+    CE_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : ce_json_open(&doc, path));
     *config = calloc(1, sizeof **config);
-    CS_ASSERT(*config);
+    CE_ASSERT(*config);
     (*config)->doc = doc;
     ce_json_advise(doc, ce_listing_advise);
     return CS_OK;
@@ -47,7 +47,7 @@ cs_status cs_config_open(cs_config **config, const char *path)
 static const char *split(const cs_config *config, const char *assignment, char path[256])
 {
     const char *equals = strchr(assignment, '=');
-    CS_ASSERT(!config->finished);
+    CE_ASSERT(!config->finished);
     if (!equals || equals == assignment || equals - assignment >= 256) {
         (void)ce_fail(CS_BAD_CONFIG, "command line: \"%.80s\" is not KEY.PATH=VALUE", assignment);
         return NULL;
@@ -70,7 +70,7 @@ cs_status cs_config_default(cs_config *config, const char *assignment)
     const char *value = split(config, assignment, path);
     if (!value || ce_json_is_set(config->doc, path))
         return value ? CS_OK : CS_BAD_CONFIG;
-    CS_TRY(ce_json_set(config->doc, path, value));
+    CE_TRY(ce_json_set(config->doc, path, value));
     ce_json_mark(config->doc, path, "program");
     return CS_OK;
 }
@@ -134,7 +134,7 @@ static char *print(const json_t *root)
         text = json_dumps(root, JSON_INDENT(2));
     }
     json_decref(back);
-    CS_ASSERT(text);
+    CE_ASSERT(text);
     return text;
 }
 
@@ -165,11 +165,11 @@ cs_status cs_config_finish(cs_config *config)
     ce_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
-    CS_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
+    CE_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
     ce_resolve_templates(config);
-    CS_TRY(ce_json_verdict(config->doc));
+    CE_TRY(ce_json_verdict(config->doc));
     if (config->world.size == 0)
-        CS_TRY(cs_world_read(&config->world));
+        CE_TRY(cs_world_read(&config->world));
     memset(s, 0, sizeof *s);
     ce_resolve_auto(config);
     ce_resolve_strings(config);
@@ -194,7 +194,7 @@ cs_status cs_config_finish(cs_config *config)
     settle_sections(config);
     if (!config->reads)
         ce_idle_note(config);
-    CS_TRY(ce_json_verdict(config->doc));
+    CE_TRY(ce_json_verdict(config->doc));
     write_text(config);
     config->finished = true;
     return CS_OK;
@@ -251,7 +251,7 @@ static const ce_key *find(const cs_config *config, const char *path, const char 
     const ce_section *section = ce_sections_find(path, dot ? (size_t)(dot - path) : 0);
     const ce_key *keys = section ? section->keys : NULL;
     int count = section ? section->count : 0;
-    CS_ASSERT(config->finished);
+    CE_ASSERT(config->finished);
     if (strncmp(path, "optimizer.params.", 17) == 0) {
         keys = ce_optim_keys(&config->settings.optim, &count);
         base = (const char *)&config->settings.optim;
@@ -261,8 +261,8 @@ static const ce_key *find(const cs_config *config, const char *path, const char 
         base = (const char *)&config->settings.schedule;
     }
     const ce_key *key = ce_keys_find(keys, count, name);
-    CS_ASSERT(key && "no key of this path has a value");
-    CS_ASSERT(key->type < CS_KEY_INERT);
+    CE_ASSERT(key && "no key of this path has a value");
+    CE_ASSERT(key->type < CE_KEY_INERT);
     *field = base + key->offset;
     return key;
 }
@@ -271,16 +271,16 @@ int64_t cs_config_get_int(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CS_ASSERT(key->type == CS_KEY_INT || key->type == CS_KEY_CHOICE);
-    return key->type == CS_KEY_CHOICE ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
+    CE_ASSERT(key->type == CE_KEY_INT || key->type == CE_KEY_CHOICE);
+    return key->type == CE_KEY_CHOICE ? *(const int *)(const void *)field : *(const int64_t *)(const void *)field;
 }
 
 double cs_config_get_number(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CS_ASSERT(key->type == CS_KEY_NUMBER || key->type == CS_KEY_INT);
-    return key->type == CS_KEY_INT ? (double)*(const int64_t *)(const void *)field
+    CE_ASSERT(key->type == CE_KEY_NUMBER || key->type == CE_KEY_INT);
+    return key->type == CE_KEY_INT ? (double)*(const int64_t *)(const void *)field
                                    : *(const double *)(const void *)field;
 }
 
@@ -292,8 +292,8 @@ const char *cs_config_get_string(const cs_config *config, const char *path)
     if (strcmp(path, "precision") == 0)
         return ce_numbers_name(&config->settings);
     const ce_key *key = find(config, path, &field);
-    CS_ASSERT(key->type == CS_KEY_STRING || key->type == CS_KEY_JSON);
-    if (key->type == CS_KEY_STRING)
+    CE_ASSERT(key->type == CE_KEY_STRING || key->type == CE_KEY_JSON);
+    if (key->type == CE_KEY_STRING)
         return *(const char *const *)(const void *)field;
     const json_t *value = *(json_t *const *)(const void *)field;
     return json_string_value(json_is_array(value) ? json_array_get(value, 0) : value);
@@ -303,6 +303,6 @@ bool cs_config_get_bool(const cs_config *config, const char *path)
 {
     const char *field;
     const ce_key *key = find(config, path, &field);
-    CS_ASSERT(key->type == CS_KEY_BOOL);
+    CE_ASSERT(key->type == CE_KEY_BOOL);
     return *(const bool *)field;
 }

@@ -4,10 +4,10 @@
  * their own folders. A key is supported, or inert (accepted without effect), or refused; an inert or refused key has a
  * reason. The command line overrides the file, and the file overrides the defaults. No environment variable sets a key.
  * After cs_config_finish, ce_json_note_text(config->doc, ...) returns the notes to print for the user. */
-#ifndef CS_CONFIG_CONFIG_H
-#define CS_CONFIG_CONFIG_H
+#ifndef CE_CONFIG_CONFIG_H
+#define CE_CONFIG_CONFIG_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 #include "comm/comms_logger.h"
 #include "cspeed/comm.h"
 #include "config/elasticity.h"
@@ -20,24 +20,24 @@
 #include "optim/scaler.h"
 #include "schedule/schedule.h"
 
-enum { CS_CONFIG_FILES = 256 };
+enum { CE_CONFIG_FILES = 256 };
 
 /* Values of the keys that choose one of several words. The fields with such a value have the type int, because the key
  * tables write ints. Each enum has the order of the words in its key's row ("a|b|c"). */
-enum { CS_CHOOSE_AUTO_DEVICE, CS_CHOOSE_CPU, CS_CHOOSE_CUDA };           /* values of the key `device` */
-enum { CS_PACK_WINDOWS, CS_PACK_DOCUMENTS };                             /* values of the key `packing` */
-enum { CS_EXPORT_AUTO, CS_EXPORT_FP32, CS_EXPORT_BF16, CS_EXPORT_FP16 }; /* values of the key `export_dtype` */
-enum { CS_EVALUATE_ON_ALL, CS_EVALUATE_ON_RANK0 };
-/* values of the key `products`; from CS_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
-enum { CS_PRODUCTS_AUTO, CS_PRODUCTS_FIXED, CS_PRODUCTS_NATIVE, CS_PRODUCTS_SGEMM, CS_PRODUCTS_PACKED };
-enum { CS_RECOMPUTE_NONE, CS_RECOMPUTE_UNIT };       /* values of the key `recompute` */
-enum { CS_BAD_LATEST_FALLBACK, CS_BAD_LATEST_FAIL }; /* values of the key `on_bad_latest` */
-enum { CS_TAG_IGNORE, CS_TAG_WARN, CS_TAG_FAIL };    /* values of the key `checkpoint.tag_validation` */
-enum { CS_GRADIENTS_MEAN, CS_GRADIENTS_SUM };        /* values of the key `gradient_allreduce_op` */
-enum { CS_AMP_O0, CS_AMP_O1, CS_AMP_O2, CS_AMP_O3 }; /* values of the key `amp.opt_level` */
-enum { CS_OFFLOAD_NONE, CS_OFFLOAD_CPU, CS_OFFLOAD_NVME, CS_OFFLOAD_AUTO }; /* values of the keys `offload_*.device` */
+enum { CE_CHOOSE_AUTO_DEVICE, CE_CHOOSE_CPU, CE_CHOOSE_CUDA };           /* values of the key `device` */
+enum { CE_PACK_WINDOWS, CE_PACK_DOCUMENTS };                             /* values of the key `packing` */
+enum { CE_EXPORT_AUTO, CE_EXPORT_FP32, CE_EXPORT_BF16, CE_EXPORT_FP16 }; /* values of the key `export_dtype` */
+enum { CE_EVALUATE_ON_ALL, CE_EVALUATE_ON_RANK0 };
+/* values of the key `products`; from CE_PRODUCTS_FIXED on, they are in the order of the enum ce_method */
+enum { CE_PRODUCTS_AUTO, CE_PRODUCTS_FIXED, CE_PRODUCTS_NATIVE, CE_PRODUCTS_SGEMM, CE_PRODUCTS_PACKED };
+enum { CE_RECOMPUTE_NONE, CE_RECOMPUTE_UNIT };       /* values of the key `recompute` */
+enum { CE_BAD_LATEST_FALLBACK, CE_BAD_LATEST_FAIL }; /* values of the key `on_bad_latest` */
+enum { CE_TAG_IGNORE, CE_TAG_WARN, CE_TAG_FAIL };    /* values of the key `checkpoint.tag_validation` */
+enum { CE_GRADIENTS_MEAN, CE_GRADIENTS_SUM };        /* values of the key `gradient_allreduce_op` */
+enum { CE_AMP_O0, CE_AMP_O1, CE_AMP_O2, CE_AMP_O3 }; /* values of the key `amp.opt_level` */
+enum { CE_OFFLOAD_NONE, CE_OFFLOAD_CPU, CE_OFFLOAD_NVME, CE_OFFLOAD_AUTO }; /* values of the keys `offload_*.device` */
 
-enum { CS_BIASES_NONE, CS_BIASES_ALL, CS_BIASES_ADAPTED }; /* values of the key `lora.bias` */
+enum { CE_BIASES_NONE, CE_BIASES_ALL, CE_BIASES_ADAPTED }; /* values of the key `lora.bias` */
 extern const char *const ce_config_biases[];               /* the words of `lora.bias`, in the order of this enum */
 
 /* The settings of LoRA. If r is 0, there are no adapters. If `adapter` is set, the engine replaces r, alpha, rslora,
@@ -46,7 +46,7 @@ typedef struct {
     int64_t r;
     double alpha, dropout;
     bool rslora, dora, merge;
-    int bias;            /* which biases are trained: a value of the enum CS_BIASES_* */
+    int bias;            /* which biases are trained: a value of the enum CE_BIASES_* */
     json_t *targets;     /* "all-linear" or a list of names; NULL means PEFT's default names for the model's family */
     const char *adapter; /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
 } ce_lora_settings;
@@ -105,14 +105,14 @@ typedef struct {
     /* The following members are the section "cspeed". */
     const char *model_path; /* folder of the model, which contains config.json; NULL if `model` is an object */
     json_t *model; /* the object cspeed.model, which has the keys of config.json; NULL if cspeed.model is no object */
-    const char *train[CS_CONFIG_FILES], *valid[CS_CONFIG_FILES];
+    const char *train[CE_CONFIG_FILES], *valid[CE_CONFIG_FILES];
     int train_count, valid_count;
-    double weights[CS_CONFIG_FILES]; /* weights by which the data sets in `train` are mixed */
+    double weights[CE_CONFIG_FILES]; /* weights by which the data sets in `train` are mixed */
     bool weighted;                   /* True if the data sets are mixed by `weights`. */
     int64_t seq_len;
     bool shuffle;
-    int packing; /* CS_PACK_* */
-    int longer;  /* what becomes of documents longer than seq_len, CS_LONG_* (data/fill.h) */
+    int packing; /* CE_PACK_* */
+    int longer;  /* what becomes of documents longer than seq_len, CE_LONG_* (data/fill.h) */
     int turns;   /* ce_chat_turns */
     /* `tokenizer`, `field`, `template` and `cache` apply to text files. If `tokenizer` is NULL, the tokenizer in the
      * folder model_path is used. If that folder has no tokenizer, each byte is a token. */
@@ -129,28 +129,28 @@ typedef struct {
     int64_t seed;
     const char *output, *load, *tag, *metrics;
     const char *export_folder; /* folder of the export; NULL means that there is none */
-    int export_dtype;          /* CS_EXPORT_* */
+    int export_dtype;          /* CE_EXPORT_* */
     int64_t save_interval, keep_last, keep_every, eval_interval, eval_batches, nan_patience;
     int64_t saves_per_epoch, evals_per_epoch; /* if above 0, they replace save_interval and eval_interval */
-    int eval_on;                              /* CS_EVALUATE_ON_* */
-    int device;                               /* CS_CHOOSE_* */
+    int eval_on;                              /* CE_EVALUATE_ON_* */
+    int device;                               /* CE_CHOOSE_* */
     int64_t threads;                          /* number of threads; 0 means that it is chosen automatically */
-    int products;                             /* CS_PRODUCTS_* */
+    int products;                             /* CE_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
     const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
     ce_lora_settings lora;
-    int recompute; /* CS_RECOMPUTE_* */
+    int recompute; /* CE_RECOMPUTE_* */
     int64_t prefetch;
 
     /* settings of checkpoints: cspeed.async_save, and the section cspeed.checkpoint */
     bool async_save, direct;
     int64_t writer_threads, io_buffer_size;
-    int on_bad_latest;  /* CS_BAD_LATEST_* */
-    int verify_on_load; /* a value CS_VERIFY_* of checkpoint.h */
+    int on_bad_latest;  /* CE_BAD_LATEST_* */
+    int verify_on_load; /* a value CE_VERIFY_* of checkpoint.h */
 
-    int tag_validation; /* CS_TAG_*, from checkpoint.tag_validation */
+    int tag_validation; /* CE_TAG_*, from checkpoint.tag_validation */
 
     /* Values as they are written in the file. The members above contain the resolved values. */
     struct {
@@ -158,7 +158,7 @@ typedef struct {
         /* shard_size is zero_optimization.mics_shard_size; -1 means one group of all ranks. */
         int64_t stage, shard_size;
         int strategy;     /* index of the chosen word in the row of cspeed.fsdp.sharding_strategy in the key table */
-        int allreduce_op; /* CS_GRADIENTS_* */
+        int allreduce_op; /* CE_GRADIENTS_* */
         int comm;         /* index of the chosen word in the row of cspeed.comm in the key table */
         bool fp16_masters, bf16_masters, bf16_slots;
         const char *values, *sums, *wire;
@@ -166,7 +166,7 @@ typedef struct {
         double predivide;
         struct {
             bool enabled;
-            int level; /* CS_AMP_O* */
+            int level; /* CE_AMP_O* */
             json_t *loss_scale, *keep_norms, *masters;
             double min_scale, max_scale;
         } amp;
@@ -175,7 +175,7 @@ typedef struct {
             const char *dtype;
             json_t *modules;
         } autocast;
-        int offload_param, offload_optimizer; /* CS_OFFLOAD_* */
+        int offload_param, offload_optimizer; /* CE_OFFLOAD_* */
         bool node_storage;
         json_t *model, *train, *valid, *weights, *columns, *param_groups;
         json_t *prof_ops;

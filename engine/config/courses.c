@@ -82,15 +82,15 @@ static const ce_key metric_schedule[] = { SCHEDULE(metric) };
 #define METRIC SAMPLED ".curriculum_metrics.seqlen_truncate"
 
 const ce_section ce_courses_sections[] = {
-    { "curriculum_learning", CS_KEYS(legacy) },
-    { "curriculum_learning.schedule_config", CS_KEYS(legacy_schedule) },
-    { "data_efficiency", CS_KEYS(efficiency) },
-    { "data_efficiency.data_sampling", CS_KEYS(sampling) },
-    { "data_efficiency.data_routing", CS_KEYS(routing) },
-    { SAMPLED, CS_KEYS(sampled) },
-    { SAMPLED ".curriculum_metrics", CS_KEYS(metrics) },
-    { METRIC, CS_KEYS(seqlen_truncate) },
-    { METRIC ".schedule_config", CS_KEYS(metric_schedule) },
+    { "curriculum_learning", CE_KEYS(legacy) },
+    { "curriculum_learning.schedule_config", CE_KEYS(legacy_schedule) },
+    { "data_efficiency", CE_KEYS(efficiency) },
+    { "data_efficiency.data_sampling", CE_KEYS(sampling) },
+    { "data_efficiency.data_routing", CE_KEYS(routing) },
+    { SAMPLED, CE_KEYS(sampled) },
+    { SAMPLED ".curriculum_metrics", CE_KEYS(metrics) },
+    { METRIC, CE_KEYS(seqlen_truncate) },
+    { METRIC ".schedule_config", CE_KEYS(metric_schedule) },
 };
 const int ce_courses_section_count = sizeof ce_courses_sections / sizeof *ce_courses_sections;
 
@@ -103,7 +103,7 @@ enum { LINEAR, ROOT, DISCRETE, CUSTOM };
 static int read_list(cs_config *config, const char *path, const json_t *list, int64_t *numbers, bool rising)
 {
     size_t count = json_array_size(list);
-    bool good = json_is_array(list) && count <= CS_DIFFICULTY_STAIRS;
+    bool good = json_is_array(list) && count <= CE_DIFFICULTY_STAIRS;
     for (size_t i = 0; i < count && good; i++) {
         const json_t *value = json_array_get(list, i);
         good = json_is_integer(value) && json_integer_value(value) >= 1;
@@ -113,7 +113,7 @@ static int read_list(cs_config *config, const char *path, const json_t *list, in
     }
     if (good)
         return (int)count;
-    ce_json_fault(config->doc, path, "a list of at most %d %s whole numbers from 1 on is needed", CS_DIFFICULTY_STAIRS,
+    ce_json_fault(config->doc, path, "a list of at most %d %s whole numbers from 1 on is needed", CE_DIFFICULTY_STAIRS,
                   rising ? "rising" : "");
     return -1;
 }
@@ -129,7 +129,7 @@ static void read_stairs(cs_config *config, const char *path, const ce_course *co
     if (d->count >= 0 && limits >= 0 && d->count != limits + 1)
         ce_json_fault(config->doc, lengths, "one length more than max_step has steps is needed: %d and %d are given",
                       d->count, limits);
-    d->kind = CS_DIFFICULTY_STAIRCASE;
+    d->kind = CE_DIFFICULTY_STAIRCASE;
     d->max = 0;
     for (int i = 0; i < d->count; i++)
         d->max = d->stairs[i] > d->max ? d->stairs[i] : d->max;
@@ -153,7 +153,7 @@ static void read_root(cs_config *config, const char *path, const ce_course *cour
     else if (course->stride % 8)
         ce_json_note(config->doc, place, "difficulty_step %lld is not a multiple of 8, which vectors like best",
                      (long long)course->stride);
-    config->settings.curriculum = (ce_difficulty){ .kind = CS_DIFFICULTY_ROOT,
+    config->settings.curriculum = (ce_difficulty){ .kind = CE_DIFFICULTY_ROOT,
                                                    .min = course->min,
                                                    .max = course->max,
                                                    .total = course->total,

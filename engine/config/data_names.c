@@ -14,9 +14,9 @@ static void add_name(cs_config *config, const char *path, const json_t *value, c
     const char *name = json_string_value(value);
     if (!name || !*name)
         ce_json_fault(config->doc, path, "a file name or pattern in double quotes is needed, or a list of such");
-    else if (*count == CS_CONFIG_FILES)
+    else if (*count == CE_CONFIG_FILES)
         ce_json_fault(config->doc, path, "at most %d names are possible: use a pattern such as \"train-*.bin\"",
-                      CS_CONFIG_FILES);
+                      CE_CONFIG_FILES);
     else
         names[(*count)++] = name;
 }
@@ -31,7 +31,7 @@ static void read_names(cs_config *config, const char *path, const json_t *list, 
         return;
     }
     json_array_foreach (list, index, value) {
-        if (*count < CS_CONFIG_FILES || index == CS_CONFIG_FILES)
+        if (*count < CE_CONFIG_FILES || index == CE_CONFIG_FILES)
             add_name(config, path, value, names, count);
     }
 }

@@ -1,7 +1,7 @@
 /* differences.h - keys whose default or meaning differs from DeepSpeed's, and why; docs/row-by-row.md has the same
  * table. */
-#ifndef CS_CONFIG_DIFFERENCES_H
-#define CS_CONFIG_DIFFERENCES_H
+#ifndef CE_CONFIG_DIFFERENCES_H
+#define CE_CONFIG_DIFFERENCES_H
 
 typedef struct {
     const char *path;

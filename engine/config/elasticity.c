@@ -61,7 +61,7 @@ static int mark_counts(bool *valid, const ce_elasticity *settings, int64_t batch
 static bool solve_counts(ce_elasticity_plan *plan, const ce_elasticity *settings, int64_t cap, int64_t min, int64_t max)
 {
     bool *valid = calloc((size_t)max + 1, 1);
-    CS_ASSERT(valid);
+    CE_ASSERT(valid);
     for (int i = 0; i <= settings->micro_count; i++) {
         int64_t base = i < settings->micro_count ? settings->micro_batch_sizes[i] : least_common_multiple(settings);
         if (base > cap)
@@ -76,7 +76,7 @@ static bool solve_counts(ce_elasticity_plan *plan, const ce_elasticity *settings
     }
     if (plan->count > 0) {
         plan->worlds = calloc((size_t)plan->count, sizeof *plan->worlds);
-        CS_ASSERT(plan->worlds);
+        CE_ASSERT(plan->worlds);
         mark_counts(valid, settings, plan->batch, min, max);
         for (int64_t count = min, at = 0; count <= max; count++)
             if (valid[count])
@@ -109,7 +109,7 @@ static cs_status solve_world(ce_elasticity_plan *plan, const ce_elasticity *sett
                        (long long)world, (long long)settings->max_train_batch_size);
     ce_elasticity_free(plan);
     *plan = (ce_elasticity_plan){ .batch = best, .count = 1, .worlds = calloc(1, sizeof *plan->worlds) };
-    CS_ASSERT(plan->worlds);
+    CE_ASSERT(plan->worlds);
     plan->worlds[0] = world;
     return CS_OK;
 }

@@ -5,17 +5,17 @@
  * configuration uses it to find the batch size. DeepSpeed's version 0.2 confuses ranks with data-parallel ranks, so the
  * micro batch that it chooses sometimes does not divide the batch of a rank. Here all counts are numbers of ranks, and
  * a batch is divided among ranks / model_parallel_size data-parallel ranks. */
-#ifndef CS_CONFIG_ELASTICITY_H
-#define CS_CONFIG_ELASTICITY_H
+#ifndef CE_CONFIG_ELASTICITY_H
+#define CE_CONFIG_ELASTICITY_H
 
-#include "base/json.h"
+#include "json/json.h"
 
-enum { CS_ELASTICITY_MICROS = 32, CS_ELASTICITY_RANKS = 1 << 16 };
+enum { CE_ELASTICITY_MICROS = 32, CE_ELASTICITY_RANKS = 1 << 16 };
 
 typedef struct {
     bool enabled, prefer_larger_batch, ignore_non_elastic_batch_info;
     int64_t max_train_batch_size;
-    int64_t micro_batch_sizes[CS_ELASTICITY_MICROS];
+    int64_t micro_batch_sizes[CE_ELASTICITY_MICROS];
     int micro_count;
     json_t *written; /* value of micro_batch_sizes as it is written in the file */
     int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;

@@ -91,10 +91,10 @@ static const ce_key autocast[] = {
 };
 
 const ce_section ce_formats_sections[] = {
-    { "fp16", CS_KEYS(fp16) },
-    { "bf16", CS_KEYS(bf16) },
-    { "data_types", CS_KEYS(data_types) },
-    { "amp", CS_KEYS(amp) },
-    { "torch_autocast", CS_KEYS(autocast) },
+    { "fp16", CE_KEYS(fp16) },
+    { "bf16", CE_KEYS(bf16) },
+    { "data_types", CE_KEYS(data_types) },
+    { "amp", CE_KEYS(amp) },
+    { "torch_autocast", CE_KEYS(autocast) },
 };
 const int ce_formats_section_count = sizeof ce_formats_sections / sizeof *ce_formats_sections;

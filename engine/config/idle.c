@@ -1,6 +1,6 @@
 /* idle.c - keys that have an effect in general, but none beside the other values of this configuration. */
 #include "config/resolve.h"
-#include "base/value.h"
+#include "json/value.h"
 #include "config/sections.h"
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool gathers_nothing(const ce_settings *s)
 
 static bool shares_rows(const ce_settings *s)
 {
-    return s->stage == 3 && s->device == CS_CHOOSE_CPU && (strcmp(s->comm, "shm") == 0 || strcmp(s->comm, "self") == 0);
+    return s->stage == 3 && s->device == CE_CHOOSE_CPU && (strcmp(s->comm, "shm") == 0 || strcmp(s->comm, "self") == 0);
 }
 
 static bool writes_no_chats(const ce_settings *s)
@@ -33,12 +33,12 @@ static bool writes_no_chats(const ce_settings *s)
 
 static bool is_on_cpu(const ce_settings *s)
 {
-    return s->device == CS_CHOOSE_CPU;
+    return s->device == CE_CHOOSE_CPU;
 }
 
 static bool is_on_gpu(const ce_settings *s)
 {
-    return s->device == CS_CHOOSE_CUDA;
+    return s->device == CE_CHOOSE_CUDA;
 }
 
 static bool validates_nothing(const ce_settings *s)
@@ -109,7 +109,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 static bool is_off(const ce_settings *s, const ce_section *section)
 {
     const ce_key *key = ce_keys_find(section->keys, section->count, "enabled");
-    if (!key || key->type != CS_KEY_BOOL || *(const bool *)((const char *)s + key->offset))
+    if (!key || key->type != CE_KEY_BOOL || *(const bool *)((const char *)s + key->offset))
         return false;
     return strcmp(section->path, "fp16") != 0 || !s->written.autocast.enabled;
 }
@@ -129,7 +129,7 @@ const char *ce_idle_because(const cs_config *config, const char *path)
 /* Returns true if the configuration sets the key, and to another value than its default. */
 static bool is_changed(cs_config *config, const char *path, const ce_key *key)
 {
-    bool text = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
+    bool text = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0; /* the table has it without quotes */
     json_t *usual = text ? json_string(key->fallback) : ce_value_fallback(key),
            *value = ce_value_any(key, (const char *)&config->settings + key->offset);
     bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
@@ -148,7 +148,7 @@ static void note_section(cs_config *config, const ce_section *section)
         return;
     for (int i = 0; i < section->count; i++) {
         snprintf(path, sizeof path, "%s.%s", spelling, section->keys[i].name);
-        bool counts = section->keys[i].type < CS_KEY_INERT && strcmp(section->keys[i].name, "enabled") != 0;
+        bool counts = section->keys[i].type < CE_KEY_INERT && strcmp(section->keys[i].name, "enabled") != 0;
         if (counts && is_changed(config, path, &section->keys[i]) && used < sizeof names)
             used +=
                 (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", section->keys[i].name);

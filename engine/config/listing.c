@@ -1,7 +1,7 @@
 /* listing.c - lists all keys with their values and origins, and looks up keys by path or similar name. */
 #include "config/listing.h"
 #include "base/must.h"
-#include "base/value.h"
+#include "json/value.h"
 #include "config/resolve.h"
 #include "config/sections.h"
 #include "config/words.h"
@@ -21,7 +21,7 @@ typedef struct {
 static void give(const lister *to, const char *path, const ce_key *key, json_t *value)
 {
     char origin[64];
-    bool idle = key && key->type >= CS_KEY_INERT;
+    bool idle = key && key->type >= CE_KEY_INERT;
     const char *why = idle                                    ? key->sentence
                       : ce_resolve_is_given(to->config, path) ? ce_idle_because(to->config, path)
                                                               : NULL;
@@ -39,7 +39,7 @@ static void list_table(const lister *to, const char *path, const ce_key *keys, i
 {
     char full[PATH];
     for (int i = 0; i < count; i++) {
-        if (keys[i].type == CS_KEY_SECTION)
+        if (keys[i].type == CE_KEY_SECTION)
             continue;
         snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", keys[i].name);
         give(to, full, &keys[i], ce_value_any(&keys[i], (const char *)base + keys[i].offset));
@@ -119,7 +119,7 @@ static void each_table(look *visit, void *to)
     table at;
     for (int i = 0; (section = ce_sections_at(i)); i++)
         visit(to, &(table){ section->path, section->path, section->keys, section->count });
-    for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
+    for (int kind = 0; kind < CE_OPTIM_KINDS; kind++) {
         const ce_optim_settings settings = { .kind = kind };
         at = (table){ .folder = "optimizer.params", .heading = ce_optim_find(&settings).name };
         at.keys = ce_optim_keys(&settings, &at.count);
@@ -175,7 +175,7 @@ static void approach_in(void *to, const table *at)
     else if (ce_keys_find(at->keys, at->count, last))
         near = last;
     if (near && !seek->nearest)
-        CS_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
+        CE_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
 }
 
 char *ce_listing_nearest(const char *path)
@@ -219,12 +219,12 @@ static void place_in(void *to, const table *at)
         return;
     if (name_within(seek->wanted, at->folder)) {
         add(seek->owners, &seek->owner_count, at->heading);
-    } else if (key->type == CS_KEY_REFUSED && !seek->refused) {
+    } else if (key->type == CE_KEY_REFUSED && !seek->refused) {
         seek->refused = at->folder;
         seek->key = key;
-    } else if (key->type == CS_KEY_INERT && !seek->idle) {
+    } else if (key->type == CE_KEY_INERT && !seek->idle) {
         seek->idle = at->folder;
-    } else if (key->type < CS_KEY_INERT || key->type == CS_KEY_SECTION) {
+    } else if (key->type < CE_KEY_INERT || key->type == CE_KEY_SECTION) {
         add(seek->folders, &seek->folder_count, at->folder);
     }
 }
@@ -242,7 +242,7 @@ static char *list_places(const char *before, const char *of, const char *const *
                                                  : " or",
                                  *places[i] ? of : "at the top level", *places[i] ? " " : "", places[i]);
     char *made = strdup(text);
-    CS_ASSERT(made);
+    CE_ASSERT(made);
     return made;
 }
 
@@ -252,7 +252,7 @@ char *ce_listing_place(const char *name)
     char *path = NULL;
     each_table(place_in, &seek);
     if (seek.owner_count + seek.folder_count == 1)
-        CS_ASSERT(
+        CE_ASSERT(
             asprintf(&path, "%s%s%s", seek.owner_count ? "" : seek.folders[0], seek.owner_count ? "" : ".", name) >= 0);
     return path;
 }
@@ -276,7 +276,7 @@ char *ce_listing_advise(const char *path)
     if (seek.idle)
         return list_places("it belongs", "in", &seek.idle, 1);
     if (seek.refused)
-        CS_ASSERT(asprintf(&advice, "%s%s%s is not supported, because %s", seek.refused, *seek.refused ? "." : "",
+        CE_ASSERT(asprintf(&advice, "%s%s%s is not supported, because %s", seek.refused, *seek.refused ? "." : "",
                            seek.key->name, seek.key->sentence) >= 0);
     return advice;
 }

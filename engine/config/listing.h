@@ -1,6 +1,6 @@
 /* listing.h - lists all keys with their values and origins, and looks up keys by path or similar name. */
-#ifndef CS_CONFIG_LISTING_H
-#define CS_CONFIG_LISTING_H
+#ifndef CE_CONFIG_LISTING_H
+#define CE_CONFIG_LISTING_H
 
 #include "config/config.h"
 

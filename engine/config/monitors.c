@@ -78,14 +78,14 @@ static const ce_key comms_logger[] = {
 };
 
 const ce_section ce_monitors_sections[] = {
-    { "timers", CS_KEYS(timers) },
-    { "timers.throughput", CS_KEYS(throughput) },
-    { "flops_profiler", CS_KEYS(flops_profiler) },
-    { "csv_monitor", CS_KEYS(csv_monitor) },
-    { "tensorboard", CS_KEYS(tensorboard) },
-    { "wandb", CS_KEYS(wandb) },
-    { "comet", CS_KEYS(comet) },
-    { "comms_logger", CS_KEYS(comms_logger) },
+    { "timers", CE_KEYS(timers) },
+    { "timers.throughput", CE_KEYS(throughput) },
+    { "flops_profiler", CE_KEYS(flops_profiler) },
+    { "csv_monitor", CE_KEYS(csv_monitor) },
+    { "tensorboard", CE_KEYS(tensorboard) },
+    { "wandb", CE_KEYS(wandb) },
+    { "comet", CE_KEYS(comet) },
+    { "comms_logger", CE_KEYS(comms_logger) },
 };
 const int ce_monitors_section_count = sizeof ce_monitors_sections / sizeof *ce_monitors_sections;
 

@@ -93,7 +93,7 @@ static void scale_amp(cs_config *config)
     ce_settings *s = &config->settings;
     const json_t *given = s->written.amp.loss_scale;
     const char *text = json_string_value(given);
-    bool mixed = s->written.amp.level == CS_AMP_O1 || s->written.amp.level == CS_AMP_O2;
+    bool mixed = s->written.amp.level == CE_AMP_O1 || s->written.amp.level == CE_AMP_O2;
     bool dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
     double scale = json_is_number(given) ? json_number_value(given) : 1;
     double min = s->written.amp.min_scale;
@@ -113,7 +113,7 @@ static void resolve_amp(cs_config *config)
 {
     ce_settings *s = &config->settings;
     int level = s->written.amp.level;
-    bool half = level >= CS_AMP_O2, whole = level == CS_AMP_O3;
+    bool half = level >= CE_AMP_O2, whole = level == CE_AMP_O3;
     if (!half && s->written.amp.keep_norms)
         ce_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
     if (!half && s->written.amp.masters)
@@ -122,7 +122,7 @@ static void resolve_amp(cs_config *config)
     bool masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
     cs_dtype state = half && !masters ? CS_F16 : CS_F32;
     s->precision = (ce_precision){ .values = half ? CS_F16 : CS_F32,
-                                   .products = level >= CS_AMP_O1 ? CS_F16 : CS_F32,
+                                   .products = level >= CE_AMP_O1 ? CS_F16 : CS_F32,
                                    .masters = state,
                                    .slots = state,
                                    .sums = state,

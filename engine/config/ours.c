@@ -224,12 +224,12 @@ static const ce_key cspeed_trace[] = {
 };
 
 const ce_section ce_ours_sections[] = {
-    { "cspeed", CS_KEYS(cspeed) },
-    { "cspeed.data", CS_KEYS(cspeed_data) },
-    { "cspeed.lora", CS_KEYS(cspeed_lora) },
-    { "cspeed.fsdp", CS_KEYS(cspeed_fsdp) },
-    { "cspeed.dpo", CS_KEYS(cspeed_dpo) },
-    { "cspeed.checkpoint", CS_KEYS(cspeed_checkpoint) },
-    { "cspeed.trace", CS_KEYS(cspeed_trace) },
+    { "cspeed", CE_KEYS(cspeed) },
+    { "cspeed.data", CE_KEYS(cspeed_data) },
+    { "cspeed.lora", CE_KEYS(cspeed_lora) },
+    { "cspeed.fsdp", CE_KEYS(cspeed_fsdp) },
+    { "cspeed.dpo", CE_KEYS(cspeed_dpo) },
+    { "cspeed.checkpoint", CE_KEYS(cspeed_checkpoint) },
+    { "cspeed.trace", CE_KEYS(cspeed_trace) },
 };
 const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;

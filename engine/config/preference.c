@@ -16,7 +16,7 @@ static void refuse(cs_config *config, const char *path, bool given, const char *
 static void check_off(cs_config *config)
 {
     const ce_settings *s = &config->settings;
-    const char *given = s->preference.kind != CS_PREFERENCE_SIGMOID ? DPO ".loss_type"
+    const char *given = s->preference.kind != CE_PREFERENCE_SIGMOID ? DPO ".loss_type"
                         : s->preference.smoothing > 0               ? DPO ".label_smoothing"
                         : s->reference                              ? DPO ".reference"
                                                                     : NULL;
@@ -34,19 +34,19 @@ void ce_preference_resolve(cs_config *config)
         check_off(config);
         return;
     }
-    if (rule->smoothing > 0 && rule->kind != CS_PREFERENCE_ROBUST)
+    if (rule->smoothing > 0 && rule->kind != CE_PREFERENCE_ROBUST)
         ce_json_fault(config->doc, DPO ".label_smoothing", "only the loss_type \"robust\" has it");
     if (rule->smoothing >= 0.5)
         ce_json_fault(config->doc, DPO ".label_smoothing",
                       "less than 0.5 is needed: with half of the labels wrong "
                       "there is nothing to learn");
-    refuse(config, "cspeed.data.packing", s->packing == CS_PACK_DOCUMENTS, "each answer is a sequence of its own");
-    refuse(config, "cspeed.data.long", s->longer != CS_LONG_AUTO, "an answer is always cut after seq_len tokens");
+    refuse(config, "cspeed.data.packing", s->packing == CE_PACK_DOCUMENTS, "each answer is a sequence of its own");
+    refuse(config, "cspeed.data.long", s->longer != CE_LONG_AUTO, "an answer is always cut after seq_len tokens");
     refuse(config, "cspeed.data.turns", s->turns != 0, "of a conversation the answers after the prompt are learnt");
     refuse(config, "cspeed.data.weights", s->weighted, "pairs are not mixed by weight yet");
     refuse(config, "cspeed.data.field", strcmp(s->field, "text") != 0,
            "the keys of a pair are prompt, chosen and rejected");
     refuse(config, "cspeed.data.columns", s->columns.count > 0, "the keys of a pair are prompt, chosen and rejected");
-    refuse(config, "curriculum_learning", s->curriculum.kind != CS_DIFFICULTY_NONE,
+    refuse(config, "curriculum_learning", s->curriculum.kind != CE_DIFFICULTY_NONE,
            "an answer that is cut has another log-probability than the reference's");
 }

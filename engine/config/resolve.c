@@ -75,9 +75,9 @@ void ce_resolve_precision(cs_config *config)
  * already; whether the ranks have GPUs is known later if cspeed.device is "auto". */
 static void resolve_device(cs_config *config, const char *path, int device)
 {
-    if (device == CS_OFFLOAD_NVME)
+    if (device == CE_OFFLOAD_NVME)
         ce_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
-    else if (device == CS_OFFLOAD_CPU && config->settings.device != CS_CHOOSE_CUDA)
+    else if (device == CE_OFFLOAD_CPU && config->settings.device != CE_CHOOSE_CUDA)
         ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
 }
 
@@ -105,7 +105,7 @@ static void read_weights(cs_config *config)
     json_array_foreach (s->written.weights, index, value) {
         if (!(json_number_value(value) >= 0) || !json_is_number(value))
             ce_json_fault(config->doc, path, "a weight is a number, 0 or more");
-        else if (index < CS_CONFIG_FILES)
+        else if (index < CE_CONFIG_FILES)
             s->weights[index] = json_number_value(value);
     }
     if (s->weighted && !s->shuffle)
@@ -115,7 +115,7 @@ static void read_weights(cs_config *config)
 static void check_long(cs_config *config)
 {
     const ce_settings *s = &config->settings;
-    if (s->longer != CS_LONG_AUTO && s->packing != CS_PACK_DOCUMENTS && s->preference.beta <= 0)
+    if (s->longer != CE_LONG_AUTO && s->packing != CE_PACK_DOCUMENTS && s->preference.beta <= 0)
         ce_json_fault(config->doc, "cspeed.data.long", "has no effect without cspeed.data.packing \"documents\"");
 }
 
@@ -163,7 +163,7 @@ static void derive(cs_config *config, const char *section, const char *name, con
  * `key` of `section`. */
 static void find_folder(cs_config *config, const char *section, const char *key, const char **field)
 {
-    char folder[CS_HUB_PATH], path[64];
+    char folder[CE_HUB_PATH], path[64];
     if (!*field || !ce_hub_find(folder, *field))
         return;
     snprintf(path, sizeof path, "%s.%s", section, key);
@@ -308,7 +308,7 @@ void ce_resolve_run(cs_config *config)
     if (ce_algorithms_check(s->comm_algorithms) != CS_OK)
         ce_json_fault(config->doc, "cspeed.comm_algorithms", "%s", cs_error() + strlen("comm_algorithms: "));
     s->stage = (int)s->written.stage;
-    s->gradient_sum = s->written.allreduce_op == CS_GRADIENTS_SUM;
+    s->gradient_sum = s->written.allreduce_op == CE_GRADIENTS_SUM;
     resolve_storage(config);
     choose(config, "cspeed.save_interval", &s->save_interval, "cspeed.saves_per_epoch", &s->saves_per_epoch);
     choose(config, "cspeed.eval_interval", &s->eval_interval, "cspeed.evals_per_epoch", &s->evals_per_epoch);

@@ -1,6 +1,6 @@
 /* resolve.h - turns the values of the file into settings: batch sizes, "auto", precision, offload, lists of files. */
-#ifndef CS_CONFIG_RESOLVE_H
-#define CS_CONFIG_RESOLVE_H
+#ifndef CE_CONFIG_RESOLVE_H
+#define CE_CONFIG_RESOLVE_H
 
 #include "config/config.h"
 

@@ -174,13 +174,13 @@ static const ce_key checkpoint[] = {
 static const ce_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks always write in parallel") };
 
 static const ce_section sections[] = {
-    { "aio", CS_KEYS(aio) },
-    { "pipeline", CS_KEYS(pipeline) },
-    { "activation_checkpointing", CS_KEYS(activation_checkpointing) },
-    { "checkpoint", CS_KEYS(checkpoint) },
-    { "checkpoint.parallel_write", CS_KEYS(parallel_write) },
+    { "aio", CE_KEYS(aio) },
+    { "pipeline", CE_KEYS(pipeline) },
+    { "activation_checkpointing", CE_KEYS(activation_checkpointing) },
+    { "checkpoint", CE_KEYS(checkpoint) },
+    { "checkpoint.parallel_write", CE_KEYS(parallel_write) },
 };
-static const ce_section root[] = { { "", CS_KEYS(top) } };
+static const ce_section root[] = { { "", CE_KEYS(top) } };
 
 static const int one = 1, here = sizeof sections / sizeof *sections;
 

@@ -1,9 +1,9 @@
 /* sections.h - the key tables of all sections except "optimizer" and "scheduler". The tables of these two are in the
  * folders engine/optim and engine/schedule. */
-#ifndef CS_CONFIG_SECTIONS_H
-#define CS_CONFIG_SECTIONS_H
+#ifndef CE_CONFIG_SECTIONS_H
+#define CE_CONFIG_SECTIONS_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 
 typedef struct {
     const char *path;   /* path of the section, for example "zero_optimization.offload_param"; "" for the top level */

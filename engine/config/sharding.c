@@ -128,9 +128,9 @@ static const struct {
 enum { BY_STAGE, STRATEGIES = sizeof strategies / sizeof *strategies };
 
 const ce_section ce_sharding_sections[] = {
-    { "zero_optimization", CS_KEYS(zero) },
-    { "zero_optimization.offload_param", CS_KEYS(offload_param) },
-    { "zero_optimization.offload_optimizer", CS_KEYS(offload_optimizer) },
+    { "zero_optimization", CE_KEYS(zero) },
+    { "zero_optimization.offload_param", CE_KEYS(offload_param) },
+    { "zero_optimization.offload_optimizer", CE_KEYS(offload_optimizer) },
 };
 const int ce_sharding_section_count = sizeof ce_sharding_sections / sizeof *ce_sharding_sections;
 

@@ -2,7 +2,7 @@
  *
  * DeepSpeed's pydantic sections read "true" as true and "3" as 3. In all other sections DeepSpeed keeps the string, and
  * cspeed reports an error. */
-#include "base/value.h"
+#include "json/value.h"
 #include "config/resolve.h"
 #include "config/sections.h"
 
@@ -61,10 +61,10 @@ static json_t *number_of(const char *text)
 /* Returns the type of a row's values. For an inert or refused row, that is the type of its default or sample. */
 static ce_key_type type_of(const ce_key *key)
 {
-    json_t *sample = key->type >= CS_KEY_INERT ? ce_value_sample(key) : NULL;
+    json_t *sample = key->type >= CE_KEY_INERT ? ce_value_sample(key) : NULL;
     bool whole = json_is_integer(sample) || key->max == INFINITY;
-    ce_key_type type = json_is_boolean(sample)  ? CS_KEY_BOOL
-                       : json_is_number(sample) ? (whole ? CS_KEY_INT : CS_KEY_NUMBER)
+    ce_key_type type = json_is_boolean(sample)  ? CE_KEY_BOOL
+                       : json_is_number(sample) ? (whole ? CE_KEY_INT : CE_KEY_NUMBER)
                                                 : key->type;
     json_decref(sample);
     return type;
@@ -74,10 +74,10 @@ static void coerce(ce_json *doc, json_t *object, const char *path, const ce_key 
 {
     char full[160], shown[64];
     const char *text = json_string_value(json_object_get(object, key->name));
-    ce_key_type type = text ? type_of(key) : CS_KEY_JSON;
-    json_t *value = type == CS_KEY_BOOL     ? boolean_of(text)
-                    : type == CS_KEY_INT    ? integer_of(text)
-                    : type == CS_KEY_NUMBER ? number_of(text)
+    ce_key_type type = text ? type_of(key) : CE_KEY_JSON;
+    json_t *value = type == CE_KEY_BOOL     ? boolean_of(text)
+                    : type == CE_KEY_INT    ? integer_of(text)
+                    : type == CE_KEY_NUMBER ? number_of(text)
                                             : NULL;
     if (!value)
         return;

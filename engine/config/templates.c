@@ -1,6 +1,6 @@
 /* templates.c - detects configuration templates that were not filled in. A string such as "${BATCH_SIZE}" in place of a
  * number is reported as a placeholder and not as a wrong type. */
-#include "base/dialect.h"
+#include "json/dialect.h"
 #include "config/resolve.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static void check_string(ce_json *doc, const char *path, const char *text)
     for (size_t i = 0; i < length; i++) {
         size_t found = ce_dialect_placeholder(text + i, length - i);
         if (found > 0 && (text[i] != '<' || found == length)) {
-            ce_json_fault(doc, path, CS_DIALECT_UNFILLED, (int)found, text + i);
+            ce_json_fault(doc, path, CE_DIALECT_UNFILLED, (int)found, text + i);
             return;
         }
     }

@@ -2,11 +2,11 @@
 #include "config/words.h"
 
 /* clang-format off */
-#define TOPIC(text) { CS_WORD_TOPIC, "", "", "", text },
-#define KEY(of, names, key, text) { CS_WORD_KEY, of, names, key, text },
-#define UNNEEDED(of, names, text) { CS_WORD_UNNEEDED, of, names, "", text },
-#define REFUSED(of, names, text) { CS_WORD_REFUSED, of, names, "", text },
-#define COMMAND(of, names, text) { CS_WORD_COMMAND, of, names, "", text },
+#define TOPIC(text) { CE_WORD_TOPIC, "", "", "", text },
+#define KEY(of, names, key, text) { CE_WORD_KEY, of, names, key, text },
+#define UNNEEDED(of, names, text) { CE_WORD_UNNEEDED, of, names, "", text },
+#define REFUSED(of, names, text) { CE_WORD_REFUSED, of, names, "", text },
+#define COMMAND(of, names, text) { CE_WORD_COMMAND, of, names, "", text },
 
 #define NO_HUB "cspeed sends nothing to other servers"
 #define NO_TORCH "no PyTorch runs here"

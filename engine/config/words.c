@@ -22,7 +22,7 @@ const char *ce_words_owner(char letter)
 /* True if the row is a command and a command is looked up, or neither. */
 static bool is_of_kind(const ce_word *word, bool command)
 {
-    return (word->kind == CS_WORD_COMMAND) == command;
+    return (word->kind == CE_WORD_COMMAND) == command;
 }
 
 const ce_word *ce_words_find(const char *name, bool command)
@@ -56,8 +56,8 @@ static void write_keys(FILE *file, const char *keys, const char *quote)
 
 static void write_answer(FILE *file, const ce_word *word, const char *quote)
 {
-    if (word->kind == CS_WORD_UNNEEDED || word->kind == CS_WORD_REFUSED)
-        fprintf(file, "not %s, because ", word->kind == CS_WORD_UNNEEDED ? "needed" : "supported");
+    if (word->kind == CE_WORD_UNNEEDED || word->kind == CE_WORD_REFUSED)
+        fprintf(file, "not %s, because ", word->kind == CE_WORD_UNNEEDED ? "needed" : "supported");
     write_keys(file, word->key, quote);
     fprintf(file, *word->key && *word->text ? " (%s)" : "%s", word->text);
 }
@@ -67,12 +67,12 @@ char *ce_words_say(const ce_word *word)
     char *text = NULL;
     size_t length;
     FILE *file = open_memstream(&text, &length);
-    CS_ASSERT(file);
+    CE_ASSERT(file);
     fputs("a word of ", file);
     write_owners(file, word->of);
-    fputs(word->kind == CS_WORD_KEY || word->kind == CS_WORD_COMMAND ? "; here it is " : ", ", file);
+    fputs(word->kind == CE_WORD_KEY || word->kind == CE_WORD_COMMAND ? "; here it is " : ", ", file);
     write_answer(file, word, "");
-    CS_ASSERT(fclose(file) == 0);
+    CE_ASSERT(fclose(file) == 0);
     return text;
 }
 
@@ -81,7 +81,7 @@ static char *say_set(const char *key)
 {
     char *text = NULL;
     if (*key && *key != '-' && !strchr(key, ' '))
-        CS_ASSERT(asprintf(&text, "--set %s=VALUE", key) >= 0);
+        CE_ASSERT(asprintf(&text, "--set %s=VALUE", key) >= 0);
     return text;
 }
 
@@ -91,9 +91,9 @@ char *cs_word_advice(const char *name, bool command)
     char *place = word || command ? NULL : ce_listing_place(name), *said = word ? ce_words_say(word) : NULL;
     char *set = say_set(word ? word->key : place ? place : ""), *text = NULL;
     if (said && set)
-        CS_ASSERT(asprintf(&text, "%s; %s sets it", said, set) >= 0);
+        CE_ASSERT(asprintf(&text, "%s; %s sets it", said, set) >= 0);
     else if (set)
-        CS_ASSERT(asprintf(&text, "a key of the configuration; %s sets it", set) >= 0);
+        CE_ASSERT(asprintf(&text, "a key of the configuration; %s sets it", set) >= 0);
     else
         text = said;
     if (text != said)
@@ -129,7 +129,7 @@ void ce_words_page(void)
         "has the commands,\n"
         "flags and calls of these two.");
     for (int i = 0; i < ce_words_count; i++)
-        if (ce_words[i].kind == CS_WORD_TOPIC)
+        if (ce_words[i].kind == CE_WORD_TOPIC)
             printf("\n## %s\n\n| word | of | in cspeed |\n|---|---|---|\n", ce_words[i].text);
         else
             print_row(&ce_words[i]);

@@ -1,16 +1,16 @@
 /* words.h - words of other trainers (arguments, configuration keys, launch flags, commands) and what takes their place
  * in cspeed. The page docs/from-trainer.md is made from the same table. */
-#ifndef CS_CONFIG_WORDS_H
-#define CS_CONFIG_WORDS_H
+#ifndef CE_CONFIG_WORDS_H
+#define CE_CONFIG_WORDS_H
 
 #include <stdbool.h>
 
 typedef enum {
-    CS_WORD_TOPIC,    /* not a word but the heading of the rows that follow; `text` is the heading */
-    CS_WORD_KEY,      /* `key` takes the word's place; `text`, unless "", says how values are converted */
-    CS_WORD_UNNEEDED, /* not needed, because `text` */
-    CS_WORD_REFUSED,  /* not supported, because `text` */
-    CS_WORD_COMMAND   /* a command, whose place `text` takes */
+    CE_WORD_TOPIC,    /* not a word but the heading of the rows that follow; `text` is the heading */
+    CE_WORD_KEY,      /* `key` takes the word's place; `text`, unless "", says how values are converted */
+    CE_WORD_UNNEEDED, /* not needed, because `text` */
+    CE_WORD_REFUSED,  /* not supported, because `text` */
+    CE_WORD_COMMAND   /* a command, whose place `text` takes */
 } ce_word_kind;
 
 typedef struct {

@@ -51,7 +51,7 @@ void ce_columns_report(const ce_column_counts *columns)
 {
     ce_names read = { 0 }, unread = { 0 };
     if (json_object_size(columns->unread) > 0)
-        ce_log(CS_LOG_INFO, "columns not read: %s; read: %s", list(&unread, columns->unread),
+        ce_log(CE_LOG_INFO, "columns not read: %s; read: %s", list(&unread, columns->unread),
                list(&read, columns->read));
 }
 

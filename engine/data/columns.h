@@ -1,8 +1,8 @@
 /* columns.h - counts the columns of rows that are read and those that are not, so that none is left out in silence. */
-#ifndef CS_DATA_COLUMNS_H
-#define CS_DATA_COLUMNS_H
+#ifndef CE_DATA_COLUMNS_H
+#define CE_DATA_COLUMNS_H
 
-#include "base/json.h"
+#include "json/json.h"
 
 /* For each name of a column, in how many rows the column was read, or not read. The caller zeroes it before the first
  * use. */
@@ -11,9 +11,9 @@ typedef struct {
 } ce_column_counts;
 
 /* The columns of one row that were read. */
-enum { CS_COLUMNS_USED = 32 };
+enum { CE_COLUMNS_USED = 32 };
 typedef struct {
-    const char *name[CS_COLUMNS_USED];
+    const char *name[CE_COLUMNS_USED];
     int count;
 } ce_columns_used;
 

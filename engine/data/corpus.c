@@ -1,6 +1,6 @@
 /* corpus.c - maps text files, divides them into documents, and holds out a part for validation. */
 #include "data/corpus.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "data/data.h"
 
 #include <errno.h>
@@ -82,10 +82,10 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
         if (is_json && !is_blank(line, stop))
-            CS_TRY(add_document(corpus, line, stop - line, number, true));
+            CE_TRY(add_document(corpus, line, stop - line, number, true));
         number++;
         if (!is_json && (size_t)(stop - line) == width && memcmp(line, files->separator, width) == 0) {
-            CS_TRY(add_document(corpus, start, line - start, first, false));
+            CE_TRY(add_document(corpus, start, line - start, first, false));
             start = next;
             first = number;
         }
@@ -111,7 +111,7 @@ static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end, in
             continue;
         }
         if (depth == 0 && (*at == ',' || *at == ']')) {
-            CS_TRY(start ? add_document(corpus, start, at - start, first, true) : CS_OK);
+            CE_TRY(start ? add_document(corpus, start, at - start, first, true) : CS_OK);
             start = NULL;
             if (*at == ']')
                 break;
@@ -169,13 +169,13 @@ static cs_status check_name(const ce_corpus *corpus, const char *path)
 static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, const char *path)
 {
     FILE *file;
-    CS_TRY(ce_plain_open(&file, path, &files->how));
+    CE_TRY(ce_plain_open(&file, path, &files->how));
     cs_status status = map_text(corpus, file, path);
     fclose(file);
-    CS_TRY(status);
+    CE_TRY(status);
     if (files->json || ce_plain_is_json(path))
         return cut_json(corpus, files);
-    CS_TRY(check_name(corpus, path));
+    CE_TRY(check_name(corpus, path));
     return cut_documents(corpus, files, false);
 }
 
@@ -185,7 +185,7 @@ static cs_status build(ce_corpus *corpus, const ce_corpus_files *files)
     if (!corpus->texts)
         return ce_fail(CS_NO_MEMORY, "no memory to list %d texts", files->count);
     for (int i = 0; i < files->count; i++)
-        CS_TRY(read_text(corpus, files, files->paths[i]));
+        CE_TRY(read_text(corpus, files, files->paths[i]));
     return CS_OK;
 }
 

@@ -4,8 +4,8 @@
  * between separator lines. Any other file is one document. A compressed file or a table is decoded first
  * (formats/plain.h). The held-out part consists of whole documents. They are drawn pseudo-randomly, but each run draws
  * the same ones. If there are too few documents to draw from, the held-out part is the end of each document. */
-#ifndef CS_DATA_CORPUS_H
-#define CS_DATA_CORPUS_H
+#ifndef CE_DATA_CORPUS_H
+#define CE_DATA_CORPUS_H
 
 #include "formats/plain.h"
 

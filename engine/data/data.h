@@ -5,8 +5,8 @@
  * Each epoch has a permutation of all N windows, which depends only on the seed and the epoch. Position g reads element
  * g mod N of its epoch's permutation. The world size only decides which rank reads a window. The whole state of a loader
  * is therefore the number g, and resuming needs no replay. */
-#ifndef CS_DATA_DATA_H
-#define CS_DATA_DATA_H
+#ifndef CE_DATA_DATA_H
+#define CE_DATA_DATA_H
 
 #include "data/fill.h"
 
@@ -26,9 +26,9 @@ typedef struct {
     bool pairs;
     /* If true, a window has whole documents, which are kept separate, and the shards must have a document index. */
     bool documents;
-    int longer; /* what becomes of a document longer than seq_len, CS_LONG_*; only with `documents` */
+    int longer; /* what becomes of a document longer than seq_len, CE_LONG_*; only with `documents` */
     /* If true, every target of the shards is in exactly one window, as evaluation needs it: the tokens after the last
-     * whole window get a window too, and a long document is divided, whatever `longer` is (except CS_LONG_REFUSE). */
+     * whole window get a window too, and a long document is divided, whatever `longer` is (except CE_LONG_REFUSE). */
     bool all;
 } ce_data_settings;
 

@@ -13,7 +13,7 @@ static int64_t stair_at(const ce_difficulty *d, int64_t step)
 
 int64_t ce_difficulty_at(const ce_difficulty *d, int64_t step)
 {
-    if (d->kind == CS_DIFFICULTY_STAIRCASE)
+    if (d->kind == CE_DIFFICULTY_STAIRCASE)
         return stair_at(d, step);
     if (d->min >= d->max)
         return d->max;
@@ -28,7 +28,7 @@ int64_t ce_difficulty_at(const ce_difficulty *d, int64_t step)
 
 bool ce_difficulty_may_be(const ce_difficulty *d, int64_t value)
 {
-    if (d->kind == CS_DIFFICULTY_STAIRCASE) {
+    if (d->kind == CE_DIFFICULTY_STAIRCASE) {
         for (int i = 0; i < d->count; i++)
             if (d->stairs[i] == value)
                 return true;

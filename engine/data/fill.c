@@ -16,7 +16,7 @@ typedef struct {
     ce_data_counts *counts;
     const ce_tokens *tokens;
     int64_t seq_len, capacity;
-    int longer; /* CS_LONG_*, but not CS_LONG_AUTO */
+    int longer; /* CE_LONG_*, but not CE_LONG_AUTO */
     const char *path;
 } planner;
 
@@ -46,7 +46,7 @@ void ce_fill_note_long(ce_data_counts *counts, const char *path, int64_t number,
 
 static cs_status refuse(const planner *self, int64_t number, int64_t length)
 {
-    char place[CS_PLACES_TEXT];
+    char place[CE_PLACES_TEXT];
     if (!ce_places_find(place, self->path, number))
         snprintf(place, sizeof place, "%s, document %" PRId64, self->path, number);
     return ce_fail(CS_BAD_FILE,
@@ -64,18 +64,18 @@ static cs_status add_document(planner *self, ce_range of, int64_t number)
         return CS_OK;
     self->counts->documents++;
     if (length > self->seq_len) {
-        if (self->longer == CS_LONG_REFUSE)
+        if (self->longer == CE_LONG_REFUSE)
             return refuse(self, number, length);
         ce_fill_note_long(self->counts, self->path, number, length);
-        end = self->longer == CS_LONG_DROP ? of.from : self->longer == CS_LONG_SPLIT ? of.to : of.from + self->seq_len;
-        self->counts->divided += self->longer == CS_LONG_SPLIT;
+        end = self->longer == CE_LONG_DROP ? of.from : self->longer == CE_LONG_SPLIT ? of.to : of.from + self->seq_len;
+        self->counts->divided += self->longer == CE_LONG_SPLIT;
         self->counts->lost += ce_tokens_targets(self->tokens, (ce_range){ end > of.from ? end : of.from + 1, of.to });
     }
     for (int64_t from = of.from; from < end; from += self->seq_len) {
         int64_t rows = end - from < self->seq_len ? end - from : self->seq_len;
         bool continues = from + rows < end;
         if (ce_tokens_targets(self->tokens, (ce_range){ from + 1, from + rows + continues }) > 0)
-            CS_TRY(add_piece(self, (ce_fill_piece){ from, (int32_t)rows, continues }));
+            CE_TRY(add_piece(self, (ce_fill_piece){ from, (int32_t)rows, continues }));
     }
     self->counts->bare += end > of.from && self->plan->piece_count == before;
     return CS_OK;
@@ -86,9 +86,9 @@ static cs_status add_document(planner *self, ce_range of, int64_t number)
 static cs_status add_documents(planner *self)
 {
     const ce_tokens *tokens = self->tokens;
-    CS_TRY(add_document(self, (ce_range){ 0, tokens->documents > 0 ? (int64_t)tokens->starts[0] : tokens->count }, 0));
+    CE_TRY(add_document(self, (ce_range){ 0, tokens->documents > 0 ? (int64_t)tokens->starts[0] : tokens->count }, 0));
     for (int64_t k = 0; k < self->tokens->documents; k++)
-        CS_TRY(add_document(self, ce_tokens_range(self->tokens, k), k + 1));
+        CE_TRY(add_document(self, ce_tokens_range(self->tokens, k), k + 1));
     return CS_OK;
 }
 
@@ -216,8 +216,8 @@ static cs_status pack(ce_fill *plan, int64_t seq_len)
 cs_status ce_fill_open(ce_fill *plan, ce_data_counts *counts, const ce_tokens *tokens, int64_t seq_len, int longer,
                        const char *path)
 {
-    if (longer == CS_LONG_AUTO)
-        longer = tokens->learnt ? CS_LONG_TRUNCATE : CS_LONG_SPLIT;
+    if (longer == CE_LONG_AUTO)
+        longer = tokens->learnt ? CE_LONG_TRUNCATE : CE_LONG_SPLIT;
     planner self = {
         .plan = plan, .counts = counts, .tokens = tokens, .seq_len = seq_len, .longer = longer, .path = path
     };

@@ -3,20 +3,20 @@
  * The plan is best-fit decreasing (Johnson, "Near-optimal bin packing algorithms", 1973; packing_strategy "bfd" of TRL):
  * the documents are taken from the longest to the shortest, and each is put into the fullest window that has room for
  * it. The windows are then ordered by their first document. A document is never continued in another window, except
- * that CS_LONG_SPLIT divides a document longer than seq_len into parts. A plan depends only on the lengths of the
+ * that CE_LONG_SPLIT divides a document longer than seq_len into parts. A plan depends only on the lengths of the
  * documents, on the mask, on seq_len and on the rule for long documents. */
-#ifndef CS_DATA_FILL_H
-#define CS_DATA_FILL_H
+#ifndef CE_DATA_FILL_H
+#define CE_DATA_FILL_H
 
 #include "data/tokens.h"
 
 /* What becomes of a document longer than seq_len; the values of the key cspeed.data.long. */
 enum {
-    CS_LONG_AUTO,     /* CS_LONG_TRUNCATE if the shard has a mask, otherwise CS_LONG_SPLIT */
-    CS_LONG_TRUNCATE, /* Only the first seq_len tokens are read. */
-    CS_LONG_SPLIT,    /* The document is divided into parts of seq_len tokens, each a sample of its own. */
-    CS_LONG_DROP,     /* The document is left out. */
-    CS_LONG_REFUSE    /* Opening the data fails. */
+    CE_LONG_AUTO,     /* CE_LONG_TRUNCATE if the shard has a mask, otherwise CE_LONG_SPLIT */
+    CE_LONG_TRUNCATE, /* Only the first seq_len tokens are read. */
+    CE_LONG_SPLIT,    /* The document is divided into parts of seq_len tokens, each a sample of its own. */
+    CE_LONG_DROP,     /* The document is left out. */
+    CE_LONG_REFUSE    /* Opening the data fails. */
 };
 
 /* What the windows of a data set contain, and what they leave out. The numbers are sums over shards. */

@@ -28,7 +28,7 @@ static char *find(const char *folder, const char *inside)
     ce_folder_quote(quoted, sizeof quoted, folder);
     for (size_t end = strlen(quoted); end > 1 && quoted[end - 1] == '/'; end--)
         quoted[end - 1] = 0;
-    CS_ASSERT(asprintf(&pattern, "%s/%s", quoted, inside) >= 0);
+    CE_ASSERT(asprintf(&pattern, "%s/%s", quoted, inside) >= 0);
     int outcome = glob(pattern, 0, NULL, &found);
     globfree(&found);
     if (outcome == 0)

@@ -1,6 +1,6 @@
 /* folder.h - folders of token shards that the program pack makes: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
-#ifndef CS_DATA_FOLDER_H
-#define CS_DATA_FOLDER_H
+#ifndef CE_DATA_FOLDER_H
+#define CE_DATA_FOLDER_H
 
 #include <stddef.h>
 

@@ -26,8 +26,8 @@ static void make_room(ce_job_work *work, int64_t more)
     work->capacity = 2 * work->capacity + more;
     work->ids = realloc(work->ids, (size_t)work->capacity * sizeof *work->ids);
     work->learnt = realloc(work->learnt, (size_t)work->capacity * sizeof *work->learnt);
-    CS_ASSERT(work->ids);
-    CS_ASSERT(work->learnt);
+    CE_ASSERT(work->ids);
+    CE_ASSERT(work->learnt);
 }
 
 static void begin(ce_job_work *work)
@@ -35,7 +35,7 @@ static void begin(ce_job_work *work)
     if (work->start_count == work->start_capacity) {
         work->start_capacity = 2 * work->start_capacity + 64;
         work->starts = realloc(work->starts, (size_t)work->start_capacity * sizeof *work->starts);
-        CS_ASSERT(work->starts);
+        CE_ASSERT(work->starts);
     }
     work->starts[work->start_count++] = (ce_job_start){ work->token_count, work->document };
 }
@@ -74,12 +74,12 @@ enum { IGNORED = -100 };
 static void make_text(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                       const ce_document *document, ce_chat_span span)
 {
-    int where = (span.from == 0 ? CS_ENCODER_BEGINS : 0) | (span.to == document->length ? CS_ENCODER_ENDS : 0);
-    if (where & CS_ENCODER_BEGINS)
+    int where = (span.from == 0 ? CE_ENCODER_BEGINS : 0) | (span.to == document->length ? CE_ENCODER_ENDS : 0);
+    if (where & CE_ENCODER_BEGINS)
         begin(work);
     put_all(work,
             ce_encoder_part(workspace->encoder, document->bytes + span.from, (size_t)(span.to - span.from), where));
-    if (where & CS_ENCODER_ENDS)
+    if (where & CE_ENCODER_ENDS)
         end(work, plan);
 }
 
@@ -137,7 +137,7 @@ static cs_status check_tokens(const ce_job_plan *plan, const ce_shape *shape)
 
 static bool is_learnt(const ce_shape *shape, size_t index)
 {
-    for (int i = 0; i < CS_SHAPE_MASKS; i++)
+    for (int i = 0; i < CE_SHAPE_MASKS; i++)
         if (shape->learnt[i] && ce_shape_is_masked(shape->learnt[i], index))
             return false;
     return true;
@@ -148,7 +148,7 @@ static cs_status make_tokens(ce_job_work *work, const ce_job_plan *plan, const c
 {
     size_t index;
     json_t *token;
-    CS_TRY(check_tokens(plan, shape));
+    CE_TRY(check_tokens(plan, shape));
     begin(work);
     json_array_foreach (shape->tokens, index, token) {
         const json_t *label = json_array_get(shape->labels, index);
@@ -166,7 +166,7 @@ static cs_status make_conversation(ce_job_work *work, const ce_job_plan *plan, c
                                    const ce_shape *shape)
 {
     ce_chat_lines *lines = &workspace->chat;
-    CS_TRY(ce_chat_write(plan->chat, shape->chat, plan->turns, lines)); /* CS_NOT_FOUND: no answer is learnt */
+    CE_TRY(ce_chat_write(plan->chat, shape->chat, plan->turns, lines)); /* CS_NOT_FOUND: no answer is learnt */
     for (int64_t i = 0; i < lines->samples.count; i++) {
         ce_chat_span sample = lines->samples.list[i];
         make_chat(work,
@@ -181,18 +181,18 @@ static cs_status make_shape(ce_job_work *work, const ce_job_plan *plan, ce_job_w
                             const ce_shape *shape)
 {
     switch (shape->kind) {
-    case CS_SHAPE_TEXT:
+    case CE_SHAPE_TEXT:
         begin(work);
         put_all(work, ce_encoder_document(workspace->encoder, json_string_value(shape->text),
                                           json_string_length(shape->text)));
         end(work, plan);
         return CS_OK;
-    case CS_SHAPE_PAIR:
+    case CE_SHAPE_PAIR:
         make_pair(work, plan, workspace, shape);
         return CS_OK;
-    case CS_SHAPE_TOKENS:
+    case CE_SHAPE_TOKENS:
         return make_tokens(work, plan, shape);
-    case CS_SHAPE_CHAT:
+    case CE_SHAPE_CHAT:
         return make_conversation(work, plan, workspace, shape);
     }
     return CS_OK;
@@ -235,7 +235,7 @@ static cs_status put_pair(ce_job_work *work, ce_job_workspace *workspace, const 
     }
     const char *what = learnt == 0 ? "prompt" : second - first <= learnt ? "chosen answer" : "rejected answer";
     work->token_count = first; /* The tokens of a line that is skipped are removed again. */
-    work->start_count -= CS_PAIR_ANSWERS;
+    work->start_count -= CE_PAIR_ANSWERS;
     return ce_fail(CS_BAD_FILE, "the %s has no token", what);
 }
 
@@ -244,11 +244,11 @@ static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job
 {
     if (!json_is_object(root))
         return ce_fail(CS_BAD_FILE, "not a JSON object");
-    CS_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
+    CE_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
     const ce_encoded *encoded = encode(workspace, &workspace->pair.prompt);
     int64_t count = encoded->count;
     int32_t *prompt = malloc((size_t)count * sizeof *prompt + 1);
-    CS_ASSERT(prompt);
+    CE_ASSERT(prompt);
     for (int64_t i = 0; i < count; i++)
         prompt[i] = encoded->ids[i];
     cs_status status = put_pair(work, workspace, prompt, count);
@@ -292,7 +292,7 @@ static void drop_nulls(json_t *row)
 static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *workspace,
                            const ce_document *document)
 {
-    char place[CS_PLACES_TEXT];
+    char place[CE_PLACES_TEXT];
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     int64_t wide = 0;
@@ -314,7 +314,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
 static char *copy_error(void)
 {
     char *sentence = strdup(cs_error());
-    CS_ASSERT(sentence);
+    CE_ASSERT(sentence);
     return sentence;
 }
 
@@ -329,7 +329,7 @@ static cs_status leave_out(ce_job_work *work, const ce_job_plan *plan, cs_status
     if ((status != CS_BAD_FILE && status != CS_UNSUPPORTED) || work->skip_count == plan->skip_bad)
         return status;
     work->skipped = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
-    CS_ASSERT(work->skipped);
+    CE_ASSERT(work->skipped);
     work->skipped[work->skip_count++] = copy_error();
     work->unsupported += status == CS_UNSUPPORTED;
     return CS_OK;

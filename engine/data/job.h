@@ -1,6 +1,6 @@
 /* job.h - makes the tokens of one job on one thread. A job is several documents, or a part of a long document. */
-#ifndef CS_DATA_JOB_H
-#define CS_DATA_JOB_H
+#ifndef CE_DATA_JOB_H
+#define CE_DATA_JOB_H
 
 #include "data/corpus.h"
 #include "data/shape.h"

@@ -30,8 +30,8 @@ cs_status ce_mixture_open(ce_mixture *mixture, const double *weights, const int6
 {
     int64_t total = 0;
     double sum, past = 0;
-    CS_ASSERT(count <= CS_MIXTURE_SETS);
-    CS_TRY(check(weights, windows, count, &sum));
+    CE_ASSERT(count <= CE_MIXTURE_SETS);
+    CE_TRY(check(weights, windows, count, &sum));
     for (int i = 0; i < count; i++)
         total += windows[i];
     mixture->count = count;

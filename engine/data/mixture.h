@@ -4,18 +4,18 @@
  * set's weight; the set's windows are spread pseudo-randomly over the epoch. In the next epoch, a set continues after
  * the last window that was read from this set. Each time all windows of a set have been read, the set is shuffled
  * again. Everything is a function of the seed and the position, so resuming needs no state. */
-#ifndef CS_DATA_MIXTURE_H
-#define CS_DATA_MIXTURE_H
+#ifndef CE_DATA_MIXTURE_H
+#define CE_DATA_MIXTURE_H
 
 #include "base/status.h"
 
-enum { CS_MIXTURE_SETS = 256 };
+enum { CE_MIXTURE_SETS = 256 };
 
 typedef struct {
     int count;
-    int64_t windows[CS_MIXTURE_SETS]; /* number of windows of each set */
+    int64_t windows[CE_MIXTURE_SETS]; /* number of windows of each set */
     /* Before the epoch is shuffled, its windows first[i] to first[i + 1] - 1 belong to set i. */
-    int64_t first[CS_MIXTURE_SETS + 1];
+    int64_t first[CE_MIXTURE_SETS + 1];
 } ce_mixture;
 
 /* Computes how many windows each set has in an epoch. Returns CS_BAD_CONFIG if a weight is negative or not finite, or

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOB_BYTES = 1 << 20, MAX_THREADS = CS_THREAD_POOL_MAX_THREADS, JOBS_A_THREAD = 4 };
+enum { JOB_BYTES = 1 << 20, MAX_THREADS = CE_THREAD_POOL_MAX_THREADS, JOBS_A_THREAD = 4 };
 
 typedef struct {
     ce_job_plan plan;
@@ -114,7 +114,7 @@ static cs_status report_skipped(packer *self, const ce_job_work *job)
         if (self->skipped == self->plan.skip_bad)
             return refuse(self, CS_BAD_FILE, job->skipped[i]);
         self->skipped++;
-        ce_log(CS_LOG_WARNING, "left out: %s", job->skipped[i]);
+        ce_log(CE_LOG_WARNING, "left out: %s", job->skipped[i]);
     }
     return job->status == CS_OK ? CS_OK : refuse(self, job->status, job->sentence);
 }
@@ -150,14 +150,14 @@ static void report_rows(const packer *self)
 {
     ce_columns_report(&self->columns);
     if (self->bare > 0)
-        ce_log(CS_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out, the first is %s",
+        ce_log(CE_LOG_WARNING, "%" PRId64 " conversation%s no answer to train on and %s left out, the first is %s",
                self->bare, self->bare == 1 ? " has" : "s have", self->bare == 1 ? "is" : "are", self->bare_sentence);
     if (self->wide > 0)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "%" PRId64 " row%s an integer of more than 64 bits, which is read as a floating-point number",
                self->wide, self->wide == 1 ? " has" : "s have");
     if (self->repeated > 0)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "%" PRId64 " pair%s the prompt at the beginning of both answers, so it is written twice (TRL does the "
                "same): remove \"prompt\", or the repetition",
                self->repeated, self->repeated == 1 ? " repeats" : "s repeat");
@@ -166,15 +166,15 @@ static void report_rows(const packer *self)
 static cs_status write_job(packer *self, ce_job_work *job, ce_shards *shards)
 {
     int64_t done = 0;
-    CS_TRY(report_skipped(self, job));
+    CE_TRY(report_skipped(self, job));
     count_rows(self, job);
     for (int64_t i = 0; i < job->start_count; i++) {
         int64_t begin = job->starts[i].token;
         int64_t end = i + 1 < job->start_count ? job->starts[i + 1].token : job->token_count;
         const ce_document *document = &self->plan.corpus->documents[job->starts[i].document];
         count_document(self, shards, begin - done, true);
-        CS_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, begin - done));
-        CS_TRY(ce_shards_document(shards, end - begin, self->plan.corpus->texts[document->text].path, document->line));
+        CE_TRY(ce_shards_append(shards, job->ids + done, job->learnt + done, begin - done));
+        CE_TRY(ce_shards_document(shards, end - begin, self->plan.corpus->texts[document->text].path, document->line));
         done = begin;
     }
     for (int64_t i = 0; i < job->token_count; i++)
@@ -216,7 +216,7 @@ static cs_status write_set(packer *self, ce_shards *shards, bool held_out)
     self->plan.held_out = held_out;
     self->document = self->place = 0;
     while (self->document < self->plan.corpus->document_count)
-        CS_TRY(run_round(self, shards));
+        CE_TRY(run_round(self, shards));
     count_document(self, shards, 0, true);
     return ce_shards_finish(shards);
 }
@@ -265,8 +265,8 @@ static void open_workspaces(packer *self, int threads)
     self->threads = count_threads(threads);
     self->workspaces = calloc((size_t)self->threads, sizeof *self->workspaces);
     self->jobs = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
-    CS_ASSERT(self->workspaces);
-    CS_ASSERT(self->jobs);
+    CE_ASSERT(self->workspaces);
+    CE_ASSERT(self->jobs);
     for (int i = 0; i < self->threads; i++)
         self->workspaces[i].encoder = ce_encoder_open(self->plan.tokenizer);
 }
@@ -326,7 +326,7 @@ static cs_status write_sets(packer *self, const ce_packing_settings *settings, c
  * in this folder. */
 static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_settings *settings)
 {
-    const char *columns[CS_SHAPE_NAMES], *pair_columns[CS_PAIR_NAMES];
+    const char *columns[CE_SHAPE_NAMES], *pair_columns[CE_PAIR_NAMES];
     ce_corpus_files files = { settings->paths,
                               settings->path_count,
                               settings->separator,
@@ -334,8 +334,8 @@ static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_s
                               { settings->output, settings->pairs ? pair_columns : columns, self->columns.unread } };
     ce_pair_names(pair_columns);
     ce_shape_names(columns, &settings->columns, self->plan.field);
-    CS_TRY(ce_corpus_open(corpus, &files));
-    CS_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
+    CE_TRY(ce_corpus_open(corpus, &files));
+    CE_TRY(ce_corpus_split(corpus, settings->valid, settings->seq_len > 0 ? settings->seq_len + 1 : 1));
     if (settings->tokenizer)
         keep_characters(corpus);
     for (int64_t i = 0; settings->pairs && i < corpus->document_count; i++)
@@ -348,7 +348,7 @@ static cs_status open_corpus(packer *self, ce_corpus *corpus, const ce_packing_s
 
 static cs_status pack(packer *self, ce_corpus *corpus, const ce_packing_settings *settings, ce_packing_counts *counts)
 {
-    CS_TRY(open_corpus(self, corpus, settings));
+    CE_TRY(open_corpus(self, corpus, settings));
     counts->bytes = corpus->bytes;
     counts->documents = corpus->document_count;
     open_workspaces(self, (int)settings->threads);
@@ -366,7 +366,7 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
     ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };
-    CS_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
+    CE_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
     self.columns.unread = json_object();
     size_t made = 0;
     cs_status status = read_plan(&self.plan, settings, tokenizer);

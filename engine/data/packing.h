@@ -1,8 +1,8 @@
 /* packing.h - tokenizes texts into token shards with several threads: DIR/train-00000.bin ... and DIR/valid.bin.
  *
  * The same texts and settings give identical files, whatever the number of threads. */
-#ifndef CS_DATA_PACKING_H
-#define CS_DATA_PACKING_H
+#ifndef CE_DATA_PACKING_H
+#define CE_DATA_PACKING_H
 
 #include "data/places.h"
 #include "data/shape.h"
@@ -41,7 +41,7 @@ typedef struct {
     /* the number of tokens of the longest document, and the number of documents longer than seq_len if this is above 0;
      * of the documents for training and for validation */
     int64_t longest, longer;
-    char first_longer[CS_PLACES_TEXT]; /* the place of the first document that `longer` counts */
+    char first_longer[CE_PLACES_TEXT]; /* the place of the first document that `longer` counts */
     /* The number of faulty lines that were skipped; each was reported in a warning. `unsupported` of them ask for
      * something that is not supported. */
     int64_t skipped, unsupported;

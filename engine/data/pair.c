@@ -8,9 +8,9 @@
 static const char *const keys[] = { "chosen", "rejected", "prompt", "tools", "documents", "chat_template_kwargs" };
 enum { KEYS = sizeof keys / sizeof *keys, TEXTS = 3 };
 
-_Static_assert((int)KEYS + CS_SHAPE_OTHERS + 1 <= (int)CS_PAIR_NAMES, "all names have their place");
+_Static_assert((int)KEYS + CE_SHAPE_OTHERS + 1 <= (int)CE_PAIR_NAMES, "all names have their place");
 
-void ce_pair_names(const char *names[CS_PAIR_NAMES])
+void ce_pair_names(const char *names[CE_PAIR_NAMES])
 {
     int count = 0;
     for (int i = 0; i < KEYS; i++)
@@ -140,8 +140,8 @@ static cs_status write_conversations(ce_pair *pair, const writer *self, const pa
 {
     json_t *prompt = json_is_array(of->prompt) ? of->prompt : NULL;
     size_t shared = prompt ? 0 : common_messages(of->chosen, of->rejected);
-    CS_TRY(check_marks(of->chosen, shared, "chosen"));
-    CS_TRY(check_marks(of->rejected, shared, "rejected"));
+    CE_TRY(check_marks(of->chosen, shared, "chosen"));
+    CE_TRY(check_marks(of->rejected, shared, "rejected"));
     if (shared + json_array_size(prompt) == 0)
         return ce_fail(CS_BAD_FILE, "a pair without a prompt: \"prompt\" has no messages, and \"chosen\" and "
                                     "\"rejected\" do not begin with the same message");
@@ -150,9 +150,9 @@ static cs_status write_conversations(ce_pair *pair, const writer *self, const pa
         json_array_extend(asked, prompt);
     for (size_t i = 0; i < shared; i++)
         json_array_append(asked, json_array_get(of->chosen, i));
-    CS_TRY(write_conversation(&pair->prompt, self, asked, true));
-    CS_TRY(write_conversation(&pair->chosen, self, joined(prompt, of->chosen), false));
-    CS_TRY(write_conversation(&pair->rejected, self, joined(prompt, of->rejected), false));
+    CE_TRY(write_conversation(&pair->prompt, self, asked, true));
+    CE_TRY(write_conversation(&pair->chosen, self, joined(prompt, of->chosen), false));
+    CE_TRY(write_conversation(&pair->rejected, self, joined(prompt, of->rejected), false));
     pair->repeated = begins_with(of->chosen, prompt) && begins_with(of->rejected, prompt);
     return CS_OK;
 }
@@ -208,7 +208,7 @@ cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json
     parts of = { member(document, "prompt"), member(document, "chosen"), member(document, "rejected") };
     pair->prompt.size = pair->chosen.size = pair->rejected.size = 0;
     pair->used.count = 0;
-    CS_TRY(check(&of, document, chat, &pair->used));
+    CE_TRY(check(&of, document, chat, &pair->used));
     pair->rendered = json_is_array(of.chosen);
     return pair->rendered ? read_conversations(pair, chat, document, &of) : read_texts(pair, &of, end);
 }

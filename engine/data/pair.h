@@ -5,13 +5,13 @@
  * both answers. If there is no prompt, each answer includes the prompt: the prompt is the beginning that the answers
  * have in common. The same holds if the answers are lists of messages and the prompt is a text; this text is
  * ignored. */
-#ifndef CS_DATA_PAIR_H
-#define CS_DATA_PAIR_H
+#ifndef CE_DATA_PAIR_H
+#define CE_DATA_PAIR_H
 
 #include "chat/chat.h"
 #include "data/columns.h"
 
-enum { CS_PAIR_ANSWERS = 2 };
+enum { CE_PAIR_ANSWERS = 2 };
 
 typedef struct {
     ce_text prompt;           /* the prompt; if a template formats it, it ends with the text that asks for an answer */
@@ -30,7 +30,7 @@ cs_status ce_pair_read(ce_pair *pair, ce_chat *chat, const char *end, const json
 void ce_pair_free(ce_pair *pair);
 
 /* Fills a list with all keys that ce_pair_read may look at. The last element is NULL. */
-enum { CS_PAIR_NAMES = 20 };
-void ce_pair_names(const char *names[CS_PAIR_NAMES]);
+enum { CE_PAIR_NAMES = 20 };
+void ce_pair_names(const char *names[CE_PAIR_NAMES]);
 
 #endif

@@ -1,7 +1,7 @@
 /* pairs.h - pairs of answers in a token shard. Document 2 k is the chosen answer of pair k, and document 2 k + 1 the
  * rejected one. Each of the two begins with the prompt, whose tokens are not targets. */
-#ifndef CS_DATA_PAIRS_H
-#define CS_DATA_PAIRS_H
+#ifndef CE_DATA_PAIRS_H
+#define CE_DATA_PAIRS_H
 
 #include "data/data.h"
 #include "data/tokens.h"

@@ -11,12 +11,12 @@
 
 /* Writes the name of the file with the places, which has ".places" in place of the shard's ".bin". The name begins with
  * a dot, so that a pattern such as data/train* does not mean the file. */
-static const char *name_of(char name[CS_PLACES_TEXT], const char *shard)
+static const char *name_of(char name[CE_PLACES_TEXT], const char *shard)
 {
     size_t length = strlen(shard), ending = length > 4 && strcmp(shard + length - 4, ".bin") == 0 ? 4 : 0;
     const char *slash = strrchr(shard, '/');
     int folder = slash ? (int)(slash + 1 - shard) : 0;
-    snprintf(name, CS_PLACES_TEXT, "%.*s.%.*s.places", folder, shard, (int)(length - ending) - folder, shard + folder);
+    snprintf(name, CE_PLACES_TEXT, "%.*s.%.*s.places", folder, shard, (int)(length - ending) - folder, shard + folder);
     return name;
 }
 
@@ -26,7 +26,7 @@ void ce_places_add(ce_places *places, int64_t document, const char *text, int64_
     if (follows && document - places->document == line - places->line)
         return;
     places->file = places->file ? places->file : open_memstream(&places->bytes, &places->size);
-    CS_ASSERT(places->file);
+    CE_ASSERT(places->file);
     places->text = text;
     places->document = document;
     places->line = line;
@@ -35,8 +35,8 @@ void ce_places_add(ce_places *places, int64_t document, const char *text, int64_
 
 cs_status ce_places_write(ce_places *places, const char *shard)
 {
-    char name[CS_PLACES_TEXT];
-    CS_ASSERT(!places->file || fflush(places->file) == 0); /* sets `bytes` and `size` */
+    char name[CE_PLACES_TEXT];
+    CE_ASSERT(!places->file || fflush(places->file) == 0); /* sets `bytes` and `size` */
     FILE *file = fopen(name_of(name, shard), "we");
     bool written = file && fwrite(places->bytes ? places->bytes : "", 1, places->size, file) == places->size;
     if (file && fclose(file) != 0)
@@ -55,17 +55,17 @@ void ce_places_free(ce_places *places)
 
 void ce_places_remove(const char *shard)
 {
-    char name[CS_PLACES_TEXT];
+    char name[CE_PLACES_TEXT];
     unlink(name_of(name, shard));
 }
 
-const char *ce_places_show(char place[CS_PLACES_TEXT], const char *text, int64_t line)
+const char *ce_places_show(char place[CE_PLACES_TEXT], const char *text, int64_t line)
 {
-    snprintf(place, CS_PLACES_TEXT, "%s, %s %" PRId64, text, ce_plain_is_table(text) ? "row" : "line", line);
+    snprintf(place, CE_PLACES_TEXT, "%s, %s %" PRId64, text, ce_plain_is_table(text) ? "row" : "line", line);
     return place;
 }
 
-bool ce_places_find(char place[CS_PLACES_TEXT], const char *shard, int64_t document)
+bool ce_places_find(char place[CE_PLACES_TEXT], const char *shard, int64_t document)
 {
     char *entry = NULL;
     size_t capacity = 0;

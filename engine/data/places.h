@@ -4,8 +4,8 @@
  * the line or row at which it begins, and the path of its text. A document without a line of its own begins one line
  * behind the document before it, in the same text. The number 0 stands for a document that began in an earlier shard.
  */
-#ifndef CS_DATA_PLACES_H
-#define CS_DATA_PLACES_H
+#ifndef CE_DATA_PLACES_H
+#define CE_DATA_PLACES_H
 
 #include "base/status.h"
 
@@ -29,8 +29,8 @@ void ce_places_remove(const char *shard); /* removes the file */
 
 /* Writes the place of a document, such as "chats.jsonl, line 7" or "chats.parquet, row 7". ce_places_find returns false
  * if the shard has no such file, or the file has no such document. */
-enum { CS_PLACES_TEXT = 4200 };
-const char *ce_places_show(char place[CS_PLACES_TEXT], const char *text, int64_t line);
-bool ce_places_find(char place[CS_PLACES_TEXT], const char *shard, int64_t document);
+enum { CE_PLACES_TEXT = 4200 };
+const char *ce_places_show(char place[CE_PLACES_TEXT], const char *text, int64_t line);
+bool ce_places_find(char place[CE_PLACES_TEXT], const char *shard, int64_t document);
 
 #endif

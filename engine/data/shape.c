@@ -30,12 +30,12 @@ enum { KEYS = sizeof keys / sizeof *keys };
 /* Keys with which a conversation may be refused. In tables only known columns are read, so these columns must be known;
  * otherwise such rows would not be noticed. */
 #define NAME(name) name,
-const char *const ce_shape_others[CS_SHAPE_OTHERS] = { "functions", "function_call", "mask",
-                                                       CS_CHAT_WISHES(NAME) NULL };
+const char *const ce_shape_others[CE_SHAPE_OTHERS] = { "functions", "function_call", "mask",
+                                                       CE_CHAT_WISHES(NAME) NULL };
 #undef NAME
 
-_Static_assert((int)KEYS <= (int)CS_SHAPE_COLUMNS, "each key may have a column");
-_Static_assert((int)CS_SHAPE_COLUMNS + CS_SHAPE_OTHERS <= CS_COLUMNS_USED, "a row may use them all");
+_Static_assert((int)KEYS <= (int)CE_SHAPE_COLUMNS, "each key may have a column");
+_Static_assert((int)CE_SHAPE_COLUMNS + CE_SHAPE_OTHERS <= CE_COLUMNS_USED, "a row may use them all");
 
 static int key_of(const char *name)
 {
@@ -63,7 +63,7 @@ cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char
     return CS_OK;
 }
 
-void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field)
+void ce_shape_names(const char *names[CE_SHAPE_NAMES], const ce_shape_columns *columns, const char *field)
 {
     int count = 0;
     names[count++] = field;
@@ -165,9 +165,9 @@ static cs_status refuse(const reader *self, bool chats)
 static json_t *begin_chat(ce_shape *shape, const reader *self)
 {
     json_t *messages = json_array(), *system = use(self, "system");
-    shape->kind = CS_SHAPE_CHAT;
+    shape->kind = CE_SHAPE_CHAT;
     shape->chat = json_pack("{s:o}", "messages", messages);
-    CS_ASSERT(shape->chat);
+    CE_ASSERT(shape->chat);
     if (json_string_length(system) > 0)
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "system", "content", system));
     return messages;
@@ -218,7 +218,7 @@ static cs_status end_chat(ce_shape *shape, const reader *self)
     json_t *system = find(self, "system");
     if (system && !json_is_string(system))
         return ce_fail(CS_BAD_FILE, "\"system\" is no text");
-    CS_TRY(ce_shape_check(self->row, &shape->used));
+    CE_TRY(ce_shape_check(self->row, &shape->used));
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
         json_t *value = use(self, extras[i]);
         if (value)
@@ -249,7 +249,7 @@ static cs_status read_pair(ce_shape *shape, const reader *self, bool chats)
     if (!texts && !chats)
         return ce_fail(CS_BAD_FILE, "a prompt and a completion of messages: \"template\" makes text of them");
     if (!chats) {
-        shape->kind = CS_SHAPE_PAIR;
+        shape->kind = CE_SHAPE_PAIR;
         shape->text = prompt;
         shape->completion = completion;
         return ce_shape_check(self->row, &shape->used);
@@ -318,7 +318,7 @@ static cs_status read_chat(ce_shape *shape, const reader *self, bool *found)
 
 static cs_status read_text(ce_shape *shape, const reader *self, json_t *text)
 {
-    shape->kind = CS_SHAPE_TEXT;
+    shape->kind = CE_SHAPE_TEXT;
     shape->text = text;
     shape->used.name[shape->used.count++] = self->field;
     return json_is_string(text) ? CS_OK : ce_fail(CS_BAD_FILE, "no text under \"%s\"", self->field);
@@ -338,7 +338,7 @@ static cs_status check_list(const char *name, const json_t *list, size_t count, 
 }
 
 /* The names that TRL gives to lists with a 1 for each token that the model learns. */
-static const char *const masks[CS_SHAPE_MASKS] = { "completion_mask", "assistant_masks" };
+static const char *const masks[CE_SHAPE_MASKS] = { "completion_mask", "assistant_masks" };
 
 bool ce_shape_is_masked(const json_t *mask, size_t index)
 {
@@ -350,17 +350,17 @@ static cs_status read_tokens(ce_shape *shape, const reader *self)
 {
     json_t *tokens = use(self, "input_ids");
     size_t count = json_array_size(tokens);
-    shape->kind = CS_SHAPE_TOKENS;
+    shape->kind = CE_SHAPE_TOKENS;
     shape->tokens = tokens;
     shape->labels = use(self, "labels");
     shape->mask = use(self, "attention_mask");
-    CS_TRY(check_list("input_ids", tokens, count, false));
-    CS_TRY(shape->labels ? check_list("labels", shape->labels, count, false) : CS_OK);
-    for (int i = 0; i < CS_SHAPE_MASKS; i++) {
+    CE_TRY(check_list("input_ids", tokens, count, false));
+    CE_TRY(shape->labels ? check_list("labels", shape->labels, count, false) : CS_OK);
+    for (int i = 0; i < CE_SHAPE_MASKS; i++) {
         shape->learnt[i] = use(self, masks[i]);
-        CS_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count, true) : CS_OK);
+        CE_TRY(shape->learnt[i] ? check_list(masks[i], shape->learnt[i], count, true) : CS_OK);
     }
-    CS_TRY(shape->mask ? check_list("attention_mask", shape->mask, count, true) : CS_OK);
+    CE_TRY(shape->mask ? check_list("attention_mask", shape->mask, count, true) : CS_OK);
     return ce_shape_check(self->row, &shape->used);
 }
 
@@ -376,7 +376,7 @@ cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_colum
         self.named |= !keys[key_of(columns->key[i])].extra && member(row, columns->name[i]);
     json_t *text = self.named ? NULL : member(row, field);
     if (chats)
-        CS_TRY(read_chat(shape, &self, &found));
+        CE_TRY(read_chat(shape, &self, &found));
     if (found)
         return CS_OK;
     if (text)

@@ -21,19 +21,19 @@
  * Without a chat template, a row that has the field is a text, whatever other keys the row has. Otherwise a row with a
  * prompt and a completion becomes one text, in which the completion is learnt. Otherwise the row must have input_ids:
  * conversations and Alpaca's rows are refused. */
-#ifndef CS_DATA_SHAPE_H
-#define CS_DATA_SHAPE_H
+#ifndef CE_DATA_SHAPE_H
+#define CE_DATA_SHAPE_H
 
 #include "data/columns.h"
 
-enum { CS_SHAPE_COLUMNS = 16, CS_SHAPE_MASKS = 2, CS_SHAPE_OTHERS = 11 };
+enum { CE_SHAPE_COLUMNS = 16, CE_SHAPE_MASKS = 2, CE_SHAPE_OTHERS = 11 };
 
 /* Other names that rows use for the keys above. Some keys do not decide a row's shape: system, input, labels, the
  * masks, tools, documents and chat_template_kwargs. Such a key is read by its other name if the row has that name, and otherwise by the name
  * above. All other keys decide the shape. If a row has the other name of at least one key that decides the shape, all
  * keys that decide the shape are read by their other names only; a key without another name then counts as missing. */
 typedef struct {
-    const char *key[CS_SHAPE_COLUMNS], *name[CS_SHAPE_COLUMNS];
+    const char *key[CE_SHAPE_COLUMNS], *name[CE_SHAPE_COLUMNS];
     int count;
 } ce_shape_columns;
 
@@ -42,10 +42,10 @@ typedef struct {
 cs_status ce_shape_column(ce_shape_columns *columns, const char *key, const char *name);
 
 /* Fills a list with all keys that ce_shape_read may look at. The last element is NULL. */
-enum { CS_SHAPE_NAMES = 2 * CS_SHAPE_COLUMNS + CS_SHAPE_OTHERS + 2 };
-void ce_shape_names(const char *names[CS_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
+enum { CE_SHAPE_NAMES = 2 * CE_SHAPE_COLUMNS + CE_SHAPE_OTHERS + 2 };
+void ce_shape_names(const char *names[CE_SHAPE_NAMES], const ce_shape_columns *columns, const char *field);
 
-typedef enum { CS_SHAPE_TEXT, CS_SHAPE_PAIR, CS_SHAPE_CHAT, CS_SHAPE_TOKENS } ce_shape_kind;
+typedef enum { CE_SHAPE_TEXT, CE_SHAPE_PAIR, CE_SHAPE_CHAT, CE_SHAPE_TOKENS } ce_shape_kind;
 
 typedef struct {
     ce_shape_kind kind;
@@ -54,7 +54,7 @@ typedef struct {
      * "chat_template_kwargs"}; the answers that are in the prompt have "train": false */
     json_t *chat;
     const json_t *tokens, *labels, *mask; /* lists of numbers; `labels` and `mask` may be NULL */
-    const json_t *learnt[CS_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
+    const json_t *learnt[CE_SHAPE_MASKS]; /* lists with a 0 for each token that is not learnt, or NULL */
     ce_columns_used used;
 } ce_shape;
 
@@ -69,7 +69,7 @@ cs_status ce_shape_read(ce_shape *shape, const json_t *row, const ce_shape_colum
  * older form. The keys that it looks at are `ce_shape_others`, whose last element is NULL; those that say that the row is
  * learnt are added to *used. */
 cs_status ce_shape_check(const json_t *row, ce_columns_used *used);
-extern const char *const ce_shape_others[CS_SHAPE_OTHERS];
+extern const char *const ce_shape_others[CE_SHAPE_OTHERS];
 void ce_shape_free(ce_shape *shape);
 
 #endif

@@ -54,7 +54,7 @@ static cs_status end_shard(ce_shards *shards)
         return CS_OK;
     shard_path(path, shards, shards->shards - 1);
     ce_places_remove(path); /* those of an earlier shard of this name */
-    CS_TRY(ce_tokens_finish(writer));
+    CE_TRY(ce_tokens_finish(writer));
     shards->complete++;
     return ce_places_write(&shards->places, path);
 }
@@ -67,11 +67,11 @@ static cs_status make_room(ce_shards *shards, bool within)
     if (shards->writer && shards->in_shard < shards->limit)
         return CS_OK;
     bool repeats = within && shards->writer && shards->limit > 1;
-    CS_TRY(end_shard(shards));
+    CE_TRY(end_shard(shards));
     shard_path(path, shards, shards->shards++);
     shards->in_shard = repeats;
     shards->documents = 0;
-    CS_TRY(ce_tokens_create(&shards->writer, path, shards->vocab_size));
+    CE_TRY(ce_tokens_create(&shards->writer, path, shards->vocab_size));
     if (repeats)
         ce_places_add(&shards->places, 0, shards->text, shards->line);
     return ce_tokens_append_masked(shards->writer, &shards->last, NULL, repeats);
@@ -80,8 +80,8 @@ static cs_status make_room(ce_shards *shards, bool within)
 cs_status ce_shards_document(ce_shards *shards, int64_t length, const char *text, int64_t line)
 {
     if (shards->in_shard > 0 && length > shards->limit - shards->in_shard)
-        CS_TRY(end_shard(shards));
-    CS_TRY(make_room(shards, false));
+        CE_TRY(end_shard(shards));
+    CE_TRY(make_room(shards, false));
     shards->text = text;
     shards->line = line;
     ce_places_add(&shards->places, ++shards->documents, text, line);
@@ -91,9 +91,9 @@ cs_status ce_shards_document(ce_shards *shards, int64_t length, const char *text
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)
 {
     for (int64_t done = 0; done < count;) {
-        CS_TRY(make_room(shards, true));
+        CE_TRY(make_room(shards, true));
         int64_t left = shards->limit - shards->in_shard, part = count - done < left ? count - done : left;
-        CS_TRY(ce_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
+        CE_TRY(ce_tokens_append_masked(shards->writer, tokens + done, learnt ? learnt + done : NULL, part));
         shards->last = tokens[done + part - 1];
         shards->in_shard += part;
         shards->total += part;
@@ -114,7 +114,7 @@ static bool remove_shard(const ce_shards *shards, int64_t number)
 
 cs_status ce_shards_finish(ce_shards *shards)
 {
-    CS_TRY(end_shard(shards));
+    CE_TRY(end_shard(shards));
     if (shards->limit < INT64_MAX || shards->shards == 0)
         for (int64_t stale = shards->shards; remove_shard(shards, stale);)
             stale++;

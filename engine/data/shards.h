@@ -1,6 +1,6 @@
 /* shards.h - writes a sequence of token shards of limited size: FOLDER/NAME-00000.bin, ... or FOLDER/NAME.bin. */
-#ifndef CS_DATA_SHARDS_H
-#define CS_DATA_SHARDS_H
+#ifndef CE_DATA_SHARDS_H
+#define CE_DATA_SHARDS_H
 
 #include "data/places.h"
 #include "data/tokens.h"

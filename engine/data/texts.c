@@ -1,9 +1,9 @@
 /* texts.c - finds the files that the name of a text refers to. */
 #include "data/texts.h"
 #include "base/names.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "base/log.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "data/folder.h"
 #include "formats/plain.h"
 
@@ -70,7 +70,7 @@ static cs_status list_saved(glob_t *paths, const char *folder, const json_t *sta
         ce_folder_quote(quoted, sizeof quoted, folder);
         size_t at = (size_t)snprintf(pattern, sizeof pattern, "%s/", quoted);
         ce_folder_quote(pattern + at, sizeof pattern - at, name);
-        CS_TRY(look(paths, pattern));
+        CE_TRY(look(paths, pattern));
         if (paths->gl_pathc == before)
             return ce_fail(CS_NOT_FOUND, "%s/%s: no such file; state.json lists it", folder, name);
     }
@@ -169,7 +169,7 @@ static void warn_of_others(const char *folder, const glob_t *paths, size_t first
     if (open)
         closedir(open);
     if (list.count > 0)
-        ce_log(CS_LOG_WARNING, "%s: %ld other file%s not read: %s", folder, list.count,
+        ce_log(CE_LOG_WARNING, "%s: %ld other file%s not read: %s", folder, list.count,
                list.count == 1 ? " is" : "s are", ce_names_text(&list));
 }
 
@@ -182,7 +182,7 @@ static cs_status list_texts(glob_t *paths, const char *folder)
         size_t at = (size_t)snprintf(pattern, sizeof pattern, "%s/*", quoted);
         for (const char *c = ce_plain_endings[i]; *c; c++) /* Letters of either case match. */
             at += (size_t)snprintf(pattern + at, sizeof pattern - at, "[%c%c]", *c, toupper((unsigned char)*c));
-        CS_TRY(look(paths, pattern));
+        CE_TRY(look(paths, pattern));
     }
     if (paths->gl_pathc == first)
         return ce_fail(
@@ -190,20 +190,20 @@ static cs_status list_texts(glob_t *paths, const char *folder)
             "%s: no text, .jsonl or .txt (also .gz, .zst), .parquet or .arrow, in this folder (a .json is read if it is named itself)",
             folder);
     warn_of_others(folder, paths, first);
-    CS_TRY(check_twins(paths, first));
+    CE_TRY(check_twins(paths, first));
     return check_splits(folder, paths, first);
 }
 
 static cs_status list_folder(glob_t *paths, const char *folder)
 {
     json_t *state, *dictionary;
-    CS_TRY(read_description(&dictionary, folder, "dataset_dict.json"));
+    CE_TRY(read_description(&dictionary, folder, "dataset_dict.json"));
     if (dictionary) {
         cs_status status = name_splits(folder, dictionary);
         json_decref(dictionary);
         return status;
     }
-    CS_TRY(read_description(&state, folder, "state.json"));
+    CE_TRY(read_description(&state, folder, "state.json"));
     cs_status status = state ? list_saved(paths, folder, state) : list_texts(paths, folder);
     json_decref(state);
     return status;
@@ -216,6 +216,6 @@ cs_status ce_texts_list(glob_t *paths, const char *name)
     if (ce_files_is_folder(name))
         return list_folder(paths, name);
     ce_folder_quote(quoted, sizeof quoted, name);
-    CS_TRY(look(paths, access(name, F_OK) == 0 ? quoted : name));
+    CE_TRY(look(paths, access(name, F_OK) == 0 ? quoted : name));
     return paths->gl_pathc > before ? CS_OK : ce_fail(CS_NOT_FOUND, "%s: no such file", name);
 }

@@ -1,7 +1,7 @@
 /* texts.h - finds the files that the name of a text refers to: a file, a pattern, a folder of texts, or a folder that
  * the library `datasets` saved. */
-#ifndef CS_DATA_TEXTS_H
-#define CS_DATA_TEXTS_H
+#ifndef CE_DATA_TEXTS_H
+#define CE_DATA_TEXTS_H
 
 #include "base/status.h"
 

@@ -18,8 +18,8 @@
 enum { LLMC_HEADER_BYTES = 1024, LLMC_MAGIC_GPT2 = 20240520, LLMC_MAGIC_LLAMA3 = 20240801 };
 static bool has_magic(const ce_tokens *tokens)
 {
-    return tokens->mapping_bytes >= sizeof CS_TOKENS_MAGIC - 1 &&
-           memcmp(tokens->mapping, CS_TOKENS_MAGIC, sizeof CS_TOKENS_MAGIC - 1) == 0;
+    return tokens->mapping_bytes >= sizeof CE_TOKENS_MAGIC - 1 &&
+           memcmp(tokens->mapping, CE_TOKENS_MAGIC, sizeof CE_TOKENS_MAGIC - 1) == 0;
 }
 
 static cs_status check_index(const ce_tokens *tokens, const ce_tokens_header *header, const char *path)
@@ -42,9 +42,9 @@ static cs_status check_form(const ce_tokens_header *header, const char *path)
         return ce_fail(CS_BAD_FILE, "%s: version is %" PRIu32 ", and only 1 is known here", path, header->version);
     if (header->token_bytes != 2 && header->token_bytes != 4)
         return ce_fail(CS_BAD_FILE, "%s: bytes a token is %" PRIu32 ", not 2 or 4", path, header->token_bytes);
-    if (header->vocab_size == 0 || header->vocab_size > CS_TOKENS_MAX_VOCAB)
+    if (header->vocab_size == 0 || header->vocab_size > CE_TOKENS_MAX_VOCAB)
         return ce_fail(CS_BAD_FILE, "%s: vocabulary size is %" PRIu64 ", not 1 to %d", path, header->vocab_size,
-                       CS_TOKENS_MAX_VOCAB);
+                       CE_TOKENS_MAX_VOCAB);
     if (header->zero)
         return ce_fail(CS_BAD_FILE, "%s: bytes 56 to 63 of the header are not zero", path);
     return CS_OK;
@@ -85,9 +85,9 @@ static cs_status read_own(ce_tokens *tokens, const char *path)
         return ce_fail(CS_BAD_FILE, "%s: cut short: %zu bytes, and the header alone is 64", path,
                        tokens->mapping_bytes);
     memcpy(&header, tokens->mapping, sizeof header);
-    CS_TRY(check_form(&header, path));
-    CS_TRY(check_extent(&header, tokens->mapping_bytes, path));
-    CS_TRY(check_index(tokens, &header, path));
+    CE_TRY(check_form(&header, path));
+    CE_TRY(check_extent(&header, tokens->mapping_bytes, path));
+    CE_TRY(check_index(tokens, &header, path));
     tokens->tokens = (const char *)tokens->mapping + sizeof header;
     tokens->token_bytes = (int)header.token_bytes;
     tokens->count = (int64_t)header.count;
@@ -178,10 +178,10 @@ static cs_status build(ce_tokens *tokens, const char *path)
     if (file < 0)
         return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this token shard",
                              path);
-    CS_TRY(ce_input_check(&file, path));
+    CE_TRY(ce_input_check(&file, path));
     cs_status status = map_file(tokens, file, path);
     close(file);
-    CS_TRY(status);
+    CE_TRY(status);
     if (has_magic(tokens))
         return read_own(tokens, path);
     return is_llmc(tokens) ? read_llmc(tokens, path) : read_raw(tokens, path);
@@ -218,7 +218,7 @@ void ce_tokens_watch(const ce_tokens *tokens, const char *path)
             path, tokens->mapping_bytes, (intmax_t)now.st_size);
     if (now.st_mtim.tv_sec == before->st_mtim.tv_sec && now.st_mtim.tv_nsec == before->st_mtim.tv_nsec)
         return;
-    ce_log(CS_LOG_WARNING,
+    ce_log(CE_LOG_WARNING,
            "%s was modified while the training reads it (it had %jd bytes and has %jd): the samples from now on may be "
            "others; write new data to a new file",
            path, (intmax_t)before->st_size, (intmax_t)now.st_size);

@@ -11,8 +11,8 @@
  * Two other formats can be read. Files of llm.c have a header of 256 i32: magic 20240520 or 20240801, version 1 for u16
  * tokens or 7 for u32 tokens, and the count. Files of nanoGPT have u16 tokens without a header. A .bin file that begins
  * with no known magic number is read as a file of nanoGPT. */
-#ifndef CS_DATA_TOKENS_H
-#define CS_DATA_TOKENS_H
+#ifndef CE_DATA_TOKENS_H
+#define CE_DATA_TOKENS_H
 
 #include "base/range.h"
 #include "base/status.h"

@@ -1,11 +1,11 @@
 /* tokens_form.h - the header of a token shard (tokens.h). */
-#ifndef CS_DATA_TOKENS_FORM_H
-#define CS_DATA_TOKENS_FORM_H
+#ifndef CE_DATA_TOKENS_FORM_H
+#define CE_DATA_TOKENS_FORM_H
 
 #include <stdint.h>
 
-#define CS_TOKENS_MAGIC "CSTOKENS"
-enum { CS_TOKENS_MAX_VOCAB = 0x7fffffff };
+#define CE_TOKENS_MAGIC "CSTOKENS"
+enum { CE_TOKENS_MAX_VOCAB = 0x7fffffff };
 
 typedef struct {
     char magic[8];

@@ -69,7 +69,7 @@ static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_
     if (!writer->file)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot create this file", writer->temporary);
     flock(fileno(writer->file), LOCK_EX | LOCK_NB); /* an error is ignored: some file systems have no locks */
-    memcpy(writer->header.magic, CS_TOKENS_MAGIC, sizeof writer->header.magic);
+    memcpy(writer->header.magic, CE_TOKENS_MAGIC, sizeof writer->header.magic);
     writer->header.version = 1;
     writer->header.token_bytes = vocab_size <= 65536 ? 2 : 4;
     writer->header.vocab_size = (uint64_t)vocab_size;
@@ -79,9 +79,9 @@ static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_
 cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t vocab_size)
 {
     *writer = NULL;
-    if (vocab_size < 1 || vocab_size > CS_TOKENS_MAX_VOCAB)
+    if (vocab_size < 1 || vocab_size > CE_TOKENS_MAX_VOCAB)
         return ce_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
-                       CS_TOKENS_MAX_VOCAB);
+                       CE_TOKENS_MAX_VOCAB);
     ce_tokens_writer *made = calloc(1, sizeof *made);
     if (!made)
         return ce_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
@@ -133,9 +133,9 @@ cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *token
         if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
             return ce_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
                            tokens[i], writer->header.vocab_size);
-    CS_TRY(put_mask(writer, learnt, count));
+    CE_TRY(put_mask(writer, learnt, count));
     for (int64_t from = 0; from < count; from += CHUNK)
-        CS_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
+        CE_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
     writer->header.count += (uint64_t)count;
     return CS_OK;
 }
@@ -174,15 +174,15 @@ static cs_status complete(ce_tokens_writer *writer)
     ce_tokens_header *header = &writer->header;
     uint64_t end = sizeof *header + header->count * header->token_bytes;
     header->index_offset = (uint64_t)ce_round_up((int64_t)end, 8);
-    CS_TRY(put(writer, zeros, header->index_offset - end));
-    CS_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
+    CE_TRY(put(writer, zeros, header->index_offset - end));
+    CE_TRY(put(writer, writer->starts, header->documents * sizeof *writer->starts));
     if (writer->masked) {
         header->mask_offset = header->index_offset + header->documents * sizeof *writer->starts;
-        CS_TRY(put(writer, writer->learnt, ce_tokens_mask_bytes(header)));
+        CE_TRY(put(writer, writer->learnt, ce_tokens_mask_bytes(header)));
     }
     if (fseeko(writer->file, 0, SEEK_SET) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot go back to its header", writer->temporary);
-    CS_TRY(put(writer, header, sizeof *header));
+    CE_TRY(put(writer, header, sizeof *header));
     if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot write", writer->temporary);
     if (rename(writer->temporary, writer->path) != 0)

@@ -31,7 +31,7 @@ struct ce_windows {
     uint64_t seed;
     ce_data_counts counts;
     ce_mixture mixture;                 /* A count of 0 means that there is no mixture. */
-    int64_t set_first[CS_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
+    int64_t set_first[CE_MIXTURE_SETS]; /* index of the first window of each set of the mixture */
 };
 
 /* ---- the permutation ---- */
@@ -66,8 +66,8 @@ static uint64_t scatter(uint64_t key, uint64_t rows, uint64_t columns, uint64_t 
 
 int64_t ce_windows_permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index)
 {
-    CS_ASSERT(index >= 0);
-    CS_ASSERT(index < count);
+    CE_ASSERT(index >= 0);
+    CE_ASSERT(index < count);
     uint64_t key = cs_rng_mix(ce_rng_key(seed, "data.shuffle"), (uint64_t)epoch);
     uint64_t total = (uint64_t)count, rows = ceil_root(total), columns = (total + rows - 1) / rows;
     uint64_t place = (uint64_t)index;
@@ -125,11 +125,11 @@ static int64_t count_plain(ce_data_counts *counts, const ce_tokens *tokens, cons
 static cs_status divide(ce_windows *windows, const ce_data_settings *settings, shard *added)
 {
     ce_data_counts *counts = &windows->counts;
-    int longer = settings->all && settings->longer != CS_LONG_REFUSE ? CS_LONG_SPLIT : settings->longer;
+    int longer = settings->all && settings->longer != CE_LONG_REFUSE ? CE_LONG_SPLIT : settings->longer;
     if (settings->pairs)
-        CS_TRY(ce_pairs_open(&added->pairs, counts, &added->tokens, windows->seq_len, added->path));
+        CE_TRY(ce_pairs_open(&added->pairs, counts, &added->tokens, windows->seq_len, added->path));
     else if (settings->documents)
-        CS_TRY(ce_fill_open(&added->fill, counts, &added->tokens, windows->seq_len, longer, added->path));
+        CE_TRY(ce_fill_open(&added->fill, counts, &added->tokens, windows->seq_len, longer, added->path));
     else
         windows->count += count_plain(counts, &added->tokens, settings);
     windows->count += added->pairs.count + added->fill.count;
@@ -147,7 +147,7 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
     windows->shard_count++;
     if (!added->path)
         return ce_fail(CS_NO_MEMORY, "%s: no memory for its name", path);
-    CS_TRY(ce_tokens_open(&added->tokens, path));
+    CE_TRY(ce_tokens_open(&added->tokens, path));
     /* A shard after the first one may lie within one document. */
     bool known = added->tokens.documents > 0 || (added->tokens.starts && windows->counts.documents > 0);
     if (settings->documents && !known)
@@ -156,7 +156,7 @@ static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings
                        "\"documents\" asks for: make shards with pack, or leave packing at \"windows\"",
                        path);
     added->first = windows->count;
-    CS_TRY(divide(windows, settings, added));
+    CE_TRY(divide(windows, settings, added));
     return check_tokens(&added->tokens, settings, path);
 }
 
@@ -180,7 +180,7 @@ static cs_status add_pattern(ce_windows *windows, const ce_data_settings *settin
 /* Opens the mixture. Each data set consists of the shards that match one pattern. */
 static cs_status mix(ce_windows *windows, const ce_data_settings *settings)
 {
-    int64_t counts[CS_MIXTURE_SETS];
+    int64_t counts[CE_MIXTURE_SETS];
     int sets = settings->pattern_count;
     if (!settings->shuffle)
         return ce_fail(CS_BAD_CONFIG,
@@ -196,14 +196,14 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
         return ce_fail(CS_BAD_CONFIG, "cspeed.data.seq_len: 1 or more, not %" PRId64, settings->seq_len);
     if (settings->pattern_count < 1)
         return ce_fail(CS_BAD_CONFIG, "cspeed.data: no token shards are named");
-    if (settings->weights && settings->pattern_count > CS_MIXTURE_SETS)
-        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CS_MIXTURE_SETS);
+    if (settings->weights && settings->pattern_count > CE_MIXTURE_SETS)
+        return ce_fail(CS_BAD_CONFIG, "cspeed.data.weights: at most %d sets are possible", CE_MIXTURE_SETS);
     for (int i = 0; i < settings->pattern_count; i++) {
         if (settings->weights)
             windows->set_first[i] = windows->count;
-        CS_TRY(add_pattern(windows, settings, settings->patterns[i]));
+        CE_TRY(add_pattern(windows, settings, settings->patterns[i]));
     }
-    bool drops = settings->longer == CS_LONG_DROP && !settings->all;
+    bool drops = settings->longer == CE_LONG_DROP && !settings->all;
     if (windows->count > 0)
         return settings->weights ? mix(windows, settings) : CS_OK;
     if (settings->pairs)
@@ -397,8 +397,8 @@ static void read_window(const ce_windows *windows, const shard *from, int64_t nu
 
 void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window window)
 {
-    CS_ASSERT(index >= 0);
-    CS_ASSERT(index < windows->count);
+    CE_ASSERT(index >= 0);
+    CE_ASSERT(index < windows->count);
     const shard *from = holder(windows, index);
     ce_tokens_watch(&from->tokens, from->path);
     read_window(windows, from, index - from->first, window);
@@ -407,7 +407,7 @@ void ce_windows_read_plain(const ce_windows *windows, int64_t index, ce_window w
 
 int64_t ce_windows_index(const ce_windows *windows, int64_t position)
 {
-    CS_ASSERT(position >= 0);
+    CE_ASSERT(position >= 0);
     int64_t epoch = position / windows->count, index = position % windows->count;
     if (windows->mixture.count > 0) {
         ce_mixture_place place = ce_mixture_at(&windows->mixture, windows->seed, position);

@@ -13,14 +13,14 @@
 static cs_status find(const ce_device_table **table, ce_isa *isa, const char *kind)
 {
     const ce_module *module = NULL;
-    *isa = CS_ISA_NONE;
+    *isa = CE_ISA_NONE;
     if (strcmp(kind, "cuda") == 0) {
-        CS_TRY(ce_module_open(&module));
+        CE_TRY(ce_module_open(&module));
         *table = module->device;
         return CS_OK;
     }
     if (strcmp(kind, "cpu") == 0) {
-        CS_TRY(ce_isa_choose(isa, ce_isa_available(), getenv("CSPEED_CPU_ISA")));
+        CE_TRY(ce_isa_choose(isa, ce_isa_available(), getenv("CSPEED_CPU_ISA")));
         *table = ce_isa_kernels(*isa);
         return CS_OK;
     }
@@ -35,7 +35,7 @@ static cs_status open_kind(cs_device **device, const ce_device_settings *setting
 {
     const ce_device_table *table = NULL;
     ce_isa isa;
-    CS_TRY(find(&table, &isa, kind));
+    CE_TRY(find(&table, &isa, kind));
     cs_device *new = calloc(1, sizeof *new);
     if (!new)
         return ce_fail(CS_NO_MEMORY, "no memory for a device");
@@ -43,7 +43,7 @@ static cs_status open_kind(cs_device **device, const ce_device_settings *setting
     new->isa = isa;
     new->threads = 1;
     pthread_mutex_init(&new->lock, NULL);
-    for (int role = 0; role < CS_STREAM_ROLES; role++)
+    for (int role = 0; role < CE_STREAM_ROLES; role++)
         new->streams[role] = (cs_stream){ .device = new, .role = (ce_stream_role)role };
     cs_status status = table->open(new, settings);
     if (status != CS_OK) {
@@ -64,7 +64,7 @@ cs_status ce_device_open(cs_device **device, const ce_device_settings *settings)
     if (ce_module_has_driver() && open_kind(device, settings, "cuda") == CS_OK)
         return CS_OK;
     if (ce_module_has_driver())
-        ce_log(CS_LOG_WARNING, "the CPU is used: %s", cs_error());
+        ce_log(CE_LOG_WARNING, "the CPU is used: %s", cs_error());
     return open_kind(device, settings, "cpu");
 }
 
@@ -170,7 +170,7 @@ void ce_device_free(cs_device *device, void *memory)
     size_t at = 0;
     while (at < device->block_count && device->blocks[at].memory != memory)
         at++;
-    CS_ASSERT(at < device->block_count);
+    CE_ASSERT(at < device->block_count);
     ce_device_block block = device->blocks[at];
     device->blocks[at] = device->blocks[--device->block_count];
     *(block.pinned ? &device->pinned : &device->allocated) -= block.bytes;
@@ -230,7 +230,7 @@ double ce_device_gradient_flops(const cs_device *device)
 
 double ce_device_roof(cs_device *device, cs_dtype dtype)
 {
-    CS_ASSERT(dtype <= CS_F16);
+    CE_ASSERT(dtype <= CS_F16);
     if (device->roofs[dtype] == 0 && device->table->roof)
         device->roofs[dtype] = device->table->roof(device, dtype);
     return device->roofs[dtype];

@@ -6,20 +6,20 @@
  * order. Operations of state.h may also run in calls of the comm stream; operations of ops.h belong to the thread that
  * opened the device.
  *
- *     ce_stream_call(ce_device_stream(device, CS_COMM), gather, &job);
+ *     ce_stream_call(ce_device_stream(device, CE_COMM), gather, &job);
  *     ce_event done = ce_stream_record(comm);       ... compute something else ...
  *     ce_stream_wait(compute, done);                everything after this line sees the result of gather */
-#ifndef CS_DEVICE_DEVICE_H
-#define CS_DEVICE_DEVICE_H
+#ifndef CE_DEVICE_DEVICE_H
+#define CE_DEVICE_DEVICE_H
 
 #include "base/status.h"
 #include "device/isa.h"
 
 typedef struct cs_device cs_device;
 
-/* CS_COMPUTE runs operations, and CS_COMM runs collectives. CS_COPY exists only on a device with its own memory: it
+/* CE_COMPUTE runs operations, and CE_COMM runs collectives. CE_COPY exists only on a device with its own memory: it
  * copies parameters and optimizer state between that memory and host memory while the other two streams work. */
-typedef enum { CS_COMPUTE, CS_COMM, CS_COPY, CS_STREAM_ROLES } ce_stream_role;
+typedef enum { CE_COMPUTE, CE_COMM, CE_COPY, CE_STREAM_ROLES } ce_stream_role;
 
 typedef struct {
     const char *kind; /* the kind of device: "cpu", "cuda", "dry" (for plans of memory; computes nothing) or "auto" */
@@ -95,7 +95,7 @@ double ce_device_roof(cs_device *device, cs_dtype dtype);
  * peak rate is set to `reached`: other programs may have run during the measurement. Returns the peak rate. */
 double ce_device_raise_roof(cs_device *device, cs_dtype dtype, double reached);
 
-/* Returns the set of instructions that the kernels of a CPU use; CS_ISA_NONE for other devices. */
+/* Returns the set of instructions that the kernels of a CPU use; CE_ISA_NONE for other devices. */
 ce_isa ce_device_isa(const cs_device *device);
 /* Makes an open CPU device use the set of instructions `isa` in its kernels and in oneDNN; `isa` is lower than the
  * present set of the device (isa.h). Must be called before the device computes: oneDNN accepts a limit only once in a

@@ -51,13 +51,13 @@ static bool has_amx(void)
 }
 
 extern const ce_device_table ce_device_cpu_avx2, ce_device_cpu_avx512;
-static const isa_row rows[CS_ISA_COUNT] = {
-    [CS_ISA_NONE] = { "none", NULL, NULL },
-    [CS_ISA_AVX2] = { "avx2", &ce_device_cpu_avx2, has_avx2 },
-    [CS_ISA_AVX512] = { "avx512", &ce_device_cpu_avx512, has_avx512 },
-    [CS_ISA_AVX512_BF16] = { "avx512_bf16", &ce_device_cpu_avx512, has_avx512_bf16 },
-    [CS_ISA_AMX] = { "amx", &ce_device_cpu_avx512, has_amx },
-    [CS_ISA_ASIMD] = { "asimd", NULL, NULL },
+static const isa_row rows[CE_ISA_COUNT] = {
+    [CE_ISA_NONE] = { "none", NULL, NULL },
+    [CE_ISA_AVX2] = { "avx2", &ce_device_cpu_avx2, has_avx2 },
+    [CE_ISA_AVX512] = { "avx512", &ce_device_cpu_avx512, has_avx512 },
+    [CE_ISA_AVX512_BF16] = { "avx512_bf16", &ce_device_cpu_avx512, has_avx512_bf16 },
+    [CE_ISA_AMX] = { "amx", &ce_device_cpu_avx512, has_amx },
+    [CE_ISA_ASIMD] = { "asimd", NULL, NULL },
 };
 static const char lowest[] = "AVX2, FMA, BMI1 and BMI2";
 #elif defined(__aarch64__)
@@ -67,10 +67,10 @@ static bool has_asimd(void)
 }
 
 extern const ce_device_table ce_device_cpu_asimd;
-static const isa_row rows[CS_ISA_COUNT] = {
-    [CS_ISA_NONE] = { "none", NULL, NULL },     [CS_ISA_AVX2] = { "avx2", NULL, NULL },
-    [CS_ISA_AVX512] = { "avx512", NULL, NULL }, [CS_ISA_AVX512_BF16] = { "avx512_bf16", NULL, NULL },
-    [CS_ISA_AMX] = { "amx", NULL, NULL },       [CS_ISA_ASIMD] = { "asimd", &ce_device_cpu_asimd, has_asimd },
+static const isa_row rows[CE_ISA_COUNT] = {
+    [CE_ISA_NONE] = { "none", NULL, NULL },     [CE_ISA_AVX2] = { "avx2", NULL, NULL },
+    [CE_ISA_AVX512] = { "avx512", NULL, NULL }, [CE_ISA_AVX512_BF16] = { "avx512_bf16", NULL, NULL },
+    [CE_ISA_AMX] = { "amx", NULL, NULL },       [CE_ISA_ASIMD] = { "asimd", &ce_device_cpu_asimd, has_asimd },
 };
 static const char lowest[] = "ASIMD";
 #else
@@ -85,7 +85,7 @@ const char *ce_isa_name(ce_isa isa)
 unsigned ce_isa_available(void)
 {
     unsigned available = 0;
-    for (int i = 0; i < CS_ISA_COUNT; i++) {
+    for (int i = 0; i < CE_ISA_COUNT; i++) {
         if (!rows[i].kernels)
             continue;
         if (!rows[i].is_there())
@@ -97,24 +97,24 @@ unsigned ce_isa_available(void)
 
 ce_isa ce_isa_highest(unsigned available)
 {
-    int highest = CS_ISA_COUNT - 1;
-    while (highest > CS_ISA_NONE && !(available >> highest & 1))
+    int highest = CE_ISA_COUNT - 1;
+    while (highest > CE_ISA_NONE && !(available >> highest & 1))
         highest--;
     return (ce_isa)highest;
 }
 
-void ce_isa_list(unsigned available, char list[CS_ISA_LIST])
+void ce_isa_list(unsigned available, char list[CE_ISA_LIST])
 {
     size_t used = 0;
     list[0] = '\0';
-    for (int i = 0; i < CS_ISA_COUNT; i++)
+    for (int i = 0; i < CE_ISA_COUNT; i++)
         if (available >> i & 1)
-            used += (size_t)snprintf(list + used, CS_ISA_LIST - used, "%s%s", used ? " " : "", rows[i].name);
+            used += (size_t)snprintf(list + used, CE_ISA_LIST - used, "%s%s", used ? " " : "", rows[i].name);
 }
 
 static bool is_name(const char *word)
 {
-    for (int i = CS_ISA_NONE + 1; i < CS_ISA_COUNT; i++)
+    for (int i = CE_ISA_NONE + 1; i < CE_ISA_COUNT; i++)
         if (strcmp(word, rows[i].name) == 0)
             return true;
     return false;
@@ -122,17 +122,17 @@ static bool is_name(const char *word)
 
 cs_status ce_isa_choose(ce_isa *isa, unsigned available, const char *wanted)
 {
-    char list[CS_ISA_LIST];
+    char list[CE_ISA_LIST];
     ce_isa_list(available, list);
     *isa = ce_isa_highest(available);
-    if (*isa == CS_ISA_NONE)
+    if (*isa == CE_ISA_NONE)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: this CPU lacks one of %s, which the kernels of cspeed need; use a newer one "
                        "(in a virtual machine: one whose CPU is that of the host)",
                        lowest);
     if (!wanted || !*wanted)
         return CS_OK;
-    for (int i = 0; i < CS_ISA_COUNT; i++) {
+    for (int i = 0; i < CE_ISA_COUNT; i++) {
         if ((available >> i & 1) && strcmp(wanted, rows[i].name) == 0) {
             *isa = (ce_isa)i;
             return CS_OK;
@@ -156,14 +156,14 @@ ce_isa ce_device_isa(const cs_device *device)
 
 cs_status ce_device_lower_isa(cs_device *device, ce_isa isa)
 {
-    char list[CS_ISA_LIST];
+    char list[CE_ISA_LIST];
     unsigned available = ce_isa_available();
     if (isa == device->isa)
         return CS_OK;
     ce_isa_list(available, list);
     if (!device->table->lower || isa > device->isa || !(available >> isa & 1))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s on this device; this CPU has: %s", ce_isa_name(isa), list);
-    CS_TRY(device->table->lower(device, isa));
+    CE_TRY(device->table->lower(device, isa));
     device->table = ce_isa_kernels(isa);
     return CS_OK;
 }

@@ -2,8 +2,8 @@
  *
  * One build of the program runs with and without CUDA: only the module is linked against CUDA, and a run on the CPU
  * does not load it. */
-#ifndef CS_DEVICE_MODULE_H
-#define CS_DEVICE_MODULE_H
+#ifndef CE_DEVICE_MODULE_H
+#define CE_DEVICE_MODULE_H
 
 #include "cspeed/cspeed.h"
 #include "device/table.h"
@@ -12,7 +12,7 @@ struct ce_transport; /* declared in comm/transport.h */
 
 /* The type of the module's only symbol, `ce_module_cuda`. */
 typedef struct {
-    int edition;         /* CS_MODULE_EDITION of the headers with which the module was built */
+    int edition;         /* CE_MODULE_EDITION of the headers with which the module was built */
     const char *release; /* CS_VERSION of the headers with which the module was built */
     const char *built;   /* versions and architectures, such as "CUDA 13.0, NCCL 2.28.9; sm_80 sm_90 sm_100" */
     const ce_device_table *device;
@@ -25,7 +25,7 @@ typedef struct {
 
 /* A number that is computed from the sizes of structs that the program and the module share. The program refuses a
  * module that was built with another number. */
-#define CS_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
+#define CE_MODULE_EDITION ((int)(sizeof(ce_device_table) + 16 * sizeof(struct cs_device)))
 
 /* Returns whether the library of the CUDA driver exists; the call takes some microseconds. */
 bool ce_module_has_driver(void);

@@ -47,12 +47,12 @@ static void run_gradient(cs_stream *stream, const ce_product *product)
 
 static ce_product forward_product(cs_tensor y, cs_tensor x, cs_tensor w, cs_tensor bias, cs_layout layout)
 {
-    CS_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
-    CS_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
+    CE_ASSERT(is_compute(x) && is_compute(w) && w.dtype == x.dtype);
+    CE_ASSERT(is_f32(y) || (is_compute(y) && y.dtype == x.dtype));
     int64_t inner = cs_columns(x), outer = cs_columns(y);
-    CS_ASSERT(cs_rows(y) == cs_rows(x));
-    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
-    CS_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
+    CE_ASSERT(cs_rows(y) == cs_rows(x));
+    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
+    CE_ASSERT(!bias.data || is_vector(bias, x.dtype, outer));
     return (ce_product){ .c = y, .a = x, .b = w, .bias = bias, .transpose_b = layout == CS_OUT_IN };
 }
 
@@ -66,7 +66,7 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
                        cs_layout layout)
 {
     ce_product product = forward_product(pre, x, w, bias, layout);
-    CS_ASSERT(is_like(pre, y));
+    CE_ASSERT(is_like(pre, y));
     if (stream->device->table->product_gelu) {
         count_product(stream, &product);
         RUN(stream, product_gelu, y, &product);
@@ -78,11 +78,11 @@ void cs_op_matmul_gelu(cs_stream *stream, cs_tensor y, cs_tensor pre, cs_tensor 
 
 static ce_product input_product(cs_tensor dx, cs_tensor dy, cs_tensor w, cs_layout layout)
 {
-    CS_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
-    CS_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
+    CE_ASSERT(is_compute(dx) && is_compute(dy) && is_compute(w));
+    CE_ASSERT(dx.dtype == dy.dtype && w.dtype == dy.dtype);
     int64_t inner = cs_columns(dx), outer = cs_columns(dy);
-    CS_ASSERT(cs_rows(dx) == cs_rows(dy));
-    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
+    CE_ASSERT(cs_rows(dx) == cs_rows(dy));
+    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(w, inner, outer) : is_matrix(w, outer, inner));
     return (ce_product){ .c = dx, .a = dy, .b = w, .transpose_b = layout == CS_IN_OUT };
 }
 
@@ -97,7 +97,7 @@ void cs_op_matmul_grad_input_gelu(cs_stream *stream, cs_tensor dpre, cs_tensor d
 {
     double before = stream->device->flops;
     ce_product product = input_product(dpre, dy, w, layout);
-    CS_ASSERT(is_like(dpre, pre));
+    CE_ASSERT(is_like(dpre, pre));
     if (stream->device->table->product_gelu_grad) {
         count_product(stream, &product);
         RUN(stream, product_gelu_grad, &product, pre);
@@ -112,15 +112,15 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
                               cs_layout layout)
 {
     int64_t inner = cs_columns(x), outer = cs_columns(dy);
-    CS_ASSERT(is_compute(dy) && (!dbias.data || is_vector(dbias, CS_F32, outer)));
+    CE_ASSERT(is_compute(dy) && (!dbias.data || is_vector(dbias, CS_F32, outer)));
     if (!dw.data) {
         if (dbias.data)
             RUN(stream, column_sums, dbias, dy);
         return;
     }
-    CS_ASSERT(is_f32(dw) && is_compute(x) && x.dtype == dy.dtype);
-    CS_ASSERT(cs_rows(x) == cs_rows(dy));
-    CS_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
+    CE_ASSERT(is_f32(dw) && is_compute(x) && x.dtype == dy.dtype);
+    CE_ASSERT(cs_rows(x) == cs_rows(dy));
+    CE_ASSERT(layout == CS_IN_OUT ? is_matrix(dw, inner, outer) : is_matrix(dw, outer, inner));
     bool in_out = layout == CS_IN_OUT;
     double before = stream->device->flops;
     ce_product product = {
@@ -139,17 +139,17 @@ void cs_op_matmul_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor dbias, 
 
 static void check_norm(cs_tensor stats, cs_tensor x, cs_tensor weight)
 {
-    CS_ASSERT(is_compute(x));
-    CS_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
-    CS_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
+    CE_ASSERT(is_compute(x));
+    CE_ASSERT(is_f32(stats) && is_matrix(stats, cs_rows(x), 2));
+    CE_ASSERT(is_compute(weight) && cs_count(weight) == cs_columns(x));
 }
 
 void cs_op_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, cs_tensor bias,
                 float epsilon)
 {
     check_norm(stats, x, weight);
-    CS_ASSERT(is_shaped(x, y));
-    CS_ASSERT(is_vector(bias, weight.dtype, cs_columns(x)));
+    CE_ASSERT(is_shaped(x, y));
+    CE_ASSERT(is_vector(bias, weight.dtype, cs_columns(x)));
     RUN(stream, norm, y, stats, x, weight, bias, epsilon);
 }
 
@@ -157,30 +157,30 @@ static void check_norm_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_te
                             cs_tensor weight)
 {
     check_norm(stats, x, weight);
-    CS_ASSERT(is_shaped(x, dx) && is_shaped(x, dy));
-    CS_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)));
+    CE_ASSERT(is_shaped(x, dx) && is_shaped(x, dy));
+    CE_ASSERT(is_vector(dweight, CS_F32, cs_columns(x)));
 }
 
 void cs_op_norm_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                      cs_tensor stats, cs_tensor weight)
 {
     check_norm_grad(dx, dweight, dy, x, stats, weight);
-    CS_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
+    CE_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
     RUN(stream, norm_grad, dx, dweight, dbias, dy, x, stats, weight);
 }
 
 static void check_rms(cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first)
 {
-    CS_ASSERT(is_compute(x) && is_compute(weight));
-    CS_ASSERT(is_f32(stats) && cs_rows(stats) == cs_rows(x));
-    CS_ASSERT(first >= 0 && first + cs_columns(stats) * cs_count(weight) <= cs_columns(x));
+    CE_ASSERT(is_compute(x) && is_compute(weight));
+    CE_ASSERT(is_f32(stats) && cs_rows(stats) == cs_rows(x));
+    CE_ASSERT(first >= 0 && first + cs_columns(stats) * cs_count(weight) <= cs_columns(x));
 }
 
 void cs_op_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, cs_tensor x, cs_tensor weight, int64_t first,
                float epsilon)
 {
     check_rms(stats, x, weight, first);
-    CS_ASSERT(is_shaped(x, y));
+    CE_ASSERT(is_shaped(x, y));
     RUN(stream, rms, y, stats, x, weight, first, epsilon);
 }
 
@@ -188,7 +188,7 @@ static void check_rms_grad(cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_ten
                            cs_tensor weight, int64_t first)
 {
     check_rms(stats, x, weight, first);
-    CS_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_vector(dweight, CS_F32, cs_count(weight)));
+    CE_ASSERT(is_shaped(x, dx) && is_shaped(x, dy) && is_vector(dweight, CS_F32, cs_count(weight)));
 }
 
 void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
@@ -200,47 +200,47 @@ void cs_op_rms_grad(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tenso
 
 void cs_op_gelu(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y));
+    CE_ASSERT(is_compute(x) && is_shaped(x, y));
     RUN(stream, gelu, y, x);
 }
 
 void cs_op_gelu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
     RUN(stream, gelu_grad, dx, dy, x);
 }
 
 void cs_op_swiglu(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
+    CE_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
     RUN(stream, swiglu, y, x);
 }
 
 void cs_op_swiglu_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx));
-    CS_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx));
+    CE_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
     RUN(stream, swiglu_grad, dx, dy, x);
 }
 
 void cs_op_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    CS_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
+    CE_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
     RUN_IN(stream, add, y, a, b);
 }
 
 static void check_dropout(cs_dropout dropout, int64_t batch, int64_t count)
 {
-    CS_ASSERT(dropout.rate >= 0 && dropout.rate <= 1);
+    CE_ASSERT(dropout.rate >= 0 && dropout.rate <= 1);
     if (dropout.rate == 0)
         return;
-    CS_ASSERT(dropout.keys && dropout.batch == batch);
-    CS_ASSERT(count % batch == 0);
+    CE_ASSERT(dropout.keys && dropout.batch == batch);
+    CE_ASSERT(count % batch == 0);
 }
 
 void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropout)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y));
+    CE_ASSERT(is_compute(x) && is_shaped(x, y));
     check_dropout(dropout, dropout.batch, cs_count(x));
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, (cs_tensor){ 0 }, x, dropout);
@@ -250,7 +250,7 @@ void cs_op_dropout(cs_stream *stream, cs_tensor y, cs_tensor x, cs_dropout dropo
 
 void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b, cs_dropout dropout)
 {
-    CS_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
+    CE_ASSERT(is_compute(y) && is_shaped(y, a) && is_shaped(y, b));
     check_dropout(dropout, dropout.batch, cs_count(y));
     if (dropout.rate > 0)
         RUN(stream, add_dropout, y, a, b, dropout);
@@ -260,7 +260,7 @@ void cs_op_add_dropout(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b,
 
 static void check_addition(const cs_addition *x)
 {
-    CS_ASSERT(is_compute(x->sum) && is_shaped(x->sum, x->a) && is_shaped(x->sum, x->b));
+    CE_ASSERT(is_compute(x->sum) && is_shaped(x->sum, x->a) && is_shaped(x->sum, x->b));
     check_dropout(x->dropout, x->dropout.batch, cs_count(x->sum));
 }
 
@@ -269,7 +269,7 @@ void cs_op_add_norm(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_ad
 {
     check_addition(x);
     check_norm(stats, x->sum, weight);
-    CS_ASSERT(is_shaped(x->sum, y) && is_vector(bias, weight.dtype, cs_columns(x->sum)));
+    CE_ASSERT(is_shaped(x->sum, y) && is_vector(bias, weight.dtype, cs_columns(x->sum)));
     if (stream->device->table->add_norm) {
         RUN(stream, add_norm, y, stats, x, weight, bias, epsilon);
     } else {
@@ -283,7 +283,7 @@ void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_add
 {
     check_addition(x);
     check_rms(stats, x->sum, weight, 0);
-    CS_ASSERT(is_shaped(x->sum, y) && cs_count(weight) == cs_columns(x->sum));
+    CE_ASSERT(is_shaped(x->sum, y) && cs_count(weight) == cs_columns(x->sum));
     if (stream->device->table->add_rms) {
         RUN(stream, add_rms, y, stats, x, weight, epsilon);
     } else {
@@ -295,10 +295,10 @@ void cs_op_add_rms(cs_stream *stream, cs_tensor y, cs_tensor stats, const cs_add
 void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dbias, cs_tensor dy, cs_tensor x,
                          cs_tensor stats, cs_tensor weight, cs_tensor beside)
 {
-    CS_ASSERT(is_shaped(dx, beside));
+    CE_ASSERT(is_shaped(dx, beside));
     if (stream->device->table->norm_grad_add) {
         check_norm_grad(dx, dweight, dy, x, stats, weight);
-        CS_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
+        CE_ASSERT(is_vector(dbias, CS_F32, cs_columns(x)));
         RUN(stream, norm_grad_add, dx, dweight, dbias, dy, x, stats, weight, beside);
     } else {
         cs_op_norm_grad(stream, dx, dweight, dbias, dy, x, stats, weight);
@@ -309,7 +309,7 @@ void cs_op_norm_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_
 void cs_op_rms_grad_add(cs_stream *stream, cs_tensor dx, cs_tensor dweight, cs_tensor dy, cs_tensor x, cs_tensor stats,
                         cs_tensor weight, cs_tensor beside)
 {
-    CS_ASSERT(is_shaped(dx, beside) && cs_count(weight) == cs_columns(x));
+    CE_ASSERT(is_shaped(dx, beside) && cs_count(weight) == cs_columns(x));
     if (stream->device->table->rms_grad_add) {
         check_rms_grad(dx, dweight, dy, x, stats, weight, 0);
         RUN(stream, rms_grad_add, dx, dweight, dy, x, stats, weight, beside);
@@ -328,15 +328,15 @@ static void check_attention(cs_stream *stream, const ce_attention_args *attentio
 {
     cs_heads heads = attention->heads;
     int64_t rows = cs_rows(attention->y), columns = cs_columns(attention->y);
-    CS_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
-    CS_ASSERT(heads.queries > 0 && heads.keys > 0);
-    CS_ASSERT(heads.queries % heads.keys == 0 && columns % heads.queries == 0);
-    CS_ASSERT(is_matrix(attention->qkv, rows, columns + 2 * columns / heads.queries * heads.keys));
+    CE_ASSERT(is_compute(attention->y) && attention->qkv.data && attention->qkv.dtype == attention->y.dtype);
+    CE_ASSERT(heads.queries > 0 && heads.keys > 0);
+    CE_ASSERT(heads.queries % heads.keys == 0 && columns % heads.queries == 0);
+    CE_ASSERT(is_matrix(attention->qkv, rows, columns + 2 * columns / heads.queries * heads.keys));
     int64_t length = cs_columns(attention->lse), samples = rows / length;
-    CS_ASSERT(is_f32(attention->lse) && rows % length == 0);
-    CS_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
-    CS_ASSERT(is_starts(heads.starts, attention->y));
-    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
+    CE_ASSERT(is_f32(attention->lse) && rows % length == 0);
+    CE_ASSERT(cs_rows(attention->lse) == samples * heads.queries);
+    CE_ASSERT(is_starts(heads.starts, attention->y));
+    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0);
     check_dropout(attention->dropout, samples, rows * columns);
     /* for each head, each matrix product does D multiply-adds for each pair (i, j) with j <= i inside the window */
     double window = (double)(heads.window && heads.window < length ? heads.window : length);
@@ -360,16 +360,16 @@ void cs_op_attention_grad(cs_stream *stream, cs_tensor dqkv, cs_tensor dy, cs_te
     double before = stream->device->flops;
     check_attention(stream, &attention, 5);
     note_gradient(stream, before);
-    CS_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
+    CE_ASSERT(is_like(y, dy) && is_like(qkv, dqkv));
     RUN(stream, attention_grad, &attention);
 }
 
 static void rotate(cs_stream *stream, const ce_turn *turn)
 {
-    CS_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
-    CS_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
-    CS_ASSERT(ce_rope_head(turn->rope) >= turn->rope->width);
-    CS_ASSERT(turn->rows.heads * ce_rope_head(turn->rope) <= cs_columns(turn->x));
+    CE_ASSERT(is_compute(turn->x) && turn->rows.length > 0);
+    CE_ASSERT(turn->rope->width > 0 && turn->rope->width % 2 == 0 && turn->rope->width <= CS_ROPE_WIDTH);
+    CE_ASSERT(ce_rope_head(turn->rope) >= turn->rope->width);
+    CE_ASSERT(turn->rows.heads * ce_rope_head(turn->rope) <= cs_columns(turn->x));
     RUN(stream, rope, turn);
 }
 
@@ -387,14 +387,14 @@ void cs_op_attention_extend(cs_stream *stream, cs_tensor y, cs_tensor qkv, cs_te
                             cs_heads heads, int64_t start)
 {
     int64_t width = cs_columns(y), rows = cs_rows(y), shared = cs_columns(keys);
-    CS_ASSERT(is_compute(y) && qkv.data && keys.data && values.data);
-    CS_ASSERT(qkv.dtype == y.dtype && keys.dtype == y.dtype && values.dtype == y.dtype);
-    CS_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0 && heads.window >= 0);
-    CS_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
-    CS_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
-    CS_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
-    CS_ASSERT(heads.scale >= 0 && heads.cap >= 0);
-    CS_ASSERT(is_matrix(values, cs_rows(keys), shared));
+    CE_ASSERT(is_compute(y) && qkv.data && keys.data && values.data);
+    CE_ASSERT(qkv.dtype == y.dtype && keys.dtype == y.dtype && values.dtype == y.dtype);
+    CE_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0 && heads.window >= 0);
+    CE_ASSERT(width % heads.queries == 0 && shared == heads.keys * (width / heads.queries));
+    CE_ASSERT(is_matrix(qkv, rows, width + 2 * shared));
+    CE_ASSERT(start >= 0 && cs_rows(keys) >= start + rows);
+    CE_ASSERT(heads.scale >= 0 && heads.cap >= 0);
+    CE_ASSERT(is_matrix(values, cs_rows(keys), shared));
     double pairs = (double)rows * (double)start + 0.5 * (double)rows * (double)(rows + 1);
     stream->device->flops += 4.0 * pairs * (double)width;
     RUN(stream, extend, &(ce_extension){ y, qkv, keys, values, heads, start });
@@ -404,11 +404,11 @@ void cs_op_embed(cs_stream *stream, cs_tensor y, cs_tensor tokens, cs_tensor tab
                  cs_tensor starts)
 {
     int64_t width = cs_columns(y);
-    CS_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
-    CS_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
-    CS_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
+    CE_ASSERT(is_compute(y) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(y));
+    CE_ASSERT(table.data && table.dtype == y.dtype && cs_columns(table) == width);
+    CE_ASSERT(!positions.data || (positions.dtype == y.dtype && cs_columns(positions) == width &&
                                   cs_rows(positions) >= cs_columns(tokens)));
-    CS_ASSERT(is_starts(starts, y));
+    CE_ASSERT(is_starts(starts, y));
     RUN(stream, embed, y, tokens, table, positions, starts);
 }
 
@@ -416,11 +416,11 @@ void cs_op_embed_grad(cs_stream *stream, cs_tensor dtable, cs_tensor dpositions,
                       cs_tensor starts, int64_t padding)
 {
     int64_t width = cs_columns(dy);
-    CS_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
-    CS_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
-    CS_ASSERT(!dpositions.data ||
+    CE_ASSERT(is_compute(dy) && tokens.data && tokens.dtype == CS_I32 && cs_count(tokens) == cs_rows(dy));
+    CE_ASSERT(is_f32(dtable) && cs_columns(dtable) == width);
+    CE_ASSERT(!dpositions.data ||
               (is_f32(dpositions) && cs_columns(dpositions) == width && cs_rows(dpositions) >= cs_columns(tokens)));
-    CS_ASSERT(is_starts(starts, dy));
+    CE_ASSERT(is_starts(starts, dy));
     if (dtable.overwrite)
         RUN(stream, fill, dtable, 0);
     if (dpositions.data && dpositions.overwrite)
@@ -437,52 +437,52 @@ static bool is_targets(cs_tensor targets, cs_tensor logits, int64_t classes)
 void cs_op_cross_entropy(cs_stream *stream, cs_tensor loss, cs_tensor logits, cs_tensor targets, int64_t classes,
                          cs_tensor dloss)
 {
-    CS_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
-    CS_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
-    CS_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
+    CE_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
+    CE_ASSERT(is_vector(loss, CS_F32, cs_rows(logits)));
+    CE_ASSERT(!dloss.data || is_vector(dloss, CS_F32, cs_rows(logits)));
     RUN(stream, cross_entropy, loss, logits, targets, classes, dloss);
 }
 
 void cs_op_hits(cs_stream *stream, cs_tensor hits, cs_tensor logits, cs_tensor targets, int64_t classes)
 {
-    CS_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
-    CS_ASSERT(is_vector(hits, CS_F32, cs_rows(logits)));
+    CE_ASSERT(is_compute(logits) && is_targets(targets, logits, classes));
+    CE_ASSERT(is_vector(hits, CS_F32, cs_rows(logits)));
     RUN(stream, hits, hits, logits, targets, classes);
 }
 
 void cs_op_squared_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
+    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
     RUN(stream, squared_error, loss, y, target);
 }
 
 void cs_op_squared_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
+    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
     RUN(stream, squared_error_grad, dy, dloss, y, target);
 }
 
 void cs_op_absolute_error(cs_stream *stream, cs_tensor loss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
+    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_vector(loss, CS_F32, cs_rows(y)));
     RUN(stream, absolute_error, loss, y, target);
 }
 
 void cs_op_absolute_error_grad(cs_stream *stream, cs_tensor dy, cs_tensor dloss, cs_tensor y, cs_tensor target)
 {
-    CS_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
+    CE_ASSERT(is_f32(target) && is_shaped(target, y) && is_like(y, dy) && is_vector(dloss, CS_F32, cs_rows(y)));
     RUN(stream, absolute_error_grad, dy, dloss, y, target);
 }
 
 void cs_op_cast(cs_stream *stream, cs_tensor y, cs_tensor x)
 {
-    CS_ASSERT(cs_count(y) == cs_count(x));
-    CS_ASSERT(y.dtype == x.dtype || (y.dtype <= CS_F16 && x.dtype <= CS_F16));
+    CE_ASSERT(cs_count(y) == cs_count(x));
+    CE_ASSERT(y.dtype == x.dtype || (y.dtype <= CS_F16 && x.dtype <= CS_F16));
     RUN(stream, cast, y, x);
 }
 
 void cs_op_fill(cs_stream *stream, cs_tensor y, float value)
 {
-    CS_ASSERT(y.dtype <= CS_F16);
+    CE_ASSERT(y.dtype <= CS_F16);
     RUN(stream, fill, y, value);
 }

@@ -14,44 +14,44 @@ static bool is_f32(cs_tensor x, int64_t count)
 
 static void check_routing(const cs_routing *routing, int64_t rows)
 {
-    CS_ASSERT(routing->slots.data && routing->slots.dtype == CS_I32 && cs_rows(routing->slots) == rows);
-    CS_ASSERT(is_i32(routing->rows, cs_count(routing->slots)));
+    CE_ASSERT(routing->slots.data && routing->slots.dtype == CS_I32 && cs_rows(routing->slots) == rows);
+    CE_ASSERT(is_i32(routing->rows, cs_count(routing->slots)));
 }
 
 void cs_op_route(cs_stream *stream, const cs_routing *routing, cs_tensor factors, cs_tensor logits, bool normalized)
 {
     int64_t experts = cs_columns(logits);
-    CS_ASSERT(is_compute(logits) && is_compute(factors));
+    CE_ASSERT(is_compute(logits) && is_compute(factors));
     check_routing(routing, cs_rows(logits));
-    CS_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
-    CS_ASSERT(is_i32(routing->bounds, experts + 1) && is_i32(routing->tokens, experts));
-    CS_ASSERT(experts <= CS_MAX_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
+    CE_ASSERT(cs_count(factors) == cs_count(routing->slots) && cs_columns(routing->slots) <= experts);
+    CE_ASSERT(is_i32(routing->bounds, experts + 1) && is_i32(routing->tokens, experts));
+    CE_ASSERT(experts <= CS_MAX_EXPERTS && (!routing->probabilities.data || is_f32(routing->probabilities, experts)));
     RUN(stream, route, routing, factors, logits, normalized);
 }
 
 void cs_op_route_grad(cs_stream *stream, cs_tensor dlogits, const cs_routing *routing, cs_tensor dfactors,
                       cs_tensor dprobabilities, cs_tensor logits, bool normalized)
 {
-    CS_ASSERT(is_compute(logits) && is_shaped(logits, dlogits));
+    CE_ASSERT(is_compute(logits) && is_shaped(logits, dlogits));
     check_routing(routing, cs_rows(logits));
-    CS_ASSERT(is_f32(dfactors, cs_count(routing->slots)));
-    CS_ASSERT(!dprobabilities.data || is_f32(dprobabilities, cs_columns(logits)));
+    CE_ASSERT(is_f32(dfactors, cs_count(routing->slots)));
+    CE_ASSERT(!dprobabilities.data || is_f32(dprobabilities, cs_columns(logits)));
     RUN(stream, route_grad, dlogits, routing, dfactors, dprobabilities, logits, normalized);
 }
 
 void cs_op_take_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
-    CS_ASSERT(is_compute(x) && is_compute(y) && x.dtype == y.dtype);
+    CE_ASSERT(is_compute(x) && is_compute(y) && x.dtype == y.dtype);
     check_routing(routing, cs_rows(x));
-    CS_ASSERT(is_matrix(y, cs_count(routing->rows), cs_columns(x)));
+    CE_ASSERT(is_matrix(y, cs_count(routing->rows), cs_columns(x)));
     RUN(stream, take_slots, y, x, routing);
 }
 
 void cs_op_add_slots(cs_stream *stream, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
-    CS_ASSERT(is_compute(x) && is_compute(y));
+    CE_ASSERT(is_compute(x) && is_compute(y));
     check_routing(routing, cs_rows(y));
-    CS_ASSERT(is_matrix(x, cs_count(routing->rows), cs_columns(y)));
+    CE_ASSERT(is_matrix(x, cs_count(routing->rows), cs_columns(y)));
     RUN(stream, add_slots, y, x, routing);
 }
 
@@ -83,8 +83,8 @@ static void run_experts(cs_stream *stream, const ce_product *product, const cs_r
 {
     ce_experts job = { .product = *product, .bounds = routing->bounds };
     int64_t slots = cs_count(routing->rows), experts = cs_count(routing->bounds) - 1;
-    CS_ASSERT(is_i32(routing->bounds, experts + 1) && cs_rows(product->a) == slots);
-    CS_ASSERT(cs_rows(product->transpose_a ? product->c : product->b) % experts == 0);
+    CE_ASSERT(is_i32(routing->bounds, experts + 1) && cs_rows(product->a) == slots);
+    CE_ASSERT(cs_rows(product->transpose_a ? product->c : product->b) % experts == 0);
     double flops = 2.0 * (double)slots * (double)cs_columns(product->a) *
                    (double)(product->transpose_a ? cs_columns(product->b) : cs_columns(product->c));
     stream->device->flops += flops;
@@ -100,15 +100,15 @@ static bool is_weight(cs_tensor w, const cs_routing *routing, int64_t outputs, i
 
 void cs_op_experts(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor w, const cs_routing *routing)
 {
-    CS_ASSERT(is_compute(x) && x.dtype == y.dtype && x.dtype == w.dtype && cs_rows(x) == cs_rows(y));
-    CS_ASSERT(is_weight(w, routing, cs_columns(y), cs_columns(x)));
+    CE_ASSERT(is_compute(x) && x.dtype == y.dtype && x.dtype == w.dtype && cs_rows(x) == cs_rows(y));
+    CE_ASSERT(is_weight(w, routing, cs_columns(y), cs_columns(x)));
     run_experts(stream, &(ce_product){ .c = y, .a = x, .b = w, .transpose_b = true }, routing, false);
 }
 
 void cs_op_experts_grad_input(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor w, const cs_routing *routing)
 {
-    CS_ASSERT(is_compute(dy) && dy.dtype == dx.dtype && dy.dtype == w.dtype && cs_rows(dx) == cs_rows(dy));
-    CS_ASSERT(is_weight(w, routing, cs_columns(dy), cs_columns(dx)));
+    CE_ASSERT(is_compute(dy) && dy.dtype == dx.dtype && dy.dtype == w.dtype && cs_rows(dx) == cs_rows(dy));
+    CE_ASSERT(is_weight(w, routing, cs_columns(dy), cs_columns(dx)));
     run_experts(stream, &(ce_product){ .c = dx, .a = dy, .b = w }, routing, true);
 }
 
@@ -116,8 +116,8 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
 {
     if (!dw.data)
         return;
-    CS_ASSERT(dw.dtype == CS_F32 && is_compute(x) && x.dtype == dy.dtype && cs_rows(x) == cs_rows(dy));
-    CS_ASSERT(is_weight(dw, routing, cs_columns(dy), cs_columns(x)));
+    CE_ASSERT(dw.dtype == CS_F32 && is_compute(x) && x.dtype == dy.dtype && cs_rows(x) == cs_rows(dy));
+    CE_ASSERT(is_weight(dw, routing, cs_columns(dy), cs_columns(x)));
     run_experts(stream, &(ce_product){ .c = dw, .a = dy, .b = x, .transpose_a = true, .add = !dw.overwrite }, routing,
                 true);
 }
@@ -126,24 +126,24 @@ void cs_op_experts_grad_weight(cs_stream *stream, cs_tensor dw, cs_tensor x, cs_
 
 void cs_op_scale_rows(cs_stream *stream, cs_tensor y, cs_tensor x, cs_tensor factors, bool logistic)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y) && is_compute(factors) && cs_count(factors) == cs_rows(x));
+    CE_ASSERT(is_compute(x) && is_shaped(x, y) && is_compute(factors) && cs_count(factors) == cs_rows(x));
     RUN(stream, scale_rows, y, x, factors, logistic);
 }
 
 void cs_op_scale_rows_grad(cs_stream *stream, cs_tensor dx, cs_tensor dfactors, cs_tensor dy, cs_tensor x,
                            cs_tensor factors, bool logistic)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
-    CS_ASSERT(is_compute(factors) && is_compute(dfactors));
-    CS_ASSERT(cs_count(factors) == cs_rows(x) && cs_count(dfactors) == cs_rows(x));
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
+    CE_ASSERT(is_compute(factors) && is_compute(dfactors));
+    CE_ASSERT(cs_count(factors) == cs_rows(x) && cs_count(dfactors) == cs_rows(x));
     RUN(stream, scale_rows_grad, dx, dfactors, dy, x, factors, logistic);
 }
 
 void cs_op_balance(cs_stream *stream, const cs_balance *balance, cs_tensor loss, cs_tensor targets, cs_tensor dloss)
 {
     int64_t rows = cs_rows(loss), experts = cs_columns(balance->tokens);
-    CS_ASSERT(is_f32(loss, rows) && is_i32(targets, rows) && is_f32(dloss, rows));
-    CS_ASSERT(is_i32(balance->tokens, cs_count(balance->probabilities)));
-    CS_ASSERT(is_f32(balance->probabilities, cs_count(balance->tokens)) && is_f32(balance->dprobabilities, experts));
+    CE_ASSERT(is_f32(loss, rows) && is_i32(targets, rows) && is_f32(dloss, rows));
+    CE_ASSERT(is_i32(balance->tokens, cs_count(balance->probabilities)));
+    CE_ASSERT(is_f32(balance->probabilities, cs_count(balance->tokens)) && is_f32(balance->dprobabilities, experts));
     RUN(stream, balance, balance, loss, targets, dloss);
 }

@@ -4,7 +4,7 @@
 
 static void check_function(cs_activation function)
 {
-    CS_ASSERT(function > CS_USUAL_ACTIVATION && function <= CS_RELU2);
+    CE_ASSERT(function > CS_USUAL_ACTIVATION && function <= CS_RELU2);
 }
 
 void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation function)
@@ -14,7 +14,7 @@ void cs_op_activation(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation
         cs_op_gelu(stream, y, x);
         return;
     }
-    CS_ASSERT(is_compute(x) && is_shaped(x, y));
+    CE_ASSERT(is_compute(x) && is_shaped(x, y));
     RUN(stream, activation, y, x, function);
 }
 
@@ -25,7 +25,7 @@ void cs_op_activation_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_ten
         cs_op_gelu_grad(stream, dx, dy, x);
         return;
     }
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy));
     RUN(stream, activation_grad, dx, dy, x, function);
 }
 
@@ -36,7 +36,7 @@ void cs_op_gated(cs_stream *stream, cs_tensor y, cs_tensor x, cs_activation func
         cs_op_swiglu(stream, y, x);
         return;
     }
-    CS_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
+    CE_ASSERT(is_compute(x) && is_compute(y) && is_matrix(x, cs_rows(y), 2 * cs_columns(y)));
     RUN(stream, gated, y, x, function);
 }
 
@@ -47,34 +47,34 @@ void cs_op_gated_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x
         cs_op_swiglu_grad(stream, dx, dy, x);
         return;
     }
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx));
-    CS_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx));
+    CE_ASSERT(is_compute(dy) && is_matrix(x, cs_rows(dy), 2 * cs_columns(dy)));
     RUN(stream, gated_grad, dx, dy, x, function);
 }
 
 void cs_op_scale(cs_stream *stream, cs_tensor y, cs_tensor x, float factor)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y));
+    CE_ASSERT(is_compute(x) && is_shaped(x, y));
     RUN_IN(stream, convert, y, x, factor);
 }
 
 void cs_op_softcap(cs_stream *stream, cs_tensor y, cs_tensor x, float cap)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y) && cap > 0);
+    CE_ASSERT(is_compute(x) && is_shaped(x, y) && cap > 0);
     RUN(stream, softcap, y, x, cap);
 }
 
 void cs_op_softcap_grad(cs_stream *stream, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy) && cap > 0);
+    CE_ASSERT(is_compute(x) && is_shaped(x, dx) && is_shaped(x, dy) && cap > 0);
     RUN(stream, softcap_grad, dx, dy, x, cap);
 }
 
 static void regroup(cs_stream *stream, cs_tensor y, cs_tensor x, cs_heads heads, bool back)
 {
-    CS_ASSERT(is_compute(x) && is_shaped(x, y) && x.dtype == y.dtype && x.data != y.data);
-    CS_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0);
-    CS_ASSERT(cs_columns(x) % (heads.queries + 2 * heads.keys) == 0);
+    CE_ASSERT(is_compute(x) && is_shaped(x, y) && x.dtype == y.dtype && x.data != y.data);
+    CE_ASSERT(heads.keys > 0 && heads.queries % heads.keys == 0);
+    CE_ASSERT(cs_columns(x) % (heads.queries + 2 * heads.keys) == 0);
     RUN(stream, regroup, y, x, heads, back);
 }
 

@@ -8,8 +8,8 @@
 static const double min_gain = 1.1;
 
 static const char *const method_names[] = {
-#define METHOD(word, name) [CS_METHOD_##word] = name,
-    CS_PRODUCT_METHODS(METHOD)
+#define METHOD(word, name) [CE_METHOD_##word] = name,
+    CE_PRODUCT_METHODS(METHOD)
 #undef METHOD
 };
 static const char *const type_names[] = { [CS_F32] = "fp32", [CS_BF16] = "bf16", [CS_F16] = "fp16" };
@@ -45,7 +45,7 @@ void ce_product_list_add(ce_product_list *list, const ce_product *product)
     ce_product_use *use = list->use;
     while (use < list->use + list->count && !(same(&use->of, &of) && use->dtype == product->a.dtype))
         use++;
-    if (use == list->use + CS_PRODUCTS)
+    if (use == list->use + CE_PRODUCTS)
         return;
     double before = use < list->use + list->count ? use->flops : 0;
     int64_t max = before > 0 ? use->tokens : 0;
@@ -74,7 +74,7 @@ static void set(ce_product_choice *choice, const ce_product_class *of, ce_method
     int at = 0;
     while (at < choice->count && !same(&choice->entry[at].of, of))
         at++;
-    if (at == CS_PRODUCTS)
+    if (at == CE_PRODUCTS)
         return;
     choice->entry[at].of = *of;
     choice->entry[at].method = method;
@@ -91,18 +91,18 @@ unsigned ce_products_methods(const ce_product_choice *choice)
 
 /* ---- as text ---- */
 
-void ce_products_print(char text[CS_PRODUCTS_TEXT], const ce_product_choice *choice)
+void ce_products_print(char text[CE_PRODUCTS_TEXT], const ce_product_choice *choice)
 {
-    int used = snprintf(text, CS_PRODUCTS_TEXT, "%s: ", type_names[choice->dtype]);
+    int used = snprintf(text, CE_PRODUCTS_TEXT, "%s: ", type_names[choice->dtype]);
     for (int i = 0; i < choice->count; i++) {
         const ce_product_class *of = &choice->entry[i].of;
-        used += snprintf(text + used, (size_t)(CS_PRODUCTS_TEXT - used), "%c%c %lldx%lld %s, ",
+        used += snprintf(text + used, (size_t)(CE_PRODUCTS_TEXT - used), "%c%c %lldx%lld %s, ",
                          of->transpose_a ? 't' : 'n', of->transpose_b ? 't' : 'n', (long long)of->rows,
                          (long long)of->columns, method_names[choice->entry[i].method]);
-        CS_ASSERT(used < CS_PRODUCTS_TEXT);
+        CE_ASSERT(used < CE_PRODUCTS_TEXT);
     }
-    used += snprintf(text + used, (size_t)(CS_PRODUCTS_TEXT - used), "others %s", method_names[choice->others]);
-    CS_ASSERT(used < CS_PRODUCTS_TEXT);
+    used += snprintf(text + used, (size_t)(CE_PRODUCTS_TEXT - used), "others %s", method_names[choice->others]);
+    CE_ASSERT(used < CE_PRODUCTS_TEXT);
 }
 
 static int index_of(const char *const *names, int count, const char *name)
@@ -121,8 +121,8 @@ static int read_entry(ce_product_choice *choice, const char *text)
     int length = 0;
     if (sscanf(text, "%c%c %lldx%lld %15[a-z], %n", &a, &b, &rows, &columns, method, &length) < 5 || length == 0)
         return 0;
-    int found = index_of(method_names, CS_METHODS, method);
-    if (!strchr("nt", a) || !strchr("nt", b) || rows < 1 || columns < 1 || found < 0 || choice->count == CS_PRODUCTS)
+    int found = index_of(method_names, CE_METHODS, method);
+    if (!strchr("nt", a) || !strchr("nt", b) || rows < 1 || columns < 1 || found < 0 || choice->count == CE_PRODUCTS)
         return 0;
     set(choice, &(ce_product_class){ a == 't', b == 't', rows, columns }, (ce_method)found);
     return length;
@@ -130,7 +130,7 @@ static int read_entry(ce_product_choice *choice, const char *text)
 
 bool ce_products_read(ce_product_choice *choice, const char *text)
 {
-    char word[16], again[CS_PRODUCTS_TEXT];
+    char word[16], again[CE_PRODUCTS_TEXT];
     int length = 0, step;
     *choice = (ce_product_choice){ 0 };
     if (sscanf(text, "%15[a-z0-9]: %n", word, &length) < 1 || length == 0)
@@ -138,7 +138,7 @@ bool ce_products_read(ce_product_choice *choice, const char *text)
     int type = index_of(type_names, CS_F16 + 1, word);
     for (const char *at = text + length; (step = read_entry(choice, at)) > 0; at += step)
         length += step;
-    int others = sscanf(text + length, "others %15[a-z]", word) == 1 ? index_of(method_names, CS_METHODS, word) : -1;
+    int others = sscanf(text + length, "others %15[a-z]", word) == 1 ? index_of(method_names, CE_METHODS, word) : -1;
     if (type < 0 || others < 0)
         return false;
     choice->dtype = (cs_dtype)type;
@@ -153,7 +153,7 @@ static ce_method fastest(const ce_product_trial *trial, int index)
 {
     const double *speed = trial->speed[index];
     ce_method best = trial->fixed[index];
-    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+    for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
         if (speed[method] > speed[best])
             best = (ce_method)method;
     return speed[best] >= min_gain * speed[trial->fixed[index]] ? best : trial->fixed[index];
@@ -181,7 +181,7 @@ double ce_products_pick(ce_product_choice *choice, const ce_product_trial *trial
 {
     double flops = 0, seconds = 0;
     choice->count = 0;
-    choice->others = trial->methods & 1u << CS_METHOD_PACKED ? CS_METHOD_FIXED : CS_METHOD_SGEMM;
+    choice->others = trial->methods & 1u << CE_METHOD_PACKED ? CE_METHOD_FIXED : CE_METHOD_SGEMM;
     for (int i = 0; i < trial->list->count; i++) {
         int judge = judge_of(trial, i);
         if (judge < 0)

@@ -2,8 +2,8 @@
  *
  * The methods round differently. Therefore a choice is made once, by measuring, and is then used by all ranks; a
  * checkpoint records the choice as text. A GPU offers no methods, so a GPU has no choice. */
-#ifndef CS_DEVICE_PRODUCTS_H
-#define CS_DEVICE_PRODUCTS_H
+#ifndef CE_DEVICE_PRODUCTS_H
+#define CE_DEVICE_PRODUCTS_H
 
 #include "device/device.h"
 
@@ -11,17 +11,17 @@
  * oneDNN's sgemm, on fp32 copies of 16-bit matrices. PACKED: cspeed's own product, which converts to fp32 while it
  * packs. FIXED: SGEMM or PACKED by a rule about the shape, without a measurement. This list also gives the names of the
  * methods in text. */
-#define CS_PRODUCT_METHODS(METHOD)                                                                                     \
+#define CE_PRODUCT_METHODS(METHOD)                                                                                     \
     METHOD(FIXED, "fixed") METHOD(NATIVE, "native") METHOD(SGEMM, "sgemm") METHOD(PACKED, "packed")
 typedef enum {
-#define METHOD(word, name) CS_METHOD_##word,
-    CS_PRODUCT_METHODS(METHOD)
+#define METHOD(word, name) CE_METHOD_##word,
+    CE_PRODUCT_METHODS(METHOD)
 #undef METHOD
-        CS_METHODS
+        CE_METHODS
 } ce_method;
 const char *ce_method_name(ce_method method);
 
-enum { CS_PRODUCTS = 64, CS_PRODUCTS_TEXT = 4096 };
+enum { CE_PRODUCTS = 64, CE_PRODUCTS_TEXT = 4096 };
 
 /* A class of products c (m, n) = op(a) (m, k) op(b) (k, n). "nn", "nt", "tn" say whether a and b are transposed, as in
  * BLAS. If a is not transposed, the number of tokens is m, and `rows` is k; if a is transposed, the number of tokens is
@@ -42,10 +42,10 @@ typedef struct {
     double flops;
 } ce_product_use;
 typedef struct {
-    ce_product_use use[CS_PRODUCTS];
+    ce_product_use use[CE_PRODUCTS];
     int count;
 } ce_product_list;
-/* Returns the products that the dry device was asked for, in the order of first use, but at most the first CS_PRODUCTS
+/* Returns the products that the dry device was asked for, in the order of first use, but at most the first CE_PRODUCTS
  * classes. If a class is used with several numbers of tokens, the list has the greatest number. Returns NULL if the
  * device is not a dry device. */
 const ce_product_list *ce_device_product_list(const cs_device *device);
@@ -61,11 +61,11 @@ typedef struct {
     struct {
         ce_product_class of;
         ce_method method;
-    } entry[CS_PRODUCTS];
+    } entry[CE_PRODUCTS];
     int count;
 } ce_product_choice;
 /* Writes a choice as text, such as "bf16: nn 768x2304 native, tn 768x2304 sgemm, others fixed". */
-void ce_products_print(char text[CS_PRODUCTS_TEXT], const ce_product_choice *choice);
+void ce_products_print(char text[CE_PRODUCTS_TEXT], const ce_product_choice *choice);
 /* Reads a choice from text. Returns true if ce_products_print could have written the text. Otherwise returns false, and
  * *choice is undefined. */
 bool ce_products_read(ce_product_choice *choice, const char *text);
@@ -80,9 +80,9 @@ typedef struct {
     /* CPU time in seconds for the measurement; classes with the most work are measured first */
     double seconds;
     /* speed of each class by each method, in FLOP/s of one thread; 0: not measured */
-    double speed[CS_PRODUCTS][CS_METHODS];
+    double speed[CE_PRODUCTS][CE_METHODS];
     /* for each class: the method that the rule of FIXED chooses, or SGEMM if that method may not be measured */
-    ce_method fixed[CS_PRODUCTS];
+    ce_method fixed[CE_PRODUCTS];
     double roof; /* FLOP/s: the greatest speed that was measured, including square products */
 } ce_product_trial;
 /* Chooses the fastest method for each class that was measured. A method replaces trial->fixed only if it is at least

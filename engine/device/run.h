@@ -1,7 +1,7 @@
 /* run.h - what the files of operations need: checks of tensors, and macros that call a function of the device's
  * table. */
-#ifndef CS_DEVICE_RUN_H
-#define CS_DEVICE_RUN_H
+#ifndef CE_DEVICE_RUN_H
+#define CE_DEVICE_RUN_H
 
 #include "device/table.h"
 #include "base/must.h"

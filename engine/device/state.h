@@ -3,8 +3,8 @@
  *
  * The sums over ranks, the verdict on a step and the step's gate (optim/verdict.h) are in device memory, so the device
  * decides without the host whether a step updates the parameters. */
-#ifndef CS_DEVICE_STATE_H
-#define CS_DEVICE_STATE_H
+#ifndef CE_DEVICE_STATE_H
+#define CE_DEVICE_STATE_H
 
 #include "device/device.h"
 #include "base/exact.h"
@@ -34,16 +34,16 @@ void ce_state_judge(cs_stream *stream, ce_verdict *verdict, const ce_step_sums *
  * stream. */
 void ce_state_seed(cs_stream *stream, cs_tensor dy, const double *scale, double divisor);
 
-/* The values (facts) that are computed for each pair of answers. CS_PREFERENCE_CORRECT is 1 if the chosen answer has
+/* The values (facts) that are computed for each pair of answers. CE_PREFERENCE_CORRECT is 1 if the chosen answer has
  * the greater reward, otherwise 0. */
 enum {
-    CS_PREFERENCE_LOSS,
-    CS_PREFERENCE_CHOSEN_REWARD,
-    CS_PREFERENCE_REJECTED_REWARD,
-    CS_PREFERENCE_CORRECT,
-    CS_PREFERENCE_CHOSEN_LOGP,
-    CS_PREFERENCE_REJECTED_LOGP,
-    CS_PREFERENCE_FACTS
+    CE_PREFERENCE_LOSS,
+    CE_PREFERENCE_CHOSEN_REWARD,
+    CE_PREFERENCE_REJECTED_REWARD,
+    CE_PREFERENCE_CORRECT,
+    CE_PREFERENCE_CHOSEN_LOGP,
+    CE_PREFERENCE_REJECTED_LOGP,
+    CE_PREFERENCE_FACTS
 };
 /* Computes the loss of each of B pairs of answers. An answer's log-probability is the negative sum of its rows' losses.
  * Sequence 2 b is the chosen answer of pair b, and sequence 2 b + 1 is the rejected answer. A sequence has T rows. All
@@ -57,7 +57,7 @@ typedef struct {
     /* weights (2 B T, 1) f32, or absent: the weight of each row is multiplied by the derivative of the pair's loss with
      * respect to the row's loss */
     cs_tensor weights;
-    cs_tensor facts; /* facts (CS_PREFERENCE_FACTS, B) f32: the computed facts of each pair */
+    cs_tensor facts; /* facts (CE_PREFERENCE_FACTS, B) f32: the computed facts of each pair */
 } ce_preference_rows;
 void ce_state_preference(cs_stream *stream, const ce_preference_rows *rows);
 
@@ -70,12 +70,12 @@ void ce_state_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float fac
 
 /* One range of an update: consecutive elements of one parameter. The table of ranges is in device memory, so that one
  * kernel launch processes many ranges. Ranges are divided into tiles: the range r has the tiles from r.tile to the tile
- * before the next range's first tile. Tile t has those elements of r that are in [begin, begin + CS_STATE_TILE), where
- * begin = CS_STATE_TILE * (r.from / CS_STATE_TILE + t - r.tile). */
-enum { CS_STATE_TILE = 2048 };
+ * before the next range's first tile. Tile t has those elements of r that are in [begin, begin + CE_STATE_TILE), where
+ * begin = CE_STATE_TILE * (r.from / CE_STATE_TILE + t - r.tile). */
+enum { CE_STATE_TILE = 2048 };
 typedef struct {
     int64_t from, to;              /* the range of elements in the tensors master, gradient and publish */
-    int64_t slots[CS_OPTIM_SLOTS]; /* for each slot: the index in the slot of element `from` */
+    int64_t slots[CE_OPTIM_SLOTS]; /* for each slot: the index in the slot of element `from` */
     int64_t tile;                  /* number of the range's first tile */
     int64_t decays;                /* whether weight decay applies; if 0, the update uses 0 in place of hyper.decay */
 } ce_state_range;
@@ -95,7 +95,7 @@ int64_t ce_state_tiles(ce_range elements);
  * returns a direction writes the direction to `gradient` and leaves `master` unchanged. If the gate is closed, nothing
  * is written. The bits of the result do not depend on how the elements are divided into ranges. */
 typedef struct {
-    cs_tensor master, gradient, slots[CS_OPTIM_SLOTS]; /* a slot that the optimizer does not have is absent */
+    cs_tensor master, gradient, slots[CE_OPTIM_SLOTS]; /* a slot that the optimizer does not have is absent */
     cs_tensor publish;
     ce_state_ranges ranges;
     const ce_gate *gate; /* the gate that allows the update; NULL: always open, with factor 1 */

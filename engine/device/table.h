@@ -5,8 +5,8 @@
  * function is NULL, nothing is called; most functions of the dry device are NULL. Operations of models run in the
  * compute stream; operations of state.h run in the stream that is passed. The functions may assume that shapes and
  * types are right. */
-#ifndef CS_DEVICE_TABLE_H
-#define CS_DEVICE_TABLE_H
+#ifndef CE_DEVICE_TABLE_H
+#define CE_DEVICE_TABLE_H
 
 #include <math.h>
 #include <pthread.h>
@@ -142,7 +142,7 @@ typedef struct {
 
 struct cs_device {
     const ce_device_table *table;
-    cs_stream streams[CS_STREAM_ROLES]; /* the index is a ce_stream_role */
+    cs_stream streams[CE_STREAM_ROLES]; /* the index is a ce_stream_role */
     void *private_data;                 /* the state of the device's implementation */
     int threads;
     ce_isa isa;

@@ -1,8 +1,8 @@
 /* decode.h - the formats that are decoded into plain text: gzip, Zstandard, and tables (Parquet, Arrow). */
-#ifndef CS_FORMATS_DECODE_H
-#define CS_FORMATS_DECODE_H
+#ifndef CE_FORMATS_DECODE_H
+#define CE_FORMATS_DECODE_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "base/progress.h"
 #include "base/status.h"
 

@@ -1,7 +1,7 @@
 /* gzip.c - decompresses gzip files by zlib: one member, or several in sequence as `cat` and pigz make them. */
 #include "formats/decode.h"
 
-#ifdef CS_HAS_ZLIB
+#ifdef CE_HAS_ZLIB
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static cs_status inflate_block(ce_decode *self, z_stream *stream, unsigned char 
         if (outcome != Z_OK && outcome != Z_STREAM_END && outcome != Z_BUF_ERROR)
             return outcome == Z_MEM_ERROR ? ce_fail(CS_NO_MEMORY, "%s: no memory to decompress it", self->path)
                                           : damaged(self, stream);
-        CS_TRY(ce_decode_put(self, text, BLOCK - stream->avail_out));
+        CE_TRY(ce_decode_put(self, text, BLOCK - stream->avail_out));
         *ended = outcome == Z_STREAM_END;
         if (*ended)
             inflateReset(stream);
@@ -41,12 +41,12 @@ static cs_status inflate_all(ce_decode *self, z_stream *stream, unsigned char *r
 {
     bool ended = false;
     for (size_t size;;) {
-        CS_TRY(ce_decode_get(self, read, BLOCK, &size));
+        CE_TRY(ce_decode_get(self, read, BLOCK, &size));
         if (size == 0)
             break;
         stream->next_in = read;
         stream->avail_in = (unsigned)size;
-        CS_TRY(inflate_block(self, stream, text, &ended));
+        CE_TRY(inflate_block(self, stream, text, &ended));
     }
     if (ended)
         return CS_OK;

@@ -51,10 +51,10 @@ ce_kind ce_kind_of(FILE *file)
     char head[HEAD];
     size_t size = read_head(file, head);
     if (begins(head, size, "\x1f\x8b", 2))
-        return CS_KIND_GZIP;
+        return CE_KIND_GZIP;
     if (begins(head, size, "\x28\xb5\x2f\xfd", 4))
-        return CS_KIND_ZSTD;
-    return begins(head, size, "PAR1", 4) || begins(head, size, "ARROW1", 6) ? CS_KIND_TABLE : CS_KIND_OTHER;
+        return CE_KIND_ZSTD;
+    return begins(head, size, "PAR1", 4) || begins(head, size, "ARROW1", 6) ? CE_KIND_TABLE : CE_KIND_OTHER;
 }
 
 /* Counts the bytes that are no part of a character in UTF-8, by their leading bits. A character that the end of the head

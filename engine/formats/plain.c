@@ -47,7 +47,7 @@ bool ce_plain_is_json(const char *name)
 static cs_status create(FILE **file, const char *path, const char *folder)
 {
     char *name;
-    CS_ASSERT(asprintf(&name, "%s/.text-XXXXXX", folder) >= 0);
+    CE_ASSERT(asprintf(&name, "%s/.text-XXXXXX", folder) >= 0);
     int made = mkostemp(name, O_CLOEXEC);
     int why = errno;
     if (made >= 0)
@@ -71,7 +71,7 @@ static cs_status decode(FILE **plain, const char *path, FILE *from, decode_file 
     struct stat facts;
     if (fstat(fileno(from), &facts) != 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot read its size", path);
-    CS_TRY(create(&self.to, path, how->folder));
+    CE_TRY(create(&self.to, path, how->folder));
     ce_progress_begin(&self.progress, "decoding", NULL, facts.st_size);
     cs_status status = decoder(&self);
     ce_progress_end(&self.progress);
@@ -94,12 +94,12 @@ static cs_status decode(FILE **plain, const char *path, FILE *from, decode_file 
 static cs_status choose(decode_file **decoder, FILE *file, const char *path)
 {
     ce_kind kind = ce_kind_of(file);
-    bool other = kind == CS_KIND_OTHER;
-    *decoder = kind == CS_KIND_GZIP || (other && ends(path, ".gz"))    ? ce_decode_gzip
-               : kind == CS_KIND_ZSTD || (other && ends(path, ".zst")) ? ce_decode_zstd
+    bool other = kind == CE_KIND_OTHER;
+    *decoder = kind == CE_KIND_GZIP || (other && ends(path, ".gz"))    ? ce_decode_gzip
+               : kind == CE_KIND_ZSTD || (other && ends(path, ".zst")) ? ce_decode_zstd
                : ce_plain_is_table(path)                               ? ce_decode_rows
                                                                        : NULL;
-    if (kind == CS_KIND_TABLE && !*decoder)
+    if (kind == CE_KIND_TABLE && !*decoder)
         return ce_fail(CS_BAD_FILE,
                        "%s: a table (Parquet or Arrow), and its name does not say so: mv '%s' '%s.parquet'", path, path,
                        path);
@@ -111,7 +111,7 @@ cs_status ce_plain_open(FILE **file, const char *path, const ce_plain_how *how)
     decode_file *decoder;
     FILE *from;
     *file = NULL;
-    CS_TRY(ce_input_stream(&from, path));
+    CE_TRY(ce_input_stream(&from, path));
     *file = from;
     if (!from)
         return ce_fail_errno(errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND : CS_IO_ERROR, errno,

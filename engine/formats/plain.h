@@ -6,10 +6,10 @@
  * not plain text is decoded, a block at a time, into a temporary file without a name. The temporary file takes as much
  * disk space as the text, takes no memory, and is removed when it is closed. A stream would not do: packing reads a text
  * twice, with several threads, and holds out documents from the whole text. */
-#ifndef CS_FORMATS_PLAIN_H
-#define CS_FORMATS_PLAIN_H
+#ifndef CE_FORMATS_PLAIN_H
+#define CE_FORMATS_PLAIN_H
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 

@@ -39,7 +39,7 @@ static cs_status open_module(const ce_rows_module **module, const char *path)
     if (!library.handle)
         return refuse(path, library.why);
     *module = dlsym(library.handle, "ce_module_arrow");
-    if (!*module || (*module)->edition != CS_ROWS_EDITION || strcmp((*module)->release, CS_VERSION) != 0)
+    if (!*module || (*module)->edition != CE_ROWS_EDITION || strcmp((*module)->release, CS_VERSION) != 0)
         return refuse(path, "it belongs to another build of this program; build both again");
     return CS_OK;
 }
@@ -75,7 +75,7 @@ cs_status ce_decode_rows(ce_decode *self)
     receiver receives = { .decode = self };
     if (fstat(fileno(self->from), &facts) == 0)
         receives.bytes = facts.st_size;
-    CS_TRY(open_module(&module, self->path));
+    CE_TRY(open_module(&module, self->path));
     char *sentence = module->write(self->path, self->columns, put, count_unread, &receives);
     if (sentence)
         receives.status = ce_fail(CS_BAD_FILE, "%s: %s", self->path, sentence);

@@ -4,8 +4,8 @@
  *
  * Only this library is linked against Arrow. It calls no function of the program but the `put` that it is given. This
  * header is also compiled as C++. */
-#ifndef CS_FORMATS_ROWS_MODULE_H
-#define CS_FORMATS_ROWS_MODULE_H
+#ifndef CE_FORMATS_ROWS_MODULE_H
+#define CE_FORMATS_ROWS_MODULE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ typedef void ce_rows_unread(void *to, const char *column, int64_t rows);
 
 /* The type of the module's only symbol, `ce_module_arrow`. */
 typedef struct {
-    int edition;         /* CS_ROWS_EDITION of the header with which the library was built */
+    int edition;         /* CE_ROWS_EDITION of the header with which the library was built */
     const char *release; /* CS_VERSION of the build of the library */
     /* Writes a line of JSON for each row. The line has those columns of the file whose names are in `columns`, or all
      * columns of the file if `columns` is NULL; at the end `unread` gets the others. Only one record batch at a time is in memory. Stops early, without an
@@ -28,6 +28,6 @@ typedef struct {
     char *(*write)(const char *path, const char *const *columns, ce_rows_put *put, ce_rows_unread *unread, void *to);
 } ce_rows_module;
 
-enum { CS_ROWS_EDITION = 2 };
+enum { CE_ROWS_EDITION = 2 };
 
 #endif

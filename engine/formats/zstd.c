@@ -1,7 +1,7 @@
 /* zstd.c - decompresses Zstandard files by libzstd: one frame, or several in sequence. */
 #include "formats/decode.h"
 
-#ifdef CS_HAS_ZSTD
+#ifdef CE_HAS_ZSTD
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static cs_status decompress_block(ce_decode *self, ZSTD_DStream *stream, ZSTD_in
         if (ZSTD_isError(outcome))
             return ce_fail(CS_BAD_FILE, "%s: damaged at byte %" PRId64 ": %s (zstd -t tests it)", self->path,
                            self->place - (int64_t)(in->size - in->pos), ZSTD_getErrorName(outcome));
-        CS_TRY(ce_decode_put(self, text, out.pos));
+        CE_TRY(ce_decode_put(self, text, out.pos));
         full = out.pos == out.size;
         /* *hint must stay 0 at the end of a frame. A call that neither reads nor writes returns a hint about the next
          * frame, so *hint does not get the result of such a call. */
@@ -32,11 +32,11 @@ static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *rea
 {
     size_t hint = 1; /* the result of the last call that read or wrote; 0 at the end of a frame */
     for (ZSTD_inBuffer in = { read, 0, 0 };;) {
-        CS_TRY(ce_decode_get(self, read, BLOCK, &in.size));
+        CE_TRY(ce_decode_get(self, read, BLOCK, &in.size));
         in.pos = 0;
         if (in.size == 0)
             break;
-        CS_TRY(decompress_block(self, stream, &in, text, &hint));
+        CE_TRY(decompress_block(self, stream, &in, text, &hint));
     }
     if (hint == 0)
         return CS_OK;

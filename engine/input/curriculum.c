@@ -13,7 +13,7 @@ struct ce_curriculum {
 
 cs_status ce_curriculum_open(cs_engine *engine)
 {
-    if (engine->settings->curriculum.kind == CS_DIFFICULTY_NONE)
+    if (engine->settings->curriculum.kind == CE_DIFFICULTY_NONE)
         return CS_OK;
     if (engine->model->inputs)
         return ce_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
@@ -41,7 +41,7 @@ void ce_curriculum_close(cs_engine *engine)
 
 bool ce_curriculum_may_be(const cs_engine *engine, int64_t length)
 {
-    return engine->settings->curriculum.kind != CS_DIFFICULTY_NONE &&
+    return engine->settings->curriculum.kind != CE_DIFFICULTY_NONE &&
            ce_difficulty_may_be(&engine->settings->curriculum, length);
 }
 

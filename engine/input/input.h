@@ -1,22 +1,14 @@
 /* input.h - the functions of input/ that other files call, in this room or outside: a batch on its way from the data set
  * to the device. The loader has a header of its own (loader.h). */
-#ifndef CS_INPUT_H
-#define CS_INPUT_H
+#ifndef CE_INPUT_INPUT_H
+#define CE_INPUT_INPUT_H
 
-#include "engine.h"
+#include "core/engine.h"
 
 /* reference.c: the reference model of preference training, whose log-probabilities are computed once and kept in
  * cspeed.data.cache. If the data is pairs, ce_reference_open reads or computes the log-probabilities. *logps is
  * malloc'ed and laid out as in ce_evaluate_pairs. Collective. */
 cs_status ce_reference_open(float **logps, cs_data *data);
-
-/* upload.c: copies a micro-batch to a device with its own memory, and an output back to the host */
-cs_status ce_upload_open(cs_engine *engine);
-void ce_upload_close(ce_upload *upload); /* accepts NULL */
-/* Returns the input as tensors that the device can read, with the dropout keys of the samples. */
-ce_forward_input ce_upload_batch(cs_engine *engine, const ce_forward_input *input);
-/* Waits for the output and makes it readable by the host. The output stays readable until the next call. */
-cs_status ce_upload_fetch_output(cs_engine *engine, cs_tensor *output);
 
 /* curriculum.c: shortens the samples of the first steps */
 cs_status ce_curriculum_open(cs_engine *engine);

@@ -4,7 +4,7 @@
 #include "base/must.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "checkpoint/collective_status.h"
+#include "comm/collective_status.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static cs_status open_windows(cs_data *data, bool train)
         .seed = (uint64_t)settings->seed,
         .vocab_size = data->engine->facts.vocabulary,
         .weights = train && settings->weighted ? settings->weights : NULL,
-        .documents = settings->packing == CS_PACK_DOCUMENTS,
+        .documents = settings->packing == CE_PACK_DOCUMENTS,
         .longer = settings->longer,
         .all = !train,
         .pairs = ce_preference_is_on(data->engine),
@@ -58,7 +58,7 @@ static cs_status open_batch(cs_data *data)
 {
     size_t sequences = (size_t)data->engine->sequences;
     size_t rows = sequences * (size_t)data->engine->length;
-    bool documents = data->engine->settings->packing == CS_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
+    bool documents = data->engine->settings->packing == CE_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
     data->inputs = calloc(rows, sizeof *data->inputs);
     data->targets = calloc(rows, sizeof *data->targets);
     data->samples = calloc(sequences, sizeof *data->samples);
@@ -96,20 +96,20 @@ static cs_status open_tokens(cs_data **data, cs_engine *engine, const char *spli
     const ce_settings *settings = engine->settings;
     bool train = strcmp(split, "train") == 0;
     ce_token_cache cache = { 0 };
-    CS_TRY(ce_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
+    CE_TRY(ce_token_cache_open(&cache, engine, train ? settings->train : settings->valid,
                                train ? settings->train_count : settings->valid_count));
     *data = ce_must_alloc(sizeof **data);
     (*data)->engine = engine;
     (*data)->cache = cache;
     /* A file may be missing on one rank only; all ranks then return the same error. */
-    CS_TRY(ce_collective_status(engine->comm, open_windows(*data, train)));
+    CE_TRY(ce_collective_status(engine->comm, open_windows(*data, train)));
     return compare_ranks(*data, split);
 }
 
 static cs_status complete(cs_data *data, bool train)
 {
     cs_engine *engine = data->engine;
-    CS_TRY(ce_collective_status(engine->comm, open_batch(data)));
+    CE_TRY(ce_collective_status(engine->comm, open_batch(data)));
     if (train)
         count_steps(engine, data->windows);
     ce_summary_print(data, train);
@@ -122,14 +122,14 @@ cs_status ce_loader_begin(cs_engine *engine)
     if (engine->config->reads || engine->model->inputs)
         return CS_OK;
     if (settings->train_count > 0)
-        CS_TRY(open_tokens(&engine->begun[0], engine, "train"));
+        CE_TRY(open_tokens(&engine->begun[0], engine, "train"));
     return settings->valid_count > 0 ? open_tokens(&engine->begun[1], engine, "valid") : CS_OK;
 }
 
 cs_status cs_data_open(cs_data **data, cs_engine *engine, const char *split)
 {
     *data = NULL;
-    CS_TRY(check(engine, split));
+    CE_TRY(check(engine, split));
     bool train = strcmp(split, "train") == 0;
     cs_data **begun = &engine->begun[train ? 0 : 1];
     ce_walk_settle(engine);
@@ -202,7 +202,7 @@ cs_batch cs_data_next(cs_data *data)
         int64_t number = ce_forward_sample(data->engine, b);
         read_sample(data, b, ce_windows_index(data->windows, number), number);
     }
-    ce_trace_end(CS_TRACE_COPY, "read batch", "", traced);
+    ce_trace_end(CE_TRACE_COPY, "read batch", "", traced);
     return batch_of(data, data->engine->sequences);
 }
 

@@ -1,8 +1,8 @@
 /* loader.h - struct cs_data: one split of the data, distributed over ranks; and the cache of tokenized texts. */
-#ifndef CS_LOADER_H
-#define CS_LOADER_H
+#ifndef CE_INPUT_LOADER_H
+#define CE_INPUT_LOADER_H
 
-#include "engine.h"
+#include "core/engine.h"
 #include "data/data.h"
 
 /* ---- token_cache.c: each host tokenizes a text once, and later runs reuse the token shards ----

@@ -6,14 +6,15 @@
  * the reference model's parameters, of the tokens and of the types of the computation. */
 #include "input/loader.h"
 #include "input/input.h"
-#include "persistence/persistence.h"
+#include "query/query.h"
+#include "saving/saving.h"
 #include "base/clock.h"
 #include "base/crc.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/rng.h"
-#include "checkpoint/collective_status.h"
-#include "checkpoint/files.h"
+#include "comm/collective_status.h"
+#include "base/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -41,9 +42,9 @@ static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
     size_t each = cs_dtype_bytes(engine->zero.precision.masters), bytes = (size_t)count * each;
     uint64_t key = ce_rng_key(0, piece->entry->full_name), hash = 0;
     char *copy = ce_device_has_own_memory(engine->device) ? malloc(bytes + 1) : NULL;
-    CS_ASSERT(copy || !ce_device_has_own_memory(engine->device));
+    CE_ASSERT(copy || !ce_device_has_own_memory(engine->device));
     if (copy)
-        ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, piece->master, bytes);
+        ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), copy, piece->master, bytes);
     const char *values = copy ? copy : piece->master;
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits = 0;
@@ -157,8 +158,8 @@ static bool find(const cs_data *data, const char *path, float *logps, int64_t co
     int64_t missing = !read_file(data, path, logps, count);
     cs_comm_all_reduce(data->engine->comm, &missing, 1, CS_I64, CS_SUM);
     if (missing == 0)
-        ce_log(CS_LOG_INFO, "log-probabilities of %lld pairs by the reference model: in %s, as computed before",
-               (long long)(count / CS_ANSWERS), path);
+        ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: in %s, as computed before",
+               (long long)(count / CE_ANSWERS), path);
     return missing == 0;
 }
 
@@ -167,8 +168,8 @@ static cs_status compute(cs_data *data, const char *path, float *logps, int64_t 
     cs_engine *engine = data->engine;
     double begun = ce_clock_seconds();
     ce_evaluate_pairs(engine, data, logps);
-    ce_log(CS_LOG_INFO, "log-probabilities of %lld pairs by the reference model: computed in %.1f s, kept in %s",
-           (long long)(count / CS_ANSWERS), ce_clock_seconds() - begun, path);
+    ce_log(CE_LOG_INFO, "log-probabilities of %lld pairs by the reference model: computed in %.1f s, kept in %s",
+           (long long)(count / CE_ANSWERS), ce_clock_seconds() - begun, path);
     return ce_collective_status(engine->comm,
                                 engine->world.local_rank == 0 ? write_file(data, path, logps, count) : CS_OK);
 }
@@ -189,7 +190,7 @@ static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
 cs_status ce_reference_open(float **logps, cs_data *data)
 {
     cs_engine *engine = data->engine;
-    int64_t count = CS_ANSWERS * ce_windows_count(data->windows);
+    int64_t count = CE_ANSWERS * ce_windows_count(data->windows);
     *logps = ce_must_alloc((size_t)count * sizeof **logps);
     if (engine->reference_mark != 0) {
         char *path = path_of(data);
@@ -201,7 +202,7 @@ cs_status ce_reference_open(float **logps, cs_data *data)
     if (!engine->fresh)
         return ce_fail(CS_MISUSE, "cs_data_open: with cspeed.dpo it computes with the parameters with which the "
                                   "training starts, so call it before cs_load_checkpoint and cs_forward");
-    CS_TRY(take_reference(engine));
-    CS_TRY(find_or_compute(data, *logps, count));
+    CE_TRY(take_reference(engine));
+    CE_TRY(find_or_compute(data, *logps, count));
     return take_start(engine);
 }

@@ -26,14 +26,14 @@ static void print_size(const summary *self)
 {
     const ce_data_counts *counts = self->counts;
     char documents[64] = "", steps[64] = "";
-    double rows = (double)self->windows * (double)self->seq_len * (self->pairs ? CS_ANSWERS : 1);
+    double rows = (double)self->windows * (double)self->seq_len * (self->pairs ? CE_ANSWERS : 1);
     if (counts->documents > 0)
         snprintf(documents, sizeof documents, "%" PRId64 " %s%s, ", counts->documents, self->what,
                  ce_plural(counts->documents));
     if (self->train)
         snprintf(steps, sizeof steps, "; %.1f steps an epoch",
                  (double)self->windows / (double)self->settings->train_batch_size);
-    ce_log(CS_LOG_INFO, "cspeed.data.%s: %s%" PRId64 " %s%s of %s%" PRId64 " tokens, filled to %.1f %%%s", self->split,
+    ce_log(CE_LOG_INFO, "cspeed.data.%s: %s%" PRId64 " %s%s of %s%" PRId64 " tokens, filled to %.1f %%%s", self->split,
            documents, self->windows, self->pairs ? "sample" : "window", ce_plural(self->windows),
            self->pairs ? "2 x " : "", self->seq_len, 100 * (double)counts->rows / rows, steps);
 }
@@ -42,19 +42,19 @@ static void print_size(const summary *self)
 static void print_long(const summary *self)
 {
     const ce_data_counts *counts = self->counts;
-    char done[128], lost[64] = "", place[CS_PLACES_TEXT];
-    int64_t first = self->pairs ? CS_ANSWERS * counts->example_number - 1 : counts->example_number;
+    char done[128], lost[64] = "", place[CE_PLACES_TEXT];
+    int64_t first = self->pairs ? CE_ANSWERS * counts->example_number - 1 : counts->example_number;
     if (!ce_places_find(place, counts->example, first))
         snprintf(place, sizeof place, "number %" PRId64 " of %s", counts->example_number, self->example);
     if (counts->divided > 0)
         snprintf(done, sizeof done, "divided into samples of their own");
-    else if (self->documents && self->settings->longer == CS_LONG_DROP)
+    else if (self->documents && self->settings->longer == CE_LONG_DROP)
         snprintf(done, sizeof done, "left out");
     else
         snprintf(done, sizeof done, "cut after %" PRId64 " tokens", self->seq_len);
     if (counts->lost > 0)
         snprintf(lost, sizeof lost, ", which loses %" PRId64 " target%s", counts->lost, ce_plural(counts->lost));
-    ce_log(counts->lost > 0 ? CS_LOG_WARNING : CS_LOG_INFO,
+    ce_log(counts->lost > 0 ? CE_LOG_WARNING : CE_LOG_INFO,
            "cspeed.data.%s: %" PRId64 " of %" PRId64 " %ss are longer than seq_len, %" PRId64 ", and are %s%s%s; the "
            "first is %s, with %" PRId64 " tokens",
            self->split, counts->longer, counts->documents, self->what, self->seq_len, done, lost,
@@ -66,20 +66,20 @@ static void print_plain(const summary *self)
 {
     const ce_data_counts *counts = self->counts;
     if (counts->divided > 0)
-        ce_log(self->settings->template ? CS_LOG_WARNING : CS_LOG_INFO,
+        ce_log(self->settings->template ? CE_LOG_WARNING : CE_LOG_INFO,
                "cspeed.data.%s: %" PRId64 " of %" PRId64 " document%s %s divided at the borders of windows; "
                "cspeed.data.packing \"documents\" keeps documents whole",
                self->split, counts->divided, counts->documents, ce_plural(counts->documents),
                counts->divided == 1 ? "is" : "are");
     if (counts->lost > 0)
-        ce_log(CS_LOG_INFO, "cspeed.data.%s: %" PRId64 " target%s after the last whole window %s not learnt",
+        ce_log(CE_LOG_INFO, "cspeed.data.%s: %" PRId64 " target%s after the last whole window %s not learnt",
                self->split, counts->lost, ce_plural(counts->lost), counts->lost == 1 ? "is" : "are");
 }
 
 static void print_bare(const summary *self)
 {
     int64_t count = self->counts->bare;
-    ce_log(CS_LOG_WARNING, "cspeed.data.%s: %" PRId64 " %s%s %s left out, because %s", self->split, count, self->what,
+    ce_log(CE_LOG_WARNING, "cspeed.data.%s: %" PRId64 " %s%s %s left out, because %s", self->split, count, self->what,
            ce_plural(count), count == 1 ? "is" : "are",
            self->pairs   ? "the prompt alone fills seq_len"
            : self->train ? "none of the tokens that are read is a target"
@@ -90,7 +90,7 @@ static void print_bare(const summary *self)
 static void print_mixture(const summary *self, const ce_windows *windows)
 {
     for (int i = 0; i < self->settings->train_count; i++)
-        ce_log(CS_LOG_INFO, "cspeed.data.weights: an epoch reads the windows of %s %.2f times",
+        ce_log(CE_LOG_INFO, "cspeed.data.weights: an epoch reads the windows of %s %.2f times",
                self->settings->train[i], ce_windows_times(windows, i));
 }
 
@@ -115,7 +115,7 @@ void ce_summary_print(const cs_data *data, bool train)
                      .windows = ce_windows_count(data->windows),
                      .seq_len = data->engine->length,
                      .pairs = ce_preference_is_on(data->engine),
-                     .documents = settings->packing == CS_PACK_DOCUMENTS,
+                     .documents = settings->packing == CE_PACK_DOCUMENTS,
                      .train = train };
     self.what = self.pairs ? "pair" : "document";
     self.example = source_of(data, train, self.counts->example);
@@ -129,7 +129,7 @@ void ce_summary_print(const cs_data *data, bool train)
     if (train && settings->weighted)
         print_mixture(&self, data->windows);
     if (train && settings->epochs > 0 && settings->steps < FEW_STEPS)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "the whole training has %" PRId64 " step%s, which is few: more epochs, a smaller train_batch_size or a "
                "smaller cspeed.data.seq_len give more",
                settings->steps, ce_plural(settings->steps));

@@ -7,8 +7,8 @@
 #include "base/beat.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "checkpoint/collective_status.h"
-#include "checkpoint/files.h"
+#include "comm/collective_status.h"
+#include "base/files.h"
 #include "data/folder.h"
 #include "data/packing.h"
 #include "data/texts.h"
@@ -31,19 +31,19 @@ enum { SHARD_TOKENS = 100000000, DIGITS = 16, JOB_BYTES = 128 };
 
 static void report(const ce_token_cache_key *self, const ce_packing_counts *counts)
 {
-    ce_log(CS_LOG_INFO,
+    ce_log(CE_LOG_INFO,
            "tokens of %s: %" PRId64 " in %" PRId64 " document%s, %" PRId64 " of them learnt, at most %" PRId64
            " in a document, in %.1f s",
            self->name, counts->train_tokens, counts->documents, ce_plural(counts->documents), counts->learnt,
            counts->longest, counts->seconds);
-    ce_log(CS_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
+    ce_log(CE_LOG_INFO, "they are kept in %s, for every run with that cspeed.data.cache", self->folder);
     if (counts->skipped > 0)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "%s: %" PRId64 " bad lines were left out (cspeed.data.skip_bad %" PRId64 "), %" PRId64
                " of them for what is not supported",
                self->name, counts->skipped, self->settings->skip_bad, counts->unsupported);
     if (counts->repaired > 0)
-        ce_log(CS_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
+        ce_log(CE_LOG_WARNING, "%s: %" PRId64 " broken characters were not UTF-8 and became U+FFFD", self->name,
                counts->repaired);
 }
 
@@ -68,7 +68,7 @@ static void drop(const ce_token_cache_key *self, const char *folder)
         return;
     snprintf(lock, sizeof lock, "%s.lock", folder);
     if (ce_files_remove_tree(folder) == CS_OK && unlink(lock) == 0)
-        ce_log(CS_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
+        ce_log(CE_LOG_INFO, "tokens of an earlier %s are removed: %s", self->name, folder);
     close(held);
 }
 
@@ -79,7 +79,7 @@ static void drop_part(const char *folder)
     snprintf(path, sizeof path, "%.*s.lock", (int)(strlen(folder) - strlen(".part")), folder);
     int lock = open(path, O_RDWR | O_CLOEXEC);
     if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 && ce_files_remove_tree(folder) == CS_OK)
-        ce_log(CS_LOG_INFO, "incomplete tokens of a run that died are removed: %s", folder);
+        ce_log(CE_LOG_INFO, "incomplete tokens of a run that died are removed: %s", folder);
     if (lock >= 0)
         close(lock);
 }
@@ -119,14 +119,14 @@ static cs_status fill(const ce_token_cache_key *self, const char *part)
                                 .shard_tokens = SHARD_TOKENS };
     if (how.pairs) /* A shard must not end between the two answers of a pair. */
         how.shard_tokens = INT64_MAX - 1;
-    ce_log(CS_LOG_INFO, "making tokens of %s with %s", self->name,
+    ce_log(CE_LOG_INFO, "making tokens of %s with %s", self->name,
            self->tokenizer ? self->tokenizer : "one token for each byte");
-    CS_TRY(ce_packing_run(&how, &counts));
-    CS_TRY(ce_token_cache_key_sign(self, part));
-    CS_TRY(ce_files_sync_directory(part));
+    CE_TRY(ce_packing_run(&how, &counts));
+    CE_TRY(ce_token_cache_key_sign(self, part));
+    CE_TRY(ce_files_sync_directory(part));
     /* The folder is removed: it may contain files of another program, or damaged shards. */
-    CS_TRY(ce_files_remove_tree(self->folder));
-    CS_TRY(ce_files_rename(part, self->folder));
+    CE_TRY(ce_files_remove_tree(self->folder));
+    CE_TRY(ce_files_rename(part, self->folder));
     report(self, &counts);
     drop_older(self);
     return ce_files_sync_directory(settings->cache);
@@ -145,7 +145,7 @@ static void name_owner(int lock)
 {
     const char *job = getenv("CSPEED_JOB_ID");
     if (ftruncate(lock, 0) == 0 && job && strlen(job) < JOB_BYTES && pwrite(lock, job, strlen(job), 0) < 0)
-        ce_log(CS_LOG_DEBUG, "the job is not written into the lock file: %s", strerror(errno));
+        ce_log(CE_LOG_DEBUG, "the job is not written into the lock file: %s", strerror(errno));
 }
 
 /* Waits for the lock, which the kernel releases when the process that owns it ends. While it waits, the function tells
@@ -159,7 +159,7 @@ static cs_status wait_for_lock(int lock, const char *path)
                                  path);
         ce_beat_touch();
         if (waits % 100 == 0)
-            ce_log(CS_LOG_INFO, "%s: another %s makes these tokens; waiting for it", path,
+            ce_log(CE_LOG_INFO, "%s: another %s makes these tokens; waiting for it", path,
                    is_our_job(lock) ? "host of this job" : "run");
         nanosleep(&pause, NULL);
     }
@@ -171,8 +171,8 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
 {
     char *part;
     bool done;
-    CS_TRY(wait_for_lock(lock, path));
-    CS_TRY(ce_token_cache_key_find(self, &done));
+    CE_TRY(wait_for_lock(lock, path));
+    CE_TRY(ce_token_cache_key_find(self, &done));
     if (done)
         return CS_OK;
     if (asprintf(&part, "%s.part", self->folder) < 0)
@@ -222,7 +222,7 @@ static cs_status make_one(const cs_engine *engine, const char *name)
     if (status == CS_OK)
         status = ce_token_cache_key_find(&self, &done);
     if (done)
-        ce_log(CS_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
+        ce_log(CE_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
     else if (status == CS_OK)
         status = make(&self);
     ce_token_cache_key_close(&self);
@@ -269,7 +269,7 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
                            name);
         cache->held[cache->count] = -1;
         if (ce_texts_is_text(name))
-            CS_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
+            CE_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
             cache->names[cache->count] = strdup(name);
     }
@@ -283,7 +283,7 @@ cs_status ce_token_cache_open(ce_token_cache *cache, cs_engine *engine, const ch
     for (int i = 0; i < count && status == CS_OK && engine->world.local_rank == 0; i++)
         if (ce_texts_is_text(given[i]))
             status = make_one(engine, given[i]);
-    CS_TRY(ce_collective_status(engine->comm, status));
+    CE_TRY(ce_collective_status(engine->comm, status));
     status = ce_collective_status(engine->comm, find_all(cache, engine, given, count));
     if (status != CS_OK)
         ce_token_cache_close(cache);

@@ -1,8 +1,8 @@
 /* token_cache_key.c - cache key of a tokenized text, made of its files, the tokenizer, and values of cspeed.data. */
 #include "input/token_cache_key.h"
-#include "base/mac.h"
+#include "security/mac.h"
 #include "chat/chat.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "data/texts.h"
 
 #include <errno.h>
@@ -85,10 +85,10 @@ static cs_status record_template(FILE *out, const ce_token_cache_key *self)
 
 static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 {
-    CS_TRY(record_tokenizer(out, self->tokenizer));
-    CS_TRY(record_template(out, self));
+    CE_TRY(record_tokenizer(out, self->tokenizer));
+    CE_TRY(record_template(out, self));
     for (size_t i = 0; i < self->paths.gl_pathc; i++)
-        CS_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
+        CE_TRY(record_file(out, "text", self->paths.gl_pathv[i]));
     return CS_OK;
 }
 
@@ -100,7 +100,7 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
     fprintf(out, "cspeed tokens, version 8\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
-    if (settings->turns != CS_TURNS_AUTO)
+    if (settings->turns != CE_TURNS_AUTO)
         fprintf(out, "turns %d\n", settings->turns);
     if (ce_preference_is_on(self->engine))
         fputs("as pairs of answers\n", out);
@@ -129,8 +129,8 @@ static cs_status make_record(ce_token_cache_key *self)
 
 static void name_folder(ce_token_cache_key *self)
 {
-    static const unsigned char key[CS_MAC_BYTES];
-    unsigned char tag[CS_MAC_BYTES];
+    static const unsigned char key[CE_MAC_BYTES];
+    unsigned char tag[CE_MAC_BYTES];
     char digits[17];
     ce_mac_once(tag, key, &(struct iovec){ self->record, strlen(self->record) }, 1);
     for (int i = 0; i < 8; i++)
@@ -155,8 +155,8 @@ cs_status ce_token_cache_key_open(ce_token_cache_key *self, const cs_engine *eng
     *self = (ce_token_cache_key){
         .engine = engine, .settings = engine->settings, .name = name, .tokenizer = find_tokenizer(engine)
     };
-    CS_TRY(list_paths(self));
-    CS_TRY(make_record(self));
+    CE_TRY(list_paths(self));
+    CE_TRY(make_record(self));
     name_folder(self);
     return CS_OK;
 }

@@ -1,8 +1,8 @@
 /* token_cache_key.h - cache key of a tokenized text, made of its files, the tokenizer, and values of cspeed.data. */
-#ifndef CS_INPUT_TOKEN_CACHE_KEY_H
-#define CS_INPUT_TOKEN_CACHE_KEY_H
+#ifndef CE_INPUT_TOKEN_CACHE_KEY_H
+#define CE_INPUT_TOKEN_CACHE_KEY_H
 
-#include "engine.h"
+#include "core/engine.h"
 
 #include <glob.h>
 

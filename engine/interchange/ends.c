@@ -1,6 +1,6 @@
 /* ends.c - the ids of the tokens that end a text, as a model's folder names them. */
 #include "base/log.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "interchange/huggingface.h"
 
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/safetensors.h"
 #include "interchange/weight_files.h"
 
@@ -116,7 +116,7 @@ static cs_status add_file(ce_source *source, const char *folder, const char *nam
     weights->files = grown(weights->files, at + 1, sizeof *weights->files);
     weights->files[at] = (weight_file){ ce_files_join(folder, name), -1 };
     weights->file_count++;
-    CS_TRY(ce_files_open(&weights->files[at].descriptor, weights->files[at].path));
+    CE_TRY(ce_files_open(&weights->files[at].descriptor, weights->files[at].path));
     cs_status status = ce_safetensors_load(&block, &block_bytes, &bytes, weights->files[at].path);
     if (status == CS_OK)
         status = add_header(source, at, block, block_bytes, bytes);
@@ -147,7 +147,7 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
             return ce_fail(CS_BAD_FILE, "%s: weight_map says of %s something else than a .safetensors file beside it",
                            path, key);
         if (!is_listed(source->private_data, folder, name))
-            CS_TRY(add_file(source, folder, name));
+            CE_TRY(add_file(source, folder, name));
     }
     json_object_foreach (map, key, value) {
         if (!is_buffer(key) && ce_source_find(source, key) < 0)
@@ -158,7 +158,7 @@ static cs_status add_indexed(ce_source *source, const char *folder, json_t *map,
 
 static cs_status add_index(ce_source *source, const char *folder)
 {
-    char *path = ce_files_join(folder, CS_WEIGHTS_INDEX), *text = NULL;
+    char *path = ce_files_join(folder, CE_WEIGHTS_INDEX), *text = NULL;
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, INDEX_LIMIT);
     json_t *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
@@ -219,11 +219,11 @@ static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, v
     size_t size = cs_dtype_bytes(from->dtype);
     int64_t start = weights->places[tensor].offset + range.from * (int64_t)size, count;
     for (int64_t done = 0; done < ce_range_length(range); done += count) {
-        int64_t rest = ce_range_length(range) - done, max = CS_SOURCE_BUFFER / (int64_t)size;
+        int64_t rest = ce_range_length(range) - done, max = CE_SOURCE_BUFFER / (int64_t)size;
         char *goal = (char *)to + (size_t)done * cs_dtype_bytes(dtype);
         count = rest < max ? rest : max;
         bool same = from->dtype == dtype;
-        CS_TRY(ce_files_read_at(file->descriptor, same ? goal : weights->buffer, (size_t)count * size,
+        CE_TRY(ce_files_read_at(file->descriptor, same ? goal : weights->buffer, (size_t)count * size,
                                 start + done * (int64_t)size, file->path));
         if (!same)
             ce_convert_elements(goal, dtype, weights->buffer, from->dtype, count);
@@ -254,7 +254,7 @@ static cs_status refuse_folder(const char *folder)
                        "%s holds checkpoints, not a Hugging Face folder: `cspeed export %s OUT` makes "
                        "one of them",
                        folder, folder);
-    return ce_fail(CS_NOT_FOUND, "%s holds no weights: neither " CS_WEIGHTS_SINGLE " nor " CS_WEIGHTS_INDEX, folder);
+    return ce_fail(CS_NOT_FOUND, "%s holds no weights: neither " CE_WEIGHTS_SINGLE " nor " CE_WEIGHTS_INDEX, folder);
 }
 
 /* Returns a copy of a name without ".base_layer", which PEFT adds to the names of an adapted layer's own biases. */
@@ -270,15 +270,15 @@ static cs_status build_adapter(ce_source *source, const char *folder)
 {
     folder_source *weights = source->private_data;
     static const char prefix[] = "base_model.model.";
-    weights->buffer = malloc(CS_SOURCE_BUFFER);
+    weights->buffer = malloc(CE_SOURCE_BUFFER);
     if (!weights->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    if (!ce_files_holds(folder, CS_WEIGHTS_ADAPTER))
-        return ce_fail(CS_NOT_FOUND, "%s: there is no " CS_WEIGHTS_ADAPTER " in it%s", folder,
+    if (!ce_files_holds(folder, CE_WEIGHTS_ADAPTER))
+        return ce_fail(CS_NOT_FOUND, "%s: there is no " CE_WEIGHTS_ADAPTER " in it%s", folder,
                        ce_files_holds(folder, "adapter_model.bin")
                            ? ", but an adapter_model.bin, which is not read: save it with safe_serialization=True"
                            : "; a folder that PEFT's save_pretrained wrote is needed");
-    CS_TRY(add_file(source, folder, CS_WEIGHTS_ADAPTER));
+    CE_TRY(add_file(source, folder, CE_WEIGHTS_ADAPTER));
     for (int64_t i = 0; i < source->count; i++)
         if (strncmp(source->tensors[i].name, prefix, sizeof prefix - 1) == 0)
             ce_huggingface_rename_tensor(source, i, name_in_model(source->tensors[i].name + sizeof prefix - 1));
@@ -313,12 +313,12 @@ static cs_status build(ce_source *source, const char *folder)
 {
     folder_source *weights = source->private_data;
     ce_weight_files files;
-    weights->buffer = malloc(CS_SOURCE_BUFFER);
+    weights->buffer = malloc(CE_SOURCE_BUFFER);
     if (!weights->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading weights");
-    CS_TRY(ce_weight_files_find(&files, folder));
+    CE_TRY(ce_weight_files_find(&files, folder));
     cs_status status = files.count ? CS_OK : refuse_folder(folder);
-    bool indexed = files.count && strcmp(files.names[0], CS_WEIGHTS_INDEX) == 0;
+    bool indexed = files.count && strcmp(files.names[0], CE_WEIGHTS_INDEX) == 0;
     if (indexed)
         status = add_index(source, folder);
     for (int i = 0; i < files.count && status == CS_OK && !indexed; i++)
@@ -366,17 +366,17 @@ void ce_huggingface_name_others(const ce_source *source, const char *folder)
 {
     ce_names others = { 0 };
     folder_reader reader = { source->private_data, folder };
-    if (!ce_files_holds(folder, CS_WEIGHTS_SINGLE) && !ce_files_holds(folder, CS_WEIGHTS_INDEX))
-        ce_log(CS_LOG_NOTICE, "%s has neither " CS_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
+    if (!ce_files_holds(folder, CE_WEIGHTS_SINGLE) && !ce_files_holds(folder, CE_WEIGHTS_INDEX))
+        ce_log(CE_LOG_NOTICE, "%s has neither " CE_WEIGHTS_SINGLE " nor an index: %s is read%s", folder,
                ce_huggingface_first_file(source), reader.weights->file_count > 1 ? ", and the shards after it" : "");
     ce_weight_files_others(&others, folder, is_read, &reader);
     if (others.count)
-        ce_log(CS_LOG_NOTICE, "%s: these files are not read: %s", folder, ce_names_text(&others));
+        ce_log(CE_LOG_NOTICE, "%s: these files are not read: %s", folder, ce_names_text(&others));
 }
 
 /* ---- the digest ---- */
 
-static cs_status digest_file(char text[CS_MAC_DIGEST], const char *path)
+static cs_status digest_file(char text[CE_MAC_DIGEST], const char *path)
 {
     struct stat facts;
     int file = ce_input_open(path);
@@ -391,17 +391,17 @@ static cs_status digest_file(char text[CS_MAC_DIGEST], const char *path)
     return CS_OK;
 }
 
-cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder)
+cs_status ce_huggingface_digest(char text[CE_MAC_DIGEST], const char *folder)
 {
     ce_source source;
-    CS_TRY(ce_huggingface_open(&source, folder));
+    CE_TRY(ce_huggingface_open(&source, folder));
     const folder_source *weights = source.private_data;
-    char *digests = calloc((size_t)weights->file_count + 1, CS_MAC_DIGEST);
+    char *digests = calloc((size_t)weights->file_count + 1, CE_MAC_DIGEST);
     cs_status status = digests ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for the digest of %s", folder);
     for (int64_t i = 0; i < weights->file_count && status == CS_OK; i++)
-        status = digest_file(digests + i * CS_MAC_DIGEST, weights->files[i].path);
+        status = digest_file(digests + i * CE_MAC_DIGEST, weights->files[i].path);
     if (status == CS_OK)
-        ce_mac_digest(text, digests, (size_t)weights->file_count * CS_MAC_DIGEST);
+        ce_mac_digest(text, digests, (size_t)weights->file_count * CE_MAC_DIGEST);
     free(digests);
     ce_source_close(&source);
     return status;

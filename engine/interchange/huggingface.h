@@ -4,10 +4,10 @@
  * weight_files.h says which files of a folder are read. The names and shapes of
  * the tensors are those of the model's class in transformers; cspeed's models have the same names and shapes. Buffers
  * that hold no weights are skipped. */
-#ifndef CS_INTERCHANGE_HUGGINGFACE_H
-#define CS_INTERCHANGE_HUGGINGFACE_H
+#ifndef CE_INTERCHANGE_HUGGINGFACE_H
+#define CE_INTERCHANGE_HUGGINGFACE_H
 
-#include "base/mac.h"
+#include "security/mac.h"
 #include "interchange/source.h"
 #include "models/models.h"
 
@@ -39,7 +39,7 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
 
 /* Writes to `text` the SHA-256, in hexadecimal digits, of the SHA-256s of all files with weights in a Hugging Face
  * folder. The files are read completely. */
-cs_status ce_huggingface_digest(char text[CS_MAC_DIGEST], const char *folder);
+cs_status ce_huggingface_digest(char text[CE_MAC_DIGEST], const char *folder);
 
 /* ce_huggingface_ends reads generation_config.json of the folder (NULL: there is none) into *generation, a new reference
  * to an object, which is empty if there is no such file and after an error. It adds to `ids` the ids that

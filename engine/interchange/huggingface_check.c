@@ -39,7 +39,7 @@ cs_status ce_huggingface_check(ce_source *source, const cs_model *model, const c
                                const char *folder)
 {
     ce_names missing = { 0 }, shapes = { 0 }, unexpected = { 0 };
-    CS_TRY(ce_huggingface_rename(source, model, facts));
+    CE_TRY(ce_huggingface_rename(source, model, facts));
     for (int i = 0; i < model->total; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
             if (!model->units[i]->entries[at]->lora)

@@ -43,7 +43,7 @@ cs_status ce_huggingface_export(ce_source *source, const ce_huggingface_output *
     json_t *config = NULL;
     json_t *provenance;
     ce_huggingface_output all = *output;
-    CS_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
+    CE_TRY(ce_source_checkpoint_open(source, &provenance, dir, tag));
     all.config = json_object_get(provenance, "model");
     if (!choice.typed)
         all.dtype = trained_dtype(provenance);

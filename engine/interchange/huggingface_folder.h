@@ -1,7 +1,7 @@
 /* huggingface_folder.h - functions that change the list of tensors of a source. ce_huggingface_open (huggingface.c) has
  * made the source, and huggingface_names.c calls these functions. */
-#ifndef CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
-#define CS_INTERCHANGE_HUGGINGFACE_FOLDER_H
+#ifndef CE_INTERCHANGE_HUGGINGFACE_FOLDER_H
+#define CE_INTERCHANGE_HUGGINGFACE_FOLDER_H
 
 #include "interchange/source.h"
 

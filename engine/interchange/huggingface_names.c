@@ -35,7 +35,7 @@ static cs_status add_prefix(ce_source *source, const cs_model *model, const ce_m
 static cs_status compare_tensors(bool *differs, ce_source *source, int64_t one, int64_t other)
 {
     const ce_source_tensor *a = &source->tensors[one], *b = &source->tensors[other];
-    int64_t count = 1, window = CS_SOURCE_BUFFER / 8;
+    int64_t count = 1, window = CE_SOURCE_BUFFER / 8;
     *differs = a->dims != b->dims || memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape) != 0;
     for (int i = 0; i < a->dims; i++)
         count *= a->shape[i];
@@ -169,7 +169,7 @@ static cs_status remove_wrapper(ce_source *source, const char *prefix)
             return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
         ce_huggingface_rename_tensor(source, i, rest);
     }
-    ce_log(CS_LOG_INFO,
+    ce_log(CE_LOG_INFO,
            "%s: the names of all tensors begin with \"%s\", which a wrapper of PyTorch put there; they are "
            "read without it",
            ce_huggingface_first_file(source), prefix);
@@ -185,7 +185,7 @@ static cs_status remove_wrappers(ce_source *source)
         found = 0;
         for (int i = 0; i < 2; i++)
             if (all_begin_with(source, wrappers[i])) {
-                CS_TRY(remove_wrapper(source, wrappers[i]));
+                CE_TRY(remove_wrapper(source, wrappers[i]));
                 found = 1;
             }
     }
@@ -194,7 +194,7 @@ static cs_status remove_wrappers(ce_source *source)
 
 static cs_status complete_names(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
-    CS_TRY(remove_wrappers(source));
+    CE_TRY(remove_wrappers(source));
     return add_prefix(source, model, facts);
 }
 
@@ -202,10 +202,10 @@ static cs_status complete_names(ce_source *source, const cs_model *model, const 
 static cs_status untie(bool *differs, const cs_model *model, const ce_model_facts *facts, const char *folder)
 {
     ce_source source;
-    CS_TRY(ce_huggingface_detect(differs, folder));
+    CE_TRY(ce_huggingface_detect(differs, folder));
     if (!*differs)
         return CS_OK;
-    CS_TRY(ce_huggingface_open(&source, folder));
+    CE_TRY(ce_huggingface_open(&source, folder));
     cs_status status = complete_names(&source, model, facts);
     if (status == CS_OK)
         status = compare_head(differs, &source, facts);
@@ -217,13 +217,13 @@ cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_
 {
     json_t *config = ce_json_root(doc);
     bool differs;
-    CS_TRY(ce_models_open(model, facts, doc, config, ""));
+    CE_TRY(ce_models_open(model, facts, doc, config, ""));
     cs_status status = facts->alias ? untie(&differs, *model, facts, folder) : CS_OK;
     if (status == CS_OK && (!facts->alias || !differs))
         return CS_OK;
     cs_model_free(*model);
     *model = NULL;
-    CS_TRY(status);
+    CE_TRY(status);
     ce_json_warn(
         doc, "",
         "\"tie_word_embeddings\" is true, but %s and %s of the weights differ: the head has its own weights, as "
@@ -236,8 +236,8 @@ cs_status ce_huggingface_open_model(cs_model **model, ce_model_facts *facts, ce_
 cs_status ce_huggingface_rename(ce_source *source, const cs_model *model, const ce_model_facts *facts)
 {
     bool differs;
-    CS_TRY(complete_names(source, model, facts));
-    CS_TRY(compare_head(&differs, source, facts));
+    CE_TRY(complete_names(source, model, facts));
+    CE_TRY(compare_head(&differs, source, facts));
     if (differs)
         return ce_fail(CS_BAD_FILE,
                        "%s: %s is not the same as %s, though the model has one tensor for both "

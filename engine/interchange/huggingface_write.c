@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/progress.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/staging.h"
 
@@ -103,11 +103,11 @@ static char *header_of(const writing *w, const shard *s, size_t *bytes)
 static cs_status write_tensor(writing *w, int64_t tensor, int descriptor, int64_t offset, const char *path)
 {
     size_t size = cs_dtype_bytes(w->given->dtype);
-    int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CS_SOURCE_BUFFER / (int64_t)size;
+    int64_t whole = bytes_of(w, tensor) / (int64_t)size, max = CE_SOURCE_BUFFER / (int64_t)size;
     for (int64_t at = 0, next; at < whole; at = next) {
         next = at + max < whole ? at + max : whole;
-        CS_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
-        CS_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
+        CE_TRY(w->source->read(w->source, tensor, (ce_range){ at, next }, w->buffer, w->given->dtype));
+        CE_TRY(ce_files_write_at(descriptor, w->buffer, (size_t)(next - at) * size, offset + at * (int64_t)size, path));
         ce_progress_add(&w->progress, (next - at) * (int64_t)size);
     }
     return CS_OK;
@@ -304,13 +304,13 @@ static cs_status write_beside(const writing *w)
 {
     const ce_huggingface_output *given = w->given;
     const char *tokenizer = given->tokenizer ? given->tokenizer : given->beside;
-    CS_TRY(tokenizer ? copy_tokenizer(w, tokenizer) : CS_OK);
-    CS_TRY(tokenizer ? copy_templates(w, tokenizer) : CS_OK);
+    CE_TRY(tokenizer ? copy_tokenizer(w, tokenizer) : CS_OK);
+    CE_TRY(tokenizer ? copy_templates(w, tokenizer) : CS_OK);
     if (given->chat) {
         char *path = ce_files_join(w->folder, "chat_template.jinja");
         cs_status status = ce_files_write(path, given->chat, strlen(given->chat));
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     if (json_array_size(given->ends) > 0)
         return write_generation(w);
@@ -324,23 +324,23 @@ static void report_tokenizer(const ce_huggingface_output *output)
         return;
     bool bytes = json_integer_value(json_object_get(output->config, "vocab_size")) == 256;
     if (!ce_files_holds_tokenizer(output->folder))
-        ce_log(CS_LOG_INFO, "%s has no tokenizer: %s", output->folder,
+        ce_log(CE_LOG_INFO, "%s has no tokenizer: %s", output->folder,
                bytes ? "the tokens of this model are bytes, 0 to 255"
                      : "none is known of this model; copy its tokenizer's files there");
 }
 
 static cs_status write_all(writing *w)
 {
-    w->buffer = malloc(CS_SOURCE_BUFFER);
+    w->buffer = malloc(CE_SOURCE_BUFFER);
     if (!w->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for writing %s", w->given->folder);
-    CS_TRY(deal(w));
-    CS_TRY(write_shards(w));
-    CS_TRY(write_index(w));
-    CS_TRY(write_config(w));
-    CS_TRY(write_beside(w));
-    CS_TRY(ce_files_sync_directory(w->folder));
-    CS_TRY(ce_files_rename(w->folder, w->given->folder));
+    CE_TRY(deal(w));
+    CE_TRY(write_shards(w));
+    CE_TRY(write_index(w));
+    CE_TRY(write_config(w));
+    CE_TRY(write_beside(w));
+    CE_TRY(ce_files_sync_directory(w->folder));
+    CE_TRY(ce_files_rename(w->folder, w->given->folder));
     report_tokenizer(w->given);
     return CS_OK;
 }
@@ -356,9 +356,9 @@ static cs_status make_folder(writing *w)
         ce_fatal(CS_NO_MEMORY, "out of memory for a folder's name");
     bool taken = ce_staging_is_locked(w->folder);
     if (!taken) {
-        CS_TRY(ce_files_remove_tree(w->folder));
-        CS_TRY(ce_files_make_directories(w->folder));
-        CS_TRY(ce_files_open(&w->lock, w->folder));
+        CE_TRY(ce_files_remove_tree(w->folder));
+        CE_TRY(ce_files_make_directories(w->folder));
+        CE_TRY(ce_files_open(&w->lock, w->folder));
         taken = flock(w->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* some file systems have no locks */
     }
     if (!taken)

@@ -6,7 +6,7 @@
  * uses; these rows are left out. The data are fp32 in version 3 and bf16 in version 5. */
 #include "interchange/source.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/other_formats.h"
 
 #include <stdio.h>
@@ -56,12 +56,12 @@ typedef struct {
 /* Checks the magic number. If the file is of another known program, the message names that program. */
 static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 {
-    char foreign[CS_OTHER_FORMATS_BYTES];
+    char foreign[CE_OTHER_FORMATS_BYTES];
     if (reading == CS_OK && first == MAGIC)
         return CS_OK;
     if (ce_other_formats_recognise(foreign, path))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s", foreign);
-    CS_TRY(reading);
+    CE_TRY(reading);
     return ce_fail(CS_BAD_FILE,
                    "%s is no checkpoint of llm.c: it begins with %d, not with %d; of safetensors name the folder", path,
                    first, MAGIC);
@@ -70,9 +70,9 @@ static cs_status check_magic(cs_status reading, int32_t first, const char *path)
 static cs_status read_head(llmc_file *file, cs_dtype *dtype)
 {
     int32_t head[WORDS] = { 0 };
-    CS_TRY(ce_files_open(&file->descriptor, file->path));
+    CE_TRY(ce_files_open(&file->descriptor, file->path));
     cs_status reading = ce_files_read_at(file->descriptor, head, sizeof head, 0, file->path);
-    CS_TRY(check_magic(reading, head[0], file->path));
+    CE_TRY(check_magic(reading, head[0], file->path));
     if (head[1] != 3 && head[1] != 5)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: %s, because it is version %d of llm.c's format; 3 (fp32) and 5 "
@@ -127,12 +127,12 @@ static cs_status list_all(ce_source *source, cs_dtype dtype)
     file->offsets = calloc(max, sizeof *file->offsets);
     file->transposed = calloc(max, sizeof *file->transposed);
     file->names = calloc(max, sizeof *file->names);
-    file->buffer = malloc(CS_SOURCE_BUFFER);
+    file->buffer = malloc(CE_SOURCE_BUFFER);
     if (!source->tensors || !file->offsets || !file->transposed || !file->names || !file->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", file->path);
     for (int i = 0; i < PARAMETERS; i++)
         offset = list_parameter(source, &parameters[i], dtype, offset);
-    CS_TRY(ce_files_size(&bytes, file->path));
+    CE_TRY(ce_files_size(&bytes, file->path));
     if (bytes != offset)
         return ce_fail(CS_BAD_FILE,
                        "%s has %lld bytes, and a model of the sizes in its head %lld: it was cut, or is of "
@@ -149,10 +149,10 @@ static cs_status read_transposed(ce_source *source, int64_t tensor, ce_range ran
     const ce_source_tensor *t = &source->tensors[tensor];
     int64_t rows = t->shape[0], columns = t->shape[1]; /* The file's matrix has the shape (columns, rows). */
     size_t size = cs_dtype_bytes(t->dtype), wide = cs_dtype_bytes(dtype);
-    int64_t max = CS_SOURCE_BUFFER / (int64_t)size / rows;
+    int64_t max = CE_SOURCE_BUFFER / (int64_t)size / rows;
     for (int64_t first = 0; first < columns; first += max) {
         int64_t last = first + max < columns ? first + max : columns;
-        CS_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((last - first) * rows) * size,
+        CE_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((last - first) * rows) * size,
                                 file->offsets[tensor] + first * rows * (int64_t)size, file->path));
         for (int64_t row = range.from / columns; row * columns < range.to; row++)
             for (int64_t column = first; column < last; column++) {
@@ -169,12 +169,12 @@ static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, v
 {
     llmc_file *file = source->private_data;
     const ce_source_tensor *t = &source->tensors[tensor];
-    int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CS_SOURCE_BUFFER / size;
+    int64_t size = (int64_t)cs_dtype_bytes(t->dtype), max = CE_SOURCE_BUFFER / size;
     if (file->transposed[tensor])
         return read_transposed(source, tensor, range, to, dtype);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = at + max < range.to ? at + max : range.to;
-        CS_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((next - at) * size),
+        CE_TRY(ce_files_read_at(file->descriptor, file->buffer, (size_t)((next - at) * size),
                                 file->offsets[tensor] + at * size, file->path));
         ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, file->buffer,
                             t->dtype, next - at);
@@ -199,8 +199,8 @@ static cs_status build(ce_source *source, json_t **config)
 {
     llmc_file *file = source->private_data;
     cs_dtype dtype;
-    CS_TRY(read_head(file, &dtype));
-    CS_TRY(list_all(source, dtype));
+    CE_TRY(read_head(file, &dtype));
+    CE_TRY(list_all(source, dtype));
     *config = json_pack("{ss s[s] sI sI sI sI sI sb}", "model_type", "gpt2", "architectures", "GPT2LMHeadModel",
                         "vocab_size", (json_int_t)file->vocabulary, "n_positions", (json_int_t)file->positions,
                         "n_embd", (json_int_t)file->width, "n_layer", (json_int_t)file->layers, "n_head",

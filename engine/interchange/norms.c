@@ -33,10 +33,10 @@ static cs_status add_squares(ce_source *source, int64_t weight, bool turned, ce_
 {
     const int64_t *shape = source->tensors[weight].shape;
     ce_range all = { turned ? 0 : range.from * shape[1], (turned ? shape[0] : range.to) * shape[1] };
-    int64_t max = CS_SOURCE_BUFFER / (int64_t)sizeof *buffer;
+    int64_t max = CE_SOURCE_BUFFER / (int64_t)sizeof *buffer;
     for (int64_t at = all.from, next; at < all.to; at = next) {
         next = all.to - at < max ? all.to : at + max;
-        CS_TRY(source->read(source, weight, (ce_range){ at, next }, buffer, CS_F32));
+        CE_TRY(source->read(source, weight, (ce_range){ at, next }, buffer, CS_F32));
         for (int64_t i = at; i < next; i++) {
             int64_t output = turned ? i % shape[1] : i / shape[1];
             if (output >= range.from && output < range.to)
@@ -50,7 +50,7 @@ cs_status ce_norms_read(ce_source *source, int64_t weight, bool turned, ce_range
 {
     int64_t count = ce_range_length(range);
     double *sums = calloc((size_t)count + 1, sizeof *sums);
-    float *buffer = malloc(CS_SOURCE_BUFFER);
+    float *buffer = malloc(CE_SOURCE_BUFFER);
     cs_status status = sums && buffer ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for norms of weights");
     if (status == CS_OK)
         status = add_squares(source, weight, turned, range, sums, buffer);

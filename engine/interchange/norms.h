@@ -1,7 +1,7 @@
 /* norms.h - the norms of weights that DoRA needs, one for each output of a linear layer, computed from a source of
  * tensors. */
-#ifndef CS_INTERCHANGE_NORMS_H
-#define CS_INTERCHANGE_NORMS_H
+#ifndef CE_INTERCHANGE_NORMS_H
+#define CE_INTERCHANGE_NORMS_H
 
 #include "interchange/source.h"
 

@@ -4,7 +4,7 @@
 #include "base/ends_with.h"
 #include "base/must.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static cs_status take(ce_peft_facts *facts, const json_t *config, const char *pa
         return refuse(path, "peft_type", "only adapters of the kind \"LORA\" are read");
     if (!json_is_integer(r) || json_integer_value(r) < 1 || !json_is_number(alpha))
         return ce_fail(CS_BAD_FILE, "%s: \"r\" and \"lora_alpha\" must be numbers, r at least 1", path);
-    CS_TRY(check_idle(config, path));
+    CE_TRY(check_idle(config, path));
     *facts = (ce_peft_facts){ .r = json_integer_value(r),
                               .alpha = json_number_value(alpha),
                               .dropout = json_number_value(json_object_get(config, "lora_dropout")),
@@ -282,10 +282,10 @@ static cs_status read_sum(ce_source *source, int64_t tensor, ce_range range, voi
     layered *over = source->private_data;
     const ce_source_tensor *weight = &source->tensors[tensor];
     int64_t a = find_beside(over, weight->name, "weight", "lora_A.weight");
-    int64_t max = CS_SOURCE_BUFFER / (int64_t)sizeof(float);
+    int64_t max = CE_SOURCE_BUFFER / (int64_t)sizeof(float);
     for (int64_t at = range.from, next; at < range.to; at = next) {
         next = range.to - at < max ? range.to : at + max;
-        CS_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
+        CE_TRY(over->inner.read(&over->inner, over->from[tensor], (ce_range){ at, next }, over->buffer, CS_F32));
         add_product(over, weight, (ce_range){ at, next }, a);
         ce_convert_elements((char *)to + (size_t)(at - range.from) * cs_dtype_bytes(dtype), dtype, over->buffer, CS_F32,
                             next - at);
@@ -323,10 +323,10 @@ static cs_status hold(ce_source *source, int64_t tensor, int64_t a, int64_t b)
     over->held = -1;
     free(over->gain);
     over->gain = NULL;
-    CS_TRY(read_whole(over, a, &over->a));
-    CS_TRY(read_whole(over, b, &over->b));
+    CE_TRY(read_whole(over, a, &over->a));
+    CE_TRY(read_whole(over, b, &over->b));
     if (magnitude >= 0)
-        CS_TRY(read_gain(source, tensor, magnitude));
+        CE_TRY(read_gain(source, tensor, magnitude));
     over->held = tensor;
     return CS_OK;
 }
@@ -339,15 +339,15 @@ static cs_status read_merged(ce_source *source, int64_t tensor, ce_range range, 
             b = find_beside(over, name, "weight", "lora_B.weight");
     if (a < 0 || b < 0)
         return over->inner.read(&over->inner, over->from[tensor], range, to, dtype);
-    CS_TRY(hold(source, tensor, a, b));
+    CE_TRY(hold(source, tensor, a, b));
     return read_sum(source, tensor, range, to, dtype);
 }
 
 cs_status ce_peft_merge(ce_source *source, const json_t *lora)
 {
-    CS_TRY(put_over(source, false, lora));
+    CE_TRY(put_over(source, false, lora));
     layered *over = source->private_data;
     source->read = read_merged;
-    over->buffer = malloc(CS_SOURCE_BUFFER);
+    over->buffer = malloc(CE_SOURCE_BUFFER);
     return over->buffer ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for merging adapters");
 }

@@ -1,7 +1,7 @@
 /* peft.h - reads adapter_config.json of PEFT's folders of LoRA adapters. It also presents the tensors of a checkpoint
  * either under the names of such a folder, or with the adapters merged into the weights. */
-#ifndef CS_INTERCHANGE_PEFT_H
-#define CS_INTERCHANGE_PEFT_H
+#ifndef CE_INTERCHANGE_PEFT_H
+#define CE_INTERCHANGE_PEFT_H
 
 #include "interchange/source.h"
 

@@ -3,16 +3,16 @@
  * depend on the size of the tensors.
  *
  *     ce_source source;
- *     CS_TRY(ce_huggingface_open(&source, "models/smollm"));
- *     CS_TRY(source.read(&source, ce_source_find(&source, name), range, to, CS_F32));
+ *     CE_TRY(ce_huggingface_open(&source, "models/smollm"));
+ *     CE_TRY(source.read(&source, ce_source_find(&source, name), range, to, CS_F32));
  *     ce_source_close(&source); */
-#ifndef CS_INTERCHANGE_SOURCE_H
-#define CS_INTERCHANGE_SOURCE_H
+#ifndef CE_INTERCHANGE_SOURCE_H
+#define CE_INTERCHANGE_SOURCE_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "base/range.h"
 
-enum { CS_SOURCE_BUFFER = 16 << 20 };
+enum { CE_SOURCE_BUFFER = 16 << 20 };
 
 typedef struct {
     const char *name; /* name, which the source owns */

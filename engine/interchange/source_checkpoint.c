@@ -6,7 +6,7 @@
 #include "checkpoint/not_found.h"
 #include "checkpoint/chunks.h"
 #include "checkpoint/convert.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/line.h"
 #include "checkpoint/safetensors.h"
@@ -33,8 +33,8 @@ typedef struct {
 static cs_status read_headers(checkpoint_source *checkpoint)
 {
     cs_status found = ce_manifest_load(&checkpoint->manifest, checkpoint->path);
-    CS_TRY(found == CS_NOT_FOUND ? ce_not_found_manifest(checkpoint->path) : found);
-    CS_TRY(ce_manifest_check_files(&checkpoint->manifest, checkpoint->path));
+    CE_TRY(found == CS_NOT_FOUND ? ce_not_found_manifest(checkpoint->path) : found);
+    CE_TRY(ce_manifest_check_files(&checkpoint->manifest, checkpoint->path));
     for (int64_t i = 0; i < checkpoint->manifest.file_count; i++) {
         char *path = ce_files_join(checkpoint->path, checkpoint->manifest.files[i].name), *block = NULL;
         size_t block_bytes;
@@ -44,7 +44,7 @@ static cs_status read_headers(checkpoint_source *checkpoint)
             status = ce_chunks_add(&checkpoint->chunks, &checkpoint->manifest, i, block, block_bytes, checkpoint->path);
         free(block);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return ce_chunks_check(&checkpoint->chunks, &checkpoint->manifest, checkpoint->path);
 }
@@ -67,9 +67,9 @@ static cs_status try_folder(checkpoint_source *checkpoint, const char *dir, cons
 /* Opens the checkpoint that the file `latest` names, or, with a warning, the newest complete one. */
 static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
 {
-    char latest[CS_TAG_BYTES] = "", why[CS_OTHER_FORMATS_BYTES];
+    char latest[CE_TAG_BYTES] = "", why[CE_OTHER_FORMATS_BYTES];
     ce_catalog catalog;
-    CS_TRY(ce_catalog_open(&catalog, dir));
+    CE_TRY(ce_catalog_open(&catalog, dir));
     cs_status status = ce_catalog_latest(latest, dir);
     if (status == CS_OK)
         ce_line_follow(&catalog, dir, latest);
@@ -83,7 +83,7 @@ static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
         if (strcmp(item->name, latest) == 0 || try_folder(checkpoint, dir, item->name) != CS_OK)
             continue;
         status = CS_OK;
-        ce_log(CS_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, checkpoint->path,
+        ce_log(CE_LOG_WARNING, "%s; taking %s instead, the newest whole checkpoint (step %lld)", why, checkpoint->path,
                (long long)item->step);
     }
     ce_catalog_close(&catalog);
@@ -92,12 +92,12 @@ static cs_status open_newest(checkpoint_source *checkpoint, const char *dir)
 
 static cs_status open_one(checkpoint_source *checkpoint, const char *dir, const char *tag)
 {
-    char name[CS_TAG_BYTES];
+    char name[CE_TAG_BYTES];
     if (tag) {
-        CS_TRY(ce_catalog_find(name, dir, tag));
+        CE_TRY(ce_catalog_find(name, dir, tag));
         return try_folder(checkpoint, dir, name);
     }
-    return ce_files_holds(dir, CS_MANIFEST_FILE) ? try_folder(checkpoint, dir, NULL) : open_newest(checkpoint, dir);
+    return ce_files_holds(dir, CE_MANIFEST_FILE) ? try_folder(checkpoint, dir, NULL) : open_newest(checkpoint, dir);
 }
 
 /* Lists the weights as the tensors of the source. Optimizer state is left out. */
@@ -105,7 +105,7 @@ static cs_status list_weights(ce_source *source, checkpoint_source *checkpoint)
 {
     source->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *source->tensors);
     checkpoint->tensors = calloc((size_t)checkpoint->manifest.tensor_count + 1, sizeof *checkpoint->tensors);
-    checkpoint->buffer = malloc(CS_SHARDFILE_BLOCK);
+    checkpoint->buffer = malloc(CE_SHARDFILE_BLOCK);
     if (!source->tensors || !checkpoint->tensors || !checkpoint->buffer)
         return ce_fail(CS_NO_MEMORY, "out of memory for reading %s", checkpoint->path);
     json_t *all = json_object_get(checkpoint->manifest.root, "tensors");
@@ -132,7 +132,7 @@ static cs_status open_file(checkpoint_source *checkpoint, int64_t file, const ch
     if (checkpoint->file >= 0)
         close(checkpoint->descriptor);
     checkpoint->file = -1;
-    CS_TRY(ce_files_open(&checkpoint->descriptor, path));
+    CE_TRY(ce_files_open(&checkpoint->descriptor, path));
     checkpoint->file = file;
     return CS_OK;
 }
@@ -151,7 +151,7 @@ static cs_status load_block(checkpoint_source *checkpoint, int64_t chunk, int64_
     if (status == CS_OK)
         status = ce_blocks_read(checkpoint->buffer, &block);
     free(path);
-    CS_TRY(status);
+    CE_TRY(status);
     checkpoint->held_chunk = chunk;
     checkpoint->held_block = index;
     return CS_OK;
@@ -165,11 +165,11 @@ static cs_status copy_overlap(checkpoint_source *checkpoint, int64_t chunk, ce_r
     const ce_manifest_tensor *tensor = &checkpoint->manifest.tensors[from->tensor];
     ce_range cut = ce_boxes_cut(&from->box, tensor->shape, range);
     int64_t run = ce_boxes_run(&from->box, tensor->shape);
-    int64_t block = CS_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
+    int64_t block = CE_SHARDFILE_BLOCK / (int64_t)cs_dtype_bytes(tensor->dtype);
     for (int64_t at = cut.from, next; at < cut.to; at = next) {
         next = (at / run + 1) * run < (at / block + 1) * block ? (at / run + 1) * run : (at / block + 1) * block;
         next = next < cut.to ? next : cut.to;
-        CS_TRY(load_block(checkpoint, chunk, at / block));
+        CE_TRY(load_block(checkpoint, chunk, at / block));
         int64_t place = ce_boxes_place(&from->box, tensor->shape, at) - range.from;
         ce_convert_elements(to + (size_t)place * cs_dtype_bytes(dtype), dtype,
                             checkpoint->buffer + (size_t)(at % block) * cs_dtype_bytes(tensor->dtype), tensor->dtype,
@@ -183,7 +183,7 @@ static cs_status read_range(ce_source *source, int64_t tensor, ce_range range, v
     checkpoint_source *checkpoint = source->private_data;
     ce_range chunks = ce_chunks_of(&checkpoint->chunks, checkpoint->tensors[tensor]);
     for (int64_t i = chunks.from; i < chunks.to; i++)
-        CS_TRY(copy_overlap(checkpoint, i, range, to, dtype));
+        CE_TRY(copy_overlap(checkpoint, i, range, to, dtype));
     return CS_OK;
 }
 
@@ -203,7 +203,7 @@ static void close_checkpoint(ce_source *source)
 static cs_status build(ce_source *source, const char *dir, const char *tag)
 {
     checkpoint_source *checkpoint = source->private_data;
-    CS_TRY(open_one(checkpoint, dir, tag));
+    CE_TRY(open_one(checkpoint, dir, tag));
     return list_weights(source, checkpoint);
 }
 

@@ -1,7 +1,7 @@
 /* training_state.c - reads the state of a training that began in another program. */
 #include "interchange/training_state.h"
 #include "base/must.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@ static cs_status read_slots(ce_training_state *state, const json_t *names, const
     const json_t *name;
     json_array_foreach (names, i, name) {
         const char *slot = json_string_value(name);
-        if (i >= CS_TRAINING_STATE_SLOTS || !slot || !*slot || strchr(slot, '/') || *slot == '.')
+        if (i >= CE_TRAINING_STATE_SLOTS || !slot || !*slot || strchr(slot, '/') || *slot == '.')
             return ce_fail(CS_BAD_FILE, "%s: \"slots\" is a list of at most %d names of folders", path,
-                           CS_TRAINING_STATE_SLOTS);
+                           CE_TRAINING_STATE_SLOTS);
         state->slots[state->slot_count++] = slot;
     }
     return CS_OK;
@@ -62,13 +62,13 @@ static cs_status read_numbers(ce_training_state *state, const char *path)
     state->optimizer = json_string_value(optimizer);
     state->groups = groups;
     state->client_state = client;
-    CS_TRY(check_numbers(state, version, path));
+    CE_TRY(check_numbers(state, version, path));
     return read_slots(state, slots, path);
 }
 
 static cs_status read_state(ce_training_state *state)
 {
-    char *path = ce_files_join(state->folder, CS_TRAINING_STATE_FILE), *text = NULL;
+    char *path = ce_files_join(state->folder, CE_TRAINING_STATE_FILE), *text = NULL;
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, STATE_LIMIT);
     if (status == CS_OK) {
@@ -90,12 +90,12 @@ static char *folder_of(const ce_training_state *state, int source)
 cs_status ce_training_state_open(ce_training_state *state, const char *folder)
 {
     *state = (ce_training_state){ .folder = folder };
-    CS_TRY(read_state(state));
+    CE_TRY(read_state(state));
     for (int i = 0; i <= state->slot_count; i++) {
         char *path = folder_of(state, i);
         cs_status status = ce_huggingface_open(&state->sources[i], path);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     return CS_OK;
 }
@@ -179,7 +179,7 @@ cs_status ce_training_state_match(ce_training_state *state, const cs_model *mode
         char *path = folder_of(state, i);
         cs_status status = ce_huggingface_check(&state->sources[i], model, facts, path);
         free(path);
-        CS_TRY(status);
+        CE_TRY(status);
     }
     state->reader = (ce_checkpoint_device_copy){ .fetch = fetch, .argument = state };
     list_pieces(state);
@@ -193,7 +193,7 @@ void ce_training_state_close(ce_training_state *state)
     free(state->pieces);
     if (state->addresses)
         munmap(state->addresses, state->address_bytes + 1);
-    for (int i = 0; i <= CS_TRAINING_STATE_SLOTS; i++)
+    for (int i = 0; i <= CE_TRAINING_STATE_SLOTS; i++)
         ce_source_close(&state->sources[i]);
     json_decref(state->root);
 }

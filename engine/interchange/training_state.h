@@ -6,15 +6,15 @@
  *
  * The tensors become pieces of a checkpoint, which are read from the files while the checkpoint is written. Memory use
  * does not depend on the size of the tensors. */
-#ifndef CS_INTERCHANGE_TRAINING_STATE_H
-#define CS_INTERCHANGE_TRAINING_STATE_H
+#ifndef CE_INTERCHANGE_TRAINING_STATE_H
+#define CE_INTERCHANGE_TRAINING_STATE_H
 
 #include "checkpoint/checkpoint.h"
 #include "interchange/huggingface.h"
 
-#define CS_TRAINING_STATE_FILE "state.json"
+#define CE_TRAINING_STATE_FILE "state.json"
 
-enum { CS_TRAINING_STATE_SLOTS = 2 };
+enum { CE_TRAINING_STATE_SLOTS = 2 };
 
 typedef struct {
     const char *folder; /* path of the folder, owned by the caller; the other texts belong to `root` */
@@ -28,13 +28,13 @@ typedef struct {
     const json_t *loss_scale; /* value of "loss_scale", in the form that it has in a manifest's "engine" */
     /* name that the optimizer has in cspeed; NULL if the training's own code made the optimizer */
     const char *optimizer;
-    const char *slots[CS_TRAINING_STATE_SLOTS];
+    const char *slots[CE_TRAINING_STATE_SLOTS];
     int slot_count;
     const json_t *groups; /* [{"params": [names], "weight_decay": 0.1, ...}, ...]; every parameter is in one group */
     /* DeepSpeed's client_state (values that the program saved with the checkpoint), or NULL */
     const json_t *client_state;
 
-    ce_source sources[1 + CS_TRAINING_STATE_SLOTS]; /* source of the weights, and then one source for each slot */
+    ce_source sources[1 + CE_TRAINING_STATE_SLOTS]; /* source of the weights, and then one source for each slot */
     ce_piece *pieces;                               /* pieces, which ce_training_state_match lists */
     int64_t piece_count;
     ce_checkpoint_device_copy reader; /* function by which a save reads the pieces */

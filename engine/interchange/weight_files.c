@@ -2,7 +2,7 @@
 #include "interchange/weight_files.h"
 #include "base/ends_with.h"
 #include "base/must.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/other_formats.h"
 
 #include <dirent.h>
@@ -52,9 +52,9 @@ static bool is_weights(const struct dirent *entry)
 static void add(ce_weight_files *files, const char *name)
 {
     files->names = realloc(files->names, (size_t)(files->count + 1) * sizeof *files->names);
-    CS_ASSERT(files->names);
+    CE_ASSERT(files->names);
     files->names[files->count] = strdup(name);
-    CS_ASSERT(files->names[files->count++]);
+    CE_ASSERT(files->names[files->count++]);
 }
 
 static int by_name(const void *a, const void *b)
@@ -97,7 +97,7 @@ static bool read_shard(shard *read, const char *name)
 {
     int end = 0;
     const char *dash = strstr(name, "-of-");
-    if (!ce_ends_with(name, ".safetensors") || name[0] == '.' || strcmp(name, CS_WEIGHTS_ADAPTER) == 0)
+    if (!ce_ends_with(name, ".safetensors") || name[0] == '.' || strcmp(name, CE_WEIGHTS_ADAPTER) == 0)
         return false;
     *read = (shard){ (int)(strlen(name) - strlen(".safetensors")), 1, 1 };
     if (!dash || dash - name < 6 ||
@@ -137,7 +137,7 @@ static cs_status refuse_sets(const ce_weight_files *files, const char *folder)
     for (int i = 0; i < files->count; i++)
         ce_names_add(&sets, "%s", files->names[i]);
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: %s holds several sets of weights and no " CS_WEIGHTS_SINGLE
+                   "not supported: %s holds several sets of weights and no " CE_WEIGHTS_SINGLE
                    " (%s): keep one of them "
                    "in a folder with the config.json and the tokenizer",
                    folder, ce_names_text(&sets));
@@ -226,7 +226,7 @@ static cs_status check_below(const char *folder)
 /* Looks for weights in files whose names do not say so, by their first bytes, and for the state of a training. */
 static cs_status check_content(const char *folder)
 {
-    char sentence[CS_OTHER_FORMATS_BYTES];
+    char sentence[CE_OTHER_FORMATS_BYTES];
     ce_weight_files files = list(folder, is_other), saved = list(folder, is_state);
     cs_status status = CS_OK;
     for (int i = 0; i < files.count && status == CS_OK; i++) {
@@ -248,7 +248,7 @@ static cs_status check_content(const char *folder)
 /* Fails if the folder has files with weights, of which none is a whole safetensors file. */
 static cs_status refuse_others(const ce_weight_files *files, const char *folder)
 {
-    char sentence[CS_OTHER_FORMATS_BYTES];
+    char sentence[CE_OTHER_FORMATS_BYTES];
     for (int i = 0; i < files->count; i++)
         if (matches(files->names[i], partial, COUNT(partial)))
             return refuse_partial(folder, files->names[i]);
@@ -258,16 +258,16 @@ static cs_status refuse_others(const ce_weight_files *files, const char *folder)
     if (ce_other_formats_recognise(sentence, folder))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s", sentence);
     if (files->count == 0) {
-        CS_TRY(check_downloads(folder));
-        CS_TRY(check_below(folder));
+        CE_TRY(check_downloads(folder));
+        CE_TRY(check_below(folder));
         return check_content(folder);
     }
     if (matches(files->names[0], archives, COUNT(archives)))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s/%s: archives are not read: unpack it, and move it elsewhere",
                        folder, files->names[0]);
     return ce_fail(CS_UNSUPPORTED,
-                   "not supported: %s/%s: weights are read from " CS_WEIGHTS_SINGLE
-                   ", or from the shards that " CS_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",
+                   "not supported: %s/%s: weights are read from " CE_WEIGHTS_SINGLE
+                   ", or from the shards that " CE_WEIGHTS_INDEX " lists; if the file is not meant, move it elsewhere",
                    folder, files->names[0]);
 }
 
@@ -300,7 +300,7 @@ static cs_status choose_set(ce_weight_files *chosen, const ce_weight_files *all,
 
 cs_status ce_weight_files_find(ce_weight_files *files, const char *folder)
 {
-    static const char *const usual[] = { CS_WEIGHTS_SINGLE, CS_WEIGHTS_INDEX };
+    static const char *const usual[] = { CE_WEIGHTS_SINGLE, CE_WEIGHTS_INDEX };
     *files = (ce_weight_files){ 0 };
     for (int i = 0; i < 2 && files->count == 0; i++)
         if (ce_files_holds(folder, usual[i]))
@@ -325,7 +325,7 @@ void ce_weight_files_others(ce_names *others, const char *folder, bool (*is_read
 {
     ce_weight_files all = list(folder, is_any);
     for (int i = 0; i < all.count; i++) {
-        bool index = strcmp(all.names[i], CS_WEIGHTS_INDEX) == 0 && !ce_files_holds(folder, CS_WEIGHTS_SINGLE);
+        bool index = strcmp(all.names[i], CE_WEIGHTS_INDEX) == 0 && !ce_files_holds(folder, CE_WEIGHTS_SINGLE);
         if (!index && !is_read(reader, all.names[i]))
             ce_names_add(others, "%s", all.names[i]);
     }

@@ -1,15 +1,15 @@
 /* weight_files.h - finds the files with weights in a model's folder by their names. */
-#ifndef CS_INTERCHANGE_WEIGHT_FILES_H
-#define CS_INTERCHANGE_WEIGHT_FILES_H
+#ifndef CE_INTERCHANGE_WEIGHT_FILES_H
+#define CE_INTERCHANGE_WEIGHT_FILES_H
 
 #include "base/names.h"
 #include "base/status.h"
 
 #include <stdbool.h>
 
-#define CS_WEIGHTS_SINGLE "model.safetensors"
-#define CS_WEIGHTS_INDEX "model.safetensors.index.json"
-#define CS_WEIGHTS_ADAPTER "adapter_model.safetensors"
+#define CE_WEIGHTS_SINGLE "model.safetensors"
+#define CE_WEIGHTS_INDEX "model.safetensors.index.json"
+#define CE_WEIGHTS_ADAPTER "adapter_model.safetensors"
 
 /* Names of files in one folder, in alphabetical order. */
 typedef struct {

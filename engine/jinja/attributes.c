@@ -11,10 +11,10 @@ static bool changes(ce_jvalue of, const char *name)
 {
     static const char *const lists[] = { "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort" };
     static const char *const dicts[] = { "clear", "pop", "popitem", "setdefault", "update" };
-    const char *const *names = of.kind == CS_V_DICT ? dicts : lists;
-    size_t count = of.kind == CS_V_DICT ? sizeof dicts / sizeof *dicts : sizeof lists / sizeof *lists;
-    bool listed = of.kind == CS_V_LIST && of.form == CS_F_PLAIN;
-    for (size_t i = 0; (of.kind == CS_V_DICT || listed) && i < count; i++)
+    const char *const *names = of.kind == CE_V_DICT ? dicts : lists;
+    size_t count = of.kind == CE_V_DICT ? sizeof dicts / sizeof *dicts : sizeof lists / sizeof *lists;
+    bool listed = of.kind == CE_V_LIST && of.form == CE_F_PLAIN;
+    for (size_t i = 0; (of.kind == CE_V_DICT || listed) && i < count; i++)
         if (strcmp(names[i], name) == 0)
             return true;
     return false;
@@ -32,11 +32,11 @@ static ce_jvalue loop_cycle(ce_jrun *run, ce_jvalue self, const ce_jvalue *given
 
 static ce_jvalue loop_changed(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_TUPLE, all->count);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_TUPLE, all->count);
     (void)given;
     for (size_t i = 0; i < all->count; i++)
         ce_jvalue_push(run, list, all->values[i]);
-    bool changed = self.loop->changed.kind == CS_V_ABSENT || !ce_jvalue_equal(run, self.loop->changed, list);
+    bool changed = self.loop->changed.kind == CE_V_ABSENT || !ce_jvalue_equal(run, self.loop->changed, list);
     self.loop->changed = list;
     return ce_jvalue_bool(changed);
 }
@@ -74,12 +74,12 @@ static ce_jvalue loop_attribute(ce_jrun *run, ce_jvalue of, const char *name)
 
 static ce_jvalue missing(ce_jrun *run, ce_jvalue of, const char *name)
 {
-    return of.kind == CS_V_NONE
+    return of.kind == CE_V_NONE
                ? ce_jvalue_undefined(run, "'None' has no attribute '%s'", name)
                : ce_jvalue_undefined(run, "'%s object' has no attribute '%s'", ce_jvalue_type(of), name);
 }
 
-/* Returns the method of this name, or CS_V_ABSENT if the value has no such method. */
+/* Returns the method of this name, or CE_V_ABSENT if the value has no such method. */
 static ce_jvalue method_of(ce_jrun *run, ce_jvalue of, const char *name)
 {
     const ce_jentry *entry = ce_jmethods_find(of, name);
@@ -93,14 +93,14 @@ static ce_jvalue method_of(ce_jrun *run, ce_jvalue of, const char *name)
 ce_jvalue ce_jget_attribute(ce_jrun *run, ce_jvalue of, const char *name)
 {
     ce_jrun_step(run, 1);
-    if (of.kind == CS_V_UNDEFINED)
+    if (of.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", of.bytes);
-    if (of.kind == CS_V_LOOP)
+    if (of.kind == CE_V_LOOP)
         return loop_attribute(run, of, name);
     ce_jvalue method = method_of(run, of, name);
-    if (method.kind != CS_V_ABSENT)
+    if (method.kind != CE_V_ABSENT)
         return method;
-    ce_jvalue *member = of.kind == CS_V_DICT || of.kind == CS_V_NAMESPACE ? ce_jvalue_member(of.dict, name) : NULL;
+    ce_jvalue *member = of.kind == CE_V_DICT || of.kind == CE_V_NAMESPACE ? ce_jvalue_member(of.dict, name) : NULL;
     return member ? *member : missing(run, of, name);
 }
 
@@ -110,7 +110,7 @@ static ce_jvalue item_at(ce_jrun *run, ce_jvalue of, int64_t index)
     int64_t count = (int64_t)ce_jvalue_length(run, of), at = index < 0 ? index + count : index;
     if (at < 0 || at >= count)
         return ce_jvalue_undefined(run, "'%s object' has no element %lld", ce_jvalue_type(of), (long long)index);
-    if (of.kind == CS_V_LIST)
+    if (of.kind == CE_V_LIST)
         return of.list->items[at];
     ce_jrun_step(run, (size_t)at);
     for (int64_t i = 0; i <= at; i++) {
@@ -126,21 +126,21 @@ ce_jvalue ce_jget_item(ce_jrun *run, ce_jvalue of, ce_jvalue index)
 {
     int64_t at;
     ce_jrun_step(run, 1);
-    if (of.kind == CS_V_UNDEFINED)
+    if (of.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", of.bytes);
-    ce_jvalue *member = of.kind == CS_V_DICT ? ce_jvalue_get(run, of.dict, index) : NULL;
+    ce_jvalue *member = of.kind == CE_V_DICT ? ce_jvalue_get(run, of.dict, index) : NULL;
     if (member)
         return *member;
-    if (index.kind == CS_V_TEXT) {
+    if (index.kind == CE_V_TEXT) {
         const char *name = ce_jgiven_name(run, index);
-        if (of.kind == CS_V_DICT) {
+        if (of.kind == CE_V_DICT) {
             ce_jvalue method = method_of(run, of, name);
-            return method.kind != CS_V_ABSENT ? method : missing(run, of, name);
+            return method.kind != CE_V_ABSENT ? method : missing(run, of, name);
         }
         return ce_jget_attribute(run, of, name);
     }
     bool sequence =
-        of.kind == CS_V_TEXT || (of.kind == CS_V_LIST && of.form != CS_F_GENERATOR && of.form != CS_F_ITEMS);
+        of.kind == CE_V_TEXT || (of.kind == CE_V_LIST && of.form != CE_F_GENERATOR && of.form != CE_F_ITEMS);
     if (sequence && ce_jvalue_is_whole(index, &at))
         return item_at(run, of, at);
     return ce_jvalue_undefined(run, "'%s object' has no such element", ce_jvalue_type(of));
@@ -154,14 +154,14 @@ static ce_jvalue get_part(ce_jrun *run, ce_jvalue of, const char *name, size_t s
         digits = name[i] >= '0' && name[i] <= '9';
         whole = whole * 10 + name[i] - '0';
     }
-    if (of.kind == CS_V_UNDEFINED)
+    if (of.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", of.bytes);
     return ce_jget_item(run, of, digits ? ce_jvalue_int(whole) : ce_jvalue_text(name, size));
 }
 
 ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path)
 {
-    if (path.kind != CS_V_TEXT)
+    if (path.kind != CE_V_TEXT)
         return ce_jget_item(run, of, path);
     for (size_t from = 0; from <= path.size;) {
         const char *point = from < path.size ? memchr(path.bytes + from, '.', path.size - from) : NULL;
@@ -185,13 +185,13 @@ static int64_t bound(int64_t at, int64_t count, int64_t min, int64_t max)
 ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3])
 {
     int64_t given[3];
-    bool has[3], text = of.kind == CS_V_TEXT;
-    if (of.kind == CS_V_UNDEFINED)
+    bool has[3], text = of.kind == CE_V_TEXT;
+    if (of.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", of.bytes);
-    if (!text && (of.kind != CS_V_LIST || of.form == CS_F_GENERATOR || of.form == CS_F_ITEMS))
+    if (!text && (of.kind != CE_V_LIST || of.form == CE_F_GENERATOR || of.form == CE_F_ITEMS))
         return ce_jvalue_undefined(run, "'%s object' has no slices", ce_jvalue_type(of));
     for (int i = 0; i < 3; i++) {
-        has[i] = parts[i].kind != CS_V_ABSENT && parts[i].kind != CS_V_NONE;
+        has[i] = parts[i].kind != CE_V_ABSENT && parts[i].kind != CE_V_NONE;
         if (has[i] && !ce_jvalue_is_whole(parts[i], &given[i]))
             ce_jrun_fail(run, "slice indices must be integers or None");
     }
@@ -202,7 +202,7 @@ ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3])
     int64_t count = (int64_t)items.count, min = step > 0 ? 0 : -1, max = step > 0 ? count : count - 1;
     int64_t from = has[0] ? bound(given[0], count, min, max) : step > 0 ? min : max;
     int64_t to = has[1] ? bound(given[1], count, min, max) : step > 0 ? max : min;
-    ce_jvalue list = ce_jvalue_list(run, of.form == CS_F_MARKUP ? CS_F_PLAIN : of.form, 0);
+    ce_jvalue list = ce_jvalue_list(run, of.form == CE_F_MARKUP ? CE_F_PLAIN : of.form, 0);
     for (int64_t at = from; step > 0 ? at < to : at > to;) {
         ce_jrun_step(run, 1);
         ce_jvalue_push(run, list, items.items[at]);

@@ -61,7 +61,7 @@ static void add_argument(ce_jrun *run, arguments *all, const char *name, ce_jval
 static void add_unpacked(ce_jrun *run, arguments *all, const char *kind, ce_jvalue value)
 {
     if (strcmp(kind, "**") == 0) {
-        if (value.kind != CS_V_DICT)
+        if (value.kind != CE_V_DICT)
             ce_jrun_fail(run, "argument after ** must be a mapping, not %s", ce_jvalue_type(value));
         for (size_t i = 0; i < value.dict->count; i++)
             add_argument(run, all, ce_jgiven_name(run, value.dict->keys[i]), value.dict->values[i]);
@@ -83,7 +83,7 @@ static ce_jarguments evaluate_arguments(ce_jrun *run, const ce_jscope *scope, co
         else
             add_argument(run, &all, argument->name, value);
     }
-    if (caller.kind != CS_V_ABSENT)
+    if (caller.kind != CE_V_ABSENT)
         add_argument(run, &all, "caller", caller);
     return (ce_jarguments){ all.values, all.named_values, all.names, all.count, all.named };
 }
@@ -93,9 +93,9 @@ ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode
     ce_jvalue called = ce_jevaluate(run, scope, call->a);
     ce_jarguments all = evaluate_arguments(run, scope, call, caller);
     run->line = call->line;
-    if (called.kind == CS_V_UNDEFINED)
+    if (called.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", called.bytes);
-    if (called.kind != CS_V_CALLABLE)
+    if (called.kind != CE_V_CALLABLE)
         ce_jrun_fail(run, "'%s' object is not callable", ce_jvalue_type(called));
     const ce_jcallable *callable = called.callable;
     return callable->macro ? ce_jmacro_call(run, callable, &all)
@@ -105,7 +105,7 @@ ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode
 static ce_jvalue apply(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node, ce_jvalue on)
 {
     if (!node->entry)
-        ce_jentry_refuse(run, node->kind == CS_N_FILTER ? "filter" : "test", node->name);
+        ce_jentry_refuse(run, node->kind == CE_N_FILTER ? "filter" : "test", node->name);
     ce_jarguments all = evaluate_arguments(run, scope, node, (ce_jvalue){ 0 });
     run->line = node->line;
     return ce_jentry_call(run, node->entry, on, &all);
@@ -113,7 +113,7 @@ static ce_jvalue apply(ce_jrun *run, const ce_jscope *scope, const ce_jnode *nod
 
 ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body)
 {
-    if (!filters || filters->kind == CS_N_BODY_TEXT)
+    if (!filters || filters->kind == CE_N_BODY_TEXT)
         return body;
     return apply(run, scope, filters, ce_jevaluate_body(run, scope, filters->a, body));
 }
@@ -130,7 +130,7 @@ static bool compare(ce_jrun *run, const char *operator, ce_jvalue a, ce_jvalue b
         return ce_jvalue_contains(run, b, a);
     if (strcmp(operator, "not in") == 0)
         return !ce_jvalue_contains(run, b, a);
-    bool nan = (a.kind == CS_V_FLOAT && a.real != a.real) || (b.kind == CS_V_FLOAT && b.real != b.real);
+    bool nan = (a.kind == CE_V_FLOAT && a.real != a.real) || (b.kind == CE_V_FLOAT && b.real != b.real);
     int order = ce_jvalue_compare(run, a, b, operator);
     return !nan && (order == 0 ? operator[1] == '=' : (order < 0) == (*operator == '<'));
 }
@@ -156,9 +156,9 @@ static ce_jvalue negate(ce_jrun *run, ce_jvalue value, bool negative)
             ce_jrun_unsupported(run, "not supported: an integer above 2^63");
         return ce_jvalue_int(whole);
     }
-    if (value.kind == CS_V_UNDEFINED)
+    if (value.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", value.bytes);
-    if (value.kind != CS_V_FLOAT)
+    if (value.kind != CE_V_FLOAT)
         ce_jrun_fail(run, "bad operand type for unary %c: '%s'", negative ? '-' : '+', ce_jvalue_type(value));
     return ce_jvalue_float(negative ? -value.real : value.real);
 }
@@ -167,7 +167,7 @@ static ce_jvalue negate(ce_jrun *run, ce_jvalue value, bool negative)
 
 static ce_jvalue make_list(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
-    ce_jvalue list = ce_jvalue_list(run, node->kind == CS_N_TUPLE ? CS_F_TUPLE : CS_F_PLAIN, node->count);
+    ce_jvalue list = ce_jvalue_list(run, node->kind == CE_N_TUPLE ? CE_F_TUPLE : CE_F_PLAIN, node->count);
     for (size_t i = 0; i < node->count; i++)
         ce_jvalue_push(run, list, ce_jevaluate(run, scope, node->items[i]));
     return list;
@@ -197,46 +197,46 @@ static ce_jvalue evaluate_pair(ce_jrun *run, const ce_jscope *scope, const ce_jn
 {
     ce_jvalue a = ce_jevaluate(run, scope, node->a), b = ce_jevaluate(run, scope, node->b);
     run->line = node->line;
-    return node->kind == CS_N_ITEM ? ce_jget_item(run, a, b) : ce_joperator_binary(run, node->name, a, b);
+    return node->kind == CE_N_ITEM ? ce_jget_item(run, a, b) : ce_joperator_binary(run, node->name, a, b);
 }
 
 static ce_jvalue evaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node)
 {
     switch (node->kind) {
-    case CS_N_CONSTANT:
+    case CE_N_CONSTANT:
         return node->value;
-    case CS_N_NAME:
+    case CE_N_NAME:
         return look_up(run, scope, node->name);
-    case CS_N_LIST:
-    case CS_N_TUPLE:
+    case CE_N_LIST:
+    case CE_N_TUPLE:
         return make_list(run, scope, node);
-    case CS_N_DICT:
+    case CE_N_DICT:
         return make_dict(run, scope, node);
-    case CS_N_ATTRIBUTE:
+    case CE_N_ATTRIBUTE:
         return ce_jget_attribute(run, ce_jevaluate(run, scope, node->a), node->name);
-    case CS_N_SLICE:
+    case CE_N_SLICE:
         return slice(run, scope, node);
-    case CS_N_CALL:
+    case CE_N_CALL:
         return ce_jevaluate_call(run, scope, node, (ce_jvalue){ 0 });
-    case CS_N_FILTER:
-    case CS_N_TEST:
+    case CE_N_FILTER:
+    case CE_N_TEST:
         return apply(run, scope, node, ce_jevaluate(run, scope, node->a));
-    case CS_N_NOT:
+    case CE_N_NOT:
         return ce_jvalue_bool(!ce_jvalue_true(ce_jevaluate(run, scope, node->a)));
-    case CS_N_NEGATIVE:
-    case CS_N_POSITIVE:
-        return negate(run, ce_jevaluate(run, scope, node->a), node->kind == CS_N_NEGATIVE);
-    case CS_N_ITEM:
-    case CS_N_BINARY:
+    case CE_N_NEGATIVE:
+    case CE_N_POSITIVE:
+        return negate(run, ce_jevaluate(run, scope, node->a), node->kind == CE_N_NEGATIVE);
+    case CE_N_ITEM:
+    case CE_N_BINARY:
         return evaluate_pair(run, scope, node);
-    case CS_N_AND:
-    case CS_N_OR: {
+    case CE_N_AND:
+    case CE_N_OR: {
         ce_jvalue a = ce_jevaluate(run, scope, node->a);
-        return ce_jvalue_true(a) == (node->kind == CS_N_OR) ? a : ce_jevaluate(run, scope, node->b);
+        return ce_jvalue_true(a) == (node->kind == CE_N_OR) ? a : ce_jevaluate(run, scope, node->b);
     }
-    case CS_N_COMPARE:
+    case CE_N_COMPARE:
         return compare_all(run, scope, node);
-    case CS_N_CONDITION:
+    case CE_N_CONDITION:
         if (ce_jvalue_true(ce_jevaluate(run, scope, node->b)))
             return ce_jevaluate(run, scope, node->a);
         return node->other ? ce_jevaluate(run, scope, node->other)

@@ -1,6 +1,6 @@
 /* evaluate.h - declarations that statements and expressions share while a template is rendered. */
-#ifndef CS_JINJA_EVALUATE_H
-#define CS_JINJA_EVALUATE_H
+#ifndef CE_JINJA_EVALUATE_H
+#define CE_JINJA_EVALUATE_H
 
 #include "functions.h"
 #include "syntax.h"
@@ -24,7 +24,7 @@ void ce_jscope_set(ce_jrun *run, const ce_jscope *scope, const char *name, ce_jv
 /* ce_jevaluate_body evaluates the filters of a block, where `body` is the text that the block has printed. */
 ce_jvalue ce_jevaluate(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node);
 ce_jvalue ce_jevaluate_body(ce_jrun *run, const ce_jscope *scope, const ce_jnode *filters, ce_jvalue body);
-/* Makes the call that the node describes, with its arguments and the additional argument `caller`, which is CS_V_ABSENT
+/* Makes the call that the node describes, with its arguments and the additional argument `caller`, which is CE_V_ABSENT
  * if there is none. */
 ce_jvalue ce_jevaluate_call(ce_jrun *run, const ce_jscope *scope, const ce_jnode *call, ce_jvalue caller);
 

@@ -12,17 +12,17 @@ static ce_jnode *parse_or(ce_jparser *p);
 
 static bool sees_operator(const ce_jparser *p, const char *text)
 {
-    return ce_jparse_sees(p, CS_T_OPERATOR, text);
+    return ce_jparse_sees(p, CE_T_OPERATOR, text);
 }
 
 static bool skip_operator(ce_jparser *p, const char *text)
 {
-    return ce_jparse_skip(p, CS_T_OPERATOR, text);
+    return ce_jparse_skip(p, CE_T_OPERATOR, text);
 }
 
 static bool skip_name(ce_jparser *p, const char *text)
 {
-    return ce_jparse_skip(p, CS_T_NAME, text);
+    return ce_jparse_skip(p, CE_T_NAME, text);
 }
 
 static ce_jnode *pair(ce_jparser *p, ce_jnode_kind kind, const char *name, ce_jnode *a, ce_jnode *b)
@@ -36,7 +36,7 @@ static ce_jnode *pair(ce_jparser *p, ce_jnode_kind kind, const char *name, ce_jn
 
 static ce_jnode *constant(ce_jparser *p, ce_jvalue value)
 {
-    ce_jnode *node = ce_jparse_node(p, CS_N_CONSTANT);
+    ce_jnode *node = ce_jparse_node(p, CE_N_CONSTANT);
     node->value = value;
     return node;
 }
@@ -48,17 +48,17 @@ static ce_jnode *parse_name(ce_jparser *p)
     static const struct {
         const char *names[2];
         ce_jvalue value;
-    } constants[] = { { { "true", "True" }, { .kind = CS_V_BOOL, .truth = true } },
-                      { { "false", "False" }, { .kind = CS_V_BOOL } },
-                      { { "none", "None" }, { .kind = CS_V_NONE } } };
+    } constants[] = { { { "true", "True" }, { .kind = CE_V_BOOL, .truth = true } },
+                      { { "false", "False" }, { .kind = CE_V_BOOL } },
+                      { { "none", "None" }, { .kind = CE_V_NONE } } };
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (skip_name(p, constants[i].names[0]) || skip_name(p, constants[i].names[1]))
             return constant(p, constants[i].value);
-    ce_jnode *node = ce_jparse_node(p, CS_N_NAME);
+    ce_jnode *node = ce_jparse_node(p, CE_N_NAME);
     node->name = ce_jparse_name(p);
-    p->uses |= strcmp(node->name, "caller") == 0    ? CS_USES_CALLER
-               : strcmp(node->name, "varargs") == 0 ? CS_USES_VARARGS
-               : strcmp(node->name, "kwargs") == 0  ? CS_USES_KWARGS
+    p->uses |= strcmp(node->name, "caller") == 0    ? CE_USES_CALLER
+               : strcmp(node->name, "varargs") == 0 ? CE_USES_VARARGS
+               : strcmp(node->name, "kwargs") == 0  ? CE_USES_KWARGS
                                                     : 0U;
     return node;
 }
@@ -66,7 +66,7 @@ static ce_jnode *parse_name(ce_jparser *p)
 static ce_jnode *parse_texts(ce_jparser *p)
 {
     ce_jnode *node = constant(p, p->next++->value);
-    while (p->next->kind == CS_T_TEXT) {
+    while (p->next->kind == CE_T_TEXT) {
         ce_text *text = ce_jrun_capture(p->run);
         ce_unicode_append(text, node->value.bytes, node->value.size);
         ce_unicode_append(text, p->next->value.bytes, p->next->value.size);
@@ -78,37 +78,37 @@ static ce_jnode *parse_texts(ce_jparser *p)
 
 static ce_jnode *parse_list(ce_jparser *p)
 {
-    ce_jnode *node = ce_jparse_node(p, CS_N_LIST);
+    ce_jnode *node = ce_jparse_node(p, CE_N_LIST);
     while (!sees_operator(p, "]")) {
         ce_jparse_add(p, node, ce_jexpression(p));
         if (!skip_operator(p, ","))
             break;
     }
-    ce_jparse_expect(p, CS_T_OPERATOR, "]");
+    ce_jparse_expect(p, CE_T_OPERATOR, "]");
     return node;
 }
 
 static ce_jnode *parse_dict(ce_jparser *p)
 {
-    ce_jnode *node = ce_jparse_node(p, CS_N_DICT);
+    ce_jnode *node = ce_jparse_node(p, CE_N_DICT);
     while (!sees_operator(p, "}")) {
         ce_jparse_add(p, node, ce_jexpression(p));
-        ce_jparse_expect(p, CS_T_OPERATOR, ":");
+        ce_jparse_expect(p, CE_T_OPERATOR, ":");
         ce_jparse_add(p, node, ce_jexpression(p));
         if (!skip_operator(p, ","))
             break;
     }
-    ce_jparse_expect(p, CS_T_OPERATOR, "}");
+    ce_jparse_expect(p, CE_T_OPERATOR, "}");
     return node;
 }
 
 static ce_jnode *parse_primary(ce_jparser *p)
 {
-    if (p->next->kind == CS_T_NAME)
+    if (p->next->kind == CE_T_NAME)
         return parse_name(p);
-    if (p->next->kind == CS_T_TEXT)
+    if (p->next->kind == CE_T_TEXT)
         return parse_texts(p);
-    if (p->next->kind == CS_T_NUMBER)
+    if (p->next->kind == CE_T_NUMBER)
         return constant(p, p->next++->value);
     if (skip_operator(p, "[")) {
         return parse_list(p);
@@ -117,8 +117,8 @@ static ce_jnode *parse_primary(ce_jparser *p)
         return parse_dict(p);
     if (!skip_operator(p, "("))
         ce_jparse_unexpected(p);
-    ce_jnode *node = sees_operator(p, ")") ? ce_jparse_node(p, CS_N_TUPLE) : ce_jexpression_tuple(p, true);
-    ce_jparse_expect(p, CS_T_OPERATOR, ")");
+    ce_jnode *node = sees_operator(p, ")") ? ce_jparse_node(p, CE_N_TUPLE) : ce_jexpression_tuple(p, true);
+    ce_jparse_expect(p, CE_T_OPERATOR, ")");
     return node;
 }
 
@@ -126,12 +126,12 @@ static ce_jnode *parse_primary(ce_jparser *p)
 
 static void parse_argument(ce_jparser *p, ce_jnode *call)
 {
-    ce_jnode *argument = ce_jparse_node(p, CS_N_ARGUMENT);
+    ce_jnode *argument = ce_jparse_node(p, CE_N_ARGUMENT);
     if (skip_operator(p, "*"))
         argument->name = "*";
     else if (skip_operator(p, "**"))
         argument->name = "**";
-    else if (p->next->kind == CS_T_NAME && p->next[1].kind == CS_T_OPERATOR && ce_jvalue_is(p->next[1].value, "=")) {
+    else if (p->next->kind == CE_T_NAME && p->next[1].kind == CE_T_OPERATOR && ce_jvalue_is(p->next[1].value, "=")) {
         argument->name = ce_jparse_name(p);
         p->next++;
     } else if (call->count > 0 && call->items[call->count - 1]->name &&
@@ -149,12 +149,12 @@ static void parse_arguments(ce_jparser *p, ce_jnode *call)
         if (!skip_operator(p, ","))
             break;
     }
-    ce_jparse_expect(p, CS_T_OPERATOR, ")");
+    ce_jparse_expect(p, CE_T_OPERATOR, ")");
 }
 
 static ce_jnode *parse_call(ce_jparser *p, ce_jnode *on)
 {
-    ce_jnode *node = pair(p, CS_N_CALL, NULL, on, NULL);
+    ce_jnode *node = pair(p, CE_N_CALL, NULL, on, NULL);
     parse_arguments(p, node);
     return node;
 }
@@ -175,7 +175,7 @@ static ce_jnode *parse_index(ce_jparser *p, ce_jnode *on)
     }
     if (part == 0 && !parts[0])
         ce_jparse_unexpected(p);
-    ce_jnode *node = pair(p, part > 0 ? CS_N_SLICE : CS_N_ITEM, NULL, on, parts[0]);
+    ce_jnode *node = pair(p, part > 0 ? CE_N_SLICE : CE_N_ITEM, NULL, on, parts[0]);
     for (int i = 0; part > 0 && i < 3; i++)
         ce_jparse_add(p, node, parts[i]);
     return node;
@@ -186,15 +186,15 @@ static ce_jnode *parse_subscript(ce_jparser *p, ce_jnode *on)
     ce_jnode *node = parse_index(p, on);
     if (sees_operator(p, ","))
         ce_jrun_unsupported(p->run, "not supported: several indices in one pair of brackets");
-    ce_jparse_expect(p, CS_T_OPERATOR, "]");
+    ce_jparse_expect(p, CE_T_OPERATOR, "]");
     return node;
 }
 
 static ce_jnode *parse_attribute(ce_jparser *p, ce_jnode *on)
 {
-    if (p->next->kind == CS_T_NUMBER && p->next->value.kind == CS_V_INT)
-        return pair(p, CS_N_ITEM, NULL, on, constant(p, p->next++->value));
-    ce_jnode *node = pair(p, CS_N_ATTRIBUTE, NULL, on, NULL);
+    if (p->next->kind == CE_T_NUMBER && p->next->value.kind == CE_V_INT)
+        return pair(p, CE_N_ITEM, NULL, on, constant(p, p->next++->value));
+    ce_jnode *node = pair(p, CE_N_ATTRIBUTE, NULL, on, NULL);
     node->name = ce_jparse_name(p);
     return node;
 }
@@ -220,13 +220,13 @@ static void refuse_unknown(ce_jparser *p)
     if (!node)
         return;
     p->run->line = node->line;
-    ce_jentry_refuse(p->run, node->kind == CS_N_FILTER ? "filter" : "test", node->name);
+    ce_jentry_refuse(p->run, node->kind == CE_N_FILTER ? "filter" : "test", node->name);
 }
 
 /* Looks up the name of a filter or test. */
 static void resolve(ce_jparser *p, ce_jnode *node)
 {
-    node->entry = node->kind == CS_N_FILTER ? ce_jfilters_find(node->name) : ce_jtests_find(node->name);
+    node->entry = node->kind == CE_N_FILTER ? ce_jfilters_find(node->name) : ce_jtests_find(node->name);
     if (!node->entry && p->conditions == 0 && !p->unknown)
         p->unknown = node;
     if (p->undecided == 0)
@@ -235,7 +235,7 @@ static void resolve(ce_jparser *p, ce_jnode *node)
 
 static ce_jnode *parse_filter(ce_jparser *p, ce_jnode *on)
 {
-    ce_jnode *node = pair(p, CS_N_FILTER, NULL, on, NULL);
+    ce_jnode *node = pair(p, CE_N_FILTER, NULL, on, NULL);
     node->name = ce_jparse_name(p);
     resolve(p, node);
     if (skip_operator(p, "("))
@@ -248,26 +248,26 @@ static bool sees_test_argument(const ce_jparser *p)
 {
     static const char *const ends[] = { "else", "or", "and", "is" };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (ce_jparse_sees(p, CS_T_NAME, ends[i]))
+        if (ce_jparse_sees(p, CE_T_NAME, ends[i]))
             return false;
-    return p->next->kind == CS_T_NAME || p->next->kind == CS_T_TEXT || p->next->kind == CS_T_NUMBER ||
+    return p->next->kind == CE_T_NAME || p->next->kind == CE_T_TEXT || p->next->kind == CE_T_NUMBER ||
            sees_operator(p, "[") || sees_operator(p, "{");
 }
 
 static ce_jnode *parse_test(ce_jparser *p, ce_jnode *on)
 {
     bool negated = skip_name(p, "not");
-    ce_jnode *node = pair(p, CS_N_TEST, NULL, on, NULL);
+    ce_jnode *node = pair(p, CE_N_TEST, NULL, on, NULL);
     node->name = ce_jparse_name(p);
     resolve(p, node);
     if (skip_operator(p, "("))
         parse_arguments(p, node);
     else if (sees_test_argument(p)) {
-        ce_jnode *argument = ce_jparse_node(p, CS_N_ARGUMENT);
+        ce_jnode *argument = ce_jparse_node(p, CE_N_ARGUMENT);
         argument->a = parse_postfix(p, parse_primary(p));
         ce_jparse_add(p, node, argument);
     }
-    return negated ? pair(p, CS_N_NOT, NULL, node, NULL) : node;
+    return negated ? pair(p, CE_N_NOT, NULL, node, NULL) : node;
 }
 
 static ce_jnode *parse_filters(ce_jparser *p, ce_jnode *node)
@@ -295,7 +295,7 @@ ce_jnode *ce_jexpression_filters(ce_jparser *p, ce_jnode *on)
 ce_jnode *ce_jexpression_call(ce_jparser *p)
 {
     ce_jnode *node = parse_postfix(p, parse_primary(p));
-    if (node->kind != CS_N_CALL)
+    if (node->kind != CE_N_CALL)
         ce_jrun_fail(p->run, "{%% call %%} needs a call");
     return node;
 }
@@ -307,9 +307,9 @@ static ce_jnode *parse_unary(ce_jparser *p, bool filters)
     ce_jnode *node;
     ce_jrun_enter(p->run);
     if (skip_operator(p, "-"))
-        node = pair(p, CS_N_NEGATIVE, NULL, parse_unary(p, false), NULL);
+        node = pair(p, CE_N_NEGATIVE, NULL, parse_unary(p, false), NULL);
     else if (skip_operator(p, "+"))
-        node = pair(p, CS_N_POSITIVE, NULL, parse_unary(p, false), NULL);
+        node = pair(p, CE_N_POSITIVE, NULL, parse_unary(p, false), NULL);
     else
         node = parse_primary(p);
     ce_jrun_leave(p->run);
@@ -335,7 +335,7 @@ static ce_jnode *parse_level(ce_jparser *p, int level)
         return parse_unary(p, true);
     ce_jnode *node = parse_level(p, level + 1);
     for (const char *name; (name = operator_of(p, level)) != NULL;) {
-        node = pair(p, CS_N_BINARY, name, node, NULL);
+        node = pair(p, CE_N_BINARY, name, node, NULL);
         node->b = parse_level(p, level + 1);
     }
     return node;
@@ -349,7 +349,7 @@ static const char *comparison_of(ce_jparser *p)
             return names[i];
     if (skip_name(p, "in"))
         return "in";
-    if (ce_jparse_sees(p, CS_T_NAME, "not") && p->next[1].kind == CS_T_NAME && ce_jvalue_is(p->next[1].value, "in")) {
+    if (ce_jparse_sees(p, CE_T_NAME, "not") && p->next[1].kind == CE_T_NAME && ce_jvalue_is(p->next[1].value, "in")) {
         p->next += 2;
         return "not in";
     }
@@ -360,8 +360,8 @@ static ce_jnode *parse_comparison(ce_jparser *p)
 {
     ce_jnode *node = parse_level(p, 0), *all = NULL;
     for (const char *name; (name = comparison_of(p)) != NULL;) {
-        all = all ? all : pair(p, CS_N_COMPARE, NULL, node, NULL);
-        ce_jnode *operand = pair(p, CS_N_OPERAND, name, NULL, NULL);
+        all = all ? all : pair(p, CE_N_COMPARE, NULL, node, NULL);
+        ce_jnode *operand = pair(p, CE_N_OPERAND, name, NULL, NULL);
         operand->a = parse_level(p, 0);
         ce_jparse_add(p, all, operand);
     }
@@ -373,7 +373,7 @@ static ce_jnode *parse_not(ce_jparser *p)
     if (!skip_name(p, "not"))
         return parse_comparison(p);
     ce_jrun_enter(p->run);
-    ce_jnode *node = pair(p, CS_N_NOT, NULL, parse_not(p), NULL);
+    ce_jnode *node = pair(p, CE_N_NOT, NULL, parse_not(p), NULL);
     ce_jrun_leave(p->run);
     return node;
 }
@@ -382,7 +382,7 @@ static ce_jnode *parse_and(ce_jparser *p)
 {
     ce_jnode *node = parse_not(p);
     while (skip_name(p, "and")) {
-        node = pair(p, CS_N_AND, NULL, node, NULL);
+        node = pair(p, CE_N_AND, NULL, node, NULL);
         node->b = parse_not(p);
     }
     return node;
@@ -392,7 +392,7 @@ static ce_jnode *parse_or(ce_jparser *p)
 {
     ce_jnode *node = parse_and(p);
     while (skip_name(p, "or")) {
-        node = pair(p, CS_N_OR, NULL, node, NULL);
+        node = pair(p, CE_N_OR, NULL, node, NULL);
         node->b = parse_and(p);
     }
     return node;
@@ -405,13 +405,13 @@ ce_jnode *ce_jexpression(ce_jparser *p)
     p->undecided++;
     ce_jnode *node = parse_or(p);
     p->undecided--;
-    if (ce_jparse_sees(p, CS_T_NAME, "if"))
+    if (ce_jparse_sees(p, CE_T_NAME, "if"))
         p->unknown = unknown;
     if (p->undecided == 0)
         refuse_unknown(p);
     while (skip_name(p, "if")) {
         p->conditions++;
-        node = pair(p, CS_N_CONDITION, NULL, node, parse_or(p));
+        node = pair(p, CE_N_CONDITION, NULL, node, parse_or(p));
         node->other = skip_name(p, "else") ? ce_jexpression(p) : NULL;
         p->conditions--;
     }
@@ -421,8 +421,8 @@ ce_jnode *ce_jexpression(ce_jparser *p)
 
 static bool ends_tuple(const ce_jparser *p)
 {
-    return p->next->kind == CS_T_PRINT_END || p->next->kind == CS_T_BLOCK_END || sees_operator(p, ")") ||
-           sees_operator(p, "=") || ce_jparse_sees(p, CS_T_NAME, "recursive");
+    return p->next->kind == CE_T_PRINT_END || p->next->kind == CE_T_BLOCK_END || sees_operator(p, ")") ||
+           sees_operator(p, "=") || ce_jparse_sees(p, CE_T_NAME, "recursive");
 }
 
 ce_jnode *ce_jexpression_tuple(ce_jparser *p, bool condition)
@@ -430,7 +430,7 @@ ce_jnode *ce_jexpression_tuple(ce_jparser *p, bool condition)
     ce_jnode *node = condition ? ce_jexpression(p) : parse_or(p), *tuple = NULL;
     while (skip_operator(p, ",")) {
         if (!tuple) {
-            tuple = ce_jparse_node(p, CS_N_TUPLE);
+            tuple = ce_jparse_node(p, CE_N_TUPLE);
             ce_jparse_add(p, tuple, node);
         }
         if (ends_tuple(p))
@@ -444,14 +444,14 @@ static ce_jnode *parse_target(ce_jparser *p, bool attribute)
 {
     if (skip_operator(p, "(")) {
         ce_jnode *inner = ce_jexpression_target(p, false);
-        ce_jparse_expect(p, CS_T_OPERATOR, ")");
+        ce_jparse_expect(p, CE_T_OPERATOR, ")");
         return inner;
     }
     ce_jnode *node = parse_name(p);
-    if (node->kind != CS_N_NAME)
+    if (node->kind != CE_N_NAME)
         ce_jrun_fail(p->run, "a constant cannot be set");
     if (attribute && skip_operator(p, ".")) {
-        node = pair(p, CS_N_ATTRIBUTE, NULL, node, NULL);
+        node = pair(p, CE_N_ATTRIBUTE, NULL, node, NULL);
         node->name = ce_jparse_name(p);
     }
     return node;
@@ -463,10 +463,10 @@ ce_jnode *ce_jexpression_target(ce_jparser *p, bool attribute)
     ce_jnode *node = parse_target(p, attribute), *tuple = NULL;
     while (skip_operator(p, ",")) {
         if (!tuple) {
-            tuple = ce_jparse_node(p, CS_N_TUPLE);
+            tuple = ce_jparse_node(p, CE_N_TUPLE);
             ce_jparse_add(p, tuple, node);
         }
-        if (ends_tuple(p) || ce_jparse_sees(p, CS_T_NAME, "in"))
+        if (ends_tuple(p) || ce_jparse_sees(p, CE_T_NAME, "in"))
             break;
         ce_jparse_add(p, tuple, parse_target(p, attribute));
     }

@@ -26,7 +26,7 @@ static ce_jvalue list_of(ce_jrun *run, ce_jlist items, ce_jform form)
 FILTER(list_)
 {
     (void)given, (void)all;
-    return list_of(run, ce_jvalue_items(run, self), CS_F_PLAIN);
+    return list_of(run, ce_jvalue_items(run, self), CE_F_PLAIN);
 }
 
 FILTER(first)
@@ -47,11 +47,11 @@ FILTER(last)
 FILTER(reverse)
 {
     ce_jlist items = ce_jvalue_items(run, self);
-    ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, items.count);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, items.count);
     (void)given, (void)all;
     for (size_t i = items.count; i > 0; i--)
         ce_jvalue_push(run, list, items.items[i - 1]);
-    if (self.kind != CS_V_TEXT)
+    if (self.kind != CE_V_TEXT)
         return list;
     ce_text *to = ce_jrun_capture(run);
     for (size_t i = 0; i < items.count; i++)
@@ -61,25 +61,25 @@ FILTER(reverse)
 
 FILTER(items)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, 0);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, 0);
     (void)given, (void)all;
-    if (self.kind == CS_V_UNDEFINED)
+    if (self.kind == CE_V_UNDEFINED)
         return list;
-    if (self.kind != CS_V_DICT)
+    if (self.kind != CE_V_DICT)
         ce_jrun_fail(run, "Can only get item pairs from a mapping.");
     list = ce_jentry_call(run, ce_jmethods_find(self, "items"), self, &(ce_jarguments){ 0 });
-    list.form = CS_F_GENERATOR;
+    list.form = CE_F_GENERATOR;
     return list;
 }
 
 FILTER(join)
 {
     ce_jlist items = ce_jvalue_items(run, self);
-    ce_jvalue by = given[0].kind == CS_V_ABSENT ? ce_jvalue_literal("") : ce_jprint_text(run, given[0]);
+    ce_jvalue by = given[0].kind == CE_V_ABSENT ? ce_jvalue_literal("") : ce_jprint_text(run, given[0]);
     ce_text *to = ce_jrun_capture(run);
     (void)all;
     for (size_t i = 0; i < items.count; i++) {
-        ce_jvalue item = given[1].kind == CS_V_ABSENT ? items.items[i] : ce_jget_path(run, items.items[i], given[1]);
+        ce_jvalue item = given[1].kind == CE_V_ABSENT ? items.items[i] : ce_jget_path(run, items.items[i], given[1]);
         ce_jrun_step(run, by.size + 1);
         ce_unicode_append(to, by.bytes, i > 0 ? by.size : 0);
         ce_jprint_str(run, to, item);
@@ -91,18 +91,18 @@ FILTER(batch)
 {
     int64_t size = ce_jgiven_int(run, given[0], 1);
     ce_jlist items = ce_jvalue_items(run, self);
-    ce_jvalue rows = ce_jvalue_list(run, CS_F_GENERATOR, 0), row = { 0 };
+    ce_jvalue rows = ce_jvalue_list(run, CE_F_GENERATOR, 0), row = { 0 };
     (void)all;
     if (size < 1)
         ce_jrun_fail(run, "batch: a size of at least 1");
     for (size_t i = 0; i < items.count; i++) {
         if (i % (size_t)size == 0) {
-            row = ce_jvalue_list(run, CS_F_PLAIN, 4);
+            row = ce_jvalue_list(run, CE_F_PLAIN, 4);
             ce_jvalue_push(run, rows, row);
         }
         ce_jvalue_push(run, row, items.items[i]);
     }
-    while (items.count > 0 && given[1].kind != CS_V_ABSENT && row.list->count < (size_t)size) {
+    while (items.count > 0 && given[1].kind != CE_V_ABSENT && row.list->count < (size_t)size) {
         ce_jrun_step(run, 1);
         ce_jvalue_push(run, row, given[1]);
     }
@@ -137,14 +137,14 @@ static void sort_by_keys(ce_jrun *run, ce_jvalue *items, ce_jvalue *keys, size_t
 /* Returns the key by which an item is compared: the item or its attribute, in lower case unless `cased` is true. */
 static ce_jvalue key_of(ce_jrun *run, ce_jvalue item, ce_jvalue attribute, bool cased)
 {
-    bool whole = attribute.kind == CS_V_ABSENT || attribute.kind == CS_V_NONE;
+    bool whole = attribute.kind == CE_V_ABSENT || attribute.kind == CE_V_NONE;
     ce_jvalue key = whole ? item : ce_jget_path(run, item, attribute);
-    return cased || key.kind != CS_V_TEXT ? key : ce_jcase(run, key, CS_CASE_LOWER);
+    return cased || key.kind != CE_V_TEXT ? key : ce_jcase(run, key, CE_CASE_LOWER);
 }
 
 static ce_jvalue keys_of(ce_jrun *run, ce_jlist items, ce_jvalue attribute, bool cased)
 {
-    ce_jvalue keys = ce_jvalue_list(run, CS_F_PLAIN, items.count);
+    ce_jvalue keys = ce_jvalue_list(run, CE_F_PLAIN, items.count);
     for (size_t i = 0; i < items.count; i++)
         ce_jvalue_push(run, keys, key_of(run, items.items[i], attribute, cased));
     return keys;
@@ -152,7 +152,7 @@ static ce_jvalue keys_of(ce_jrun *run, ce_jlist items, ce_jvalue attribute, bool
 
 FILTER(sort)
 {
-    ce_jvalue sorted = list_of(run, ce_jvalue_items(run, self), CS_F_PLAIN);
+    ce_jvalue sorted = list_of(run, ce_jvalue_items(run, self), CE_F_PLAIN);
     ce_jvalue keys = keys_of(run, *sorted.list, given[2], ce_jgiven_true(given[1], false));
     (void)all;
     sort_by_keys(run, sorted.list->items, keys.list->items, sorted.list->count, ce_jgiven_true(given[0], false));
@@ -165,7 +165,7 @@ FILTER(dictsort)
     bool by_key = ce_jvalue_is(by, "key");
     if (!by_key && !ce_jvalue_is(by, "value"))
         ce_jrun_fail(run, "You can only sort by either \"key\" or \"value\"");
-    pairs.form = CS_F_PLAIN;
+    pairs.form = CE_F_PLAIN;
     ce_jvalue keys = keys_of(run, *pairs.list, ce_jvalue_int(by_key ? 0 : 1), ce_jgiven_true(given[0], false));
     sort_by_keys(run, pairs.list->items, keys.list->items, pairs.list->count, ce_jgiven_true(given[2], false));
     return pairs;
@@ -175,7 +175,7 @@ FILTER(unique)
 {
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue keys = keys_of(run, items, given[1], ce_jgiven_true(given[0], false)), seen = ce_jvalue_dict(run);
-    ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, 0);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, 0);
     (void)all;
     for (size_t i = 0; i < items.count; i++)
         if (!ce_jvalue_get(run, seen.dict, keys.list->items[i])) {
@@ -212,8 +212,8 @@ FILTER(max)
 FILTER(sum)
 {
     ce_jlist items = ce_jvalue_items(run, self);
-    ce_jvalue total = given[1].kind == CS_V_ABSENT ? ce_jvalue_int(0) : given[1];
-    bool whole_items = given[0].kind == CS_V_ABSENT || given[0].kind == CS_V_NONE;
+    ce_jvalue total = given[1].kind == CE_V_ABSENT ? ce_jvalue_int(0) : given[1];
+    bool whole_items = given[0].kind == CE_V_ABSENT || given[0].kind == CE_V_NONE;
     (void)all;
     for (size_t i = 0; i < items.count; i++)
         total = ce_joperator_binary(run, "+", total,
@@ -226,7 +226,7 @@ FILTER(sum)
 FILTER(map)
 {
     ce_jlist items = items_if_true(run, self);
-    ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, items.count);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, items.count);
     const ce_jvalue *attribute = ce_jargument_named(all, "attribute"), *otherwise = ce_jargument_named(all, "default");
     (void)given;
     if (all->count == 0 && !attribute)
@@ -238,7 +238,7 @@ FILTER(map)
     for (size_t i = 0; i < items.count; i++) {
         ce_jvalue item = filter ? ce_jentry_call_rest(run, filter, items.items[i], all, 1)
                                 : ce_jget_path(run, items.items[i], *attribute);
-        ce_jvalue_push(run, list, item.kind == CS_V_UNDEFINED && !filter && otherwise ? *otherwise : item);
+        ce_jvalue_push(run, list, item.kind == CE_V_UNDEFINED && !filter && otherwise ? *otherwise : item);
     }
     return list;
 }
@@ -248,7 +248,7 @@ FILTER(map)
 static ce_jvalue choose(ce_jrun *run, ce_jvalue of, const ce_jarguments *all, bool attribute, bool wanted)
 {
     ce_jlist items = items_if_true(run, of);
-    ce_jvalue list = ce_jvalue_list(run, CS_F_GENERATOR, 0);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, 0);
     size_t at = attribute;
     if (attribute && all->count == 0)
         ce_jrun_fail(run, "Missing parameter for attribute name");

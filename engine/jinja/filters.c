@@ -13,7 +13,7 @@ FILTER(abs_)
     (void)given, (void)all;
     if (ce_jvalue_is_whole(self, &whole) && whole != INT64_MIN)
         return ce_jvalue_int(whole < 0 ? -whole : whole);
-    if (self.kind != CS_V_FLOAT)
+    if (self.kind != CE_V_FLOAT)
         ce_jrun_fail(run, "bad operand type for abs(): '%s'", ce_jvalue_type(self));
     return ce_jvalue_float(fabs(self.real));
 }
@@ -27,13 +27,13 @@ FILTER(capitalize)
 FILTER(upper)
 {
     (void)given, (void)all;
-    return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_UPPER);
+    return ce_jcase(run, ce_jprint_text(run, self), CE_CASE_UPPER);
 }
 
 FILTER(lower)
 {
     (void)given, (void)all;
-    return ce_jcase(run, ce_jprint_text(run, self), CS_CASE_LOWER);
+    return ce_jcase(run, ce_jprint_text(run, self), CE_CASE_LOWER);
 }
 
 /* The filter title. A word begins after white space, a hyphen or an opening bracket. An apostrophe begins no word in
@@ -47,7 +47,7 @@ FILTER(title)
     ce_jrun_step(run, text.size);
     for (size_t at = 0, width; at < text.size; at += width) {
         int32_t point = ce_unicode_point(text.bytes, text.size, at, &width);
-        ce_unicode_change_case(to, text.bytes + at, width, inside ? CS_CASE_LOWER : CS_CASE_UPPER);
+        ce_unicode_change_case(to, text.bytes + at, width, inside ? CE_CASE_LOWER : CE_CASE_UPPER);
         inside = !ce_unicode_is_space(point) && !(point > 0 && point < 0x80 && strchr("-({[<", point));
     }
     return ce_jrun_captured(run);
@@ -68,16 +68,16 @@ FILTER(string)
 FILTER(default_)
 {
     (void)all;
-    bool missing = self.kind == CS_V_UNDEFINED || (ce_jgiven_true(given[1], false) && !ce_jvalue_true(self));
+    bool missing = self.kind == CE_V_UNDEFINED || (ce_jgiven_true(given[1], false) && !ce_jvalue_true(self));
     (void)run;
-    return !missing ? self : given[0].kind == CS_V_ABSENT ? ce_jvalue_literal("") : given[0];
+    return !missing ? self : given[0].kind == CE_V_ABSENT ? ce_jvalue_literal("") : given[0];
 }
 
 ce_jvalue ce_jescape(ce_jrun *run, ce_jvalue value)
 {
     static const char specials[] = "&<>'\"";
     static const char *const escapes[] = { "&amp;", "&lt;", "&gt;", "&#39;", "&#34;" };
-    if (value.kind == CS_V_TEXT && value.form == CS_F_MARKUP)
+    if (value.kind == CE_V_TEXT && value.form == CE_F_MARKUP)
         return value;
     ce_jvalue text = ce_jprint_text(run, value);
     ce_text *to = ce_jrun_capture(run);
@@ -88,7 +88,7 @@ ce_jvalue ce_jescape(ce_jrun *run, ce_jvalue value)
         ce_unicode_append(to, put, found ? strlen(put) : 1);
     }
     ce_jvalue escaped = ce_jrun_captured(run);
-    escaped.form = CS_F_MARKUP;
+    escaped.form = CE_F_MARKUP;
     return escaped;
 }
 
@@ -102,7 +102,7 @@ FILTER(safe)
 {
     (void)given, (void)all;
     ce_jvalue text = ce_jprint_text(run, self);
-    text.form = CS_F_MARKUP;
+    text.form = CE_F_MARKUP;
     return text;
 }
 
@@ -110,13 +110,13 @@ FILTER(replace)
 {
     (void)all;
     return ce_jreplace(run, ce_jprint_text(run, self), ce_jprint_text(run, given[0]), ce_jprint_text(run, given[1]),
-                       given[2].kind == CS_V_NONE ? -1 : ce_jgiven_int(run, given[2], -1));
+                       given[2].kind == CE_V_NONE ? -1 : ce_jgiven_int(run, given[2], -1));
 }
 
 FILTER(format)
 {
     (void)given;
-    ce_jvalue values = all->named > 0 ? ce_jvalue_dict(run) : ce_jvalue_list(run, CS_F_TUPLE, all->count);
+    ce_jvalue values = all->named > 0 ? ce_jvalue_dict(run) : ce_jvalue_list(run, CE_F_TUPLE, all->count);
     if (all->named > 0 && all->count > 0)
         ce_jrun_fail(run, "can't handle positional and keyword arguments at the same time");
     for (size_t i = 0; i < all->count; i++)
@@ -133,7 +133,7 @@ FILTER(indent)
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };
     bool first = ce_jgiven_true(given[1], false), blank = ce_jgiven_true(given[2], false);
     (void)all;
-    if (given[0].kind == CS_V_TEXT)
+    if (given[0].kind == CE_V_TEXT)
         by = given[0];
     else {
         ce_text *blanks = ce_jrun_capture(run);
@@ -190,12 +190,12 @@ FILTER(int_)
     int64_t whole = 0;
     double real;
     (void)all;
-    if (self.kind == CS_V_UNDEFINED)
+    if (self.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", self.bytes);
-    bool read = ce_jvalue_is_whole(self, &whole) || (self.kind == CS_V_FLOAT && to_int(run, self.real, &whole)) ||
-                (self.kind == CS_V_TEXT && (read_int(run, self, (int)ce_jgiven_int(run, given[1], 10), &whole) ||
+    bool read = ce_jvalue_is_whole(self, &whole) || (self.kind == CE_V_FLOAT && to_int(run, self.real, &whole)) ||
+                (self.kind == CE_V_TEXT && (read_int(run, self, (int)ce_jgiven_int(run, given[1], 10), &whole) ||
                                             (read_float(run, self, &real) && to_int(run, real, &whole))));
-    return read ? ce_jvalue_int(whole) : given[0].kind == CS_V_ABSENT ? ce_jvalue_int(0) : given[0];
+    return read ? ce_jvalue_int(whole) : given[0].kind == CE_V_ABSENT ? ce_jvalue_int(0) : given[0];
 }
 
 FILTER(float_)
@@ -204,8 +204,8 @@ FILTER(float_)
     (void)all;
     if (ce_jvalue_is_number(self))
         return ce_jvalue_float(ce_jvalue_number(self));
-    bool read = self.kind == CS_V_TEXT && read_float(run, self, &real);
-    return read ? ce_jvalue_float(real) : given[0].kind == CS_V_ABSENT ? ce_jvalue_float(0) : given[0];
+    bool read = self.kind == CE_V_TEXT && read_float(run, self, &real);
+    return read ? ce_jvalue_float(real) : given[0].kind == CE_V_ABSENT ? ce_jvalue_float(0) : given[0];
 }
 
 /* Rounds a number by writing it with the given count of decimal digits and reading it back. glibc rounds exactly, and
@@ -235,12 +235,12 @@ FILTER(tojson)
 {
     ce_jprint_json_form form = { .ascii = ce_jgiven_true(given[0], false), .indent = -1, .comma = ", ", .colon = ": " };
     (void)all;
-    if (given[1].kind != CS_V_ABSENT && given[1].kind != CS_V_NONE) {
+    if (given[1].kind != CE_V_ABSENT && given[1].kind != CE_V_NONE) {
         int64_t indent = ce_jgiven_int(run, given[1], 0);
         form.indent = indent < 0 ? 0 : indent > 64 ? 64 : (int)indent;
         form.comma = ",";
     }
-    if (given[2].kind != CS_V_ABSENT && given[2].kind != CS_V_NONE) {
+    if (given[2].kind != CE_V_ABSENT && given[2].kind != CE_V_NONE) {
         ce_jlist two = ce_jvalue_items(run, given[2]);
         if (two.count != 2)
             ce_jrun_fail(run, "tojson: separators are two texts");

@@ -1,6 +1,6 @@
 /* filters.h - the declarations that filters.c and filter_lists.c share. */
-#ifndef CS_JINJA_FILTERS_H
-#define CS_JINJA_FILTERS_H
+#ifndef CE_JINJA_FILTERS_H
+#define CE_JINJA_FILTERS_H
 
 #include "functions.h"
 

@@ -14,7 +14,7 @@ typedef struct {
 
 static ce_jvalue next_value(percent *p)
 {
-    bool tuple = p->values.kind == CS_V_LIST && p->values.form == CS_F_TUPLE;
+    bool tuple = p->values.kind == CE_V_LIST && p->values.form == CE_F_TUPLE;
     size_t count = tuple ? p->values.list->count : 1;
     if (p->next == count)
         ce_jrun_fail(p->run, "not enough arguments for format string");
@@ -28,7 +28,7 @@ static size_t read_key(percent *p, const char *text, size_t size, ce_jvalue *val
     const char *end = size > 0 && text[0] == '(' ? memchr(text, ')', size) : NULL;
     if (!end)
         return 0;
-    if (p->values.kind != CS_V_DICT)
+    if (p->values.kind != CE_V_DICT)
         ce_jrun_fail(p->run, "format requires a mapping");
     ce_jvalue *found = ce_jvalue_get(p->run, p->values.dict, ce_jvalue_text(text + 1, (size_t)(end - text) - 1));
     if (!found)
@@ -117,12 +117,12 @@ ce_jvalue ce_jformat_percent(ce_jrun *run, ce_jvalue format, ce_jvalue values)
         if (letter == '%')
             ce_unicode_append(to, "%", 1);
         else if (letter && strchr("srdixXofFeEgG", letter))
-            convert(run, to, spec, letter, value.kind == CS_V_ABSENT ? next_value(&p) : value);
+            convert(run, to, spec, letter, value.kind == CE_V_ABSENT ? next_value(&p) : value);
         else
             ce_jrun_fail(run, "unsupported format character '%c'", letter ? letter : ' ');
     }
-    bool tuple = values.kind == CS_V_LIST && values.form == CS_F_TUPLE;
-    if (values.kind != CS_V_DICT && values.kind != CS_V_UNDEFINED && p.next < (tuple ? values.list->count : 1))
+    bool tuple = values.kind == CE_V_LIST && values.form == CE_F_TUPLE;
+    if (values.kind != CE_V_DICT && values.kind != CE_V_UNDEFINED && p.next < (tuple ? values.list->count : 1))
         ce_jrun_fail(run, "not all arguments converted during string formatting");
     ce_jvalue made = ce_jrun_captured(run);
     made.form = format.form;

@@ -20,10 +20,10 @@ const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *
 }
 
 /* Splits the parameters of an entry into names. Returns the number of names. */
-static size_t split_names(const char *parameters, char names[CS_JINJA_PARAMETERS][24])
+static size_t split_names(const char *parameters, char names[CE_JINJA_PARAMETERS][24])
 {
     size_t count = 0;
-    while (*parameters && count < CS_JINJA_PARAMETERS) {
+    while (*parameters && count < CE_JINJA_PARAMETERS) {
         size_t length = strcspn(parameters, " ");
         memcpy(names[count], parameters, length);
         names[count++][length] = '\0';
@@ -34,7 +34,7 @@ static size_t split_names(const char *parameters, char names[CS_JINJA_PARAMETERS
 
 static void bind(ce_jrun *run, const ce_jentry *entry, const ce_jarguments *arguments, ce_jvalue *given)
 {
-    char names[CS_JINJA_PARAMETERS][24];
+    char names[CE_JINJA_PARAMETERS][24];
     size_t count = split_names(entry->parameters, names);
     if (arguments->count > count)
         ce_jrun_fail(run, "%s takes at most %zu argument%s, not %zu", entry->name, count, count == 1 ? "" : "s",
@@ -47,12 +47,12 @@ static void bind(ce_jrun *run, const ce_jentry *entry, const ce_jarguments *argu
             at++;
         if (at == count)
             ce_jrun_fail(run, "%s has no argument '%s'", entry->name, arguments->names[i]);
-        if (given[at].kind != CS_V_ABSENT)
+        if (given[at].kind != CE_V_ABSENT)
             ce_jrun_fail(run, "%s: the argument '%s' is given twice", entry->name, names[at]);
         given[at] = arguments->named_values[i];
     }
     for (size_t i = 0; i < entry->required; i++)
-        if (given[i].kind == CS_V_ABSENT)
+        if (given[i].kind == CE_V_ABSENT)
             ce_jrun_fail(run, "%s needs the argument '%s'", entry->name, names[i]);
 }
 
@@ -63,7 +63,7 @@ void ce_jentry_refuse(ce_jrun *run, const char *what, const char *name)
 
 ce_jvalue ce_jentry_call(ce_jrun *run, const ce_jentry *entry, ce_jvalue self, const ce_jarguments *arguments)
 {
-    ce_jvalue given[CS_JINJA_PARAMETERS] = { { 0 } };
+    ce_jvalue given[CE_JINJA_PARAMETERS] = { { 0 } };
     ce_jrun_step(run, 1);
     if (entry->parameters)
         bind(run, entry, arguments, given);
@@ -84,16 +84,16 @@ ce_jvalue ce_jentry_bind(ce_jrun *run, const ce_jentry *entry, ce_jvalue self)
 {
     ce_jcallable *callable = ce_jrun_alloc(run, sizeof *callable);
     *callable = (ce_jcallable){ .entry = entry, .self = self };
-    return (ce_jvalue){ .kind = CS_V_CALLABLE, .callable = callable };
+    return (ce_jvalue){ .kind = CE_V_CALLABLE, .callable = callable };
 }
 
 /* ---- arguments ---- */
 
 ce_jvalue ce_jgiven_text(ce_jrun *run, ce_jvalue given, const char *otherwise)
 {
-    if (given.kind == CS_V_ABSENT)
+    if (given.kind == CE_V_ABSENT)
         return ce_jvalue_literal(otherwise);
-    if (given.kind != CS_V_TEXT)
+    if (given.kind != CE_V_TEXT)
         ce_jrun_fail(run, "an argument must be str, not %s", ce_jvalue_type(given));
     return given;
 }
@@ -101,7 +101,7 @@ ce_jvalue ce_jgiven_text(ce_jrun *run, ce_jvalue given, const char *otherwise)
 int64_t ce_jgiven_int(ce_jrun *run, ce_jvalue given, int64_t otherwise)
 {
     int64_t whole;
-    if (given.kind == CS_V_ABSENT)
+    if (given.kind == CE_V_ABSENT)
         return otherwise;
     if (!ce_jvalue_is_whole(given, &whole))
         ce_jrun_fail(run, "an argument must be int, not %s", ce_jvalue_type(given));
@@ -110,7 +110,7 @@ int64_t ce_jgiven_int(ce_jrun *run, ce_jvalue given, int64_t otherwise)
 
 bool ce_jgiven_true(ce_jvalue given, bool otherwise)
 {
-    return given.kind == CS_V_ABSENT ? otherwise : ce_jvalue_true(given);
+    return given.kind == CE_V_ABSENT ? otherwise : ce_jvalue_true(given);
 }
 
 const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given)
@@ -150,12 +150,12 @@ static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, con
 {
     enum { MAX_ITEMS = 100000 }; /* Jinja's sandbox has the same limit. */
     (void)self, (void)all;
-    bool one = given[1].kind == CS_V_ABSENT;
+    bool one = given[1].kind == CE_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);
     int64_t step = ce_jgiven_int(run, given[2], 1);
     if (step == 0)
         ce_jrun_fail(run, "range() arg 3 must not be zero");
-    ce_jvalue list = ce_jvalue_list(run, CS_F_RANGE, 0);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_RANGE, 0);
     for (int64_t at = from; step > 0 ? at < to : at > to;) {
         ce_jrun_step(run, 1);
         if (list.list->count == MAX_ITEMS)
@@ -170,7 +170,7 @@ static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, con
 /* Adds the members of `from` to a dictionary. `from` is a dictionary, or a list of pairs of a key and a value. */
 static void add_members(ce_jrun *run, ce_jdict *to, ce_jvalue from)
 {
-    if (from.kind == CS_V_DICT) {
+    if (from.kind == CE_V_DICT) {
         for (size_t i = 0; i < from.dict->count; i++)
             ce_jvalue_put(run, to, from.dict->keys[i], from.dict->values[i]);
         return;
@@ -201,9 +201,9 @@ static ce_jvalue namespace(ce_jrun *run, ce_jvalue self, const ce_jvalue *given,
 {
     ce_jvalue made = dict(run, self, given, all);
     for (size_t i = 0; i < made.dict->count; i++)
-        if (made.dict->keys[i].kind == CS_V_TEXT && made.dict->keys[i].size > 0 && made.dict->keys[i].bytes[0] == '_')
+        if (made.dict->keys[i].kind == CE_V_TEXT && made.dict->keys[i].size > 0 && made.dict->keys[i].bytes[0] == '_')
             ce_jrun_fail(run, "underscore attribute '%s' on a namespace", ce_jgiven_name(run, made.dict->keys[i]));
-    made.kind = CS_V_NAMESPACE;
+    made.kind = CE_V_NAMESPACE;
     return made;
 }
 

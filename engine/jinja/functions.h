@@ -1,7 +1,7 @@
 /* functions.h - filters, tests, methods and global functions: tables of C functions, and calls with Python's rules for
  * arguments. */
-#ifndef CS_JINJA_FUNCTIONS_H
-#define CS_JINJA_FUNCTIONS_H
+#ifndef CE_JINJA_FUNCTIONS_H
+#define CE_JINJA_FUNCTIONS_H
 
 #include "value.h"
 
@@ -16,7 +16,7 @@ typedef struct {
 const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *name);
 
 /* `self` is the value that is filtered or tested, or whose method is called. `given` has an argument for each parameter
- * of the entry, or CS_V_ABSENT if the call has none. `all` has the arguments as they are written in the call. */
+ * of the entry, or CE_V_ABSENT if the call has none. `all` has the arguments as they are written in the call. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
 
 typedef struct {
@@ -26,7 +26,7 @@ typedef struct {
     ce_jfunction *call;
 } ce_jentry;
 
-enum { CS_JINJA_PARAMETERS = 8 };
+enum { CE_JINJA_PARAMETERS = 8 };
 
 struct ce_jcallable {
     const ce_jentry *entry; /* entry of the function, or NULL if the callable is a macro */
@@ -64,7 +64,7 @@ const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given); /* Returns the text o
 /* Returns the attribute or member of a value by Jinja's rules (attributes.c). */
 ce_jvalue ce_jget_attribute(ce_jrun *run, ce_jvalue of, const char *name);
 ce_jvalue ce_jget_item(ce_jrun *run, ce_jvalue of, ce_jvalue index);
-/* Returns Python's of[from:to:step]. A part that is left out is CS_V_ABSENT in `parts`. */
+/* Returns Python's of[from:to:step]. A part that is left out is CE_V_ABSENT in `parts`. */
 ce_jvalue ce_jslice(ce_jrun *run, ce_jvalue of, const ce_jvalue parts[3]);
 /* Returns the value at a path such as "a.b.0", which is the form in which filters name an attribute. */
 ce_jvalue ce_jget_path(ce_jrun *run, ce_jvalue of, ce_jvalue path);

@@ -6,10 +6,10 @@
  * filters), its compilation fails; the message gives the name of the part and the line. But an unknown filter or test
  * inside {% if %} or a conditional expression is an error only if the rendering reaches it. A rendering that takes too many steps, too much
  * memory or too deep a recursion fails. */
-#ifndef CS_JINJA_JINJA_H
-#define CS_JINJA_JINJA_H
+#ifndef CE_JINJA_JINJA_H
+#define CE_JINJA_JINJA_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/unicode.h"
 
 #include <time.h>

@@ -10,7 +10,7 @@ typedef struct {
     size_t size, at;
     ce_jtoken *tokens;
     size_t count, capacity;
-    char open[CS_JINJA_DEPTH]; /* the opening brackets of an expression that are not closed yet */
+    char open[CE_JINJA_DEPTH]; /* the opening brackets of an expression that are not closed yet */
     int depth;
 } lexer;
 
@@ -91,7 +91,7 @@ static void push_data(lexer *l, size_t tag)
     char sign = tag < l->size ? sign_at(l, tag + 2) : '+';
     size_t end = strip_before(l, l->at, tag, sign, byte(l, tag + 1) == '{');
     if (end > l->at)
-        push(l, CS_T_DATA, ce_jvalue_text(l->source + l->at, end - l->at));
+        push(l, CE_T_DATA, ce_jvalue_text(l->source + l->at, end - l->at));
     advance(l, tag < l->size ? tag + 2 + (sign != '\0') : tag);
 }
 
@@ -189,7 +189,7 @@ static void read_whole(lexer *l, int base)
         if (byte(l, l->at) != '_' && (__builtin_mul_overflow(whole, base, &whole) ||
                                       __builtin_add_overflow(whole, digit_of(byte(l, l->at)), &whole)))
             ce_jrun_unsupported(l->run, "not supported: an integer above 2^63");
-    push(l, CS_T_NUMBER, ce_jvalue_int(whole));
+    push(l, CE_T_NUMBER, ce_jvalue_int(whole));
 }
 
 static size_t skip_digits(const lexer *l, size_t at)
@@ -231,7 +231,7 @@ static void read_number(lexer *l)
     text[used] = '\0';
     if (l->at < end)
         ce_jrun_unsupported(l->run, "not supported: a number of more than %zu characters", sizeof text - 1);
-    push(l, CS_T_NUMBER, ce_jvalue_float(strtod(text, NULL)));
+    push(l, CE_T_NUMBER, ce_jvalue_float(strtod(text, NULL)));
 }
 
 /* Reads up to `max` digits of an escape sequence. Returns false if there are fewer than `min`. */
@@ -294,7 +294,7 @@ static void read_text(lexer *l)
         }
     }
     l->at = end + 1;
-    push(l, CS_T_TEXT, ce_jrun_captured(l->run));
+    push(l, CE_T_TEXT, ce_jrun_captured(l->run));
 }
 
 static void count_brackets(lexer *l, char c)
@@ -302,8 +302,8 @@ static void count_brackets(lexer *l, char c)
     static const char openings[] = "([{", closings[] = ")]}";
     const char *closing = strchr(closings, c);
     if (c && strchr(openings, c)) {
-        if (l->depth == CS_JINJA_DEPTH)
-            ce_jrun_fail(l->run, "brackets are nested more than %d levels deep", CS_JINJA_DEPTH);
+        if (l->depth == CE_JINJA_DEPTH)
+            ce_jrun_fail(l->run, "brackets are nested more than %d levels deep", CE_JINJA_DEPTH);
         l->open[l->depth++] = c;
     } else if (c && closing && (l->depth == 0 || l->open[--l->depth] != openings[closing - closings]))
         ce_jrun_fail(l->run, "unexpected '%c'", c);
@@ -317,7 +317,7 @@ static void read_operator(lexer *l)
         if (sees(l, l->at, operators[i])) {
             if (!operators[i][1])
                 count_brackets(l, operators[i][0]);
-            push(l, CS_T_OPERATOR, ce_jvalue_literal(operators[i]));
+            push(l, CE_T_OPERATOR, ce_jvalue_literal(operators[i]));
             l->at += strlen(operators[i]);
             return;
         }
@@ -332,14 +332,14 @@ static bool read_end(lexer *l, bool is_print)
         return false;
     if (!sees(l, l->at + (sign != '\0'), end))
         return false;
-    push(l, is_print ? CS_T_PRINT_END : CS_T_BLOCK_END, ce_jvalue_literal(end));
+    push(l, is_print ? CE_T_PRINT_END : CE_T_BLOCK_END, ce_jvalue_literal(end));
     end_tag(l, l->at + (sign != '\0'), is_print && sign != '-' ? '+' : sign);
     return true;
 }
 
 static void read_expression(lexer *l, bool is_print)
 {
-    push(l, is_print ? CS_T_PRINT : CS_T_BLOCK, ce_jvalue_literal(is_print ? "{{" : "{%"));
+    push(l, is_print ? CE_T_PRINT : CE_T_BLOCK, ce_jvalue_literal(is_print ? "{{" : "{%"));
     for (l->depth = 0;;) {
         skip_space(l);
         if (l->at >= l->size)
@@ -355,7 +355,7 @@ static void read_expression(lexer *l, bool is_print)
             size_t from = l->at;
             while (is_name(byte(l, l->at)))
                 l->at++;
-            push(l, CS_T_NAME, ce_jvalue_copy(l->run, l->source + from, l->at - from));
+            push(l, CE_T_NAME, ce_jvalue_copy(l->run, l->source + from, l->at - from));
         } else
             read_operator(l);
     }
@@ -396,6 +396,6 @@ ce_jtoken *ce_jlexer_split(ce_jrun *run, const char *source, size_t size)
         else
             read_expression(&l, kind == '{');
     }
-    push(&l, CS_T_END, ce_jvalue_literal("the end of the template"));
+    push(&l, CE_T_END, ce_jvalue_literal("the end of the template"));
     return l.tokens;
 }

@@ -11,15 +11,15 @@ METHOD(get)
 {
     ce_jvalue *found = ce_jvalue_get(run, self.dict, given[0]);
     (void)all;
-    return found ? *found : given[1].kind == CS_V_ABSENT ? ce_jvalue_none : given[1];
+    return found ? *found : given[1].kind == CE_V_ABSENT ? ce_jvalue_none : given[1];
 }
 
 METHOD(items)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_ITEMS, self.dict->count);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_ITEMS, self.dict->count);
     UNUSED(all);
     for (size_t i = 0; i < self.dict->count; i++) {
-        ce_jvalue pair = ce_jvalue_list(run, CS_F_TUPLE, 2);
+        ce_jvalue pair = ce_jvalue_list(run, CE_F_TUPLE, 2);
         ce_jvalue_push(run, pair, self.dict->keys[i]);
         ce_jvalue_push(run, pair, self.dict->values[i]);
         ce_jvalue_push(run, list, pair);
@@ -29,7 +29,7 @@ METHOD(items)
 
 static ce_jvalue copy_of(ce_jrun *run, const ce_jvalue *values, size_t count)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_ITEMS, count);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_ITEMS, count);
     for (size_t i = 0; i < count; i++)
         ce_jvalue_push(run, list, values[i]);
     return list;
@@ -84,12 +84,12 @@ const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name)
     };
     static const ce_jentry lists[] = { { "count", "value", 1, count_in_list }, { "index", "value", 1, index_in_list } };
     switch (self.kind) {
-    case CS_V_TEXT:
+    case CE_V_TEXT:
         return ce_jtext_methods_find(name);
-    case CS_V_DICT:
+    case CE_V_DICT:
         return ce_jentry_find(dicts, sizeof dicts / sizeof *dicts, name);
-    case CS_V_LIST:
-        return self.form == CS_F_PLAIN || self.form == CS_F_TUPLE
+    case CE_V_LIST:
+        return self.form == CE_F_PLAIN || self.form == CE_F_TUPLE
                    ? ce_jentry_find(lists, sizeof lists / sizeof *lists, name)
                    : NULL;
     default:

@@ -15,9 +15,9 @@ static ce_jvalue concatenate(ce_jrun *run, ce_jvalue a, ce_jvalue b)
 /* Joins two texts. If only one text is markup, the other text is escaped. */
 static ce_jvalue add_texts(ce_jrun *run, ce_jvalue a, ce_jvalue b)
 {
-    bool markup = a.form == CS_F_MARKUP || b.form == CS_F_MARKUP;
+    bool markup = a.form == CE_F_MARKUP || b.form == CE_F_MARKUP;
     ce_jvalue sum = markup ? concatenate(run, ce_jescape(run, a), ce_jescape(run, b)) : concatenate(run, a, b);
-    sum.form = markup ? CS_F_MARKUP : CS_F_PLAIN;
+    sum.form = markup ? CE_F_MARKUP : CE_F_PLAIN;
     return sum;
 }
 
@@ -33,13 +33,13 @@ static ce_jvalue add_lists(ce_jrun *run, ce_jvalue a, ce_jvalue b)
 
 static bool adds_as_list(ce_jvalue value)
 {
-    return value.kind == CS_V_LIST && (value.form == CS_F_PLAIN || value.form == CS_F_TUPLE);
+    return value.kind == CE_V_LIST && (value.form == CE_F_PLAIN || value.form == CE_F_TUPLE);
 }
 
 static ce_jvalue repeat(ce_jrun *run, ce_jvalue value, int64_t times)
 {
     times = times < 0 ? 0 : times;
-    if (value.kind == CS_V_TEXT) {
+    if (value.kind == CE_V_TEXT) {
         ce_text *to = ce_jrun_capture(run);
         for (int64_t i = 0; i < times; i++) {
             ce_jrun_step(run, value.size + 1);
@@ -58,8 +58,8 @@ static ce_jvalue repeat(ce_jrun *run, ce_jvalue value, int64_t times)
 
 _Noreturn static void refuse(ce_jrun *run, const char *operator, ce_jvalue a, ce_jvalue b)
 {
-    if (a.kind == CS_V_UNDEFINED || b.kind == CS_V_UNDEFINED)
-        ce_jrun_fail(run, "%s", a.kind == CS_V_UNDEFINED ? a.bytes : b.bytes);
+    if (a.kind == CE_V_UNDEFINED || b.kind == CE_V_UNDEFINED)
+        ce_jrun_fail(run, "%s", a.kind == CE_V_UNDEFINED ? a.bytes : b.bytes);
     ce_jrun_fail(run, "unsupported operand types for %s: '%s' and '%s'", operator, ce_jvalue_type(a),
                  ce_jvalue_type(b));
 }
@@ -140,19 +140,19 @@ ce_jvalue ce_joperator_binary(ce_jrun *run, const char *operator, ce_jvalue a, c
     ce_jrun_step(run, 1);
     if (*operator== '~')
         return concatenate(run, a, b);
-    if (*operator== '%' && a.kind == CS_V_TEXT)
+    if (*operator== '%' && a.kind == CE_V_TEXT)
         return ce_jformat_percent(run, a, b);
     if (ce_jvalue_is_whole(a, &x) && ce_jvalue_is_whole(b, &y))
         return whole_arithmetic(run, operator, x, y);
     if (ce_jvalue_is_number(a) && ce_jvalue_is_number(b))
         return real_arithmetic(run, operator, ce_jvalue_number(a), ce_jvalue_number(b));
-    if (strcmp(operator, "+") == 0 && a.kind == CS_V_TEXT && b.kind == CS_V_TEXT)
+    if (strcmp(operator, "+") == 0 && a.kind == CE_V_TEXT && b.kind == CE_V_TEXT)
         return add_texts(run, a, b);
     if (strcmp(operator, "+") == 0 && adds_as_list(a) && adds_as_list(b) && a.form == b.form)
         return add_lists(run, a, b);
-    if (strcmp(operator, "*") == 0 && (a.kind == CS_V_TEXT || adds_as_list(a)) && ce_jvalue_is_whole(b, &y))
+    if (strcmp(operator, "*") == 0 && (a.kind == CE_V_TEXT || adds_as_list(a)) && ce_jvalue_is_whole(b, &y))
         return repeat(run, a, y);
-    if (strcmp(operator, "*") == 0 && (b.kind == CS_V_TEXT || adds_as_list(b)) && ce_jvalue_is_whole(a, &x))
+    if (strcmp(operator, "*") == 0 && (b.kind == CE_V_TEXT || adds_as_list(b)) && ce_jvalue_is_whole(a, &x))
         return repeat(run, b, x);
     refuse(run, operator, a, b);
 }

@@ -41,7 +41,7 @@ void ce_jparse_unexpected(const ce_jparser *p)
 {
     const ce_jvalue *value = &p->next->value;
     p->run->line = p->next->line;
-    if (value->kind != CS_V_TEXT)
+    if (value->kind != CE_V_TEXT)
         ce_jrun_fail(p->run, "unexpected number");
     ce_jrun_fail(p->run, "unexpected '%.*s'", (int)(value->size < 80 ? value->size : 80), value->bytes);
 }
@@ -54,7 +54,7 @@ void ce_jparse_expect(ce_jparser *p, ce_jtoken_kind kind, const char *text)
 
 const char *ce_jparse_name(ce_jparser *p)
 {
-    if (p->next->kind != CS_T_NAME)
+    if (p->next->kind != CE_T_NAME)
         ce_jparse_unexpected(p);
     return p->next++->value.bytes; /* The lexer has put a NUL behind the name. */
 }
@@ -67,7 +67,7 @@ static ce_jnode *parse_body(ce_jparser *p, const char *const *ends);
 static ce_jnode *parse_until(ce_jparser *p, const char *end)
 {
     const char *const ends[] = { end, NULL };
-    ce_jparse_expect(p, CS_T_BLOCK_END, "%}");
+    ce_jparse_expect(p, CE_T_BLOCK_END, "%}");
     ce_jnode *body = parse_body(p, ends);
     p->next++;
     return body;
@@ -79,12 +79,12 @@ static void parse_if(ce_jparser *p, ce_jnode *node)
     static const char *const ends[] = { "elif", "else", "endif", NULL };
     ce_jrun_enter(p->run);
     node->a = ce_jexpression_tuple(p, false);
-    ce_jparse_expect(p, CS_T_BLOCK_END, "%}");
+    ce_jparse_expect(p, CE_T_BLOCK_END, "%}");
     node->body = parse_body(p, ends);
-    if (ce_jparse_skip(p, CS_T_NAME, "elif")) {
-        node->other = ce_jparse_node(p, CS_N_IF);
+    if (ce_jparse_skip(p, CE_T_NAME, "elif")) {
+        node->other = ce_jparse_node(p, CE_N_IF);
         parse_if(p, node->other);
-    } else if (ce_jparse_skip(p, CS_T_NAME, "else"))
+    } else if (ce_jparse_skip(p, CE_T_NAME, "else"))
         node->other = parse_until(p, "endif");
     else
         p->next++;
@@ -102,17 +102,17 @@ static void parse_for(ce_jparser *p, ce_jnode *node)
 {
     static const char *const ends[] = { "else", "endfor", NULL };
     node->target = ce_jexpression_target(p, false);
-    ce_jparse_expect(p, CS_T_NAME, "in");
+    ce_jparse_expect(p, CE_T_NAME, "in");
     node->a = ce_jexpression_tuple(p, false);
-    if (ce_jparse_skip(p, CS_T_NAME, "if"))
+    if (ce_jparse_skip(p, CE_T_NAME, "if"))
         node->b = ce_jexpression(p);
-    if (ce_jparse_sees(p, CS_T_NAME, "recursive"))
+    if (ce_jparse_sees(p, CE_T_NAME, "recursive"))
         ce_jrun_unsupported(p->run, "not supported: a recursive loop");
-    ce_jparse_expect(p, CS_T_BLOCK_END, "%}");
+    ce_jparse_expect(p, CE_T_BLOCK_END, "%}");
     p->loops++;
     node->body = parse_body(p, ends);
     p->loops--;
-    if (ce_jparse_skip(p, CS_T_NAME, "else"))
+    if (ce_jparse_skip(p, CE_T_NAME, "else"))
         node->other = parse_until(p, "endfor");
     else
         p->next++;
@@ -120,36 +120,36 @@ static void parse_for(ce_jparser *p, ce_jnode *node)
 
 static ce_jnode *body_text(ce_jparser *p)
 {
-    return ce_jparse_node(p, CS_N_BODY_TEXT);
+    return ce_jparse_node(p, CE_N_BODY_TEXT);
 }
 
 static void parse_set(ce_jparser *p, ce_jnode *node)
 {
     node->target = ce_jexpression_target(p, true);
-    if (ce_jparse_skip(p, CS_T_OPERATOR, "=")) {
+    if (ce_jparse_skip(p, CE_T_OPERATOR, "=")) {
         node->a = ce_jexpression_tuple(p, true);
         return;
     }
-    node->kind = CS_N_SET_BLOCK;
-    if (ce_jparse_skip(p, CS_T_OPERATOR, "|"))
+    node->kind = CE_N_SET_BLOCK;
+    if (ce_jparse_skip(p, CE_T_OPERATOR, "|"))
         node->b = ce_jexpression_filters(p, body_text(p));
     node->body = parse_until(p, "endset");
 }
 
 static void parse_parameters(ce_jparser *p, ce_jnode *node)
 {
-    while (!ce_jparse_sees(p, CS_T_OPERATOR, ")")) {
-        ce_jnode *parameter = ce_jparse_node(p, CS_N_PARAMETER);
+    while (!ce_jparse_sees(p, CE_T_OPERATOR, ")")) {
+        ce_jnode *parameter = ce_jparse_node(p, CE_N_PARAMETER);
         parameter->name = ce_jparse_name(p);
-        if (ce_jparse_skip(p, CS_T_OPERATOR, "="))
+        if (ce_jparse_skip(p, CE_T_OPERATOR, "="))
             parameter->a = ce_jexpression(p);
         else if (node->count > 0 && node->items[node->count - 1]->a)
             ce_jrun_fail(p->run, "a parameter without a default follows one with a default");
         ce_jparse_add(p, node, parameter);
-        if (!ce_jparse_skip(p, CS_T_OPERATOR, ","))
+        if (!ce_jparse_skip(p, CE_T_OPERATOR, ","))
             break;
     }
-    ce_jparse_expect(p, CS_T_OPERATOR, ")");
+    ce_jparse_expect(p, CE_T_OPERATOR, ")");
 }
 
 /* Parses the body of a macro. A loop around the definition of the macro is not a loop for the body, so {% break %} in
@@ -170,7 +170,7 @@ static void parse_macro_body(ce_jparser *p, ce_jnode *node, const char *end)
 static void parse_macro(ce_jparser *p, ce_jnode *node)
 {
     node->name = ce_jparse_name(p);
-    ce_jparse_expect(p, CS_T_OPERATOR, "(");
+    ce_jparse_expect(p, CE_T_OPERATOR, "(");
     parse_parameters(p, node);
     parse_macro_body(p, node, "endmacro");
 }
@@ -178,7 +178,7 @@ static void parse_macro(ce_jparser *p, ce_jnode *node)
 static void parse_call_block(ce_jparser *p, ce_jnode *node)
 {
     node->name = "caller";
-    if (ce_jparse_skip(p, CS_T_OPERATOR, "("))
+    if (ce_jparse_skip(p, CE_T_OPERATOR, "("))
         parse_parameters(p, node);
     node->a = ce_jexpression_call(p);
     parse_macro_body(p, node, "endcall");
@@ -192,13 +192,13 @@ static void parse_filter_block(ce_jparser *p, ce_jnode *node)
 
 static void parse_with(ce_jparser *p, ce_jnode *node)
 {
-    while (p->next->kind != CS_T_BLOCK_END) {
-        ce_jnode *set = ce_jparse_node(p, CS_N_SET);
+    while (p->next->kind != CE_T_BLOCK_END) {
+        ce_jnode *set = ce_jparse_node(p, CE_N_SET);
         set->target = ce_jexpression_target(p, false);
-        ce_jparse_expect(p, CS_T_OPERATOR, "=");
+        ce_jparse_expect(p, CE_T_OPERATOR, "=");
         set->a = ce_jexpression(p);
         ce_jparse_add(p, node, set);
-        if (!ce_jparse_skip(p, CS_T_OPERATOR, ","))
+        if (!ce_jparse_skip(p, CE_T_OPERATOR, ","))
             break;
     }
     node->body = parse_until(p, "endwith");
@@ -212,7 +212,7 @@ static void parse_generation(ce_jparser *p, ce_jnode *node)
 static void parse_jump(ce_jparser *p, ce_jnode *node)
 {
     if (p->loops == 0)
-        ce_jrun_fail(p->run, "{%% %s %%} is outside of a loop", node->kind == CS_N_BREAK ? "break" : "continue");
+        ce_jrun_fail(p->run, "{%% %s %%} is outside of a loop", node->kind == CE_N_BREAK ? "break" : "continue");
 }
 
 static ce_jnode *parse_statement(ce_jparser *p)
@@ -222,30 +222,30 @@ static ce_jnode *parse_statement(ce_jparser *p)
         ce_jnode_kind kind;
         void (*parse)(ce_jparser *p, ce_jnode *node);
     } tags[] = {
-        { "if", CS_N_IF, parse_condition },
-        { "for", CS_N_FOR, parse_for },
-        { "set", CS_N_SET, parse_set },
-        { "macro", CS_N_MACRO, parse_macro },
-        { "call", CS_N_CALL_BLOCK, parse_call_block },
-        { "filter", CS_N_FILTER_BLOCK, parse_filter_block },
-        { "with", CS_N_WITH, parse_with },
-        { "generation", CS_N_GENERATION, parse_generation },
-        { "break", CS_N_BREAK, parse_jump },
-        { "continue", CS_N_CONTINUE, parse_jump },
+        { "if", CE_N_IF, parse_condition },
+        { "for", CE_N_FOR, parse_for },
+        { "set", CE_N_SET, parse_set },
+        { "macro", CE_N_MACRO, parse_macro },
+        { "call", CE_N_CALL_BLOCK, parse_call_block },
+        { "filter", CE_N_FILTER_BLOCK, parse_filter_block },
+        { "with", CE_N_WITH, parse_with },
+        { "generation", CE_N_GENERATION, parse_generation },
+        { "break", CE_N_BREAK, parse_jump },
+        { "continue", CE_N_CONTINUE, parse_jump },
     };
     static const char *const others[] = {
         "include", "import", "from", "extends", "block", "do", "autoescape", "trans"
     };
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (ce_jparse_sees(p, CS_T_NAME, tags[i].name)) {
+        if (ce_jparse_sees(p, CE_T_NAME, tags[i].name)) {
             ce_jnode *node = ce_jparse_node(p, tags[i].kind);
             p->next++;
             tags[i].parse(p, node);
-            ce_jparse_expect(p, CS_T_BLOCK_END, "%}");
+            ce_jparse_expect(p, CE_T_BLOCK_END, "%}");
             return node;
         }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (ce_jparse_sees(p, CS_T_NAME, others[i]))
+        if (ce_jparse_sees(p, CE_T_NAME, others[i]))
             ce_jrun_unsupported(p->run, "not supported: the tag {%% %s %%}", others[i]);
     ce_jparse_unexpected(p);
 }
@@ -253,7 +253,7 @@ static ce_jnode *parse_statement(ce_jparser *p)
 static bool sees_end(const ce_jparser *p, const char *const *ends)
 {
     for (int i = 0; ends[i]; i++)
-        if (ce_jparse_sees(p, CS_T_NAME, ends[i]))
+        if (ce_jparse_sees(p, CE_T_NAME, ends[i]))
             return true;
     return false;
 }
@@ -264,16 +264,16 @@ static ce_jnode *parse_body(ce_jparser *p, const char *const *ends)
 {
     ce_jnode *first = NULL, **last = &first;
     ce_jrun_enter(p->run);
-    for (; p->next->kind != CS_T_END; last = &(*last)->next) {
+    for (; p->next->kind != CE_T_END; last = &(*last)->next) {
         p->run->line = p->next->line;
-        if (p->next->kind == CS_T_DATA) {
-            *last = ce_jparse_node(p, CS_N_DATA);
+        if (p->next->kind == CE_T_DATA) {
+            *last = ce_jparse_node(p, CE_N_DATA);
             (*last)->value = p->next++->value;
-        } else if (p->next->kind == CS_T_PRINT) {
-            *last = ce_jparse_node(p, CS_N_PRINT);
+        } else if (p->next->kind == CE_T_PRINT) {
+            *last = ce_jparse_node(p, CE_N_PRINT);
             p->next++;
             (*last)->a = ce_jexpression_tuple(p, true);
-            ce_jparse_expect(p, CS_T_PRINT_END, "}}");
+            ce_jparse_expect(p, CE_T_PRINT_END, "}}");
         } else {
             p->next++;
             if (sees_end(p, ends)) {

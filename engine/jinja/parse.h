@@ -1,7 +1,7 @@
 /* parse.h - the declarations that the two halves of the parser share (parse.c: statements; expression.c:
  * expressions). */
-#ifndef CS_JINJA_PARSE_H
-#define CS_JINJA_PARSE_H
+#ifndef CE_JINJA_PARSE_H
+#define CE_JINJA_PARSE_H
 
 #include "lexer.h"
 #include "syntax.h"
@@ -21,7 +21,7 @@ typedef struct {
      * as soon as `undecided` is 0. */
     const ce_jnode *unknown;
     int loops;     /* number of {% for %} around the next token */
-    unsigned uses; /* CS_USES_* for the names that the body of the enclosing macro has read so far */
+    unsigned uses; /* CE_USES_* for the names that the body of the enclosing macro has read so far */
 } ce_jparser;
 
 ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind);

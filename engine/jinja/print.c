@@ -91,13 +91,13 @@ static void put_range(ce_text *to, const ce_jlist *list)
 static void put_repr_list(ce_jrun *run, ce_text *to, ce_jvalue value)
 {
     const ce_jlist *list = value.list;
-    bool tuple = value.form == CS_F_TUPLE;
-    put(to, value.form == CS_F_ITEMS ? "dict_items([" : tuple ? "(" : "[");
+    bool tuple = value.form == CE_F_TUPLE;
+    put(to, value.form == CE_F_ITEMS ? "dict_items([" : tuple ? "(" : "[");
     for (size_t i = 0; i < list->count; i++) {
         put(to, i > 0 ? ", " : "");
         ce_jprint_repr(run, to, list->items[i]);
     }
-    put(to, value.form == CS_F_ITEMS ? "])" : !tuple ? "]" : list->count == 1 ? ",)" : ")");
+    put(to, value.form == CE_F_ITEMS ? "])" : !tuple ? "]" : list->count == 1 ? ",)" : ")");
 }
 
 static void put_repr_dict(ce_jrun *run, ce_text *to, const ce_jdict *dict)
@@ -114,25 +114,25 @@ static void put_repr_dict(ce_jrun *run, ce_text *to, const ce_jdict *dict)
 
 void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value)
 {
-    ce_jrun_step(run, value.kind == CS_V_TEXT ? value.size : 1);
+    ce_jrun_step(run, value.kind == CE_V_TEXT ? value.size : 1);
     ce_jrun_enter(run);
-    if (value.kind == CS_V_TEXT && value.form == CS_F_MARKUP)
+    if (value.kind == CE_V_TEXT && value.form == CE_F_MARKUP)
         put(to, "Markup(");
-    if (value.kind == CS_V_TEXT)
+    if (value.kind == CE_V_TEXT)
         put_repr_text(to, value);
-    else if (value.kind == CS_V_LIST && value.form == CS_F_RANGE)
+    else if (value.kind == CE_V_LIST && value.form == CE_F_RANGE)
         put_range(to, value.list);
-    else if (value.kind == CS_V_LIST && value.form == CS_F_GENERATOR)
+    else if (value.kind == CE_V_LIST && value.form == CE_F_GENERATOR)
         put(to, "<generator object>");
-    else if (value.kind == CS_V_LIST)
+    else if (value.kind == CE_V_LIST)
         put_repr_list(run, to, value);
-    else if (value.kind == CS_V_DICT)
+    else if (value.kind == CE_V_DICT)
         put_repr_dict(run, to, value.dict);
-    else if (value.kind == CS_V_UNDEFINED)
+    else if (value.kind == CE_V_UNDEFINED)
         put(to, "Undefined");
     else
         ce_jprint_str(run, to, value);
-    if (value.kind == CS_V_TEXT && value.form == CS_F_MARKUP)
+    if (value.kind == CE_V_TEXT && value.form == CE_F_MARKUP)
         put(to, ")");
     ce_jrun_leave(run);
 }
@@ -140,38 +140,38 @@ void ce_jprint_repr(ce_jrun *run, ce_text *to, ce_jvalue value)
 void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value)
 {
     switch (value.kind) {
-    case CS_V_ABSENT:
-    case CS_V_UNDEFINED:
+    case CE_V_ABSENT:
+    case CE_V_UNDEFINED:
         return;
-    case CS_V_NONE:
+    case CE_V_NONE:
         put(to, "None");
         return;
-    case CS_V_BOOL:
+    case CE_V_BOOL:
         put(to, value.truth ? "True" : "False");
         return;
-    case CS_V_INT:
+    case CE_V_INT:
         put_int(to, value.whole);
         return;
-    case CS_V_FLOAT:
+    case CE_V_FLOAT:
         put_float(to, value.real);
         return;
-    case CS_V_TEXT:
+    case CE_V_TEXT:
         ce_jrun_step(run, value.size);
         ce_unicode_append(to, value.bytes, value.size);
         return;
-    case CS_V_LIST:
-    case CS_V_DICT:
+    case CE_V_LIST:
+    case CE_V_DICT:
         ce_jprint_repr(run, to, value);
         return;
-    case CS_V_NAMESPACE:
+    case CE_V_NAMESPACE:
         put(to, "<Namespace ");
         ce_jrun_enter(run); /* The depth of recursion is counted, because a namespace may contain itself. */
         put_repr_dict(run, to, value.dict);
         ce_jrun_leave(run);
         put(to, ">");
         return;
-    case CS_V_CALLABLE:
-    case CS_V_LOOP:
+    case CE_V_CALLABLE:
+    case CE_V_LOOP:
         put(to, "<");
         put(to, ce_jvalue_type(value));
         put(to, ">");
@@ -181,7 +181,7 @@ void ce_jprint_str(ce_jrun *run, ce_text *to, ce_jvalue value)
 
 ce_jvalue ce_jprint_text(ce_jrun *run, ce_jvalue value)
 {
-    if (value.kind == CS_V_TEXT)
+    if (value.kind == CE_V_TEXT)
         return value;
     ce_jprint_str(run, ce_jrun_capture(run), value);
     return ce_jrun_captured(run);
@@ -225,9 +225,9 @@ static void put_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint
 
 static void put_json_key(ce_jrun *run, ce_text *to, ce_jvalue key, const ce_jprint_json_form *form)
 {
-    if (key.kind == CS_V_LIST)
+    if (key.kind == CE_V_LIST)
         ce_jrun_fail(run, "keys must be str, int, float, bool or None, not tuple");
-    bool quoted = key.kind == CS_V_TEXT;
+    bool quoted = key.kind == CE_V_TEXT;
     put(to, quoted ? "" : "\"");
     put_json(run, to, key, form, 0);
     put(to, quoted ? "" : "\"");
@@ -279,21 +279,21 @@ static void put_json_list(ce_jrun *run, ce_text *to, const ce_jlist *list, const
 
 static void put_json(ce_jrun *run, ce_text *to, ce_jvalue value, const ce_jprint_json_form *form, int level)
 {
-    ce_jrun_step(run, value.kind == CS_V_TEXT ? value.size : 1);
+    ce_jrun_step(run, value.kind == CE_V_TEXT ? value.size : 1);
     ce_jrun_enter(run);
-    if (value.kind == CS_V_NONE)
+    if (value.kind == CE_V_NONE)
         put(to, "null");
-    else if (value.kind == CS_V_BOOL)
+    else if (value.kind == CE_V_BOOL)
         put(to, value.truth ? "true" : "false");
-    else if (value.kind == CS_V_FLOAT && !isfinite(value.real))
+    else if (value.kind == CE_V_FLOAT && !isfinite(value.real))
         put(to, isnan(value.real) ? "NaN" : value.real > 0 ? "Infinity" : "-Infinity");
     else if (ce_jvalue_is_number(value))
         ce_jprint_str(run, to, value);
-    else if (value.kind == CS_V_TEXT)
+    else if (value.kind == CE_V_TEXT)
         put_json_text(to, value, form->ascii);
-    else if (value.kind == CS_V_DICT)
+    else if (value.kind == CE_V_DICT)
         put_json_dict(run, to, value.dict, form, level);
-    else if (value.kind == CS_V_LIST && (value.form == CS_F_PLAIN || value.form == CS_F_TUPLE))
+    else if (value.kind == CE_V_LIST && (value.form == CE_F_PLAIN || value.form == CE_F_TUPLE))
         put_json_list(run, to, value.list, form, level);
     else
         ce_jrun_fail(run, "Object of type %s is not JSON serializable", ce_jvalue_type(value));

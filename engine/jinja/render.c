@@ -33,11 +33,11 @@ static ce_jvalue capture(ce_jrun *run, const ce_jscope *scope, const ce_jnode *b
 
 static void assign(ce_jrun *run, const ce_jscope *scope, const ce_jnode *target, ce_jvalue value)
 {
-    if (target->kind == CS_N_NAME) {
+    if (target->kind == CE_N_NAME) {
         ce_jscope_set(run, scope, target->name, value);
-    } else if (target->kind == CS_N_ATTRIBUTE) {
+    } else if (target->kind == CE_N_ATTRIBUTE) {
         ce_jvalue of = ce_jevaluate(run, scope, target->a);
-        if (of.kind != CS_V_NAMESPACE)
+        if (of.kind != CE_V_NAMESPACE)
             ce_jrun_fail(run, "cannot assign attribute on non-namespace object");
         if (target->name[0] == '_')
             ce_jrun_fail(run, "underscore attribute '%s' on a namespace", target->name);
@@ -55,7 +55,7 @@ static void assign(ce_jrun *run, const ce_jscope *scope, const ce_jnode *target,
 
 static ce_jlist filter_items(ce_jrun *run, const ce_jscope *scope, const ce_jnode *node, ce_jlist items)
 {
-    ce_jvalue kept = ce_jvalue_list(run, CS_F_PLAIN, 0);
+    ce_jvalue kept = ce_jvalue_list(run, CE_F_PLAIN, 0);
     for (size_t i = 0; i < items.count; i++) {
         const ce_jscope *inside = ce_jscope_inside(run, scope);
         assign(run, inside, node->target, items.items[i]);
@@ -74,7 +74,7 @@ static flow render_for(ce_jrun *run, const ce_jscope *scope, const ce_jnode *nod
     loop->items = items;
     for (; loop->index < items.count; loop->index++) {
         const ce_jscope *inside = ce_jscope_inside(run, scope);
-        ce_jscope_set(run, inside, "loop", (ce_jvalue){ .kind = CS_V_LOOP, .loop = loop });
+        ce_jscope_set(run, inside, "loop", (ce_jvalue){ .kind = CE_V_LOOP, .loop = loop });
         assign(run, inside, node->target, items.items[loop->index]);
         if (render(run, inside, node->body) == FLOW_BREAK)
             break;
@@ -91,7 +91,7 @@ static ce_jvalue make_macro(ce_jrun *run, const ce_jscope *scope, const ce_jnode
 {
     ce_jcallable *callable = ce_jrun_alloc(run, sizeof *callable);
     *callable = (ce_jcallable){ .macro = node, .scope = scope };
-    return (ce_jvalue){ .kind = CS_V_CALLABLE, .callable = callable };
+    return (ce_jvalue){ .kind = CE_V_CALLABLE, .callable = callable };
 }
 
 static void set_parameters(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
@@ -121,26 +121,26 @@ static bool is_parameter(const ce_jnode *macro, const char *name)
  * parameter nor to one of these names. */
 static void set_further(ce_jrun *run, const ce_jscope *inside, const ce_jnode *macro, const ce_jarguments *arguments)
 {
-    ce_jvalue rest = ce_jvalue_list(run, CS_F_TUPLE, 0), words = ce_jvalue_dict(run);
+    ce_jvalue rest = ce_jvalue_list(run, CE_F_TUPLE, 0), words = ce_jvalue_dict(run);
     ce_jvalue caller = ce_jvalue_undefined(run, "No caller defined");
     for (size_t i = macro->count; i < arguments->count; i++)
         ce_jvalue_push(run, rest, arguments->values[i]);
     for (size_t i = 0; i < arguments->named; i++) {
-        if (strcmp(arguments->names[i], "caller") == 0 && macro->uses & CS_USES_CALLER)
+        if (strcmp(arguments->names[i], "caller") == 0 && macro->uses & CE_USES_CALLER)
             caller = arguments->named_values[i];
         else if (!is_parameter(macro, arguments->names[i])) {
-            if (!(macro->uses & CS_USES_KWARGS))
+            if (!(macro->uses & CE_USES_KWARGS))
                 ce_jrun_fail(run, "macro '%s' takes no keyword argument '%s'", macro->name, arguments->names[i]);
             ce_jvalue_put(run, words.dict, ce_jvalue_literal(arguments->names[i]), arguments->named_values[i]);
         }
     }
-    if (rest.list->count > 0 && !(macro->uses & CS_USES_VARARGS))
+    if (rest.list->count > 0 && !(macro->uses & CE_USES_VARARGS))
         ce_jrun_fail(run, "macro '%s' takes not more than %zu argument(s)", macro->name, macro->count);
-    if (macro->uses & CS_USES_VARARGS)
+    if (macro->uses & CE_USES_VARARGS)
         ce_jscope_set(run, inside, "varargs", rest);
-    if (macro->uses & CS_USES_KWARGS)
+    if (macro->uses & CE_USES_KWARGS)
         ce_jscope_set(run, inside, "kwargs", words);
-    if (macro->uses & CS_USES_CALLER && !is_parameter(macro, "caller"))
+    if (macro->uses & CE_USES_CALLER && !is_parameter(macro, "caller"))
         ce_jscope_set(run, inside, "caller", caller);
 }
 
@@ -178,7 +178,7 @@ static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jno
     if (output->count == output->capacity) {
         output->capacity = 2 * output->capacity + 8;
         output->generated = realloc(output->generated, output->capacity * sizeof *output->generated);
-        CS_ASSERT(output->generated);
+        CE_ASSERT(output->generated);
     }
     output->generated[output->count++] = (ce_jinja_span){ from, from + text.size };
 }
@@ -187,42 +187,42 @@ static flow render_one(ce_jrun *run, const ce_jscope *scope, const ce_jnode *nod
 {
     flow next = FLOW_ON;
     switch (node->kind) {
-    case CS_N_DATA:
+    case CE_N_DATA:
         print(run, node->value);
         break;
-    case CS_N_PRINT:
+    case CE_N_PRINT:
         print(run, ce_jevaluate(run, scope, node->a));
         break;
-    case CS_N_IF:
+    case CE_N_IF:
         next = render(run, scope, ce_jvalue_true(ce_jevaluate(run, scope, node->a)) ? node->body : node->other);
         break;
-    case CS_N_FOR:
+    case CE_N_FOR:
         next = render_for(run, scope, node);
         break;
-    case CS_N_SET:
+    case CE_N_SET:
         assign(run, scope, node->target, ce_jevaluate(run, scope, node->a));
         break;
-    case CS_N_SET_BLOCK:
+    case CE_N_SET_BLOCK:
         assign(run, scope, node->target, ce_jevaluate_body(run, scope, node->b, capture(run, scope, node->body)));
         break;
-    case CS_N_MACRO:
+    case CE_N_MACRO:
         ce_jscope_set(run, scope, node->name, make_macro(run, scope, node));
         break;
-    case CS_N_CALL_BLOCK:
+    case CE_N_CALL_BLOCK:
         print(run, ce_jevaluate_call(run, scope, node->a, make_macro(run, scope, node)));
         break;
-    case CS_N_FILTER_BLOCK:
+    case CE_N_FILTER_BLOCK:
         print(run, ce_jevaluate_body(run, scope, node->b, capture(run, scope, node->body)));
         break;
-    case CS_N_WITH:
+    case CE_N_WITH:
         render_with(run, scope, node, &next);
         break;
-    case CS_N_GENERATION:
+    case CE_N_GENERATION:
         render_generation(run, scope, node);
         break;
-    case CS_N_BREAK:
+    case CE_N_BREAK:
         return FLOW_BREAK;
-    case CS_N_CONTINUE:
+    case CE_N_CONTINUE:
         return FLOW_CONTINUE;
     default:
         ce_jrun_fail(run, "a statement was expected");
@@ -260,7 +260,7 @@ static ce_jvalue from_json(ce_jrun *run, const json_t *json)
             ce_jvalue_put(run, value.dict, ce_jvalue_copy(run, key, strlen(key)), from_json(run, member));
         break;
     case JSON_ARRAY:
-        value = ce_jvalue_list(run, CS_F_PLAIN, json_array_size(json));
+        value = ce_jvalue_list(run, CE_F_PLAIN, json_array_size(json));
         json_array_foreach (json, index, member)
             ce_jvalue_push(run, value, from_json(run, member));
         break;
@@ -289,7 +289,7 @@ static ce_jvalue from_json(ce_jrun *run, const json_t *json)
 cs_status ce_jinja_compile(ce_jinja **compiled, const char *source, size_t size)
 {
     ce_jinja *made = calloc(1, sizeof *made);
-    CS_ASSERT(made);
+    CE_ASSERT(made);
     *compiled = NULL;
     if (setjmp(made->memory.trap)) {
         cs_status status = made->memory.status;
@@ -311,7 +311,7 @@ void ce_jinja_free(ce_jinja *compiled)
 cs_status ce_jinja_render(const ce_jinja *compiled, const json_t *variables, time_t now, ce_jinja_output *output)
 {
     ce_jrun *run = calloc(1, sizeof *run);
-    CS_ASSERT(run);
+    CE_ASSERT(run);
     run->now = now;
     run->output = output;
     run->line = 1;

@@ -27,13 +27,13 @@ static bool holds_point(ce_jvalue characters, int32_t point)
 
 static bool is_stripped(ce_jvalue characters, int32_t point)
 {
-    return characters.kind == CS_V_TEXT ? holds_point(characters, point) : ce_unicode_is_space(point);
+    return characters.kind == CE_V_TEXT ? holds_point(characters, point) : ce_unicode_is_space(point);
 }
 
 ce_jvalue ce_jstrip(ce_jrun *run, ce_jvalue text, ce_jvalue characters, bool left, bool right)
 {
     size_t from = 0, to = text.size, width;
-    if (characters.kind != CS_V_ABSENT && characters.kind != CS_V_NONE && characters.kind != CS_V_TEXT)
+    if (characters.kind != CE_V_ABSENT && characters.kind != CE_V_NONE && characters.kind != CE_V_TEXT)
         ce_jrun_fail(run, "strip arg must be None or str");
     ce_jrun_step(run, 1);
     while (left && from < to && is_stripped(characters, ce_unicode_point(text.bytes, to, from, &width)))
@@ -65,8 +65,8 @@ ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text)
         ce_unicode_point(text.bytes, text.size, 0, &first);
     ce_jrun_step(run, text.size);
     ce_text *to = ce_jrun_capture(run);
-    ce_unicode_change_case(to, text.bytes, first, CS_CASE_TITLE);
-    ce_unicode_change_case(to, text.bytes + first, text.size - first, CS_CASE_LOWER);
+    ce_unicode_change_case(to, text.bytes, first, CE_CASE_TITLE);
+    ce_unicode_change_case(to, text.bytes + first, text.size - first, CE_CASE_LOWER);
     ce_jvalue changed = ce_jrun_captured(run);
     changed.form = text.form;
     return changed;
@@ -75,19 +75,19 @@ ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text)
 METHOD(upper)
 {
     UNUSED(all);
-    return ce_jcase(run, self, CS_CASE_UPPER);
+    return ce_jcase(run, self, CE_CASE_UPPER);
 }
 
 METHOD(lower)
 {
     UNUSED(all);
-    return ce_jcase(run, self, CS_CASE_LOWER);
+    return ce_jcase(run, self, CE_CASE_LOWER);
 }
 
 METHOD(title)
 {
     UNUSED(all);
-    return ce_jcase(run, self, CS_CASE_TITLE);
+    return ce_jcase(run, self, CE_CASE_TITLE);
 }
 
 METHOD(capitalize)
@@ -184,7 +184,7 @@ static bool has_end(ce_jvalue text, ce_jvalue what, bool at_start)
  * one of the tuple's texts must be at this place. */
 static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_start)
 {
-    if (what.kind != CS_V_LIST || what.form != CS_F_TUPLE)
+    if (what.kind != CE_V_LIST || what.form != CE_F_TUPLE)
         return ce_jvalue_bool(has_end(text, ce_jgiven_text(run, what, ""), at_start));
     bool found = false;
     for (size_t i = 0; i < what.list->count; i++)
@@ -257,12 +257,12 @@ METHOD(replace)
 
 static bool is_given(ce_jvalue value)
 {
-    return value.kind != CS_V_ABSENT && value.kind != CS_V_NONE;
+    return value.kind != CE_V_ABSENT && value.kind != CE_V_NONE;
 }
 
 static ce_jvalue split_words(ce_jrun *run, ce_jvalue text, int64_t max)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_PLAIN, 4);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_PLAIN, 4);
     for (ce_jvalue rest = ce_jstrip(run, text, (ce_jvalue){ 0 }, true, false); rest.size > 0; max -= max > 0) {
         size_t end = 0, width = 0;
         while (end < rest.size && !ce_unicode_is_space(ce_unicode_point(rest.bytes, rest.size, end, &width)))
@@ -281,7 +281,7 @@ METHOD(split)
     (void)all;
     if (!is_given(given[0]))
         return split_words(run, self, max);
-    ce_jvalue by = ce_jgiven_text(run, given[0], ""), list = ce_jvalue_list(run, CS_F_PLAIN, 4);
+    ce_jvalue by = ce_jgiven_text(run, given[0], ""), list = ce_jvalue_list(run, CE_F_PLAIN, 4);
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     size_t from = 0;
@@ -300,7 +300,7 @@ METHOD(rsplit)
         ce_jrun_unsupported(run, "not supported: rsplit at white space with a limit");
     if (max < 0)
         return split(run, self, given, all);
-    ce_jvalue by = ce_jgiven_text(run, given[0], ""), last = ce_jvalue_list(run, CS_F_PLAIN, 4);
+    ce_jvalue by = ce_jgiven_text(run, given[0], ""), last = ce_jvalue_list(run, CE_F_PLAIN, 4);
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     size_t to = self.size;
@@ -308,7 +308,7 @@ METHOD(rsplit)
         ce_jvalue_push(run, last, part(self, (size_t)at + by.size, to));
         to = (size_t)at;
     }
-    ce_jvalue list = ce_jvalue_list(run, CS_F_PLAIN, last.list->count + 1);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_PLAIN, last.list->count + 1);
     ce_jvalue_push(run, list, part(self, 0, to));
     for (size_t i = last.list->count; i > 0; i--)
         ce_jvalue_push(run, list, last.list->items[i - 1]);
@@ -317,7 +317,7 @@ METHOD(rsplit)
 
 static ce_jvalue three(ce_jrun *run, ce_jvalue a, ce_jvalue b, ce_jvalue c)
 {
-    ce_jvalue tuple = ce_jvalue_list(run, CS_F_TUPLE, 3);
+    ce_jvalue tuple = ce_jvalue_list(run, CE_F_TUPLE, 3);
     ce_jvalue_push(run, tuple, a);
     ce_jvalue_push(run, tuple, b);
     ce_jvalue_push(run, tuple, c);
@@ -357,7 +357,7 @@ static bool is_line_break(int32_t point)
 
 METHOD(splitlines)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_PLAIN, 4);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_PLAIN, 4);
     bool keeps = ce_jgiven_true(given[0], false);
     size_t from = 0, width;
     (void)all;
@@ -381,7 +381,7 @@ METHOD(join)
     ce_text *to = ce_jrun_capture(run);
     (void)all;
     for (size_t i = 0; i < items.count; i++) {
-        if (items.items[i].kind != CS_V_TEXT)
+        if (items.items[i].kind != CE_V_TEXT)
             ce_jrun_fail(run, "sequence item %zu: expected str instance, %s found", i, ce_jvalue_type(items.items[i]));
         ce_jrun_step(run, self.size + items.items[i].size);
         ce_unicode_append(to, self.bytes, i > 0 ? self.size : 0);

@@ -17,7 +17,7 @@ struct ce_jchunk {
     _Alignas(16) char bytes[];
 };
 
-const ce_jvalue ce_jvalue_none = { .kind = CS_V_NONE };
+const ce_jvalue ce_jvalue_none = { .kind = CE_V_NONE };
 
 /* ---- a compilation or rendering ---- */
 
@@ -57,7 +57,7 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes)
         if (run->bytes + capacity > max_bytes || bytes > max_bytes)
             ce_jrun_fail(run, "the template needs more than %zu MiB of memory", max_bytes >> 20);
         chunk = calloc(1, sizeof *chunk + capacity);
-        CS_ASSERT(chunk);
+        CE_ASSERT(chunk);
         *chunk = (ce_jchunk){ run->chunks, 0, capacity };
         run->chunks = chunk;
         run->bytes += capacity;
@@ -75,8 +75,8 @@ void ce_jrun_step(ce_jrun *run, size_t count)
 
 void ce_jrun_enter(ce_jrun *run)
 {
-    if (++run->depth > CS_JINJA_DEPTH)
-        ce_jrun_fail(run, "the template is nested more than %d levels deep", CS_JINJA_DEPTH);
+    if (++run->depth > CE_JINJA_DEPTH)
+        ce_jrun_fail(run, "the template is nested more than %d levels deep", CE_JINJA_DEPTH);
 }
 
 void ce_jrun_leave(ce_jrun *run)
@@ -86,8 +86,8 @@ void ce_jrun_leave(ce_jrun *run)
 
 ce_text *ce_jrun_capture(ce_jrun *run)
 {
-    if (run->captures == CS_JINJA_DEPTH)
-        ce_jrun_fail(run, "the template is nested more than %d levels deep", CS_JINJA_DEPTH);
+    if (run->captures == CE_JINJA_DEPTH)
+        ce_jrun_fail(run, "the template is nested more than %d levels deep", CE_JINJA_DEPTH);
     return &run->out[++run->captures];
 }
 
@@ -107,7 +107,7 @@ void ce_jrun_free(ce_jrun *run)
         free(chunk);
     }
     run->chunks = NULL;
-    for (int i = 0; i <= CS_JINJA_DEPTH; i++)
+    for (int i = 0; i <= CE_JINJA_DEPTH; i++)
         ce_unicode_free(&run->out[i]);
 }
 
@@ -121,28 +121,28 @@ ce_jvalue ce_jvalue_undefined(ce_jrun *run, const char *format, ...)
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     ce_jvalue value = ce_jvalue_copy(run, text, ce_unicode_valid(text, strlen(text)));
-    value.kind = CS_V_UNDEFINED;
+    value.kind = CE_V_UNDEFINED;
     return value;
 }
 
 ce_jvalue ce_jvalue_bool(bool truth)
 {
-    return (ce_jvalue){ .kind = CS_V_BOOL, .truth = truth };
+    return (ce_jvalue){ .kind = CE_V_BOOL, .truth = truth };
 }
 
 ce_jvalue ce_jvalue_int(int64_t whole)
 {
-    return (ce_jvalue){ .kind = CS_V_INT, .whole = whole };
+    return (ce_jvalue){ .kind = CE_V_INT, .whole = whole };
 }
 
 ce_jvalue ce_jvalue_float(double real)
 {
-    return (ce_jvalue){ .kind = CS_V_FLOAT, .real = real };
+    return (ce_jvalue){ .kind = CE_V_FLOAT, .real = real };
 }
 
 ce_jvalue ce_jvalue_text(const char *bytes, size_t size)
 {
-    return (ce_jvalue){ .kind = CS_V_TEXT, .bytes = bytes, .size = size };
+    return (ce_jvalue){ .kind = CE_V_TEXT, .bytes = bytes, .size = size };
 }
 
 ce_jvalue ce_jvalue_copy(ce_jrun *run, const char *bytes, size_t size)
@@ -163,12 +163,12 @@ ce_jvalue ce_jvalue_list(ce_jrun *run, ce_jform form, size_t capacity)
     ce_jlist *list = ce_jrun_alloc(run, sizeof *list);
     ce_jrun_step(run, capacity);
     *list = (ce_jlist){ ce_jrun_alloc(run, capacity * sizeof *list->items), 0, capacity };
-    return (ce_jvalue){ .kind = CS_V_LIST, .form = form, .list = list };
+    return (ce_jvalue){ .kind = CE_V_LIST, .form = form, .list = list };
 }
 
 ce_jvalue ce_jvalue_dict(ce_jrun *run)
 {
-    return (ce_jvalue){ .kind = CS_V_DICT, .dict = ce_jrun_alloc(run, sizeof(ce_jdict)) };
+    return (ce_jvalue){ .kind = CE_V_DICT, .dict = ce_jrun_alloc(run, sizeof(ce_jdict)) };
 }
 
 void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item)
@@ -189,25 +189,25 @@ void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item)
 bool ce_jvalue_true(ce_jvalue value)
 {
     switch (value.kind) {
-    case CS_V_ABSENT:
-    case CS_V_UNDEFINED:
-    case CS_V_NONE:
+    case CE_V_ABSENT:
+    case CE_V_UNDEFINED:
+    case CE_V_NONE:
         return false;
-    case CS_V_BOOL:
+    case CE_V_BOOL:
         return value.truth;
-    case CS_V_INT:
+    case CE_V_INT:
         return value.whole != 0;
-    case CS_V_FLOAT:
+    case CE_V_FLOAT:
         return value.real != 0;
-    case CS_V_TEXT:
+    case CE_V_TEXT:
         return value.size > 0;
-    case CS_V_LIST:
-        return value.form == CS_F_GENERATOR || value.list->count > 0;
-    case CS_V_DICT:
+    case CE_V_LIST:
+        return value.form == CE_F_GENERATOR || value.list->count > 0;
+    case CE_V_DICT:
         return value.dict->count > 0;
-    case CS_V_NAMESPACE:
-    case CS_V_CALLABLE:
-    case CS_V_LOOP:
+    case CE_V_NAMESPACE:
+    case CE_V_CALLABLE:
+    case CE_V_LOOP:
         break;
     }
     return true;
@@ -215,43 +215,43 @@ bool ce_jvalue_true(ce_jvalue value)
 
 bool ce_jvalue_is_number(ce_jvalue value)
 {
-    return value.kind == CS_V_INT || value.kind == CS_V_FLOAT || value.kind == CS_V_BOOL;
+    return value.kind == CE_V_INT || value.kind == CE_V_FLOAT || value.kind == CE_V_BOOL;
 }
 
 double ce_jvalue_number(ce_jvalue value)
 {
-    return value.kind == CS_V_FLOAT ? value.real : value.kind == CS_V_INT ? (double)value.whole : value.truth;
+    return value.kind == CE_V_FLOAT ? value.real : value.kind == CE_V_INT ? (double)value.whole : value.truth;
 }
 
 bool ce_jvalue_is_whole(ce_jvalue value, int64_t *whole)
 {
-    *whole = value.kind == CS_V_INT ? value.whole : value.kind == CS_V_BOOL ? value.truth : 0;
-    return value.kind == CS_V_INT || value.kind == CS_V_BOOL;
+    *whole = value.kind == CE_V_INT ? value.whole : value.kind == CE_V_BOOL ? value.truth : 0;
+    return value.kind == CE_V_INT || value.kind == CE_V_BOOL;
 }
 
 bool ce_jvalue_is(ce_jvalue value, const char *text)
 {
-    return value.kind == CS_V_TEXT && value.size == strlen(text) && memcmp(value.bytes, text, value.size) == 0;
+    return value.kind == CE_V_TEXT && value.size == strlen(text) && memcmp(value.bytes, text, value.size) == 0;
 }
 
 const char *ce_jvalue_type(ce_jvalue value)
 {
-    static const char *const names[] = { [CS_V_ABSENT] = "nothing",    [CS_V_UNDEFINED] = "Undefined",
-                                         [CS_V_NONE] = "NoneType",     [CS_V_BOOL] = "bool",
-                                         [CS_V_INT] = "int",           [CS_V_FLOAT] = "float",
-                                         [CS_V_TEXT] = "str",          [CS_V_LIST] = "list",
-                                         [CS_V_DICT] = "dict",         [CS_V_NAMESPACE] = "Namespace",
-                                         [CS_V_CALLABLE] = "function", [CS_V_LOOP] = "LoopContext" };
-    return value.kind != CS_V_LIST        ? names[value.kind]
-           : value.form == CS_F_TUPLE     ? "tuple"
-           : value.form == CS_F_GENERATOR ? "generator"
-           : value.form == CS_F_RANGE     ? "range"
+    static const char *const names[] = { [CE_V_ABSENT] = "nothing",    [CE_V_UNDEFINED] = "Undefined",
+                                         [CE_V_NONE] = "NoneType",     [CE_V_BOOL] = "bool",
+                                         [CE_V_INT] = "int",           [CE_V_FLOAT] = "float",
+                                         [CE_V_TEXT] = "str",          [CE_V_LIST] = "list",
+                                         [CE_V_DICT] = "dict",         [CE_V_NAMESPACE] = "Namespace",
+                                         [CE_V_CALLABLE] = "function", [CE_V_LOOP] = "LoopContext" };
+    return value.kind != CE_V_LIST        ? names[value.kind]
+           : value.form == CE_F_TUPLE     ? "tuple"
+           : value.form == CE_F_GENERATOR ? "generator"
+           : value.form == CE_F_RANGE     ? "range"
                                           : "list";
 }
 
 static bool same_form(ce_jvalue a, ce_jvalue b)
 {
-    return a.form == b.form && a.form != CS_F_GENERATOR;
+    return a.form == b.form && a.form != CE_F_GENERATOR;
 }
 
 static bool equal_numbers(ce_jvalue a, ce_jvalue b)
@@ -289,13 +289,13 @@ bool ce_jvalue_equal(ce_jrun *run, ce_jvalue a, ce_jvalue b)
         return equal_numbers(a, b);
     if (a.kind != b.kind)
         return false;
-    if (a.kind == CS_V_TEXT)
+    if (a.kind == CE_V_TEXT)
         return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);
-    if (a.kind == CS_V_LIST)
+    if (a.kind == CE_V_LIST)
         return a.list == b.list || equal_lists(run, a, b);
-    if (a.kind == CS_V_DICT)
+    if (a.kind == CE_V_DICT)
         return a.dict == b.dict || equal_dicts(run, a.dict, b.dict);
-    return a.kind == CS_V_UNDEFINED || a.kind == CS_V_NONE || a.dict == b.dict;
+    return a.kind == CE_V_UNDEFINED || a.kind == CE_V_NONE || a.dict == b.dict;
 }
 
 static int compare_lists(ce_jrun *run, const ce_jlist *a, const ce_jlist *b, const char *operator)
@@ -319,22 +319,22 @@ int ce_jvalue_compare(ce_jrun *run, ce_jvalue a, ce_jvalue b, const char *operat
         return (x > y) - (x < y);
     if (ce_jvalue_is_number(a) && ce_jvalue_is_number(b))
         return (ce_jvalue_number(a) > ce_jvalue_number(b)) - (ce_jvalue_number(a) < ce_jvalue_number(b));
-    if (a.kind == CS_V_TEXT && b.kind == CS_V_TEXT) {
+    if (a.kind == CE_V_TEXT && b.kind == CE_V_TEXT) {
         /* Python compares code points. Comparing the bytes of UTF-8 gives the same order. */
         int order = memcmp(a.bytes, b.bytes, a.size < b.size ? a.size : b.size);
         return order ? order : (a.size > b.size) - (a.size < b.size);
     }
-    if (a.kind == CS_V_LIST && b.kind == CS_V_LIST && same_form(a, b))
+    if (a.kind == CE_V_LIST && b.kind == CE_V_LIST && same_form(a, b))
         return compare_lists(run, a.list, b.list, operator);
-    if (a.kind == CS_V_UNDEFINED || b.kind == CS_V_UNDEFINED)
-        ce_jrun_fail(run, "%s", a.kind == CS_V_UNDEFINED ? a.bytes : b.bytes);
+    if (a.kind == CE_V_UNDEFINED || b.kind == CE_V_UNDEFINED)
+        ce_jrun_fail(run, "%s", a.kind == CE_V_UNDEFINED ? a.bytes : b.bytes);
     ce_jrun_fail(run, "'%s' not supported between instances of '%s' and '%s'", operator, ce_jvalue_type(a),
                  ce_jvalue_type(b));
 }
 
 ce_jvalue *ce_jvalue_get(ce_jrun *run, const ce_jdict *dict, ce_jvalue key)
 {
-    if (key.kind == CS_V_DICT || (key.kind == CS_V_LIST && key.form == CS_F_PLAIN))
+    if (key.kind == CE_V_DICT || (key.kind == CE_V_LIST && key.form == CE_F_PLAIN))
         ce_jrun_fail(run, "unhashable type: '%s'", ce_jvalue_type(key));
     for (size_t i = 0; i < dict->count; i++)
         if (ce_jvalue_equal(run, dict->keys[i], key))
@@ -374,7 +374,7 @@ ce_jvalue *ce_jvalue_member(const ce_jdict *dict, const char *name)
 
 static ce_jlist characters(ce_jrun *run, ce_jvalue text)
 {
-    ce_jvalue list = ce_jvalue_list(run, CS_F_PLAIN, 0);
+    ce_jvalue list = ce_jvalue_list(run, CE_F_PLAIN, 0);
     for (size_t at = 0, width; at < text.size; at += width) {
         ce_unicode_point(text.bytes, text.size, at, &width);
         ce_jrun_step(run, 1);
@@ -386,13 +386,13 @@ static ce_jlist characters(ce_jrun *run, ce_jvalue text)
 ce_jlist ce_jvalue_items(ce_jrun *run, ce_jvalue value)
 {
     switch (value.kind) {
-    case CS_V_UNDEFINED:
+    case CE_V_UNDEFINED:
         return (ce_jlist){ 0 };
-    case CS_V_LIST:
+    case CE_V_LIST:
         return *value.list;
-    case CS_V_DICT:
+    case CE_V_DICT:
         return (ce_jlist){ value.dict->keys, value.dict->count, value.dict->count };
-    case CS_V_TEXT:
+    case CE_V_TEXT:
         return characters(run, value);
     default:
         ce_jrun_fail(run, "'%s' object is not iterable", ce_jvalue_type(value));
@@ -401,28 +401,28 @@ ce_jlist ce_jvalue_items(ce_jrun *run, ce_jvalue value)
 
 size_t ce_jvalue_length(ce_jrun *run, ce_jvalue value)
 {
-    if (value.kind == CS_V_TEXT)
+    if (value.kind == CE_V_TEXT)
         return ce_unicode_length(value.bytes, value.size);
-    if (value.kind == CS_V_DICT)
+    if (value.kind == CE_V_DICT)
         return value.dict->count;
-    if (value.kind == CS_V_LIST && value.form != CS_F_GENERATOR)
+    if (value.kind == CE_V_LIST && value.form != CE_F_GENERATOR)
         return value.list->count;
-    if (value.kind == CS_V_UNDEFINED)
+    if (value.kind == CE_V_UNDEFINED)
         return 0;
     ce_jrun_fail(run, "object of type '%s' has no len()", ce_jvalue_type(value));
 }
 
 bool ce_jvalue_contains(ce_jrun *run, ce_jvalue in, ce_jvalue item)
 {
-    if (in.kind == CS_V_TEXT) {
-        if (item.kind != CS_V_TEXT)
+    if (in.kind == CE_V_TEXT) {
+        if (item.kind != CE_V_TEXT)
             ce_jrun_fail(run, "'in <string>' requires string as left operand, not %s", ce_jvalue_type(item));
         ce_jrun_step(run, in.size);
         return item.size == 0 || memmem(in.bytes, in.size, item.bytes, item.size) != NULL;
     }
-    if (in.kind == CS_V_DICT)
+    if (in.kind == CE_V_DICT)
         return ce_jvalue_get(run, in.dict, item) != NULL;
-    if (in.kind != CS_V_LIST && in.kind != CS_V_UNDEFINED)
+    if (in.kind != CE_V_LIST && in.kind != CE_V_UNDEFINED)
         ce_jrun_fail(run, "argument of type '%s' is not iterable", ce_jvalue_type(in));
     ce_jlist items = ce_jvalue_items(run, in);
     for (size_t i = 0; i < items.count; i++)

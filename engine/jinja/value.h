@@ -3,8 +3,8 @@
  * All memory of a compilation or a rendering comes from one arena. All values are freed together with the arena.
  * A failure leaves the compilation or rendering by longjmp (ce_jrun_fail). Namespaces can be changed; all other values
  * are immutable. */
-#ifndef CS_JINJA_VALUE_H
-#define CS_JINJA_VALUE_H
+#ifndef CE_JINJA_VALUE_H
+#define CE_JINJA_VALUE_H
 
 #include "base/status.h"
 #include "text/unicode.h"
@@ -16,23 +16,23 @@
 #include <time.h>
 
 typedef enum {
-    CS_V_ABSENT, /* an argument that was not given */
-    CS_V_UNDEFINED,
-    CS_V_NONE,
-    CS_V_BOOL,
-    CS_V_INT, /* an integer of 64 bits; an operation whose result overflows fails */
-    CS_V_FLOAT,
-    CS_V_TEXT,
-    CS_V_LIST,
-    CS_V_DICT,
-    CS_V_NAMESPACE,
-    CS_V_CALLABLE,
-    CS_V_LOOP
+    CE_V_ABSENT, /* an argument that was not given */
+    CE_V_UNDEFINED,
+    CE_V_NONE,
+    CE_V_BOOL,
+    CE_V_INT, /* an integer of 64 bits; an operation whose result overflows fails */
+    CE_V_FLOAT,
+    CE_V_TEXT,
+    CE_V_LIST,
+    CE_V_DICT,
+    CE_V_NAMESPACE,
+    CE_V_CALLABLE,
+    CE_V_LOOP
 } ce_jkind;
 
-/* Variants of a kind of value. CS_F_MARKUP is a text that is escaped already. CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE
- * and CS_F_ITEMS are lists that print or compare in another way than a plain list. */
-typedef enum { CS_F_PLAIN, CS_F_MARKUP, CS_F_TUPLE, CS_F_GENERATOR, CS_F_RANGE, CS_F_ITEMS } ce_jform;
+/* Variants of a kind of value. CE_F_MARKUP is a text that is escaped already. CE_F_TUPLE, CE_F_GENERATOR, CE_F_RANGE
+ * and CE_F_ITEMS are lists that print or compare in another way than a plain list. */
+typedef enum { CE_F_PLAIN, CE_F_MARKUP, CE_F_TUPLE, CE_F_GENERATOR, CE_F_RANGE, CE_F_ITEMS } ce_jform;
 
 typedef struct ce_jlist ce_jlist;
 typedef struct ce_jdict ce_jdict;
@@ -70,7 +70,7 @@ struct ce_jdict {
 
 typedef struct ce_jchunk ce_jchunk;
 
-enum { CS_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of nested calls of macros */
+enum { CE_JINJA_DEPTH = 400 }; /* maximum depth of nested expressions and blocks, and of nested calls of macros */
 
 typedef struct {
     jmp_buf trap;
@@ -81,7 +81,7 @@ typedef struct {
     int line, depth;
     time_t now;
     /* out[0] is the template's output; out[1] to out[captures] are the open buffers of ce_jrun_capture */
-    ce_text out[CS_JINJA_DEPTH + 1];
+    ce_text out[CE_JINJA_DEPTH + 1];
     int captures;
     void *output;
 } ce_jrun;
@@ -94,7 +94,7 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
 /* Adds `count` to the steps of the rendering. An operation on many bytes or items counts one step for each byte or
  * item. Fails if the limit on steps is exceeded. */
 void ce_jrun_step(ce_jrun *run, size_t count);
-/* Counts a level of recursion, and fails beyond CS_JINJA_DEPTH levels. Each call needs a later call of
+/* Counts a level of recursion, and fails beyond CE_JINJA_DEPTH levels. Each call needs a later call of
  * ce_jrun_leave. */
 void ce_jrun_enter(ce_jrun *run);
 void ce_jrun_leave(ce_jrun *run);

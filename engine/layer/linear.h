@@ -1,6 +1,6 @@
 /* linear.h - the operands of a linear layer's products, for other layers that compute these products themselves. */
-#ifndef CS_LAYER_LINEAR_H
-#define CS_LAYER_LINEAR_H
+#ifndef CE_LAYER_LINEAR_H
+#define CE_LAYER_LINEAR_H
 
 #include "cspeed/layer.h"
 

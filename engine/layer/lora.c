@@ -54,7 +54,7 @@ void ce_lora_forward(const cs_linear *linear, cs_pass *pass, cs_tensor y, cs_ten
 {
     const cs_adapter *adapter = linear->adapter;
     cs_stream *stream = cs_pass_stream(pass);
-    cs_tensor u[CS_LORA_PARTS];
+    cs_tensor u[CE_LORA_PARTS];
     for (int i = 0; adapter && i < adapter->count; i++) {
         const ce_lora_part *part = &adapter->part[i];
         cs_tensor a = ce_linear_factor(pass, part->a->value);

@@ -8,13 +8,13 @@
  * With DoRA (Liu et al. 2024) a part computes y = b + (m / n) (x W + scale (x A^T) B^T), where n is the norm of each
  * output's weights in W + scale B A, and m is the parameter NAME.lora_magnitude_vector (outputs). In a new adapter
  * m is equal to n. Backward treats n as a constant. */
-#ifndef CS_LAYER_LORA_H
-#define CS_LAYER_LORA_H
+#ifndef CE_LAYER_LORA_H
+#define CE_LAYER_LORA_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "cspeed/layer.h"
 
-enum { CS_LORA_PARTS = 4 };
+enum { CE_LORA_PARTS = 4 };
 
 typedef struct {
     cs_param *a, *b;
@@ -24,7 +24,7 @@ typedef struct {
 } ce_lora_part;
 
 struct cs_adapter {
-    ce_lora_part part[CS_LORA_PARTS];
+    ce_lora_part part[CE_LORA_PARTS];
     int count;
     float scale, rate; /* rate: the probability of dropout */
     cs_adapter *next;

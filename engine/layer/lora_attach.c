@@ -142,7 +142,7 @@ static void attach(ce_lora *lora, cs_unit *unit, int at, const ce_lora_sizes *si
     snprintf(layer, sizeof layer, "%.*s", (int)(strlen(entry->full_name) - prefix - strlen(".weight")),
              entry->full_name + prefix);
     snprintf(place, sizeof place, "%s.lora", layer);
-    CS_ASSERT(adapter->count < CS_LORA_PARTS);
+    CE_ASSERT(adapter->count < CE_LORA_PARTS);
     ce_lora_part *part = &adapter->part[adapter->count++];
     for (int i = 0; i < at; i++)
         if (unit->entries[i]->param.linear == linear)
@@ -195,7 +195,7 @@ cs_status ce_lora_attach(ce_lora *lora, cs_model *model, const ce_lora_sizes *si
     json_t *target;
     lora->targets = json_is_array(sizes->targets) ? json_deep_copy(sizes->targets) : json_array();
     json_array_foreach (sizes->targets, index, target) {
-        CS_TRY(check_target(model, json_string_value(target)));
+        CE_TRY(check_target(model, json_string_value(target)));
     }
     for (int i = 0; i < model->count; i++) {
         cs_unit *unit = model->units[i];

@@ -1,6 +1,6 @@
 /* rms.h - the factors of RMS norms, for layers that compute such norms themselves. */
-#ifndef CS_LAYER_RMS_H
-#define CS_LAYER_RMS_H
+#ifndef CE_LAYER_RMS_H
+#define CE_LAYER_RMS_H
 
 #include "cspeed/layer.h"
 

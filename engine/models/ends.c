@@ -48,9 +48,9 @@ static void head_declare(cs_unit *unit, const void *sizes)
     head *h = cs_unit_self(unit, sizeof *h);
     h->scale = s->scale;
     h->cap = s->cap;
-    if (s->kind == CS_ENDS_RMS_NORM && s->plus_one)
+    if (s->kind == CE_ENDS_RMS_NORM && s->plus_one)
         cs_rms_declare_plus_one(&h->rms, unit, s->norm, s->width, s->epsilon);
-    else if (s->kind == CS_ENDS_RMS_NORM)
+    else if (s->kind == CE_ENDS_RMS_NORM)
         cs_rms_declare(&h->rms, unit, s->norm, s->width, s->epsilon);
     else
         cs_norm_declare(&h->norm, unit, s->norm, s->width, s->epsilon);

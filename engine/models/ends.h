@@ -1,7 +1,7 @@
 /* ends.h - the first unit of a language model (the embedding: tokens to rows) and the last one (the head: rows to the
  * loss of the next tokens). */
-#ifndef CS_MODELS_ENDS_H
-#define CS_MODELS_ENDS_H
+#ifndef CE_MODELS_ENDS_H
+#define CE_MODELS_ENDS_H
 
 #include "cspeed/layer.h"
 #include "models/family.h"
@@ -22,7 +22,7 @@ void ce_ends_check_pad(const json_t *token, const ce_family_input *input);
 /* The settings of the head unit, which is a norm, a linear layer and the cross-entropy. */
 typedef struct {
     const char *norm; /* name of the norm */
-    enum { CS_ENDS_LAYER_NORM, CS_ENDS_RMS_NORM } kind;
+    enum { CE_ENDS_LAYER_NORM, CE_ENDS_RMS_NORM } kind;
     int64_t width, vocabulary;
     float epsilon;
     cs_init init;

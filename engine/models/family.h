@@ -1,7 +1,7 @@
 /* family.h - a family of models (GPT-2, Llama and so on): its key table, the function that builds its models, and the
  * list of all families. */
-#ifndef CS_MODELS_FAMILY_H
-#define CS_MODELS_FAMILY_H
+#ifndef CE_MODELS_FAMILY_H
+#define CE_MODELS_FAMILY_H
 
 #include "models/models.h"
 
@@ -24,36 +24,36 @@ typedef struct {
 } ce_family;
 
 /* A row of a key table. The file defines AT, which gives the place of a field in the family's settings. */
-#define CS_ROW(name, type, field, fallback, min, max, choices, sentence)                                               \
+#define CE_ROW(name, type, field, fallback, min, max, choices, sentence)                                               \
     {                                                                                                                  \
-        name, CS_KEY_##type, AT(field), fallback, min, max, choices, sentence                                          \
+        name, CE_KEY_##type, AT(field), fallback, min, max, choices, sentence                                          \
     }
 
 /* The first rows of a family whose settings have the fields vocabulary, positions and width. */
-#define CS_ROWS_OF_SIZES(type, vocab, max, width_)                                                                     \
-    { "model_type", CS_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                      \
-        CS_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                 \
+#define CE_ROWS_OF_SIZES(type, vocab, max, width_)                                                                     \
+    { "model_type", CE_KEY_INERT, 0, "\"" type "\"", 0, 0, NULL, "it selects the model family" },                      \
+        CE_ROW("vocab_size", INT, vocabulary, vocab, 1, 1 << 24, NULL,                                                 \
                "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),                               \
-        CS_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                       \
+        CE_ROW("max_position_embeddings", INT, positions, max, 1, 1 << 24, NULL,                                       \
                "maximum length of a sequence in tokens"),                                                              \
-        CS_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                    \
+        CE_ROW("hidden_size", INT, width, width_, 1, 1 << 20, NULL,                                                    \
                "width of the hidden states (elements for each token)")
 
 /* The row of a key that is accepted and has no effect, whatever its value. */
-#define CS_INERT(name, sentence)                                                                                       \
+#define CE_INERT(name, sentence)                                                                                       \
     {                                                                                                                  \
-        name, CS_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
+        name, CE_KEY_INERT, 0, "null", 0, 0, NULL, sentence                                                            \
     }
 
 /* The row of a key that is refused with every value except `value` and those of the list `harmless`. */
-#define CS_REFUSED(name, value, harmless, sentence)                                                                    \
+#define CE_REFUSED(name, value, harmless, sentence)                                                                    \
     {                                                                                                                  \
-        name, CS_KEY_REFUSED, 0, value, 0, 0, harmless, sentence                                                       \
+        name, CE_KEY_REFUSED, 0, value, 0, 0, harmless, sentence                                                       \
     }
 
 /* The list of families. For FAMILY(name), "name" is the model_type in config.json, and ce_family_<name> is the family.
  * To add a family, write its file and add its name here. */
-#define CS_FAMILIES(FAMILY)                                                                                            \
+#define CE_FAMILIES(FAMILY)                                                                                            \
     FAMILY(gpt2)                                                                                                       \
     FAMILY(llama)                                                                                                      \
     FAMILY(mistral)                                                                                                    \
@@ -71,8 +71,8 @@ typedef struct {
     FAMILY(qwen2_moe)                                                                                                  \
     FAMILY(qwen3_moe)
 
-#define CS_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
-CS_FAMILIES(CS_FAMILY_DECLARE)
-#undef CS_FAMILY_DECLARE
+#define CE_FAMILY_DECLARE(name) extern const ce_family ce_family_##name;
+CE_FAMILIES(CE_FAMILY_DECLARE)
+#undef CE_FAMILY_DECLARE
 
 #endif

@@ -1,11 +1,11 @@
 /* functions.h - the activation functions that config.json may name. */
-#ifndef CS_MODELS_FUNCTIONS_H
-#define CS_MODELS_FUNCTIONS_H
+#ifndef CE_MODELS_FUNCTIONS_H
+#define CE_MODELS_FUNCTIONS_H
 
 #include "cspeed/ops.h"
 
 /* The choices for a row of a key table. The setting that the row fills is the index of the choice. */
-#define CS_FUNCTIONS                                                                                                   \
+#define CE_FUNCTIONS                                                                                                   \
     "gelu_new|gelu_pytorch_tanh|gelu_fast|gelu_accurate|gelu_python_tanh|gelu|gelu_python|quick_gelu|relu|relu2|"      \
     "silu|swish"
 

@@ -6,10 +6,10 @@
  * of two kinds. */
 #include "models/llama.h"
 
-#define AT CS_LLAMA_AT
+#define AT CE_LLAMA_AT
 
 static const ce_llama_traits gemma2 = {
-    .after = true, .plus_one = true, .keys = 4, .head = 256, .window = CS_WINDOW_BY_LAYER
+    .after = true, .plus_one = true, .keys = 4, .head = 256, .window = CE_WINDOW_BY_LAYER
 };
 static const ce_llama_traits gemma3_text = { .after = true,
                                              .plus_one = true,
@@ -17,41 +17,41 @@ static const ce_llama_traits gemma3_text = { .after = true,
                                              .two_ropes = true,
                                              .keys = 4,
                                              .head = 256,
-                                             .window = CS_WINDOW_BY_LAYER };
+                                             .window = CE_WINDOW_BY_LAYER };
 
 #define BOTH(type, vocab, max, base)                                                                                   \
-    CS_LLAMA_SIZES(type, vocab, max, "2304", "9216", "26", "8", "1e-6", "true"),                                       \
-        CS_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CS_LLAMA_ROPE(base, "0"), CS_LLAMA_LAYER_TYPES,   \
-        CS_LLAMA_PADDING("0"), CS_LLAMA_BIAS,                                                                          \
-        CS_ROW("sliding_window", INT, window, "4096", 1, 1 << 30, NULL,                                                \
+    CE_LLAMA_SIZES(type, vocab, max, "2304", "9216", "26", "8", "1e-6", "true"),                                       \
+        CE_LLAMA_FUNCTION("hidden_activation", "gelu_pytorch_tanh"), CE_LLAMA_ROPE(base, "0"), CE_LLAMA_LAYER_TYPES,   \
+        CE_LLAMA_PADDING("0"), CE_LLAMA_BIAS,                                                                          \
+        CE_ROW("sliding_window", INT, window, "4096", 1, 1 << 30, NULL,                                                \
                "tokens to which a token attends in layers with a sliding window; null: all earlier ones"),             \
-        CS_ROW("query_pre_attn_scalar", NUMBER, query_scalar, "256", 1e-6, 1e9, NULL,                                  \
+        CE_ROW("query_pre_attn_scalar", NUMBER, query_scalar, "256", 1e-6, 1e9, NULL,                                  \
                "attention scores are divided by the square root of this number"),                                      \
-        CS_REFUSED("use_bidirectional_attention", "false", "false", "attention is causal"),                            \
-        CS_INERT("hidden_act", "hidden_activation is used instead"),                                                   \
-        CS_INERT("sliding_window_size", "sliding_window is used instead")
+        CE_REFUSED("use_bidirectional_attention", "false", "false", "attention is causal"),                            \
+        CE_INERT("hidden_act", "hidden_activation is used instead"),                                                   \
+        CE_INERT("sliding_window_size", "sliding_window is used instead")
 
 static const ce_key gemma2_keys[] = {
     BOTH("gemma2", "256000", "8192", "10000"),
-    CS_ROW("sliding_window_pattern", INT, period, "2", 2, 2, NULL,
+    CE_ROW("sliding_window_pattern", INT, period, "2", 2, 2, NULL,
            "every second layer attends to all earlier tokens; the others have a sliding window"),
-    CS_ROW("attn_logit_softcapping", NUMBER, attention_cap, "50", 1e-3, 1e9, NULL,
+    CE_ROW("attn_logit_softcapping", NUMBER, attention_cap, "50", 1e-3, 1e9, NULL,
            "attention scores are limited to this size by cap * tanh(x / cap); null: no limit"),
-    CS_ROW("final_logit_softcapping", NUMBER, logits_cap, "30", 1e-3, 1e9, NULL,
+    CE_ROW("final_logit_softcapping", NUMBER, logits_cap, "30", 1e-3, 1e9, NULL,
            "logits are limited to this size by cap * tanh(x / cap); null: no limit"),
 };
 
 static const ce_key gemma3_text_keys[] = {
     BOTH("gemma3_text", "262208", "131072", "1000000"),
-    CS_ROW(
+    CE_ROW(
         "sliding_window_pattern", INT, period, "6", 1, 1 << 14, NULL,
         "every n-th layer attends to all earlier tokens, the others have a sliding window; layer_types takes precedence"),
-    CS_ROW("rope_local_base_freq", NUMBER, local_theta, "10000", 1, 1e12, NULL,
+    CE_ROW("rope_local_base_freq", NUMBER, local_theta, "10000", 1, 1e12, NULL,
            "rope_theta of the layers that have a sliding window"),
-    CS_REFUSED("attn_logit_softcapping", "null", NULL, "transformers does not use it in Gemma 3"),
-    CS_ROW("final_logit_softcapping", NUMBER, logits_cap, "0", 0, 1e9, NULL,
+    CE_REFUSED("attn_logit_softcapping", "null", NULL, "transformers does not use it in Gemma 3"),
+    CE_ROW("final_logit_softcapping", NUMBER, logits_cap, "0", 0, 1e9, NULL,
            "logits are limited to this size by cap * tanh(x / cap); null: no limit"),
 };
 
-CS_LLAMA_FAMILY(gemma2, "Gemma2ForCausalLM");
-CS_LLAMA_FAMILY(gemma3_text, "Gemma3ForCausalLM");
+CE_LLAMA_FAMILY(gemma2, "Gemma2ForCausalLM");
+CE_LLAMA_FAMILY(gemma3_text, "Gemma3ForCausalLM");

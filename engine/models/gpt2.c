@@ -23,42 +23,42 @@ typedef struct {
 
 #define AT(field) offsetof(gpt2_sizes, field)
 static const ce_key keys[] = {
-    { "model_type", CS_KEY_INERT, 0, "\"gpt2\"", 0, 0, NULL, "it selects the model family" },
-    CS_ROW("vocab_size", INT, vocabulary, "50257", 1, 1 << 24, NULL,
+    { "model_type", CE_KEY_INERT, 0, "\"gpt2\"", 0, 0, NULL, "it selects the model family" },
+    CE_ROW("vocab_size", INT, vocabulary, "50257", 1, 1 << 24, NULL,
            "number of tokens in the vocabulary; token ids are 0 to vocab_size - 1"),
-    CS_ROW("n_positions", INT, positions, "1024", 1, 1 << 20, NULL, "maximum length of a sequence in tokens"),
-    CS_ROW("n_embd", INT, width, "768", 1, 1 << 20, NULL, "width of the hidden states (elements for each token)"),
-    CS_ROW("n_layer", INT, layers, "12", 1, 1 << 14, NULL, "number of transformer layers"),
-    CS_ROW("n_head", INT, heads, "12", 1, 1 << 14, NULL, "number of attention heads; n_embd must be a multiple of it"),
-    CS_ROW("n_inner", INT, inner, "0", 0, 1 << 22, NULL,
+    CE_ROW("n_positions", INT, positions, "1024", 1, 1 << 20, NULL, "maximum length of a sequence in tokens"),
+    CE_ROW("n_embd", INT, width, "768", 1, 1 << 20, NULL, "width of the hidden states (elements for each token)"),
+    CE_ROW("n_layer", INT, layers, "12", 1, 1 << 14, NULL, "number of transformer layers"),
+    CE_ROW("n_head", INT, heads, "12", 1, 1 << 14, NULL, "number of attention heads; n_embd must be a multiple of it"),
+    CE_ROW("n_inner", INT, inner, "0", 0, 1 << 22, NULL,
            "width of the intermediate layer of the feed-forward network (MLP); null or 0: 4 x n_embd"),
-    CS_ROW("resid_pdrop", NUMBER, resid_dropout, "0.1", 0, 0.999, NULL,
+    CE_ROW("resid_pdrop", NUMBER, resid_dropout, "0.1", 0, 0.999, NULL,
            "probability of dropout on the outputs of attention and feed-forward before they are added to the residual"),
-    CS_ROW("embd_pdrop", NUMBER, embed_dropout, "0.1", 0, 0.999, NULL, "probability of dropout on the embeddings"),
-    CS_ROW("attn_pdrop", NUMBER, attention_dropout, "0.1", 0, 0.999, NULL,
+    CE_ROW("embd_pdrop", NUMBER, embed_dropout, "0.1", 0, 0.999, NULL, "probability of dropout on the embeddings"),
+    CE_ROW("attn_pdrop", NUMBER, attention_dropout, "0.1", 0, 0.999, NULL,
            "probability of dropout on the attention probabilities (after the softmax)"),
-    CS_ROW("layer_norm_epsilon", NUMBER, epsilon, "1e-5", 1e-12, 1, NULL,
+    CE_ROW("layer_norm_epsilon", NUMBER, epsilon, "1e-5", 1e-12, 1, NULL,
            "epsilon of LayerNorm, added to the variance under the root"),
-    CS_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,
+    CE_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,
            "standard deviation of the normal distribution from which weights are initialized"),
-    CS_ROW("activation_function", CHOICE, activation, "\"gelu_new\"", 0, 0, CS_FUNCTIONS,
+    CE_ROW("activation_function", CHOICE, activation, "\"gelu_new\"", 0, 0, CE_FUNCTIONS,
            "activation function between the two linear layers of the feed-forward"),
-    CS_ROW("tie_word_embeddings", BOOL, tied, "true", 0, 0, NULL,
+    CE_ROW("tie_word_embeddings", BOOL, tied, "true", 0, 0, NULL,
            "true: the output head (lm_head) shares its weights with the token embedding"),
-    { "n_ctx", CS_KEY_INERT, 0, "1024", 0, 0, NULL, "n_positions is used instead" },
-    CS_INERT("summary_type", "it configures a classification head, and the models here have a language-model head"),
-    CS_INERT("summary_use_proj", "it configures a classification head, and the models here have a language-model head"),
-    CS_INERT("summary_activation",
+    { "n_ctx", CE_KEY_INERT, 0, "1024", 0, 0, NULL, "n_positions is used instead" },
+    CE_INERT("summary_type", "it configures a classification head, and the models here have a language-model head"),
+    CE_INERT("summary_use_proj", "it configures a classification head, and the models here have a language-model head"),
+    CE_INERT("summary_activation",
              "it configures a classification head, and the models here have a language-model head"),
-    CS_INERT("summary_proj_to_labels",
+    CE_INERT("summary_proj_to_labels",
              "it configures a classification head, and the models here have a language-model head"),
-    CS_INERT("summary_first_dropout",
+    CE_INERT("summary_first_dropout",
              "it configures a classification head, and the models here have a language-model head"),
-    CS_ROW("scale_attn_weights", BOOL, scaled, "true", 0, 0, NULL,
+    CE_ROW("scale_attn_weights", BOOL, scaled, "true", 0, 0, NULL,
            "true: attention scores are multiplied by 1/sqrt(width of a head)"),
-    CS_ROW("scale_attn_by_inverse_layer_idx", BOOL, scaled_by_layer, "false", 0, 0, NULL,
+    CE_ROW("scale_attn_by_inverse_layer_idx", BOOL, scaled_by_layer, "false", 0, 0, NULL,
            "true: the attention scores of layer i, counted from 0, are divided by i + 1"),
-    CS_INERT("reorder_and_upcast_attn", "softmax and sums are always computed in fp32"),
+    CE_INERT("reorder_and_upcast_attn", "softmax and sums are always computed in fp32"),
 };
 
 /* ---- the block ---- */
@@ -153,7 +153,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
         cs_model_add(*model, &block_kind, name, &(block_sizes){ s, i });
     }
     ce_ends_last last = { .norm = "transformer.ln_f",
-                          .kind = CS_ENDS_LAYER_NORM,
+                          .kind = CE_ENDS_LAYER_NORM,
                           .width = s->width,
                           .vocabulary = s->vocabulary,
                           .epsilon = (float)s->epsilon,
@@ -169,4 +169,4 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
     return CS_OK;
 }
 
-const ce_family ce_family_gpt2 = { "gpt2", "GPT2LMHeadModel", CS_KEYS(keys), sizeof(gpt2_sizes), build };
+const ce_family ce_family_gpt2 = { "gpt2", "GPT2LMHeadModel", CE_KEYS(keys), sizeof(gpt2_sizes), build };

@@ -12,42 +12,42 @@
 #include <string.h>
 
 static const ce_llama_traits llama = { 0 };
-static const ce_llama_traits mistral = { .keys = 8, .window = CS_WINDOW };
-static const ce_llama_traits qwen2 = { .qkv_bias = true, .keys = 32, .window = CS_WINDOW_IF_ASKED };
-static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window = CS_WINDOW_IF_ASKED };
+static const ce_llama_traits mistral = { .keys = 8, .window = CE_WINDOW };
+static const ce_llama_traits qwen2 = { .qkv_bias = true, .keys = 32, .window = CE_WINDOW_IF_ASKED };
+static const ce_llama_traits qwen3 = { .normed = true, .keys = 32, .head = 128, .window = CE_WINDOW_IF_ASKED };
 
-#define AT CS_LLAMA_AT
+#define AT CE_LLAMA_AT
 #define COMMON(type, vocab, inner_width, max)                                                                          \
-    CS_LLAMA_SIZES(type, vocab, max, "4096", inner_width, "32", "32", "1e-6", "false"),                                \
-        CS_LLAMA_FUNCTION("hidden_act", "silu"), CS_LLAMA_ROPE("10000", "0"), CS_LLAMA_LAYER_TYPES,                    \
-        CS_LLAMA_PADDING("null")
+    CE_LLAMA_SIZES(type, vocab, max, "4096", inner_width, "32", "32", "1e-6", "false"),                                \
+        CE_LLAMA_FUNCTION("hidden_act", "silu"), CE_LLAMA_ROPE("10000", "0"), CE_LLAMA_LAYER_TYPES,                    \
+        CE_LLAMA_PADDING("null")
 #define SLIDING                                                                                                        \
-    CS_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                                  \
+    CE_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                                  \
            "true: the layers from max_window_layers on have a sliding window of sliding_window tokens"),               \
-        CS_ROW("sliding_window", INT, window, "4096", 1, 1 << 30, NULL,                                                \
+        CE_ROW("sliding_window", INT, window, "4096", 1, 1 << 30, NULL,                                                \
                "tokens to which a token attends in layers with a sliding window"),                                     \
-        CS_ROW("max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,                                          \
+        CE_ROW("max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,                                          \
                "number of the first layer, from 0, that has a sliding window; needs use_sliding_window")
 
 static const ce_key llama_keys[] = {
     COMMON("llama", "32000", "11008", "2048"),
-    CS_LLAMA_BIAS,
-    CS_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
-    CS_REFUSED("rope_interleaved", "false", "false",
+    CE_LLAMA_BIAS,
+    CE_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
+    CE_REFUSED("rope_interleaved", "false", "false",
                "rotary pairs are columns i and i + head_dim / 2, as Hugging Face orders them"),
-    CS_INERT("is_llama_config", "information for readers; cspeed does not use it"),
+    CE_INERT("is_llama_config", "information for readers; cspeed does not use it"),
 };
 static const ce_key mistral_keys[] = {
     COMMON("mistral", "32000", "14336", "131072"),
-    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+    CE_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
            "tokens to which a token attends (sliding window); if absent, 4096; null: all earlier ones"),
 };
 static const ce_key qwen2_keys[] = {
     COMMON("qwen2", "151936", "22016", "32768"),
     SLIDING,
-    CS_INERT("attention_bias", "in this model_type q, k and v always have biases, and o has none"),
+    CE_INERT("attention_bias", "in this model_type q, k and v always have biases, and o has none"),
 };
-static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, CS_LLAMA_BIAS };
+static const ce_key qwen3_keys[] = { COMMON("qwen3", "151936", "22016", "32768"), SLIDING, CE_LLAMA_BIAS };
 
 /* ---- the block ---- */
 
@@ -253,9 +253,9 @@ static void fill_sizes(ce_llama_sizes *s, const ce_llama_traits *traits, const c
         s->keys = !keys_said && traits->keys > 0 ? traits->keys : s->heads;
     if (s->head == 0)
         s->head = traits->head > 0 ? traits->head : s->width / s->heads;
-    if (traits->window == CS_WINDOW && !json_object_get(input->config, "sliding_window"))
+    if (traits->window == CE_WINDOW && !json_object_get(input->config, "sliding_window"))
         s->window = 4096;
-    if (traits->window >= CS_WINDOW_IF_ASKED && is_null(input, "sliding_window"))
+    if (traits->window >= CE_WINDOW_IF_ASKED && is_null(input, "sliding_window"))
         s->window = 0;
     if (is_null(input, "attn_logit_softcapping"))
         s->attention_cap = 0;
@@ -290,11 +290,11 @@ static bool is_local(const ce_llama_sizes *s, const ce_llama_traits *traits, int
     if (type)
         return strcmp(type, "sliding_attention") == 0;
     switch (traits->window) {
-    case CS_WINDOW_BY_LAYER:
+    case CE_WINDOW_BY_LAYER:
         return (i + 1) % s->period != 0;
-    case CS_WINDOW_BEFORE:
+    case CE_WINDOW_BEFORE:
         return i % 2 == 0 && i < s->window_from;
-    case CS_WINDOW_ALL_IF_ASKED:
+    case CE_WINDOW_ALL_IF_ASKED:
         return true;
     default:
         return i >= s->window_from;
@@ -308,10 +308,10 @@ static int64_t window_of(const ce_llama_sizes *s, const ce_llama_traits *traits,
 {
     const char *type = json_string_value(json_array_get(s->layer_types, (size_t)i));
     bool wanted = is_local(s, traits, i, input);
-    if (traits->window == CS_WINDOW_BY_LAYER)
+    if (traits->window == CE_WINDOW_BY_LAYER)
         return wanted ? s->window : 0;
-    if (traits->window == CS_WINDOW_IF_ASKED || traits->window == CS_WINDOW_BEFORE ||
-        traits->window == CS_WINDOW_ALL_IF_ASKED)
+    if (traits->window == CE_WINDOW_IF_ASKED || traits->window == CE_WINDOW_BEFORE ||
+        traits->window == CE_WINDOW_ALL_IF_ASKED)
         return s->windowed && wanted ? s->window : 0;
     if (type && wanted != (s->window > 0))
         ce_json_fault(input->doc, input->path,
@@ -397,8 +397,8 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     if (traits->moe)
         ce_moe_check(&s, input);
     ce_ends_check_pad(s.padding, input);
-    CS_TRY(ce_json_verdict(input->doc));
-    CS_TRY(cs_model_new(model, s.width));
+    CE_TRY(ce_json_verdict(input->doc));
+    CE_TRY(cs_model_new(model, s.width));
     cs_init init = { CS_NORMAL, (float)s.init_std };
     float factor = traits->plus_one ? (float)sqrt((double)s.width) : factor_of(s.embedding);
     ce_ends_first first = { .tokens = "embed_tokens",
@@ -407,7 +407,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     cs_unit *embed = cs_model_add(*model, &ce_ends_embedding, "model", &first);
     add_blocks(*model, &sizes, ropes, input);
     ce_ends_last last = { .norm = "model.norm",
-                          .kind = CS_ENDS_RMS_NORM,
+                          .kind = CE_ENDS_RMS_NORM,
                           .width = s.width,
                           .vocabulary = s.vocabulary,
                           .epsilon = (float)s.epsilon,
@@ -422,7 +422,7 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
     return CS_OK;
 }
 
-CS_LLAMA_FAMILY(llama, "LlamaForCausalLM");
-CS_LLAMA_FAMILY(mistral, "MistralForCausalLM");
-CS_LLAMA_FAMILY(qwen2, "Qwen2ForCausalLM");
-CS_LLAMA_FAMILY(qwen3, "Qwen3ForCausalLM");
+CE_LLAMA_FAMILY(llama, "LlamaForCausalLM");
+CE_LLAMA_FAMILY(mistral, "MistralForCausalLM");
+CE_LLAMA_FAMILY(qwen2, "Qwen2ForCausalLM");
+CE_LLAMA_FAMILY(qwen3, "Qwen3ForCausalLM");

@@ -1,7 +1,7 @@
 /* llama.h - models built of Llama's block: their sizes, the differences between them, and the rows that their key
  * tables share. llama.c builds the models. A family is a key table, a ce_llama_traits and a call of ce_llama_build. */
-#ifndef CS_MODELS_LLAMA_H
-#define CS_MODELS_LLAMA_H
+#ifndef CE_MODELS_LLAMA_H
+#define CE_MODELS_LLAMA_H
 
 #include "models/family.h"
 #include "models/functions.h"
@@ -47,21 +47,21 @@ typedef struct {
     bool moe_rounded;
     bool moe_normalized; /* The factors of a token's experts are always divided by their sum. */
     /* Which layers have an attention window:
-     * - CS_NO_WINDOW: no layer;
-     * - CS_WINDOW, CS_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, the window is 4096 with
-     *   CS_WINDOW, and no layer has a window with CS_WINDOW_IF_GIVEN;
-     * - CS_WINDOW_IF_ASKED: the layers from max_window_layers on, if use_sliding_window is true;
-     * - CS_WINDOW_BEFORE: every second layer before max_window_layers, if use_sliding_window is true;
-     * - CS_WINDOW_ALL_IF_ASKED: all layers, if use_sliding_window is true;
-     * - CS_WINDOW_BY_LAYER: all layers except every `period`-th. */
+     * - CE_NO_WINDOW: no layer;
+     * - CE_WINDOW, CE_WINDOW_IF_GIVEN: all layers. If config.json has no sliding_window, the window is 4096 with
+     *   CE_WINDOW, and no layer has a window with CE_WINDOW_IF_GIVEN;
+     * - CE_WINDOW_IF_ASKED: the layers from max_window_layers on, if use_sliding_window is true;
+     * - CE_WINDOW_BEFORE: every second layer before max_window_layers, if use_sliding_window is true;
+     * - CE_WINDOW_ALL_IF_ASKED: all layers, if use_sliding_window is true;
+     * - CE_WINDOW_BY_LAYER: all layers except every `period`-th. */
     enum {
-        CS_NO_WINDOW,
-        CS_WINDOW,
-        CS_WINDOW_IF_GIVEN,
-        CS_WINDOW_IF_ASKED,
-        CS_WINDOW_BEFORE,
-        CS_WINDOW_ALL_IF_ASKED,
-        CS_WINDOW_BY_LAYER
+        CE_NO_WINDOW,
+        CE_WINDOW,
+        CE_WINDOW_IF_GIVEN,
+        CE_WINDOW_IF_ASKED,
+        CE_WINDOW_BEFORE,
+        CE_WINDOW_ALL_IF_ASKED,
+        CE_WINDOW_BY_LAYER
     } window;
 } ce_llama_traits;
 
@@ -81,57 +81,57 @@ cs_status ce_llama_build(cs_model **model, ce_model_facts *facts, const ce_famil
 
 /* ---- rows of key tables ---- */
 
-#define CS_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
-#define CS_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                          \
-    CS_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
-        CS_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \
+#define CE_LLAMA_AT(field) offsetof(ce_llama_sizes, field)
+#define CE_LLAMA_SIZES(type, vocab, max, width_, inner_, layers_, heads_, epsilon_, tied_)                                          \
+    CE_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
+        CE_ROW("intermediate_size", INT, inner, inner_, 1, 1 << 22, NULL,                                                           \
                "width of the intermediate layer of the feed-forward network (MLP)"),                                                \
-        CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
-        CS_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
+        CE_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
+        CE_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
                "number of attention heads (query heads)"),                                                                          \
-        CS_ROW(                                                                                                                     \
+        CE_ROW(                                                                                                                     \
             "num_key_value_heads", INT, keys, "0", 0, 1 << 14, NULL,                                                                \
             "number of key and value heads (grouped-query attention); must divide num_attention_heads; null: num_attention_heads"), \
-        CS_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,                                                                  \
+        CE_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,                                                                  \
                "width of an attention head, an even number; null: hidden_size / num_attention_heads"),                              \
-        CS_ROW("rms_norm_eps", NUMBER, epsilon, epsilon_, 1e-12, 1, NULL,                                                           \
+        CE_ROW("rms_norm_eps", NUMBER, epsilon, epsilon_, 1e-12, 1, NULL,                                                           \
                "epsilon of RMSNorm, added to the mean square under the root"),                                                      \
-        CS_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,                                                          \
+        CE_ROW("initializer_range", NUMBER, init_std, "0.02", 0, 10, NULL,                                                          \
                "standard deviation of the normal distribution from which weights are initialized"),                                 \
-        CS_ROW("attention_dropout", NUMBER, dropout, "0", 0, 0.999, NULL,                                                           \
+        CE_ROW("attention_dropout", NUMBER, dropout, "0", 0, 0.999, NULL,                                                           \
                "probability of dropout on the attention probabilities (after the softmax)"),                                        \
-        CS_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
+        CE_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
                "true: the output head (lm_head) shares its weights with the token embedding")
-#define CS_LLAMA_FUNCTION(name, fallback)                                                                              \
-    CS_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                           \
+#define CE_LLAMA_FUNCTION(name, fallback)                                                                              \
+    CE_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CE_FUNCTIONS,                                           \
            "activation function of the gated feed-forward: down(function(gate(x)) * up(x))")
-#define CS_LLAMA_ROPE(base, before)                                                                                                 \
-    CS_ROW("rope_theta", NUMBER, theta, base, 1, 1e12, NULL,                                                                        \
+#define CE_LLAMA_ROPE(base, before)                                                                                                 \
+    CE_ROW("rope_theta", NUMBER, theta, base, 1, 1e12, NULL,                                                                        \
            "base of the frequencies of rotary position embeddings (RoPE)"),                                                         \
-        CS_ROW(                                                                                                                     \
+        CE_ROW(                                                                                                                     \
             "rope_scaling", JSON, scaling, "null", 0, 0, NULL,                                                                      \
             "object that extends RoPE to longer sequences; its key rope_type: default, linear, llama3, yarn, longrope or dynamic"), \
-        CS_ROW(                                                                                                                     \
+        CE_ROW(                                                                                                                     \
             "original_max_position_embeddings", INT, original, before, 0, 1 << 24, NULL,                                            \
             "context length in tokens before rope_scaling extended it, for llama3, yarn and longrope; 0: not given"),               \
-        CS_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
+        CE_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
                "transformers 5's object with the keys rope_theta and those of rope_scaling")
-#define CS_LLAMA_LAYER_TYPES                                                                                           \
-    CS_ROW(                                                                                                            \
+#define CE_LLAMA_LAYER_TYPES                                                                                           \
+    CE_ROW(                                                                                                            \
         "layer_types", JSON, layer_types, "null", 0, 0, NULL,                                                          \
         "list with \"full_attention\" or \"sliding_attention\" for each layer; takes precedence over max_window_layers")
-#define CS_LLAMA_PADDING(token)                                                                                        \
-    CS_ROW("pad_token_id", JSON, padding, token, 0, 0, NULL,                                                           \
+#define CE_LLAMA_PADDING(token)                                                                                        \
+    CE_ROW("pad_token_id", JSON, padding, token, 0, 0, NULL,                                                           \
            "id of the padding token, whose embedding gets no gradient, as in transformers; null: none")
-#define CS_LLAMA_BIAS                                                                                                  \
-    CS_ROW("attention_bias", BOOL, bias, "false", 0, 0, NULL,                                                          \
+#define CE_LLAMA_BIAS                                                                                                  \
+    CE_ROW("attention_bias", BOOL, bias, "false", 0, 0, NULL,                                                          \
            "true: the linear layers of attention (q, k, v, o) have biases")
 
-#define CS_LLAMA_FAMILY(name, class)                                                                                   \
+#define CE_LLAMA_FAMILY(name, class)                                                                                   \
     static cs_status build_##name(cs_model **model, ce_model_facts *facts, const ce_family_input *input)               \
     {                                                                                                                  \
         return ce_llama_build(model, facts, input, &name);                                                             \
     }                                                                                                                  \
-    const ce_family ce_family_##name = { #name, class, CS_KEYS(name##_keys), sizeof(ce_llama_sizes), build_##name }
+    const ce_family ce_family_##name = { #name, class, CE_KEYS(name##_keys), sizeof(ce_llama_sizes), build_##name }
 
 #endif

@@ -10,11 +10,11 @@
 #include <string.h>
 
 #define ADDRESS(name) &ce_family_##name,
-static const ce_family *const families[] = { CS_FAMILIES(ADDRESS) };
+static const ce_family *const families[] = { CE_FAMILIES(ADDRESS) };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 #define NAME(name) #name ", "
-static const char names[] = CS_FAMILIES(NAME);
+static const char names[] = CE_FAMILIES(NAME);
 enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
 /* Keys that every family accepts: keys without effect, and keys for which only one value is supported. If a family's
@@ -29,7 +29,7 @@ enum { NEUTRAL = sizeof neutral / sizeof *neutral };
 static ce_key *all_keys(const ce_family *family, int *count)
 {
     ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
-    CS_ASSERT(keys);
+    CE_ASSERT(keys);
     memcpy(keys, family->keys, (size_t)family->key_count * sizeof *keys);
     *count = family->key_count;
     for (int i = 0; i < NEUTRAL; i++)
@@ -63,7 +63,7 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
     ce_other_keys_rename(type, config, doc, path);
     ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
     void *settings = calloc(1, family->settings_bytes);
-    CS_ASSERT(settings);
+    CE_ASSERT(settings);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = ce_json_verdict(doc);
     if (status == CS_OK)
@@ -85,7 +85,7 @@ void ce_models_describe(json_t **description, const ce_model_facts *facts, json_
 cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json_t **description, ce_json *doc,
                                    json_t *config, const char *path)
 {
-    CS_TRY(ce_models_open(model, facts, doc, config, path));
+    CE_TRY(ce_models_open(model, facts, doc, config, path));
     ce_models_describe(description, facts, config);
     return CS_OK;
 }
@@ -114,7 +114,7 @@ static json_t *value_of(const json_t *config, const ce_key *key)
 /* True if the value is a size of 0, which means that the size follows from other keys. */
 static bool is_derived(const ce_key *key, const json_t *value)
 {
-    return key->type == CS_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;
+    return key->type == CE_KEY_INT && json_is_integer(value) && json_integer_value(value) == 0;
 }
 
 static bool differ(const ce_key *key, const json_t *one, const json_t *other)
@@ -128,21 +128,21 @@ static bool differ(const ce_key *key, const json_t *one, const json_t *other)
 
 static bool is_compared(const ce_key *key)
 {
-    return key->type != CS_KEY_INERT && key->type != CS_KEY_REFUSED && strcmp(key->name, "initializer_range") != 0;
+    return key->type != CE_KEY_INERT && key->type != CE_KEY_REFUSED && strcmp(key->name, "initializer_range") != 0;
 }
 
-static void add_difference(char text[CS_MODELS_DIFFERENCES], const char *name, const json_t *there, const json_t *here)
+static void add_difference(char text[CE_MODELS_DIFFERENCES], const char *name, const json_t *there, const json_t *here)
 {
     size_t used = strlen(text);
     char *one = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)),
          *other = json_dumps(here, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
-    snprintf(text + used, CS_MODELS_DIFFERENCES - used, "%s%s (%s there, %s here)", used ? ", " : "", name,
+    snprintf(text + used, CE_MODELS_DIFFERENCES - used, "%s%s (%s there, %s here)", used ? ", " : "", name,
              one ? one : "nothing", other ? other : "nothing");
     free(one);
     free(other);
 }
 
-void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
+void ce_models_compare(char text[CE_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
 {
     json_t *types[2] = { json_object_get(there, "model_type"), json_object_get(here, "model_type") };
     const char *type = json_string_value(types[1]);

@@ -1,8 +1,8 @@
 /* models.h - builds a model from Hugging Face's config.json, and compares two objects of config.json. */
-#ifndef CS_MODELS_MODELS_H
-#define CS_MODELS_MODELS_H
+#ifndef CE_MODELS_MODELS_H
+#define CE_MODELS_MODELS_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 
 /* Properties of a model that the engine needs and that its units do not contain. */
 typedef struct {
@@ -29,9 +29,9 @@ cs_status ce_models_open_described(cs_model **model, ce_model_facts *facts, json
 /* Prints the key tables of all families. */
 void ce_models_help(void);
 
-enum { CS_MODELS_DIFFERENCES = 512 };
+enum { CE_MODELS_DIFFERENCES = 512 };
 /* Compares two objects of config.json. Writes, in one line, the keys whose values describe different models, each with
  * both values. Writes "" if there are none. Keys that only affect the initial weights are left out. */
-void ce_models_compare(char text[CS_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
+void ce_models_compare(char text[CE_MODELS_DIFFERENCES], const json_t *there, const json_t *here);
 
 #endif

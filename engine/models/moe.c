@@ -4,82 +4,82 @@
  * each expert has matrices of its own. */
 #include "models/llama.h"
 
-#define AT CS_LLAMA_AT
+#define AT CE_LLAMA_AT
 
 static const ce_moe_names mixtral_names = { "block_sparse_moe", "w1", "w3", "w2" };
 static const ce_moe_names qwen_names = { "mlp", "gate_proj", "up_proj", "down_proj" };
 
 static const ce_llama_traits mixtral = {
-    .keys = 8, .window = CS_WINDOW_IF_GIVEN, .moe = &mixtral_names, .moe_normalized = true
+    .keys = 8, .window = CE_WINDOW_IF_GIVEN, .moe = &mixtral_names, .moe_normalized = true
 };
 static const ce_llama_traits qwen2_moe = {
-    .qkv_choice = true, .keys = 16, .window = CS_WINDOW_BEFORE, .moe = &qwen_names, .moe_rounded = true
+    .qkv_choice = true, .keys = 16, .window = CE_WINDOW_BEFORE, .moe = &qwen_names, .moe_rounded = true
 };
 static const ce_llama_traits qwen3_moe = {
-    .normed = true, .keys = 4, .window = CS_WINDOW_ALL_IF_ASKED, .moe = &qwen_names, .moe_rounded = true
+    .normed = true, .keys = 4, .window = CE_WINDOW_ALL_IF_ASKED, .moe = &qwen_names, .moe_rounded = true
 };
 
 #define EXPERTS(name, field, count)                                                                                    \
-    CS_ROW(name, INT, field, count, 0, CS_MAX_EXPERTS, NULL, "number of experts in each layer that has experts")
+    CE_ROW(name, INT, field, count, 0, CS_MAX_EXPERTS, NULL, "number of experts in each layer that has experts")
 #define ROUTING(chosen_)                                                                                               \
-    CS_ROW("num_experts_per_tok", INT, chosen, chosen_, 1, CS_MAX_EXPERTS, NULL,                                       \
+    CE_ROW("num_experts_per_tok", INT, chosen, chosen_, 1, CS_MAX_EXPERTS, NULL,                                       \
            "number of experts to which the router sends each token (top-k)"),                                          \
-        CS_ROW("output_router_logits", BOOL, balanced, "false", 0, 0, NULL,                                            \
+        CE_ROW("output_router_logits", BOOL, balanced, "false", 0, 0, NULL,                                            \
                "true: add the router's load-balancing loss, times router_aux_loss_coef, to the training loss"),        \
-        CS_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
+        CE_ROW("router_aux_loss_coef", NUMBER, balance, "0.001", 0, 1e6, NULL,                                         \
                "factor of the load-balancing loss in the training loss; needs output_router_logits")
 /* The rows of key tables that Qwen2-MoE and Qwen3-MoE have in common. */
 #define QWEN(inner)                                                                                                     \
-    CS_ROW("moe_intermediate_size", INT, expert_inner, inner, 1, 1 << 22, NULL,                                         \
+    CE_ROW("moe_intermediate_size", INT, expert_inner, inner, 1, 1 << 22, NULL,                                         \
            "width of the intermediate layer of an expert"),                                                             \
-        CS_ROW("decoder_sparse_step", INT, sparse_step, "1", 1, 1 << 14, NULL,                                          \
+        CE_ROW("decoder_sparse_step", INT, sparse_step, "1", 1, 1 << 14, NULL,                                          \
                "every n-th layer has experts; the others have a feed-forward network; 1: all layers"),                  \
-        CS_ROW(                                                                                                         \
+        CE_ROW(                                                                                                         \
             "mlp_only_layers", JSON, dense_layers, "null", 0, 0, NULL,                                                  \
             "list of the numbers of layers, from 0, that have a feed-forward network instead of experts; null: none"),  \
-        CS_ROW(                                                                                                         \
+        CE_ROW(                                                                                                         \
             "norm_topk_prob", BOOL, normalized, "false", 0, 0, NULL,                                                    \
             "true: the router's weights of the experts of a token are divided by their sum, so that they add up to 1"), \
-        CS_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                               \
+        CE_ROW("use_sliding_window", BOOL, windowed, "false", 0, 0, NULL,                                               \
                "true: layers have a sliding window of sliding_window tokens"),                                          \
-        CS_ROW("sliding_window", INT, window, "4096", 0, 1 << 30, NULL,                                                 \
+        CE_ROW("sliding_window", INT, window, "4096", 0, 1 << 30, NULL,                                                 \
                "tokens to which a token attends in layers with a sliding window")
 
 static const ce_key mixtral_keys[] = {
-    CS_LLAMA_SIZES("mixtral", "32000", "131072", "4096", "14336", "32", "32", "1e-5", "false"),
-    CS_LLAMA_PADDING("null"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("1000000", "0"),
+    CE_LLAMA_SIZES("mixtral", "32000", "131072", "4096", "14336", "32", "32", "1e-5", "false"),
+    CE_LLAMA_PADDING("null"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("1000000", "0"),
     EXPERTS("num_local_experts", experts, "8"),
     ROUTING("2"),
-    CS_REFUSED("router_jitter_noise", "0.0", "0", "noise on the router's input is not implemented"),
-    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+    CE_REFUSED("router_jitter_noise", "0.0", "0", "noise on the router's input is not implemented"),
+    CE_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
            "tokens to which a token attends (sliding window); null: all earlier ones"),
 };
 
 static const ce_key qwen2_moe_keys[] = {
-    CS_LLAMA_SIZES("qwen2_moe", "151936", "32768", "2048", "5632", "24", "16", "1e-6", "false"),
-    CS_LLAMA_PADDING("null"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000", "0"),
-    CS_LLAMA_LAYER_TYPES,
+    CE_LLAMA_SIZES("qwen2_moe", "151936", "32768", "2048", "5632", "24", "16", "1e-6", "false"),
+    CE_LLAMA_PADDING("null"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_LAYER_TYPES,
     EXPERTS("num_experts", experts, "60"),
     ROUTING("4"),
     QWEN("1408"),
-    CS_ROW("shared_expert_intermediate_size", INT, shared_inner, "5632", 1, 1 << 22, NULL,
+    CE_ROW("shared_expert_intermediate_size", INT, shared_inner, "5632", 1, 1 << 22, NULL,
            "width of the intermediate layer of the shared expert, which computes every token"),
-    CS_ROW(
+    CE_ROW(
         "max_window_layers", INT, window_from, "28", 0, 1 << 14, NULL,
         "with use_sliding_window: layers 0, 2, 4 and so on below this number have a sliding window; the others have none"),
-    CS_ROW("qkv_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers q, k and v of attention have biases"),
+    CE_ROW("qkv_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers q, k and v of attention have biases"),
 };
 
 static const ce_key qwen3_moe_keys[] = {
-    CS_LLAMA_SIZES("qwen3_moe", "151936", "32768", "2048", "6144", "24", "32", "1e-6", "false"),
-    CS_LLAMA_PADDING("null"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000", "0"),
-    CS_LLAMA_BIAS,
+    CE_LLAMA_SIZES("qwen3_moe", "151936", "32768", "2048", "6144", "24", "32", "1e-6", "false"),
+    CE_LLAMA_PADDING("null"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_BIAS,
     EXPERTS("num_experts", experts, "128"),
     EXPERTS("num_local_experts", other_experts, "0"),
     ROUTING("8"),
@@ -125,6 +125,6 @@ bool ce_moe_is_sparse(const ce_llama_sizes *s, int64_t layer)
     return s->experts > 0 && (s->sparse_step < 2 || (layer + 1) % s->sparse_step == 0);
 }
 
-CS_LLAMA_FAMILY(mixtral, "MixtralForCausalLM");
-CS_LLAMA_FAMILY(qwen2_moe, "Qwen2MoeForCausalLM");
-CS_LLAMA_FAMILY(qwen3_moe, "Qwen3MoeForCausalLM");
+CE_LLAMA_FAMILY(mixtral, "MixtralForCausalLM");
+CE_LLAMA_FAMILY(qwen2_moe, "Qwen2MoeForCausalLM");
+CE_LLAMA_FAMILY(qwen3_moe, "Qwen3MoeForCausalLM");

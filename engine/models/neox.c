@@ -62,33 +62,33 @@ static const neox_names starcoder2 = { .body = "model",
 
 #define AT(field) offsetof(neox_sizes, field)
 #define COMMON(type, vocab, max, width_, layers_, heads_, epsilon_name, std, tied_)                                                 \
-    CS_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
-        CS_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
-        CS_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
+    CE_ROWS_OF_SIZES(type, vocab, max, width_),                                                                                     \
+        CE_ROW("num_hidden_layers", INT, layers, layers_, 1, 1 << 14, NULL, "number of transformer layers"),                        \
+        CE_ROW("num_attention_heads", INT, heads, heads_, 1, 1 << 14, NULL,                                                         \
                "number of attention heads; hidden_size must be a multiple of it"),                                                  \
-        CS_ROW(epsilon_name, NUMBER, epsilon, "1e-5", 1e-12, 1, NULL,                                                               \
+        CE_ROW(epsilon_name, NUMBER, epsilon, "1e-5", 1e-12, 1, NULL,                                                               \
                "epsilon of LayerNorm, added to the variance under the root"),                                                       \
-        CS_ROW("initializer_range", NUMBER, init_std, std, 0, 10, NULL,                                                             \
+        CE_ROW("initializer_range", NUMBER, init_std, std, 0, 10, NULL,                                                             \
                "standard deviation of the normal distribution from which weights are initialized"),                                 \
-        CS_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
+        CE_ROW("tie_word_embeddings", BOOL, tied, tied_, 0, 0, NULL,                                                                \
                "true: the output head (lm_head) shares its weights with the token embedding"),                                      \
-        CS_ROW(                                                                                                                     \
+        CE_ROW(                                                                                                                     \
             "rope_scaling", JSON, scaling, "null", 0, 0, NULL,                                                                      \
             "object that extends RoPE to longer sequences; its key rope_type: default, linear, llama3, yarn, longrope or dynamic"), \
-        CS_ROW(                                                                                                                     \
+        CE_ROW(                                                                                                                     \
             "original_max_position_embeddings", INT, original, "0", 0, 1 << 24, NULL,                                               \
             "context length in tokens before rope_scaling extended it, for llama3, yarn and longrope; 0: not given"),               \
-        CS_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
+        CE_ROW("rope_parameters", JSON, rotary, "null", 0, 0, NULL,                                                                 \
                "transformers 5's object with the keys rope_theta and those of rope_scaling")
 #define INNER(name, fallback)                                                                                          \
-    CS_ROW(name, INT, inner, fallback, 0, 1 << 22, NULL,                                                               \
+    CE_ROW(name, INT, inner, fallback, 0, 1 << 22, NULL,                                                               \
            "width of the intermediate layer of the feed-forward network (MLP)")
 #define FUNCTION(name, fallback)                                                                                       \
-    CS_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CS_FUNCTIONS,                                           \
+    CE_ROW(name, CHOICE, activation, "\"" fallback "\"", 0, 0, CE_FUNCTIONS,                                           \
            "activation function between the two linear layers of the feed-forward")
-#define RATE(name, field, sentence) CS_ROW(name, NUMBER, field, "0", 0, 0.999, NULL, sentence)
+#define RATE(name, field, sentence) CE_ROW(name, NUMBER, field, "0", 0, 0.999, NULL, sentence)
 #define THETA(name)                                                                                                    \
-    CS_ROW(name, NUMBER, theta, "10000", 1, 1e12, NULL, "base of the frequencies of rotary position embeddings (RoPE)")
+    CE_ROW(name, NUMBER, theta, "10000", 1, 1e12, NULL, "base of the frequencies of rotary position embeddings (RoPE)")
 
 static const ce_key gpt_neox_keys[] = {
     COMMON("gpt_neox", "50432", "2048", "6144", "44", "64", "layer_norm_eps", "0.02", "false"),
@@ -99,14 +99,14 @@ static const ce_key gpt_neox_keys[] = {
     RATE("hidden_dropout", dropout,
          "probability of dropout on the embeddings and on the outputs of attention and feed-forward"),
     THETA("rotary_emb_base"),
-    CS_ROW("rotary_pct", NUMBER, partial, "0.25", 1e-6, 1, NULL,
+    CE_ROW("rotary_pct", NUMBER, partial, "0.25", 1e-6, 1, NULL,
            "share of the columns of a head, 0 to 1, to which RoPE is applied"),
-    CS_ROW("use_parallel_residual", BOOL, parallel, "true", 0, 0, NULL,
+    CE_ROW("use_parallel_residual", BOOL, parallel, "true", 0, 0, NULL,
            "true: attention and feed-forward have the same input (parallel residual); false: one after the other"),
-    CS_ROW("attention_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers of attention have biases"),
-    CS_INERT("rope_theta", "rotary_emb_base is used instead"),
-    CS_INERT("attention_probs_dropout_prob", "attention_dropout is used instead"),
-    CS_INERT("hidden_dropout_prob", "hidden_dropout is used instead"),
+    CE_ROW("attention_bias", BOOL, bias, "true", 0, 0, NULL, "true: the linear layers of attention have biases"),
+    CE_INERT("rope_theta", "rotary_emb_base is used instead"),
+    CE_INERT("attention_probs_dropout_prob", "attention_dropout is used instead"),
+    CE_INERT("hidden_dropout_prob", "hidden_dropout is used instead"),
 };
 
 static const ce_key falcon_keys[] = {
@@ -114,24 +114,24 @@ static const ce_key falcon_keys[] = {
     INNER("ffn_hidden_size", "0"),
     FUNCTION("activation", "gelu"),
     THETA("rope_theta"),
-    CS_ROW("num_kv_heads", INT, keys, "0", 0, 1 << 14, NULL,
+    CE_ROW("num_kv_heads", INT, keys, "0", 0, 1 << 14, NULL,
            "number of key and value heads if new_decoder_architecture is true; null: num_attention_heads"),
-    CS_ROW("new_decoder_architecture", BOOL, newer, "false", 0, 0, NULL,
+    CE_ROW("new_decoder_architecture", BOOL, newer, "false", 0, 0, NULL,
            "true: the block of Falcon 40B and 180B, with grouped-query attention; false: that of Falcon 7B"),
-    CS_ROW(
+    CE_ROW(
         "num_ln_in_parallel_attn", INT, norms, "0", 0, 2, NULL,
         "if new_decoder_architecture: LayerNorms of a block, 1, or 2 (one for attention, one for feed-forward); null: 2"),
-    CS_ROW(
+    CE_ROW(
         "multi_query", BOOL, multi_query, "true", 0, 0, NULL,
         "true: all query heads share one key and value head (multi-query attention); without new_decoder_architecture"),
-    CS_ROW("parallel_attn", BOOL, parallel, "true", 0, 0, NULL,
+    CE_ROW("parallel_attn", BOOL, parallel, "true", 0, 0, NULL,
            "true: attention and feed-forward have the same input (parallel residual); false: one after the other"),
-    CS_ROW("bias", BOOL, bias, "false", 0, 0, NULL, "true: linear layers have biases"),
-    CS_REFUSED("alibi", "false", "false", "ALiBi is not implemented"),
-    CS_REFUSED("hidden_dropout", "0.0", "0",
+    CE_ROW("bias", BOOL, bias, "false", 0, 0, NULL, "true: linear layers have biases"),
+    CE_REFUSED("alibi", "false", "false", "ALiBi is not implemented"),
+    CE_REFUSED("hidden_dropout", "0.0", "0",
                "dropout on the outputs of attention and feed-forward is not implemented for this model_type"),
-    CS_REFUSED("attention_dropout", "0.0", "0", "transformers applies no dropout to Falcon's attention probabilities"),
-    CS_REFUSED("apply_residual_connection_post_layernorm", "false", "false", "transformers does not use it"),
+    CE_REFUSED("attention_dropout", "0.0", "0", "transformers applies no dropout to Falcon's attention probabilities"),
+    CE_REFUSED("apply_residual_connection_post_layernorm", "false", "false", "transformers does not use it"),
 };
 
 static const ce_key starcoder2_keys[] = {
@@ -139,27 +139,27 @@ static const ce_key starcoder2_keys[] = {
     INNER("intermediate_size", "12288"),
     FUNCTION("hidden_act", "gelu_pytorch_tanh"),
     THETA("rope_theta"),
-    CS_ROW("pad_token_id", JSON, padding, "null", 0, 0, NULL,
+    CE_ROW("pad_token_id", JSON, padding, "null", 0, 0, NULL,
            "id of the padding token, whose embedding gets no gradient, as in transformers; null: none"),
-    CS_ROW("num_key_value_heads", INT, keys, "2", 1, 1 << 14, NULL,
+    CE_ROW("num_key_value_heads", INT, keys, "2", 1, 1 << 14, NULL,
            "number of key and value heads (grouped-query attention); must divide num_attention_heads"),
-    CS_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,
+    CE_ROW("head_dim", INT, head, "0", 0, CS_ROPE_WIDTH, NULL,
            "width of an attention head, an even number; null: hidden_size / num_attention_heads"),
-    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+    CE_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
            "tokens to which a token attends (sliding window); null: all earlier ones"),
     RATE("attention_dropout", attention_dropout,
          "probability of dropout on the attention probabilities (after the softmax)"),
     RATE("residual_dropout", dropout,
          "probability of dropout on the outputs of attention and feed-forward before they are added to the residual"),
     RATE("embedding_dropout", embed_dropout, "probability of dropout on the embeddings"),
-    CS_ROW("use_bias", BOOL, bias, "true", 0, 0, NULL, "true: linear layers have biases"),
-    CS_INERT("activation_function", "hidden_act is used instead"),
-    CS_INERT("layer_norm_epsilon", "norm_epsilon is used instead"),
-    CS_INERT("mlp_type", "information for readers; cspeed does not use it"),
-    CS_INERT("norm_type", "information for readers; cspeed does not use it"),
-    CS_INERT("scale_attn_weights", "transformers does not use it"),
-    CS_INERT("scale_attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
-    CS_INERT("attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
+    CE_ROW("use_bias", BOOL, bias, "true", 0, 0, NULL, "true: linear layers have biases"),
+    CE_INERT("activation_function", "hidden_act is used instead"),
+    CE_INERT("layer_norm_epsilon", "norm_epsilon is used instead"),
+    CE_INERT("mlp_type", "information for readers; cspeed does not use it"),
+    CE_INERT("norm_type", "information for readers; cspeed does not use it"),
+    CE_INERT("scale_attn_weights", "transformers does not use it"),
+    CE_INERT("scale_attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
+    CE_INERT("attention_softmax_in_fp32", "softmax and sums are always computed in fp32"),
 };
 
 /* ---- the block ---- */
@@ -319,8 +319,8 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                                        .original = s->original },
                    input->doc, input->path);
     ce_ends_check_pad(s->padding, input);
-    CS_TRY(ce_json_verdict(input->doc));
-    CS_TRY(cs_model_new(model, s->width));
+    CE_TRY(ce_json_verdict(input->doc));
+    CE_TRY(cs_model_new(model, s->width));
     cs_init init = { CS_NORMAL, (float)s->init_std };
     char tokens[64];
     const char *table = names->tokens + strlen(names->body) + 1;
@@ -337,7 +337,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
         cs_model_add(*model, &block_kind, name, &(block_sizes){ s, names, &rope });
     }
     ce_ends_last last = { .norm = names->last_norm,
-                          .kind = CS_ENDS_LAYER_NORM,
+                          .kind = CE_ENDS_LAYER_NORM,
                           .width = s->width,
                           .vocabulary = s->vocabulary,
                           .epsilon = (float)s->epsilon,
@@ -387,7 +387,7 @@ static cs_status build_starcoder2(cs_model **model, ce_model_facts *facts, const
 
 #define FAMILY(name, class)                                                                                            \
     {                                                                                                                  \
-#name, class, CS_KEYS(name##_keys), sizeof(neox_sizes), build_##name                                           \
+#name, class, CE_KEYS(name##_keys), sizeof(neox_sizes), build_##name                                           \
     }
 const ce_family ce_family_gpt_neox = FAMILY(gpt_neox, "GPTNeoXForCausalLM");
 const ce_family ce_family_falcon = FAMILY(falcon, "FalconForCausalLM");

@@ -2,8 +2,9 @@
  * ("unsloth_version"), and transformers ignores keys that a model's class does not read. */
 #include "models/other_keys.h"
 #include "base/names.h"
+#include "base/nearest.h"
 #include "base/must.h"
-#include "base/value.h"
+#include "json/value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ enum { PATH = 320 };
 #define USUAL "0|1|false"
 #define CHANGES(name, sentence)                                                                                        \
     {                                                                                                                  \
-        name, CS_KEY_REFUSED, 0, "null", 0, 0, USUAL, sentence                                                         \
+        name, CE_KEY_REFUSED, 0, "null", 0, 0, USUAL, sentence                                                         \
     }
 #define WEIGHTS "weights must be fp32, bf16 or fp16: quantized weights cannot be read"
 #define POSITIONS "this model_type has only rotary positions"
@@ -104,13 +105,13 @@ static bool is_misspelt(const ce_key *table, int count, const char *name)
 {
     bool found = false;
     for (int i = 0; i < count && !found; i++)
-        found = ce_keys_distance(name, table[i].name) <= (strlen(name) < 8 ? 1 : 2);
+        found = ce_nearest_distance(name, table[i].name) <= (strlen(name) < 8 ? 1 : 2);
     return found;
 }
 
 static ce_key inert(const char *name)
 {
-    return (ce_key){ name, CS_KEY_INERT, 0, "null", 0, 0, NULL, "no part of this model reads it" };
+    return (ce_key){ name, CE_KEY_INERT, 0, "null", 0, 0, NULL, "no part of this model reads it" };
 }
 
 ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_json *doc, const char *path)
@@ -120,12 +121,12 @@ ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_js
     const char *name;
     json_t *value;
     int own = *count;
-    CS_ASSERT(keys);
+    CE_ASSERT(keys);
     memcpy(keys, table, (size_t)own * sizeof *keys);
     json_object_foreach (object, name, value) {
         ce_key *key = (ce_key *)(uintptr_t)ce_keys_find(keys, own, name);
-        const ce_key *changes = key ? key : ce_keys_find(CS_KEYS(arithmetic), name);
-        bool refused = changes && changes->type == CS_KEY_REFUSED && !ce_value_is_harmless(changes, value);
+        const ce_key *changes = key ? key : ce_keys_find(CE_KEYS(arithmetic), name);
+        bool refused = changes && changes->type == CE_KEY_REFUSED && !ce_value_is_harmless(changes, value);
         bool misspelt = !changes && is_misspelt(table, own, name);
         if (*name == '_' || (key && !refused))
             continue;

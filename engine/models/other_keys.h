@@ -1,8 +1,8 @@
 /* other_keys.h - keys of a config.json that are in no key table of its family. */
-#ifndef CS_MODELS_OTHER_KEYS_H
-#define CS_MODELS_OTHER_KEYS_H
+#ifndef CE_MODELS_OTHER_KEYS_H
+#define CE_MODELS_OTHER_KEYS_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 
 /* Returns a copy of the table, followed by a row for every key of `object` that it lacks:
  * - a key of which it is known that it changes what a model computes becomes a refused key, unless the family's arithmetic

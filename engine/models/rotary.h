@@ -1,9 +1,9 @@
 /* rotary.h - reads the rotary position settings of a config.json, in the old spelling (rope_theta, rope_scaling) and
  * the new one (rope_parameters). */
-#ifndef CS_MODELS_ROTARY_H
-#define CS_MODELS_ROTARY_H
+#ifndef CE_MODELS_ROTARY_H
+#define CE_MODELS_ROTARY_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 #include "cspeed/layer.h"
 
 typedef struct {

@@ -6,45 +6,45 @@
  * logits by a constant. */
 #include "models/llama.h"
 
-#define AT CS_LLAMA_AT
+#define AT CE_LLAMA_AT
 
-static const ce_llama_traits phi3 = { .fused = true, .partial = 1, .window = CS_WINDOW_IF_GIVEN };
+static const ce_llama_traits phi3 = { .fused = true, .partial = 1, .window = CE_WINDOW_IF_GIVEN };
 static const ce_llama_traits olmo2 = { .only_after = true, .whole = true };
 static const ce_llama_traits granite = { 0 };
 
 static const ce_key phi3_keys[] = {
-    CS_LLAMA_SIZES("phi3", "32064", "4096", "3072", "8192", "32", "32", "1e-5", "false"),
-    CS_LLAMA_PADDING("32000"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000", "4096"),
-    CS_ROW("partial_rotary_factor", NUMBER, partial, "1", 1e-6, 1, NULL,
+    CE_LLAMA_SIZES("phi3", "32064", "4096", "3072", "8192", "32", "32", "1e-5", "false"),
+    CE_LLAMA_PADDING("32000"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "4096"),
+    CE_ROW("partial_rotary_factor", NUMBER, partial, "1", 1e-6, 1, NULL,
            "share of the columns of a head, 0 to 1, to which RoPE is applied"),
-    CS_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
+    CE_ROW("sliding_window", INT, window, "0", 0, 1 << 30, NULL,
            "tokens to which a token attends (sliding window); null: all earlier ones"),
-    CS_REFUSED("resid_pdrop", "0.0", "0",
+    CE_REFUSED("resid_pdrop", "0.0", "0",
                "dropout on the outputs of attention and feed-forward is not implemented for this model_type"),
-    CS_REFUSED("full_attn_mod", "1", "1", "all layers have the same kind of attention"),
-    CS_REFUSED("interpolate_factor", "1", "1", "transformers does not use it"),
-    CS_REFUSED("lm_head_bias", "false", "false", "the output head has no biases"),
-    CS_INERT("embd_pdrop", "transformers does not use it"),
+    CE_REFUSED("full_attn_mod", "1", "1", "all layers have the same kind of attention"),
+    CE_REFUSED("interpolate_factor", "1", "1", "transformers does not use it"),
+    CE_REFUSED("lm_head_bias", "false", "false", "the output head has no biases"),
+    CE_INERT("embd_pdrop", "transformers does not use it"),
 };
 
 static const ce_key olmo2_keys[] = {
-    CS_LLAMA_SIZES("olmo2", "50304", "2048", "4096", "11008", "32", "32", "1e-5", "false"),
-    CS_LLAMA_PADDING("1"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000", "0"),
-    CS_LLAMA_BIAS,
+    CE_LLAMA_SIZES("olmo2", "50304", "2048", "4096", "11008", "32", "32", "1e-5", "false"),
+    CE_LLAMA_PADDING("1"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_BIAS,
 };
 
-#define FACTOR(name, field, sentence) CS_ROW(name, NUMBER, field, "1", 1e-9, 1e9, NULL, sentence)
+#define FACTOR(name, field, sentence) CE_ROW(name, NUMBER, field, "1", 1e-9, 1e9, NULL, sentence)
 static const ce_key granite_keys[] = {
-    CS_LLAMA_SIZES("granite", "32000", "2048", "4096", "11008", "32", "32", "1e-6", "false"),
-    CS_LLAMA_PADDING("null"),
-    CS_LLAMA_FUNCTION("hidden_act", "silu"),
-    CS_LLAMA_ROPE("10000", "0"),
-    CS_LLAMA_BIAS,
-    CS_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
+    CE_LLAMA_SIZES("granite", "32000", "2048", "4096", "11008", "32", "32", "1e-6", "false"),
+    CE_LLAMA_PADDING("null"),
+    CE_LLAMA_FUNCTION("hidden_act", "silu"),
+    CE_LLAMA_ROPE("10000", "0"),
+    CE_LLAMA_BIAS,
+    CE_ROW("mlp_bias", BOOL, mlp_bias, "false", 0, 0, NULL, "true: the linear layers of the feed-forward have biases"),
     FACTOR("embedding_multiplier", embedding, "token embeddings are multiplied by this number"),
     FACTOR("residual_multiplier", residual,
            "outputs of attention and feed-forward are multiplied by this number before they are added to the residual"),
@@ -53,6 +53,6 @@ static const ce_key granite_keys[] = {
     FACTOR("logits_scaling", logits, "logits are divided by this number"),
 };
 
-CS_LLAMA_FAMILY(phi3, "Phi3ForCausalLM");
-CS_LLAMA_FAMILY(olmo2, "Olmo2ForCausalLM");
-CS_LLAMA_FAMILY(granite, "GraniteForCausalLM");
+CE_LLAMA_FAMILY(phi3, "Phi3ForCausalLM");
+CE_LLAMA_FAMILY(olmo2, "Olmo2ForCausalLM");
+CE_LLAMA_FAMILY(granite, "GraniteForCausalLM");

@@ -39,7 +39,7 @@ static bool make_folders(char *path)
 static void close_failed(sink *s, const ce_writer *writer, int64_t at)
 {
     if (!s->fails)
-        ce_log(CS_LOG_WARNING, "%s: cannot write in %s: %s; the next step tries again", writer->name, s->folder,
+        ce_log(CE_LOG_WARNING, "%s: cannot write in %s: %s; the next step tries again", writer->name, s->folder,
                strerror(errno));
     if (s->private_data)
         writer->close(s->private_data);
@@ -85,7 +85,7 @@ cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, 
     *monitor = calloc(1, sizeof **monitor);
     if (!*monitor)
         return ce_fail(CS_NO_MEMORY, "out of memory for a monitor");
-    CS_TRY(prepare(&(*monitor)->sinks[0], csv));
+    CE_TRY(prepare(&(*monitor)->sinks[0], csv));
     return prepare(&(*monitor)->sinks[1], tensorboard);
 }
 
@@ -117,7 +117,7 @@ void ce_monitor_close(ce_monitor *monitor)
         if (monitor->sinks[i].private_data)
             writers[i]->close(monitor->sinks[i].private_data);
         if (monitor->sinks[i].lost > 0)
-            ce_log(CS_LOG_WARNING, "%s: values are missing in %s, up to %lld: they could not be written",
+            ce_log(CE_LOG_WARNING, "%s: values are missing in %s, up to %lld: they could not be written",
                    writers[i]->name, monitor->sinks[i].folder, (long long)monitor->sinks[i].lost);
         free(monitor->sinks[i].folder);
     }

@@ -9,8 +9,8 @@
  * position of this number or later, these entries are removed (CSV) or marked as replaced (TensorBoard). If a file
  * cannot be written, one warning is logged, and nothing more is written in that format; training continues. Only rank 0
  * uses a monitor. */
-#ifndef CS_MONITOR_MONITOR_H
-#define CS_MONITOR_MONITOR_H
+#ifndef CE_MONITOR_MONITOR_H
+#define CE_MONITOR_MONITOR_H
 
 #include "base/status.h"
 

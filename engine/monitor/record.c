@@ -13,7 +13,7 @@ enum { HEAD = 12, TAIL = 4 };
 
 static void put(ce_record *record, const void *bytes, size_t count)
 {
-    CS_ASSERT(record->count + count <= CS_RECORD_BYTES);
+    CE_ASSERT(record->count + count <= CE_RECORD_BYTES);
     memcpy(record->bytes + record->count, bytes, count);
     record->count += count;
 }

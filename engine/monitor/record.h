@@ -1,15 +1,15 @@
 /* record.h - encodes TensorBoard event files: three kinds of protobuf messages, framed as TFRecords. */
-#ifndef CS_MONITOR_RECORD_H
-#define CS_MONITOR_RECORD_H
+#ifndef CE_MONITOR_RECORD_H
+#define CE_MONITOR_RECORD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CS_RECORD_BYTES = 512 };
+enum { CE_RECORD_BYTES = 512 };
 
 /* A framed event: length, masked CRC32C of the length, message, masked CRC32C of the message. */
 typedef struct {
-    unsigned char bytes[CS_RECORD_BYTES];
+    unsigned char bytes[CE_RECORD_BYTES];
     size_t count;
 } ce_record;
 

@@ -1,6 +1,6 @@
 /* writer.h - the interface of a metrics file format, which only this folder uses. */
-#ifndef CS_MONITOR_WRITER_H
-#define CS_MONITOR_WRITER_H
+#ifndef CE_MONITOR_WRITER_H
+#define CE_MONITOR_WRITER_H
 
 #include "monitor/monitor.h"
 

@@ -1,11 +1,11 @@
 /* adagrad.h - Adagrad (Duchi et al. 2011) as in torch.optim.Adagrad. ce_optim_hyper has already applied lr_decay to
  * h.rate. */
-#ifndef CS_OPTIM_ADAGRAD_H
-#define CS_OPTIM_ADAGRAD_H
+#ifndef CE_OPTIM_ADAGRAD_H
+#define CE_OPTIM_ADAGRAD_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
+CE_HOST_DEVICE float adagrad(float p, float g, float *sum, float *unused, ce_hyper h)
 {
     (void)unused;
     g += h.decay * p;

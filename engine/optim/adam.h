@@ -1,10 +1,10 @@
 /* adam.h - Adam (Kingma & Ba 2015) with weight decay added to the gradient: "Adam" with "adam_w_mode": false. */
-#ifndef CS_OPTIM_ADAM_H
-#define CS_OPTIM_ADAM_H
+#ifndef CE_OPTIM_ADAM_H
+#define CE_OPTIM_ADAM_H
 
 #include "optim/adamw.h"
 
-CS_HOST_DEVICE float adam(float p, float g, float *m, float *v, ce_hyper h)
+CE_HOST_DEVICE float adam(float p, float g, float *m, float *v, ce_hyper h)
 {
     g += h.decay * p;
     *m = h.beta1 * *m + h.one_minus_beta1 * g;

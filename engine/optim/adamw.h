@@ -1,10 +1,10 @@
 /* adamw.h - AdamW (Loshchilov & Hutter 2019): Adam with weight decay that does not enter the moments. */
-#ifndef CS_OPTIM_ADAMW_H
-#define CS_OPTIM_ADAMW_H
+#ifndef CE_OPTIM_ADAMW_H
+#define CE_OPTIM_ADAMW_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float adamw(float p, float g, float *m, float *v, ce_hyper h)
+CE_HOST_DEVICE float adamw(float p, float g, float *m, float *v, ce_hyper h)
 {
     *m = h.beta1 * *m + h.one_minus_beta1 * g;
     *v = h.beta2 * *v + h.one_minus_beta2 * g * g;

@@ -37,7 +37,7 @@ static void add(ce_groups *groups, ce_group group, double base)
 /* Adds a parameter group. With Muon it adds two groups: one for the matrices and one for the other parameters. */
 static void add_sides(ce_groups *groups, ce_group group, double base)
 {
-    bool muon = group.settings.kind == CS_OPTIM_MUON;
+    bool muon = group.settings.kind == CE_OPTIM_MUON;
     group.matrices = true;
     group.others = !muon;
     add(groups, group, base);
@@ -98,8 +98,8 @@ void ce_groups_read(ce_json *doc, const json_t *list, const ce_optim_settings *s
     size_t index;
     json_t *object;
     groups->count = 0;
-    if (list && (!json_is_array(list) || json_array_size(list) > CS_GROUPS / 2 - 1)) {
-        ce_json_fault(doc, LIST, "a list of at most %d groups is needed", CS_GROUPS / 2 - 1);
+    if (list && (!json_is_array(list) || json_array_size(list) > CE_GROUPS / 2 - 1)) {
+        ce_json_fault(doc, LIST, "a list of at most %d groups is needed", CE_GROUPS / 2 - 1);
         return;
     }
     json_array_foreach (list, index, object) {

@@ -4,12 +4,12 @@
  * belongs to the first group that has a glob which matches the parameter's whole name. Parameters that match no group
  * have the settings of optimizer.params. A group with "train": false freezes its parameters. With Muon each group
  * becomes two: Muon for its matrices and AdamW for its other parameters. */
-#ifndef CS_OPTIM_GROUPS_H
-#define CS_OPTIM_GROUPS_H
+#ifndef CE_OPTIM_GROUPS_H
+#define CE_OPTIM_GROUPS_H
 
 #include "optim/optim.h"
 
-enum { CS_GROUPS = 64 };
+enum { CE_GROUPS = 64 };
 
 typedef struct {
     const json_t *params; /* a glob or a list of globs; NULL means all parameters that are in no other group */
@@ -25,7 +25,7 @@ typedef struct {
 } ce_group;
 
 typedef struct {
-    ce_group group[CS_GROUPS];
+    ce_group group[CE_GROUPS];
     int count;
 } ce_groups;
 

@@ -2,12 +2,12 @@
  *
  * zero/update.c takes the step along this direction. It multiplies the direction by rate * correction1 * (norm of the
  * parameter / norm of the direction). */
-#ifndef CS_OPTIM_LAMB_H
-#define CS_OPTIM_LAMB_H
+#ifndef CE_OPTIM_LAMB_H
+#define CE_OPTIM_LAMB_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float lamb(float p, float g, float *m, float *v, ce_hyper h)
+CE_HOST_DEVICE float lamb(float p, float g, float *m, float *v, ce_hyper h)
 {
     *m = h.beta1 * *m + h.one_minus_beta1 * g;
     *v = h.beta2 * *v + h.one_minus_beta2 * g * g;

@@ -1,11 +1,11 @@
 /* lion.h - Lion (Chen et al. 2023): the step is the sign of an interpolation of momentum and gradient. The sign of 0 is
  * 0, as in the paper. */
-#ifndef CS_OPTIM_LION_H
-#define CS_OPTIM_LION_H
+#ifndef CE_OPTIM_LION_H
+#define CE_OPTIM_LION_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float lion(float p, float g, float *m, float *unused, ce_hyper h)
+CE_HOST_DEVICE float lion(float p, float g, float *m, float *unused, ce_hyper h)
 {
     (void)unused;
     float mix = h.beta1 * *m + h.one_minus_beta1 * g;

@@ -1,11 +1,11 @@
 /* muon.h - the direction of Muon (Jordan et al. 2024) before orthogonalization. It is the Nesterov momentum of an
  * exponential average; beta1 is the momentum. */
-#ifndef CS_OPTIM_MUON_H
-#define CS_OPTIM_MUON_H
+#ifndef CE_OPTIM_MUON_H
+#define CE_OPTIM_MUON_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
+CE_HOST_DEVICE float muon(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)p, (void)unused;
     *buffer += h.one_minus_beta1 * (g - *buffer);
@@ -20,10 +20,10 @@ CS_HOST_DEVICE float muon(float p, float g, float *buffer, float *unused, ce_hyp
         NUMBER(                                                                                                             \
             "adam_lr", other_rate, "null", 0,                                                                               \
             "learning rate of vectors, embeddings and the output head, which AdamW updates; null: lr, or 3e-4 without lr"), \
-        { "momentum", CS_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "momentum of the matrices, which Muon updates" },  \
+        { "momentum", CE_KEY_NUMBER, AT(momentum), "0.95", 0, 1, "auto", "momentum of the matrices, which Muon updates" },  \
         DECAY(ASKED),                                                                                                       \
         { "ns_method",                                                                                                      \
-          CS_KEY_CHOICE,                                                                                                    \
+          CE_KEY_CHOICE,                                                                                                    \
           AT(ns_method),                                                                                                    \
           "\"gram\"",                                                                                                       \
           0,                                                                                                                \

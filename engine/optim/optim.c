@@ -1,7 +1,7 @@
 /* optim.c - optimizers: their table, the hyper-parameters of one step, and the section "optimizer" of a
  * configuration. */
 #include "optim/optim.h"
-#include "base/value.h"
+#include "json/value.h"
 #include "optim/rules.h"
 #include "optim/types.h"
 
@@ -13,15 +13,15 @@ ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 {
     static const ce_optimizer list[] = {
 #define ENTRY(constant, name, slots, first, second, directs)                                                           \
-    [CS_OPTIM_##constant] = { CS_OPTIM_##constant, name, slots, { first, second }, 0, directs },
+    [CE_OPTIM_##constant] = { CE_OPTIM_##constant, name, slots, { first, second }, 0, directs },
 #define RULE(function, constant, ...) ENTRY(constant, __VA_ARGS__, false)
 #define DIRECTION(function, constant, ...) ENTRY(constant, __VA_ARGS__, true)
 #include "optim/rules.h"
     };
     ce_optimizer found = list[settings->kind];
-    if (found.kind == CS_OPTIM_ADAGRAD)
+    if (found.kind == CE_OPTIM_ADAGRAD)
         found.first_value = (float)settings->first_sum;
-    if (found.kind == CS_OPTIM_SGD && settings->momentum == 0) {
+    if (found.kind == CE_OPTIM_SGD && settings->momentum == 0) {
         found.slots = 0;
         found.slot_names[0] = NULL;
     }
@@ -30,13 +30,13 @@ ce_optimizer ce_optim_find(const ce_optim_settings *settings)
 
 bool ce_optim_has_betas(const ce_optim_settings *settings)
 {
-    return ce_optim_find(settings).slots == 2 || settings->kind == CS_OPTIM_LION;
+    return ce_optim_find(settings).slots == 2 || settings->kind == CE_OPTIM_LION;
 }
 
 ce_optim_settings ce_optim_beside_muon(const ce_optim_settings *settings)
 {
     ce_optim_settings other = *settings;
-    other.kind = CS_OPTIM_ADAMW;
+    other.kind = CE_OPTIM_ADAMW;
     other.rate = settings->other_rate;
     other.bias_correction = true;
     return other;
@@ -48,12 +48,12 @@ ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t 
 {
     int kind = settings->kind;
     bool betas = ce_optim_has_betas(settings);
-    bool corrects = betas && kind != CS_OPTIM_LION && settings->bias_correction;
+    bool corrects = betas && kind != CE_OPTIM_LION && settings->bias_correction;
     double one = betas ? settings->betas[0] : settings->momentum;
     double two = betas ? settings->betas[1] : settings->dampening;
     double correction1 = corrects ? 1 / (1 - pow(one, (double)t)) : 1,
            correction2 = corrects ? 1 / (1 - pow(two, (double)t)) : 1;
-    if (kind == CS_OPTIM_ADAGRAD)
+    if (kind == CE_OPTIM_ADAGRAD)
         rate /= 1 + (double)(t - 1) * settings->lr_decay;
     return (ce_hyper){
         .rate = (float)rate,
@@ -63,7 +63,7 @@ ce_hyper ce_optim_hyper(const ce_optim_settings *settings, double rate, int64_t 
         .one_minus_beta2 = (float)(1 - two),
         .epsilon = (float)settings->epsilon,
         .decay = (float)settings->weight_decay,
-        .correction1 = (float)(kind == CS_OPTIM_LAMB ? correction1 / sqrt(correction2) : correction1),
+        .correction1 = (float)(kind == CE_OPTIM_LAMB ? correction1 / sqrt(correction2) : correction1),
         .correction2 = (float)correction2,
         .grad_scale = (float)grad_scale,
         .nesterov = settings->nesterov,
@@ -79,17 +79,17 @@ static void check(ce_json *doc, const char *path, const ce_optim_settings *setti
     char at[128];
     int kind = settings->kind;
     snprintf(at, sizeof at, "%s.betas", path);
-    if ((kind == CS_OPTIM_MUON || ce_optim_has_betas(settings)) && (settings->betas[0] >= 1 || settings->betas[1] >= 1))
+    if ((kind == CE_OPTIM_MUON || ce_optim_has_betas(settings)) && (settings->betas[0] >= 1 || settings->betas[1] >= 1))
         ce_json_fault(doc, at, "both must be below 1, not [%g, %g]", settings->betas[0], settings->betas[1]);
     snprintf(at, sizeof at, "%s.nesterov", path);
-    if (kind == CS_OPTIM_SGD && settings->nesterov && (settings->momentum == 0 || settings->dampening != 0))
+    if (kind == CE_OPTIM_SGD && settings->nesterov && (settings->momentum == 0 || settings->dampening != 0))
         ce_json_fault(doc, at, "Nesterov needs a momentum above 0 and a dampening of 0, not %g and %g",
                       settings->momentum, settings->dampening);
     snprintf(at, sizeof at, "%s.min_coeff", path);
-    if (kind == CS_OPTIM_LAMB && settings->min_ratio > settings->max_ratio)
+    if (kind == CE_OPTIM_LAMB && settings->min_ratio > settings->max_ratio)
         ce_json_fault(doc, at, "%g is above max_coeff, %g", settings->min_ratio, settings->max_ratio);
     snprintf(at, sizeof at, "%s.momentum", path);
-    if (kind == CS_OPTIM_MUON && settings->momentum >= 1)
+    if (kind == CE_OPTIM_MUON && settings->momentum >= 1)
         ce_json_fault(doc, at, "it must be below 1, not %g", settings->momentum);
 }
 
@@ -109,7 +109,7 @@ static void settle_rates(const json_t *object, ce_optim_settings *settings)
         settings->matrix_rate = settings->rate;
     if (!gives(object, "adam_lr") && (both || settings->other_rate < 0))
         settings->other_rate = both ? settings->rate : 3e-4;
-    if (settings->kind == CS_OPTIM_MUON)
+    if (settings->kind == CE_OPTIM_MUON)
         settings->rate = settings->matrix_rate;
 }
 
@@ -118,22 +118,22 @@ typedef struct {
 } section_text;
 
 static const ce_key section_keys[] = {
-    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
+    { "type", CE_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
 #define RULE(function, constant, name, ...) name ", "
 #include "optim/rules.h"
       "in upper or lower case; Adam is AdamW, as in DeepSpeed, unless adam_w_mode is false" },
-    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
-    { "legacy_fusion", CS_KEY_INERT, 0, "false", 0, 0, NULL, "there is only one implementation of the update" },
+    { "params", CE_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
+    { "legacy_fusion", CE_KEY_INERT, 0, "false", 0, 0, NULL, "there is only one implementation of the update" },
 };
 
 void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
 {
     section_text text;
-    const ce_type *type = ce_types_of(CS_OPTIM_ADAMW);
+    const ce_type *type = ce_types_of(CE_OPTIM_ADAMW);
     json_t *params = json_object_get(section, "params");
     memset(settings, 0, sizeof *settings);
     ce_types_default(settings);
-    ce_keys_fill(doc, section, "optimizer", &text, CS_KEYS(section_keys));
+    ce_keys_fill(doc, section, "optimizer", &text, CE_KEYS(section_keys));
     if (section && !text.type)
         ce_types_missing(doc);
     else if (section)
@@ -141,8 +141,8 @@ void ce_optim_read(ce_json *doc, json_t *section, ce_optim_settings *settings)
     if (!type || (section && !text.type))
         return;
     ce_keys_fill(doc, params, "optimizer.params", settings, type->keys, type->count);
-    bool decoupled = type->kind == CS_OPTIM_ADAM && settings->adam_w_mode;
-    settings->kind = (int)(decoupled ? CS_OPTIM_ADAMW : type->kind);
+    bool decoupled = type->kind == CE_OPTIM_ADAM && settings->adam_w_mode;
+    settings->kind = (int)(decoupled ? CE_OPTIM_ADAMW : type->kind);
     if (decoupled && strcasecmp(text.type, "Adam") == 0)
         ce_json_note(doc, "optimizer.type",
                      "\"Adam\" is AdamW, as in DeepSpeed, because adam_w_mode is true by default; "
@@ -161,7 +161,7 @@ static void override(ce_json *doc, const char *path, const char *name, const jso
     snprintf(full, sizeof full, "%s.%.64s", path, name);
     if (!key)
         ce_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", near ? near : "params");
-    else if (key->type > CS_KEY_PAIR || key->type == CS_KEY_CHOICE || strcmp(name, "adam_w_mode") == 0)
+    else if (key->type > CE_KEY_PAIR || key->type == CE_KEY_CHOICE || strcmp(name, "adam_w_mode") == 0)
         ce_json_fault(doc, full, "a parameter group cannot set this key: set it in optimizer.params");
     else if (ce_value_is_auto(value))
         ce_json_fault(doc, full, "\"auto\" cannot be resolved here: give the value, or leave the key out");
@@ -196,6 +196,6 @@ const ce_key *ce_optim_section(int *count)
 
 void ce_optim_help(void)
 {
-    ce_keys_help("optimizer", CS_KEYS(section_keys));
+    ce_keys_help("optimizer", CE_KEYS(section_keys));
     ce_types_help();
 }

@@ -8,20 +8,20 @@
  * optimizer state, or are NULL where the optimizer has no such slot. optim/rules.h lists the functions, and
  * device/cpu/update.c makes a loop of each. The steps of LAMB and Muon depend on a norm or on the matrix of the whole
  * tensor. Their functions return a direction, and zero/update.c takes the step along that direction. */
-#ifndef CS_OPTIM_OPTIM_H
-#define CS_OPTIM_OPTIM_H
+#ifndef CE_OPTIM_OPTIM_H
+#define CE_OPTIM_OPTIM_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 #include "optim/rule.h"
 
-enum { CS_OPTIM_SLOTS = 2 };
+enum { CE_OPTIM_SLOTS = 2 };
 
-/* The optimizers: CS_OPTIM_ADAMW and so on. CS_OPTIM_ADAM is Adam with L2 decay; the configuration chooses it by the
+/* The optimizers: CE_OPTIM_ADAMW and so on. CE_OPTIM_ADAM is Adam with L2 decay; the configuration chooses it by the
  * type "Adam" with "adam_w_mode": false. */
 typedef enum {
-#define RULE(function, constant, ...) CS_OPTIM_##constant,
+#define RULE(function, constant, ...) CE_OPTIM_##constant,
 #include "optim/rules.h"
-    CS_OPTIM_KINDS
+    CE_OPTIM_KINDS
 } ce_optim_kind;
 
 typedef struct {
@@ -29,7 +29,7 @@ typedef struct {
     const char *name; /* name, such as "AdamW" */
     /* number of values of optimizer state for each element (slots), at most 2 */
     int slots;
-    const char *slot_names[CS_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
+    const char *slot_names[CE_OPTIM_SLOTS]; /* PyTorch's names of the slots, such as "exp_avg" and "exp_avg_sq" */
     float first_value;                      /* value of every slot before the first step */
     bool directs; /* True if the optimizer's function returns a direction instead of the new parameter. */
 } ce_optimizer;

@@ -3,8 +3,8 @@
  * Arithmetic is fp32 in every mode, with one exception: cspeed.products lets a CPU multiply 16-bit values directly and
  * add the products in fp32. The types below are the formats to which numbers are rounded when they are stored or passed
  * on. */
-#ifndef CS_OPTIM_PRECISION_H
-#define CS_OPTIM_PRECISION_H
+#ifndef CE_OPTIM_PRECISION_H
+#define CE_OPTIM_PRECISION_H
 
 #include "base/status.h"
 

@@ -1,6 +1,6 @@
 /* rule.h - the hyper-parameters of an update rule. The rules are functions that the CPU and CUDA kernels share. */
-#ifndef CS_OPTIM_RULE_H
-#define CS_OPTIM_RULE_H
+#ifndef CE_OPTIM_RULE_H
+#define CE_OPTIM_RULE_H
 
 #include "base/host_device.h"
 

@@ -7,7 +7,7 @@
  *
  * The arguments of both macros are (function, CONSTANT, name, slots, slot names...). For RULE the function returns the
  * new value of the parameter. For DIRECTION the function returns the direction of the step, because the step needs a
- * norm or a matrix of the whole tensor. CS_OPTIM_<CONSTANT> is the value of ce_optim_kind. The optimizer's header
+ * norm or a matrix of the whole tensor. CE_OPTIM_<CONSTANT> is the value of ce_optim_kind. The optimizer's header
  * defines <CONSTANT>_KEYS, the rows of optimizer.params. The first entry is the optimizer of a configuration that names
  * none.
  *

@@ -2,8 +2,8 @@
  *
  * Dynamic scaling follows DeepSpeed's DynamicLossScaler of stages 1 to 3, including its hysteresis. cspeed uses
  * dynamic scaling at every stage. */
-#ifndef CS_OPTIM_SCALER_H
-#define CS_OPTIM_SCALER_H
+#ifndef CE_OPTIM_SCALER_H
+#define CE_OPTIM_SCALER_H
 
 #include "base/host_device.h"
 #include "base/status.h"
@@ -29,7 +29,7 @@ typedef struct {
 /* Returns the scaler of the next step. `overflow` says whether the gradients of this step overflowed. The algorithm is
  * DeepSpeed's with three corrections: a hysteresis of 0 or less means 1 (DeepSpeed would never lower the scale), a
  * scale below the minimum does not rise when gradients overflow, and the scale stays a finite float. */
-CS_HOST_DEVICE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
+CE_HOST_DEVICE ce_scaler ce_scaler_next(ce_scaler scaler, const ce_scaler_settings *settings, bool overflow)
 {
     bool stuck = scaler.dynamic && scaler.hysteresis <= 1 && scaler.scale <= settings->min_loss_scale;
     if (overflow && !stuck) {

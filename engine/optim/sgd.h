@@ -2,12 +2,12 @@
  *
  * In the first step the momentum buffer becomes the gradient with weight decay added, without dampening. Without
  * momentum there is no buffer, and `buffer` may be NULL. */
-#ifndef CS_OPTIM_SGD_H
-#define CS_OPTIM_SGD_H
+#ifndef CE_OPTIM_SGD_H
+#define CE_OPTIM_SGD_H
 
 #include "optim/rule.h"
 
-CS_HOST_DEVICE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
+CE_HOST_DEVICE float sgd(float p, float g, float *buffer, float *unused, ce_hyper h)
 {
     (void)unused;
     g += h.decay * p;

@@ -12,23 +12,23 @@
 /* The macros with which the header of each optimizer defines its <CONSTANT>_KEYS. */
 #define NUMBER(key, field, fallback, min, sentence)                                                                    \
     {                                                                                                                  \
-        key, CS_KEY_NUMBER, AT(field), fallback, min, MAX_VALUE, "auto", sentence                                      \
+        key, CE_KEY_NUMBER, AT(field), fallback, min, MAX_VALUE, "auto", sentence                                      \
     }
 #define FLAG(key, field, fallback, sentence)                                                                           \
     {                                                                                                                  \
-        key, CS_KEY_BOOL, AT(field), fallback, 0, 0, NULL, sentence                                                    \
+        key, CE_KEY_BOOL, AT(field), fallback, 0, 0, NULL, sentence                                                    \
     }
 #define INERT(key, fallback, sentence)                                                                                 \
     {                                                                                                                  \
-        key, CS_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
+        key, CE_KEY_INERT, 0, fallback, 0, 0, NULL, sentence                                                           \
     }
 #define REFUSED(key, fallback, harmless, sentence)                                                                     \
     {                                                                                                                  \
-        key, CS_KEY_REFUSED, 0, fallback, 0, 0, harmless, sentence                                                     \
+        key, CE_KEY_REFUSED, 0, fallback, 0, 0, harmless, sentence                                                     \
     }
 #define BETAS(fallback, sentence)                                                                                      \
     {                                                                                                                  \
-        "betas", CS_KEY_PAIR, AT(betas), fallback, 0, 1, "auto", sentence                                              \
+        "betas", CE_KEY_PAIR, AT(betas), fallback, 0, 1, "auto", sentence                                              \
     }
 
 #define RATE(fallback)                                                                                                 \
@@ -54,7 +54,7 @@
 
 static const ce_type types[] = {
 #define RULE(function, constant, name, ...)                                                                            \
-    [CS_OPTIM_##constant] = { name, CS_OPTIM_##constant, CS_KEYS(keys_##constant) },
+    [CE_OPTIM_##constant] = { name, CE_OPTIM_##constant, CE_KEYS(keys_##constant) },
 #include "optim/rules.h"
 };
 enum { TYPES = sizeof types / sizeof *types };
@@ -128,10 +128,10 @@ void ce_types_missing(ce_json *doc)
 
 void ce_types_help(void)
 {
-    ce_keys_help("optimizer.params of Adam, AdamW", CS_KEYS(keys_ADAM));
+    ce_keys_help("optimizer.params of Adam, AdamW", CE_KEYS(keys_ADAM));
     for (int i = 0; i < TYPES; i++) {
         char heading[48];
-        if (i == CS_OPTIM_ADAMW || i == CS_OPTIM_ADAM)
+        if (i == CE_OPTIM_ADAMW || i == CE_OPTIM_ADAM)
             continue;
         snprintf(heading, sizeof heading, "optimizer.params of %s", types[i].name);
         ce_keys_help(heading, types[i].keys, types[i].count);

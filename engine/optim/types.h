@@ -1,6 +1,6 @@
 /* types.h - the key table of each optimizer, and the search for an optimizer by its name in a configuration. */
-#ifndef CS_OPTIM_TYPES_H
-#define CS_OPTIM_TYPES_H
+#ifndef CE_OPTIM_TYPES_H
+#define CE_OPTIM_TYPES_H
 
 #include "optim/optim.h"
 

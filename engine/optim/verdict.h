@@ -4,15 +4,15 @@
  * The verdict says whether parameters change. It contains the factor of the gradients (unscaling, mean, clipping) and
  * the loss scale of the next step. The same code runs on every device, in doubles and in one order. So every device
  * computes the same verdict, bit for bit. */
-#ifndef CS_OPTIM_VERDICT_H
-#define CS_OPTIM_VERDICT_H
+#ifndef CE_OPTIM_VERDICT_H
+#define CE_OPTIM_VERDICT_H
 
 #include "base/exact.h"
 #include "optim/preference.h"
 #include "optim/scaler.h"
 
-enum { CS_PAIR_MEANS = 5 };
-#define CS_END_ASKED (INT64_C(1) << 32)
+enum { CE_PAIR_MEANS = 5 };
+#define CE_END_ASKED (INT64_C(1) << 32)
 
 /* The values that ranks add in one all-reduce. The values are integers, so the order of the additions does not change
  * the sums. */
@@ -22,9 +22,9 @@ typedef struct {
     int64_t rows;                  /* number of rows that have a target; in preference training the number of pairs */
     int64_t saved;                 /* number of ranks that have written their part of the checkpoint in progress */
     int64_t targets;               /* number of rows that have a target, in preference training too */
-    int64_t asked;                 /* number of ranks that are asked for a checkpoint, plus CS_END_ASKED for each that
+    int64_t asked;                 /* number of ranks that are asked for a checkpoint, plus CE_END_ASKED for each that
                                     * is asked to end afterwards */
-    ce_exact pairs[CS_PAIR_MEANS]; /* for preference training: sums over pairs; ce_verdict.pairs has their means */
+    ce_exact pairs[CE_PAIR_MEANS]; /* for preference training: sums over pairs; ce_verdict.pairs has their means */
 } ce_step_sums;
 
 /* Facts about one optimizer step that the host knows. Backward started from the gradient loss_scale / step_rows for
@@ -35,7 +35,7 @@ typedef struct {
     double prescale_factor;
     double sum_factor; /* 1 if gradients are a mean over rows; the world size if they are the sum of the ranks' means */
     double clipping;   /* maximum of the gradients' norm; 0 means no clipping */
-    int pairs;         /* CS_PAIR_MEANS in preference training, otherwise 0 */
+    int pairs;         /* CE_PAIR_MEANS in preference training, otherwise 0 */
     bool checked;      /* True if a step whose gradients are not finite is skipped. */
     ce_scaler_settings scaler;
 } ce_step_terms;
@@ -55,11 +55,11 @@ typedef struct {
     /* For preference training: five means over pairs. They are the reward of the chosen answer, the reward of the
      * rejected answer, the share of pairs whose chosen answer has the greater reward, the log-probability of the chosen
      * answer, and that of the rejected answer. */
-    double pairs[CS_PAIR_MEANS];
+    double pairs[CE_PAIR_MEANS];
 } ce_verdict;
 
 /* Returns the clipping factor as DeepSpeed and PyTorch compute it. The small constant avoids a division by zero. */
-CS_HOST_DEVICE double ce_verdict_clip(double norm, double max)
+CE_HOST_DEVICE double ce_verdict_clip(double norm, double max)
 {
     if (max <= 0 || !isfinite(norm))
         return 1;
@@ -67,7 +67,7 @@ CS_HOST_DEVICE double ce_verdict_clip(double norm, double max)
     return factor < 1 ? factor : 1;
 }
 
-CS_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
+CE_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_step_terms *terms, ce_scaler scaler)
 {
     ce_verdict verdict;
     bool overflow = terms->checked && sum->squares.nonfinite > 0;
@@ -84,7 +84,7 @@ CS_HOST_DEVICE ce_verdict ce_verdict_judge(const ce_step_sums *sum, const ce_ste
     verdict.saved = sum->saved;
     verdict.targets = sum->targets;
     verdict.asked = sum->asked;
-    for (int i = 0; i < CS_PAIR_MEANS; i++)
+    for (int i = 0; i < CE_PAIR_MEANS; i++)
         verdict.pairs[i] =
             i < terms->pairs && sum->rows ? ce_exact_value(&sum->pairs[i]) / (double)sum->rows : (double)NAN;
     return verdict;

@@ -1,6 +1,6 @@
 /* metrics.c - reads the curves of a run from its file of metrics, which has one JSON object for each optimizer step. */
 #include "base/input.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "cspeed/plot.h"
 
 #include <errno.h>

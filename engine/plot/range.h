@@ -1,7 +1,7 @@
 /* range.h - the range of values that a diagram shows, and the reduction of a curve to at most two points for each
  * column of the diagram. */
-#ifndef CS_PLOT_RANGE_H
-#define CS_PLOT_RANGE_H
+#ifndef CE_PLOT_RANGE_H
+#define CE_PLOT_RANGE_H
 
 #include "cspeed/plot.h"
 

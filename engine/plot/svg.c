@@ -1,5 +1,5 @@
 /* svg.c - draws diagrams as an SVG picture, and as an HTML page that contains the picture. */
-#include "base/json.h"
+#include "json/json.h"
 #include "plot/range.h"
 
 enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, COLUMNS = 600, TICKS = 4, LINE = 16 };

@@ -68,7 +68,7 @@ void ce_profile_enter(cs_engine *engine)
     ce_profile *profile = engine->profile;
     if (!profile || !profile->active)
         return;
-    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
     profile->entered_flops = forward_flops(engine);
     profile->entered = ce_clock_seconds();
 }
@@ -83,7 +83,7 @@ void ce_profile_leave(cs_engine *engine, int i)
     ce_profile *profile = engine->profile;
     if (!profile || !profile->active)
         return;
-    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
     profile->units[i] = (cost){ ce_clock_seconds() - profile->entered, forward_flops(engine) - profile->entered_flops,
                                 length_of(engine->model->units[i]) };
 }
@@ -329,7 +329,7 @@ void ce_profile_print(cs_engine *engine)
         return;
     FILE *out = path ? fopen(path, "w") : stdout;
     if (!out) {
-        ce_log(CS_LOG_WARNING, "flops_profiler.output_file: cannot write %s: %s; the profile is printed instead", path,
+        ce_log(CE_LOG_WARNING, "flops_profiler.output_file: cannot write %s: %s; the profile is printed instead", path,
                strerror(errno));
         out = stdout;
     }

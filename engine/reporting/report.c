@@ -41,7 +41,7 @@ static int put_momentum(char *text, size_t capacity, const cs_engine *engine, co
     double betas[2] = { group->betas[0], group->betas[1] };
     int64_t update = engine->scheduled > 0 ? engine->scheduled - 1 : 0; /* number of the last completed update */
     if (!ce_optim_has_betas(group))
-        return snprintf(text, capacity, "%s", ce_say_number(group->kind == CS_OPTIM_SGD ? group->momentum : 0).text);
+        return snprintf(text, capacity, "%s", ce_say_number(group->kind == CE_OPTIM_SGD ? group->momentum : 0).text);
     if (!engine->rate)
         ce_schedule_momentum(&engine->settings->schedule, update, &betas[0], &betas[1]);
     return snprintf(text, capacity, "[%s, %s]", ce_say_number(betas[0]).text, ce_say_number(betas[1]).text);
@@ -60,7 +60,7 @@ static void print_progress(const cs_engine *engine, double rate)
         momenta_used += put_momentum(momenta + momenta_used, sizeof momenta - (size_t)momenta_used, engine,
                                      &groups->group[i].settings);
     }
-    CS_SAY_LOGGED("step=%lld, skipped=%lld, lr=[%s], mom=[%s]", (long long)engine->metrics.step,
+    CE_SAY_LOGGED("step=%lld, skipped=%lld, lr=[%s], mom=[%s]", (long long)engine->metrics.step,
                   (long long)engine->metrics.skipped, rates, momenta);
 }
 
@@ -68,7 +68,7 @@ static void print_throughput(const cs_engine *engine, double seconds)
 {
     double batch = (double)engine->settings->train_batch_size, gb = ce_memory_report_held(engine) / (1 << 30);
     ce_number held = ce_say_number(round(100 * gb) / 100);
-    CS_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
+    CE_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
                   "MemAllocated=%sGB, MaxMemAllocated=%sGB",
                   (long long)engine->metrics.epoch, (long long)engine->timed_micros, (long long)engine->timed_steps,
                   ce_say_number(batch * (double)(engine->timed_steps + 1 - FIRST_TIMED) / engine->timed_seconds).text,
@@ -195,11 +195,11 @@ cs_status ce_report_open(cs_engine *engine)
         ce_comm_record(engine->group, &settings->comms_logger);
         ce_comm_record(engine->across, &settings->comms_logger);
     }
-    CS_TRY(ce_trace_file_open(engine));
+    CE_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;
-    CS_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
-    CS_TRY(ce_profile_open(engine));
+    CE_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
+    CE_TRY(ce_profile_open(engine));
     ce_dump_engine(engine);
     if (settings->steps_per_print > 0)
         print_progress(engine, ce_schedule_rate(&settings->schedule, 0));
@@ -281,25 +281,25 @@ static void report_step(cs_engine *engine)
 
 static void begin_phase(cs_engine *engine, ce_phase phase)
 {
-    static const char *const moments[] = { [CS_FORWARD] = "Engine before forward",
-                                           [CS_BACKWARD] = "Engine before backward",
-                                           [CS_STEP] = "Engine before step",
-                                           [CS_EVALUATE] = NULL };
+    static const char *const moments[] = { [CE_FORWARD] = "Engine before forward",
+                                           [CE_BACKWARD] = "Engine before backward",
+                                           [CE_STEP] = "Engine before step",
+                                           [CE_EVALUATE] = NULL };
     if (moments[phase])
         ce_memory_report_print(engine, moments[phase]);
-    if (phase == CS_FORWARD && engine->micro == 0)
+    if (phase == CE_FORWARD && engine->micro == 0)
         ce_trace_file_begin_step(engine);
-    if (phase == CS_FORWARD)
+    if (phase == CE_FORWARD)
         ce_profile_start(engine);
 }
 
 static void end_phase(cs_engine *engine, ce_phase phase)
 {
-    if (phase == CS_FORWARD)
+    if (phase == CE_FORWARD)
         ce_profile_stop(engine);
-    if (phase == CS_FORWARD || phase == CS_BACKWARD)
-        ce_memory_report_print(engine, phase == CS_FORWARD ? "Engine after forward" : "Engine after backward");
-    if (phase != CS_STEP)
+    if (phase == CE_FORWARD || phase == CE_BACKWARD)
+        ce_memory_report_print(engine, phase == CE_FORWARD ? "Engine after forward" : "Engine after backward");
+    if (phase != CE_STEP)
         return;
     if (engine->micro > 0) {
         report_micro(engine);

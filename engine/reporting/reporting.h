@@ -1,9 +1,9 @@
 /* reporting.h - the functions of reporting/ that other files call, in this room or outside: log lines, memory, profile
  * and trace. */
-#ifndef CS_REPORTING_H
-#define CS_REPORTING_H
+#ifndef CE_REPORTING_REPORTING_H
+#define CE_REPORTING_REPORTING_H
 
-#include "engine.h"
+#include "core/engine.h"
 
 /* report.c: DeepSpeed's log lines and monitor events */
 cs_status ce_report_open(cs_engine *engine);

@@ -68,7 +68,7 @@ void ce_trace_file_close(cs_engine *engine)
     if (!engine->trace)
         return;
     if (!engine->trace->done)
-        ce_log(CS_LOG_WARNING,
+        ce_log(CE_LOG_WARNING,
                "cspeed.trace: nothing was written, because the training ended at step %" PRId64
                " and the steps to record are %" PRId64 " to %" PRId64,
                engine->metrics.step, engine->trace->first, engine->trace->last);
@@ -136,7 +136,7 @@ static char *own_events(const cs_engine *engine)
     for (int64_t i = 0; i < count; i++)
         put_span(out, engine, &spans[i]);
     if (dropped)
-        ce_log(CS_LOG_WARNING, "cspeed.trace: %" PRId64 " spans did not fit; record fewer steps", dropped);
+        ce_log(CE_LOG_WARNING, "cspeed.trace: %" PRId64 " spans did not fit; record fewer steps", dropped);
     if (fclose(out) != 0)
         ce_fatal(CS_NO_MEMORY, "out of memory for the text of cspeed.trace");
     return text;
@@ -163,7 +163,7 @@ static void write_file(const cs_engine *engine, const char *events)
                " of %d rank%s; https://ui.perfetto.dev and chrome://tracing show it",
                path, engine->trace->first, engine->trace->last, engine->world.size, ce_plural(engine->world.size));
     else
-        ce_log(CS_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path ? path : "",
+        ce_log(CE_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path ? path : "",
                strerror(errno));
     free(path);
 }

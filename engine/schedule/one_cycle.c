@@ -9,31 +9,31 @@
 #define MAX_MOMENTUM 0.999
 
 static const ce_key keys[] = {
-    { "cycle_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_lr), "null", 0, 1e30, NULL,
+    { "cycle_min_lr", CE_KEY_NUMBER, CE_WARMUP_AT(cycle_min_lr), "null", 0, 1e30, NULL,
       "required: learning rate at the start and at the end of the cycle" },
-    { "cycle_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_lr), "null", 0, 1e30, NULL,
+    { "cycle_max_lr", CE_KEY_NUMBER, CE_WARMUP_AT(cycle_max_lr), "null", 0, 1e30, NULL,
       "required: learning rate at the peak of the cycle" },
-    { "decay_lr_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_lr_rate), "0", 0, 1e30, NULL,
+    { "decay_lr_rate", CE_KEY_NUMBER, CE_WARMUP_AT(decay_lr_rate), "0", 0, 1e30, NULL,
       "after the cycle the rate is cycle_min_lr / (1 + decay_lr_rate x updates since the cycle / decay_step_size)" },
-    { "cycle_first_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_first_step_size), "2000", 1, CS_WARMUP_MAX, NULL,
+    { "cycle_first_step_size", CE_KEY_INT, CE_WARMUP_AT(cycle_first_step_size), "2000", 1, CE_WARMUP_MAX, NULL,
       "number of updates in which the learning rate rises" },
-    { "cycle_second_step_size", CS_KEY_INT, CS_WARMUP_AT(cycle_second_step_size), "null", 0, CS_WARMUP_MAX, NULL,
+    { "cycle_second_step_size", CE_KEY_INT, CE_WARMUP_AT(cycle_second_step_size), "null", 0, CE_WARMUP_MAX, NULL,
       "number of updates in which the learning rate falls; null: cycle_first_step_size" },
-    { "cycle_first_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_first_stair_count), "0", 0, CS_WARMUP_MAX, NULL,
+    { "cycle_first_stair_count", CE_KEY_INT, CE_WARMUP_AT(cycle_first_stair_count), "0", 0, CE_WARMUP_MAX, NULL,
       "number of equal stairs in which the rate rises; 0: it rises linearly" },
-    { "cycle_second_stair_count", CS_KEY_INT, CS_WARMUP_AT(cycle_second_stair_count), "null", 0, CS_WARMUP_MAX, NULL,
+    { "cycle_second_stair_count", CE_KEY_INT, CE_WARMUP_AT(cycle_second_stair_count), "null", 0, CE_WARMUP_MAX, NULL,
       "number of equal stairs in which the rate falls; 0: linearly; null: cycle_first_stair_count" },
-    { "decay_step_size", CS_KEY_INT, CS_WARMUP_AT(decay_step_size), "0", 0, CS_WARMUP_MAX, NULL,
+    { "decay_step_size", CE_KEY_INT, CE_WARMUP_AT(decay_step_size), "0", 0, CE_WARMUP_MAX, NULL,
       "unit, in updates, of the decay of rate and momentum after the cycle; 0: no decay" },
-    { "cycle_momentum", CS_KEY_BOOL, CS_WARMUP_AT(cycle_momentum), "true", 0, 0, NULL,
+    { "cycle_momentum", CE_KEY_BOOL, CE_WARMUP_AT(cycle_momentum), "true", 0, 0, NULL,
       "true: beta1 falls while the rate rises and rises while it falls, and beta2 is 0.99; only for optimizers with betas" },
-    { "cycle_min_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_min_mom), "0.8", 0, MAX_MOMENTUM, NULL,
+    { "cycle_min_mom", CE_KEY_NUMBER, CE_WARMUP_AT(cycle_min_mom), "0.8", 0, MAX_MOMENTUM, NULL,
       "beta1 at the peak of the cycle" },
-    { "cycle_max_mom", CS_KEY_NUMBER, CS_WARMUP_AT(cycle_max_mom), "0.9", 0, MAX_MOMENTUM, NULL,
+    { "cycle_max_mom", CE_KEY_NUMBER, CE_WARMUP_AT(cycle_max_mom), "0.9", 0, MAX_MOMENTUM, NULL,
       "beta1 at the start and at the end of the cycle" },
-    { "decay_mom_rate", CS_KEY_NUMBER, CS_WARMUP_AT(decay_mom_rate), "0", 0, 1e30, NULL,
+    { "decay_mom_rate", CE_KEY_NUMBER, CE_WARMUP_AT(decay_mom_rate), "0", 0, 1e30, NULL,
       "after the cycle beta1 is cycle_max_mom x (1 + decay_mom_rate x updates since the cycle / decay_step_size), at most 0.999" },
-    CS_WARMUP_START,
+    CE_WARMUP_START,
 };
 
 static double stairs(double place, double count)
@@ -85,4 +85,4 @@ static double momentum(const ce_schedule_settings *settings, int64_t iteration)
     return fmin(MAX_MOMENTUM, high * (1 + settings->decay_mom_rate * decayed(settings, iteration)));
 }
 
-const ce_schedule ce_schedule_OneCycle = { "OneCycle", CS_KEYS(keys), rate, momentum };
+const ce_schedule ce_schedule_OneCycle = { "OneCycle", CE_KEYS(keys), rate, momentum };

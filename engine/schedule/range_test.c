@@ -5,15 +5,15 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    { "lr_range_test_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
+    { "lr_range_test_min_lr", CE_KEY_NUMBER, CE_WARMUP_AT(range_min_lr), "1e-3", 0, 1e30, NULL,
       "learning rate of the first updates" },
-    { "lr_range_test_step_size", CS_KEY_INT, CS_WARMUP_AT(range_step_size), "2000", 1, CS_WARMUP_MAX, NULL,
+    { "lr_range_test_step_size", CE_KEY_INT, CE_WARMUP_AT(range_step_size), "2000", 1, CE_WARMUP_MAX, NULL,
       "number of updates in one step of the test" },
-    { "lr_range_test_step_rate", CS_KEY_NUMBER, CS_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
+    { "lr_range_test_step_rate", CE_KEY_NUMBER, CE_WARMUP_AT(range_step_rate), "1.0", 0, 1e30, NULL,
       "growth of the learning rate in each step of the test, as a multiple of lr_range_test_min_lr" },
-    { "lr_range_test_staircase", CS_KEY_BOOL, CS_WARMUP_AT(range_staircase), "false", 0, 0, NULL,
+    { "lr_range_test_staircase", CE_KEY_BOOL, CE_WARMUP_AT(range_staircase), "false", 0, 0, NULL,
       "true: the rate grows once at the end of each step of the test; false: with every update" },
-    CS_WARMUP_START,
+    CE_WARMUP_START,
 };
 
 static double rate(const ce_schedule_settings *settings, int64_t iteration)
@@ -23,4 +23,4 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
            (1 + settings->range_step_rate * (settings->range_staircase ? floor(sizes) : sizes));
 }
 
-const ce_schedule ce_schedule_LRRangeTest = { "LRRangeTest", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_LRRangeTest = { "LRRangeTest", CE_KEYS(keys), rate, NULL };

@@ -9,11 +9,11 @@
 #define CYCLED_BETA2 0.99 /* beta2 that DeepSpeed sets while it cycles the momentum */
 
 #define ADDRESS(type) &ce_schedule_##type,
-static const ce_schedule *const shapes[] = { CS_SCHEDULES(ADDRESS) };
+static const ce_schedule *const shapes[] = { CE_SCHEDULES(ADDRESS) };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 #define NAME(type) #type ", "
-static const char names[] = CS_SCHEDULES(NAME);
+static const char names[] = CE_SCHEDULES(NAME);
 enum { NAMES_LENGTH = sizeof names - sizeof ", " };
 
 typedef struct {
@@ -21,9 +21,9 @@ typedef struct {
 } section_text;
 
 static const ce_key section_keys[] = {
-    { "type", CS_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
-      CS_SCHEDULES(NAME) "in exactly this spelling" },
-    { "params", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
+    { "type", CE_KEY_STRING, offsetof(section_text, type), "null", 0, 0, NULL,
+      CE_SCHEDULES(NAME) "in exactly this spelling" },
+    { "params", CE_KEY_SECTION, 0, "{}", 0, 0, NULL, "see the tables below" },
 };
 
 /* Schedules of PyTorch and of Trainer that cspeed does not support. DeepSpeed would construct PyTorch's; here each gives
@@ -241,7 +241,7 @@ void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t t
                                         .warmup_lr_rate = -1 };
     if (!section)
         return;
-    ce_keys_fill(doc, section, "scheduler", &text, CS_KEYS(section_keys));
+    ce_keys_fill(doc, section, "scheduler", &text, CE_KEYS(section_keys));
     if (!text.type)
         ce_json_fault(doc, "scheduler", "\"type\" is missing; there are %.*s", NAMES_LENGTH, names);
     else
@@ -255,7 +255,7 @@ void ce_schedule_read(ce_json *doc, json_t *section, double base_rate, int64_t t
 void ce_schedule_help(void)
 {
     char heading[96];
-    ce_keys_help("scheduler", CS_KEYS(section_keys));
+    ce_keys_help("scheduler", CE_KEYS(section_keys));
     for (int i = 0; i < SHAPES; i++) {
         snprintf(heading, sizeof heading, "scheduler.params of %s", shapes[i]->name);
         ce_keys_help(heading, shapes[i]->keys, shapes[i]->key_count);

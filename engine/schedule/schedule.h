@@ -1,9 +1,9 @@
 /* schedule.h - learning-rate schedules, as DeepSpeed's lr_schedules.py, PyTorch and Hugging Face's Trainer compute
  * them. A rate depends only on the settings and on the number of applied updates. */
-#ifndef CS_SCHEDULE_SCHEDULE_H
-#define CS_SCHEDULE_SCHEDULE_H
+#ifndef CE_SCHEDULE_SCHEDULE_H
+#define CE_SCHEDULE_SCHEDULE_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 
 typedef struct ce_schedule ce_schedule;
 

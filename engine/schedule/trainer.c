@@ -7,12 +7,12 @@
 
 /* clang-format off */
 #define ROW(name, type, field, fallback, min, max, choices, sentence)                                                  \
-    { name, CS_KEY_##type, CS_WARMUP_AT(field), fallback, min, max, choices, sentence }
+    { name, CE_KEY_##type, CE_WARMUP_AT(field), fallback, min, max, choices, sentence }
 #define WARMUP                                                                                                         \
-    ROW("warmup_num_steps", INT, warmup_num_steps, "0", 0, CS_WARMUP_MAX, "auto", "length of the warm-up in updates"),           \
-    CS_WARMUP_RATIO
+    ROW("warmup_num_steps", INT, warmup_num_steps, "0", 0, CE_WARMUP_MAX, "auto", "length of the warm-up in updates"),           \
+    CE_WARMUP_RATIO
 #define TOTAL                                                                                                          \
-    ROW("total_num_steps", INT, total_num_steps, "0", 0, CS_WARMUP_MAX, "auto",                                        \
+    ROW("total_num_steps", INT, total_num_steps, "0", 0, CE_WARMUP_MAX, "auto",                                        \
         "number of updates of the whole training; 0 and \"auto\": cspeed.steps")
 #define CYCLES(fallback, sentence) ROW("num_cycles", NUMBER, cycles, fallback, 0, 1e6, NULL, sentence)
 #define WAVES CYCLES("0.5", "number of periods of the cosine; 0.5: the rate falls once from lr to its minimum")
@@ -36,7 +36,7 @@ static const ce_key polynomial_keys[] = {
 static const ce_key inverse_keys[] = {
     WARMUP,
     TOTAL,
-    ROW("timescale", INT, timescale, "0", 0, CS_WARMUP_MAX, NULL,
+    ROW("timescale", INT, timescale, "0", 0, CE_WARMUP_MAX, NULL,
         "updates after which the rate is lr / sqrt(1 + (update - warm-up) / timescale); 0: the length of the warm-up, "
         "or 10000 without one"),
 };
@@ -53,9 +53,9 @@ static const ce_key stable_keys[] = {
     WARMUP,
     TOTAL,
     WAVES,
-    ROW("num_decay_steps", INT, num_decay_steps, "null", 0, CS_WARMUP_MAX, NULL,
+    ROW("num_decay_steps", INT, num_decay_steps, "null", 0, CE_WARMUP_MAX, NULL,
         "required: length of the decay at the end, in updates"),
-    ROW("num_stable_steps", INT, num_stable_steps, "null", 0, CS_WARMUP_MAX, NULL,
+    ROW("num_stable_steps", INT, num_stable_steps, "null", 0, CE_WARMUP_MAX, NULL,
         "number of updates at lr between warm-up and decay; null: total_num_steps - warm-up - num_decay_steps"),
     ROW("warmup_type", CHOICE, stable_warmup, "\"linear\"", 0, 0, "linear|cosine|1-sqrt",
         "curve of the learning rate in the warm-up"),
@@ -201,17 +201,17 @@ static double warmup_stable_decay(const ce_schedule_settings *s, int64_t iterati
 }
 
 const ce_schedule ce_schedule_constant = { "constant", NULL, 0, constant, NULL };
-const ce_schedule ce_schedule_constant_with_warmup = { "constant_with_warmup", CS_KEYS(plain_keys),
+const ce_schedule ce_schedule_constant_with_warmup = { "constant_with_warmup", CE_KEYS(plain_keys),
                                                        constant_with_warmup, NULL };
-const ce_schedule ce_schedule_linear = { "linear", CS_KEYS(plain_keys), linear, NULL };
-const ce_schedule ce_schedule_cosine = { "cosine", CS_KEYS(cosine_keys), cosine, NULL };
-const ce_schedule ce_schedule_cosine_with_restarts = { "cosine_with_restarts", CS_KEYS(restart_keys),
+const ce_schedule ce_schedule_linear = { "linear", CE_KEYS(plain_keys), linear, NULL };
+const ce_schedule ce_schedule_cosine = { "cosine", CE_KEYS(cosine_keys), cosine, NULL };
+const ce_schedule ce_schedule_cosine_with_restarts = { "cosine_with_restarts", CE_KEYS(restart_keys),
                                                        cosine_with_restarts, NULL };
-const ce_schedule ce_schedule_polynomial = { "polynomial", CS_KEYS(polynomial_keys), polynomial, NULL };
-const ce_schedule ce_schedule_inverse_sqrt = { "inverse_sqrt", CS_KEYS(inverse_keys), inverse_sqrt, NULL };
-const ce_schedule ce_schedule_cosine_with_min_lr = { "cosine_with_min_lr", CS_KEYS(min_keys), cosine_with_min_lr,
+const ce_schedule ce_schedule_polynomial = { "polynomial", CE_KEYS(polynomial_keys), polynomial, NULL };
+const ce_schedule ce_schedule_inverse_sqrt = { "inverse_sqrt", CE_KEYS(inverse_keys), inverse_sqrt, NULL };
+const ce_schedule ce_schedule_cosine_with_min_lr = { "cosine_with_min_lr", CE_KEYS(min_keys), cosine_with_min_lr,
                                                      NULL };
-const ce_schedule ce_schedule_cosine_warmup_with_min_lr = { "cosine_warmup_with_min_lr", CS_KEYS(warmup_min_keys),
+const ce_schedule ce_schedule_cosine_warmup_with_min_lr = { "cosine_warmup_with_min_lr", CE_KEYS(warmup_min_keys),
                                                             cosine_warmup_with_min_lr, NULL };
-const ce_schedule ce_schedule_warmup_stable_decay = { "warmup_stable_decay", CS_KEYS(stable_keys), warmup_stable_decay,
+const ce_schedule ce_schedule_warmup_stable_decay = { "warmup_stable_decay", CE_KEYS(stable_keys), warmup_stable_decay,
                                                       NULL };

@@ -5,13 +5,13 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    { "T_0", CS_KEY_INT, CS_WARMUP_AT(restart_first), "null", 1, CS_WARMUP_MAX, NULL,
+    { "T_0", CE_KEY_INT, CE_WARMUP_AT(restart_first), "null", 1, CE_WARMUP_MAX, NULL,
       "required: number of updates until the first restart" },
-    { "T_mult", CS_KEY_INT, CS_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL,
+    { "T_mult", CE_KEY_INT, CE_WARMUP_AT(restart_factor), "1", 1, 1e6, NULL,
       "factor by which each period between restarts is longer than the one before" },
-    { "eta_min", CS_KEY_NUMBER, CS_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL,
+    { "eta_min", CE_KEY_NUMBER, CE_WARMUP_AT(restart_min_lr), "0", 0, 1e30, NULL,
       "minimum learning rate, at the end of each period" },
-    { "last_epoch", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,
+    { "last_epoch", CE_KEY_INT, CE_WARMUP_AT(last_batch_iteration), "-1", -1, CE_WARMUP_MAX, NULL,
       "number of the iteration at which the schedule starts; -1: at its beginning" },
 };
 
@@ -29,5 +29,5 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * (1 + cos(M_PI * (double)since / (double)length)) / 2;
 }
 
-const ce_schedule ce_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CS_KEYS(keys), rate,
+const ce_schedule ce_schedule_CosineAnnealingWarmRestarts = { "CosineAnnealingWarmRestarts", CE_KEYS(keys), rate,
                                                               NULL };

@@ -5,11 +5,11 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
+    { "warmup_min_lr", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
       "learning rate at the start of the warm-up; \"auto\": 0" },
-    { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "null", 0, 1e30, "auto",
+    { "warmup_max_lr", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_max_lr), "null", 0, 1e30, "auto",
       "learning rate at the end of the warm-up; null and \"auto\": the optimizer's lr" },
-    CS_WARMUP_COMMON,
+    CE_WARMUP_COMMON,
 };
 
 int64_t ce_warmup_given(const ce_schedule_settings *settings)
@@ -39,4 +39,4 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return iteration < ce_warmup_steps(settings) ? low + (high - low) * ce_warmup_share(settings, iteration) : high;
 }
 
-const ce_schedule ce_schedule_WarmupLR = { "WarmupLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupLR = { "WarmupLR", CE_KEYS(keys), rate, NULL };

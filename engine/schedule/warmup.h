@@ -1,54 +1,54 @@
 /* warmup.h - what the files of the schedules share: rows of key tables, and the warm-up. */
-#ifndef CS_SCHEDULE_WARMUP_H
-#define CS_SCHEDULE_WARMUP_H
+#ifndef CE_SCHEDULE_WARMUP_H
+#define CE_SCHEDULE_WARMUP_H
 
 #include "schedule/schedule.h"
 
 #include <stddef.h>
 
-#define CS_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
-#define CS_WARMUP_MAX 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
+#define CE_WARMUP_AT(field) offsetof(ce_schedule_settings, field)
+#define CE_WARMUP_MAX 9e15 /* largest number of steps; a double holds all integers up to this number exactly */
 
 /* The rows that several key tables have. */
-#define CS_WARMUP_COMMON                                                                                               \
+#define CE_WARMUP_COMMON                                                                                               \
     { "warmup_num_steps",                                                                                              \
-      CS_KEY_INT,                                                                                                      \
-      CS_WARMUP_AT(warmup_num_steps),                                                                                  \
+      CE_KEY_INT,                                                                                                      \
+      CE_WARMUP_AT(warmup_num_steps),                                                                                  \
       "1000",                                                                                                          \
       0,                                                                                                               \
-      CS_WARMUP_MAX,                                                                                                   \
+      CE_WARMUP_MAX,                                                                                                   \
       "auto",                                                                                                          \
       "length of the warm-up in updates; 0 and 1 mean 2, as in DeepSpeed; \"auto\": 0, Hugging Face's default" },      \
-        CS_WARMUP_RATIO,                                                                                               \
+        CE_WARMUP_RATIO,                                                                                               \
         { "warmup_type",                                                                                               \
-          CS_KEY_CHOICE,                                                                                               \
-          CS_WARMUP_AT(warmup_type),                                                                                   \
+          CE_KEY_CHOICE,                                                                                               \
+          CE_WARMUP_AT(warmup_type),                                                                                   \
           "\"log\"",                                                                                                   \
           0,                                                                                                           \
           0,                                                                                                           \
           "log|linear",                                                                                                \
           "curve of the learning rate in the warm-up" },                                                               \
-        CS_WARMUP_START
-#define CS_WARMUP_RATIO                                                                                                                       \
+        CE_WARMUP_START
+#define CE_WARMUP_RATIO                                                                                                                       \
     {                                                                                                                                         \
-        "warmup_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_ratio), "0", 0, 1, NULL,                                                           \
+        "warmup_ratio", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_ratio), "0", 0, 1, NULL,                                                           \
             "length of the warm-up as a share of all updates, 0 to 1, rounded up (as in Hugging Face's Trainer); give it or warmup_num_steps" \
     }
-#define CS_WARMUP_START                                                                                                \
+#define CE_WARMUP_START                                                                                                \
     {                                                                                                                  \
-        "last_batch_iteration", CS_KEY_INT, CS_WARMUP_AT(last_batch_iteration), "-1", -1, CS_WARMUP_MAX, NULL,         \
+        "last_batch_iteration", CE_KEY_INT, CE_WARMUP_AT(last_batch_iteration), "-1", -1, CE_WARMUP_MAX, NULL,         \
             "number of the iteration at which the schedule starts; -1: at its beginning"                               \
     }
-#define CS_WARMUP_TOTAL                                                                                                \
+#define CE_WARMUP_TOTAL                                                                                                \
     {                                                                                                                  \
-        "total_num_steps", CS_KEY_INT, CS_WARMUP_AT(total_num_steps), "null", 1, CS_WARMUP_MAX, "auto",                \
+        "total_num_steps", CE_KEY_INT, CE_WARMUP_AT(total_num_steps), "null", 1, CE_WARMUP_MAX, "auto",                \
             "required: number of the update at which the decay ends; \"auto\": cspeed.steps"                           \
     }
 
 /* The list of schedules. For SCHEDULE(type), "type" is the name in the section "scheduler", and ce_schedule_<type> is
  * the schedule. To add a schedule, write its file and add its type here; parameters that no other schedule has go into
  * ce_schedule_settings. */
-#define CS_SCHEDULES(SCHEDULE)                                                                                         \
+#define CE_SCHEDULES(SCHEDULE)                                                                                         \
     SCHEDULE(WarmupLR)                                                                                                 \
     SCHEDULE(WarmupDecayLR)                                                                                            \
     SCHEDULE(WarmupCosineLR)                                                                                           \
@@ -67,9 +67,9 @@
     SCHEDULE(cosine_warmup_with_min_lr)                                                                                \
     SCHEDULE(warmup_stable_decay)
 
-#define CS_SCHEDULE_DECLARE(type) extern const ce_schedule ce_schedule_##type;
-CS_SCHEDULES(CS_SCHEDULE_DECLARE)
-#undef CS_SCHEDULE_DECLARE
+#define CE_SCHEDULE_DECLARE(type) extern const ce_schedule ce_schedule_##type;
+CE_SCHEDULES(CE_SCHEDULE_DECLARE)
+#undef CE_SCHEDULE_DECLARE
 
 /* Returns the length of the warm-up in updates, as the configuration gives it: warmup_num_steps, or warmup_ratio of all
  * updates. */

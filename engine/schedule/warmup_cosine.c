@@ -8,12 +8,12 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    CS_WARMUP_TOTAL,
-    { "warmup_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
+    CE_WARMUP_TOTAL,
+    { "warmup_min_ratio", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_min_ratio), "0", 0, 1e30, "auto",
       "learning rate at the start of the warm-up, as a share of the optimizer's lr" },
-    { "cos_min_ratio", CS_KEY_NUMBER, CS_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
+    { "cos_min_ratio", CE_KEY_NUMBER, CE_WARMUP_AT(cos_min_ratio), "0.0001", 0, 1e30, "auto",
       "learning rate at the end of the cosine, as a share of the optimizer's lr" },
-    CS_WARMUP_COMMON,
+    CE_WARMUP_COMMON,
 };
 
 static double rate(const ce_schedule_settings *settings, int64_t iteration)
@@ -31,4 +31,4 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return settings->base_rate * ratio;
 }
 
-const ce_schedule ce_schedule_WarmupCosineLR = { "WarmupCosineLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupCosineLR = { "WarmupCosineLR", CE_KEYS(keys), rate, NULL };

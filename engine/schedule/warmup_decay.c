@@ -5,12 +5,12 @@
 #include <math.h>
 
 static const ce_key keys[] = {
-    { "warmup_min_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
+    { "warmup_min_lr", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_min_lr), "0", 0, 1e30, "auto",
       "learning rate at the start of the warm-up; \"auto\": 0" },
-    { "warmup_max_lr", CS_KEY_NUMBER, CS_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
+    { "warmup_max_lr", CE_KEY_NUMBER, CE_WARMUP_AT(warmup_max_lr), "1e-3", 0, 1e30, "auto",
       "learning rate at the end of the warm-up; \"auto\": the optimizer's lr" },
-    CS_WARMUP_TOTAL,
-    CS_WARMUP_COMMON,
+    CE_WARMUP_TOTAL,
+    CE_WARMUP_COMMON,
 };
 
 static double rate(const ce_schedule_settings *settings, int64_t iteration)
@@ -26,4 +26,4 @@ static double rate(const ce_schedule_settings *settings, int64_t iteration)
     return low + (high - low) * share;
 }
 
-const ce_schedule ce_schedule_WarmupDecayLR = { "WarmupDecayLR", CS_KEYS(keys), rate, NULL };
+const ce_schedule ce_schedule_WarmupDecayLR = { "WarmupDecayLR", CE_KEYS(keys), rate, NULL };

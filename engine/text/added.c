@@ -159,7 +159,7 @@ static cs_status add_entries(reader *r)
     size_t count = 0;
     entry *entries = calloc(json_object_size(list) + 1, sizeof *entries);
     cs_status status = CS_OK;
-    CS_ASSERT(entries);
+    CE_ASSERT(entries);
     r->list = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
     json_object_foreach (list, key, value)
         if (status == CS_OK)
@@ -194,11 +194,11 @@ static cs_status add_all(reader *r)
     const char *key;
     json_t *value;
     size_t index;
-    CS_TRY(add_entries(r));
+    CE_TRY(add_entries(r));
     json_object_foreach (r->named, key, value)
-        CS_TRY(add_named(r, key, value, true));
+        CE_TRY(add_named(r, key, value, true));
     json_array_foreach (r->extra, index, value)
-        CS_TRY(add_named(r, "extra_special_tokens", value, !json_is_object(value)));
+        CE_TRY(add_named(r, "extra_special_tokens", value, !json_is_object(value)));
     return CS_OK;
 }
 
@@ -209,12 +209,12 @@ static void warn_of_id(const ce_tokenizer *tokenizer, const char *file, const ch
     size_t size;
     int64_t number = (int64_t)json_number_value(id);
     if (json_is_string(id))
-        ce_log(CS_LOG_WARNING, "%s: %s is a text and no number, so it has no effect", file, key);
+        ce_log(CE_LOG_WARNING, "%s: %s is a text and no number, so it has no effect", file, key);
     if (!json_is_number(id) || number < 0)
         return;
     ce_lexicon_name(&tokenizer->lexicon, number, &size);
     if (size == 0)
-        ce_log(CS_LOG_WARNING, "%s: %s is %lld, and no token of the tokenizer has this id", file, key,
+        ce_log(CE_LOG_WARNING, "%s: %s is %lld, and no token of the tokenizer has this id", file, key,
                (long long)number);
 }
 
@@ -238,7 +238,7 @@ static void set_text(char **text, const json_t *named, const char *key)
         return;
     free(*text);
     *text = strdup(found);
-    CS_ASSERT(*text);
+    CE_ASSERT(*text);
 }
 
 cs_status ce_added_read(ce_tokenizer *tokenizer, const ce_added_files *files)

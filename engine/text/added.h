@@ -1,8 +1,8 @@
 /* added.h - the tokens that the files beside the vocabulary add to a tokenizer. */
-#ifndef CS_TEXT_ADDED_H
-#define CS_TEXT_ADDED_H
+#ifndef CE_TEXT_ADDED_H
+#define CE_TEXT_ADDED_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/tokenizer.h"
 
 /* The files of a tokenizer's folder that lie beside its vocabulary; a member is NULL if the folder lacks the file. */

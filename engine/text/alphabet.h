@@ -2,8 +2,8 @@
  *
  * Each printable byte of Latin-1 is represented by its own character; the other 68 bytes, in ascending order, are
  * represented by U+0100 to U+0143. Therefore no byte is written as a space, and a vocabulary is readable text. */
-#ifndef CS_TEXT_ALPHABET_H
-#define CS_TEXT_ALPHABET_H
+#ifndef CE_TEXT_ALPHABET_H
+#define CE_TEXT_ALPHABET_H
 
 #include <stddef.h>
 #include <stdint.h>

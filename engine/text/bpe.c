@@ -51,7 +51,7 @@ static void empty(ce_bpe *bpe, uint32_t room)
         bpe->slots = realloc(bpe->slots, room / BYTES_PER_SLOT * sizeof *bpe->slots);
         bpe->words = realloc(bpe->words, room);
         bpe->tokens = realloc(bpe->tokens, room * sizeof *bpe->tokens);
-        CS_ASSERT(bpe->slots && bpe->words && bpe->tokens);
+        CE_ASSERT(bpe->slots && bpe->words && bpe->tokens);
     }
     memset(bpe->slots, 0, room / BYTES_PER_SLOT * sizeof *bpe->slots);
     bpe->room = room;
@@ -61,7 +61,7 @@ static void empty(ce_bpe *bpe, uint32_t room)
 ce_bpe *ce_bpe_open(const ce_lexicon *lexicon)
 {
     ce_bpe *bpe = calloc(1, sizeof *bpe);
-    CS_ASSERT(bpe);
+    CE_ASSERT(bpe);
     bpe->lexicon = lexicon;
     empty(bpe, MIN_REMEMBERED);
     return bpe;
@@ -90,7 +90,7 @@ static void make_room(ce_bpe *bpe, size_t size)
     /* The heap gets one pair for each token, and at most two more after each merge. */
     bpe->heap = realloc(bpe->heap, 3 * bpe->capacity * sizeof *bpe->heap);
     bpe->found = realloc(bpe->found, bpe->capacity * sizeof *bpe->found);
-    CS_ASSERT(bpe->symbols && bpe->heap && bpe->found);
+    CE_ASSERT(bpe->symbols && bpe->heap && bpe->found);
 }
 
 /* ---- the heap ---- */
@@ -304,7 +304,7 @@ static slot *find_slot(ce_bpe *bpe, uint64_t hash, const char *word, size_t size
 
 const ce_bpe_token *ce_bpe_word(ce_bpe *bpe, const char *word, size_t size, int32_t *count)
 {
-    CS_ASSERT(size < INT32_MAX);
+    CE_ASSERT(size < INT32_MAX);
     if (size > LONGEST_REMEMBERED) {
         *count = merge_all(bpe, word, size);
         return bpe->found;

@@ -1,6 +1,6 @@
 /* bpe.h - byte-pair encoding (BPE) of one word. */
-#ifndef CS_TEXT_BPE_H
-#define CS_TEXT_BPE_H
+#ifndef CE_TEXT_BPE_H
+#define CE_TEXT_BPE_H
 
 #include "text/lexicon.h"
 

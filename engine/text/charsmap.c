@@ -22,7 +22,7 @@ cs_status ce_charsmap_open(ce_charsmap *map, const char *blob, size_t size)
     map->size = size - 4 - bytes;
     map->units = malloc(bytes);
     map->texts = malloc(map->size + 1);
-    CS_ASSERT(map->units && map->texts);
+    CE_ASSERT(map->units && map->texts);
     for (size_t i = 0; i < map->count; i++) {
         const unsigned char *from = (const unsigned char *)blob + 4 + 4 * i;
         map->units[i] = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;

@@ -1,7 +1,7 @@
 /* charsmap.h - SentencePiece's table of characters and their replacements (precompiled_charsmap): a double array that
  * finds the bytes of a rule, and the texts of the replacements. */
-#ifndef CS_TEXT_CHARSMAP_H
-#define CS_TEXT_CHARSMAP_H
+#ifndef CE_TEXT_CHARSMAP_H
+#define CE_TEXT_CHARSMAP_H
 
 #include "base/status.h"
 

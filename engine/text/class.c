@@ -40,7 +40,7 @@ static const char *text_at(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-const char *ce_class_name(char name[CS_CLASS_NAME], const json_t *config, const json_t *model, const char *otherwise)
+const char *ce_class_name(char name[CE_CLASS_NAME], const json_t *config, const json_t *model, const char *otherwise)
 {
     const char *type = text_at(model, "model_type"), *class = otherwise;
     const char *named =
@@ -50,12 +50,12 @@ const char *ce_class_name(char name[CS_CLASS_NAME], const json_t *config, const 
             class = types[i].class;
             named = types[i].always ? NULL : named;
         }
-    snprintf(name, CS_CLASS_NAME, "%s", named ? named : class);
+    snprintf(name, CE_CLASS_NAME, "%s", named ? named : class);
     size_t length = strlen(name);
     if (length > 4 && strcmp(name + length - 4, "Fast") == 0)
         name[length - 4] = 0;
     if (strcmp(name, "PreTrainedTokenizer") == 0)
-        snprintf(name, CS_CLASS_NAME, "TokenizersBackend");
+        snprintf(name, CE_CLASS_NAME, "TokenizersBackend");
     return name;
 }
 
@@ -89,9 +89,9 @@ static cs_status check_versions(const json_t *files)
 
 cs_status ce_class_check(const json_t *config)
 {
-    char class[CS_CLASS_NAME];
+    char class[CE_CLASS_NAME];
     const json_t *code = json_object_get(config, "auto_map");
-    CS_TRY(check_versions(json_object_get(config, "fast_tokenizer_files")));
+    CE_TRY(check_versions(json_object_get(config, "fast_tokenizer_files")));
     ce_class_name(class, config, NULL, "TokenizersBackend");
     if (!code || json_is_null(code))
         return CS_OK;
@@ -101,7 +101,7 @@ cs_status ce_class_check(const json_t *config)
                        "run: save the tokenizer as a tokenizer.json of a class of transformers, without auto_map",
                        class);
     ce_log(
-        CS_LOG_WARNING,
+        CE_LOG_WARNING,
         "tokenizer_config.json: auto_map names code, which is not run: the tokenizer is read as a %s of transformers",
         class);
     return CS_OK;

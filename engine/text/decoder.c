@@ -29,7 +29,7 @@ static void end_piece(ce_pieces *pieces)
     if (pieces->count == pieces->capacity) {
         pieces->capacity = 2 * pieces->capacity + 16;
         pieces->ends = realloc(pieces->ends, pieces->capacity * sizeof *pieces->ends);
-        CS_ASSERT(pieces->ends);
+        CE_ASSERT(pieces->ends);
     }
     pieces->ends[pieces->count++] = pieces->text.size;
 }
@@ -122,7 +122,7 @@ static void read_alphabet(const work *w)
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
         char *raw = malloc(token.size + 1);
-        CS_ASSERT(raw);
+        CE_ASSERT(raw);
         int64_t count = ce_alphabet_read(token.bytes, token.size, raw);
         ce_unicode_append(&bytes, count >= 0 ? raw : token.bytes, count >= 0 ? (size_t)count : token.size);
         free(raw);
@@ -200,21 +200,21 @@ static void decode_each(const work *w)
 {
     const ce_decode_step *step = w->step;
     ce_matcher *matcher =
-        step->kind == CS_DECODE_REPLACE && !ce_pattern_literal(step->pattern) ? ce_matcher_open() : NULL;
+        step->kind == CE_DECODE_REPLACE && !ce_pattern_literal(step->pattern) ? ce_matcher_open() : NULL;
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
         bool first = i == 0 && !w->middle, last = i + 1 == w->from->count && !w->middle;
         switch (step->kind) {
-        case CS_DECODE_REPLACE:
+        case CE_DECODE_REPLACE:
             replace(w, token, matcher);
             break;
-        case CS_DECODE_STRIP:
+        case CE_DECODE_STRIP:
             strip(w, token);
             break;
-        case CS_DECODE_METASPACE:
+        case CE_DECODE_METASPACE:
             append_replaced(&w->to->text, token, step->text, first && step->prefixed ? "" : " ");
             break;
-        case CS_DECODE_SUFFIX:
+        case CE_DECODE_SUFFIX:
             append_replaced(&w->to->text, token, step->text, last ? "" : " ");
             break;
         default:
@@ -299,19 +299,19 @@ static void decode_sentence(const work *w)
 static void run_step(const work *w)
 {
     switch (w->step->kind) {
-    case CS_DECODE_BYTE_FALLBACK:
+    case CE_DECODE_BYTE_FALLBACK:
         fall_back(w);
         break;
-    case CS_DECODE_FUSE:
+    case CE_DECODE_FUSE:
         ce_pieces_add(w->to, w->from->text.bytes, w->from->text.size);
         break;
-    case CS_DECODE_BYTES:
+    case CE_DECODE_BYTES:
         read_alphabet(w);
         break;
-    case CS_DECODE_CTC:
+    case CE_DECODE_CTC:
         decode_ctc(w);
         break;
-    case CS_DECODE_SENTENCE:
+    case CE_DECODE_SENTENCE:
         decode_sentence(w);
         break;
     default:
@@ -324,8 +324,8 @@ static void run_step(const work *w)
  * tokens, because it removes characters only at the two ends of the whole text. */
 static bool is_left_out(const ce_decoder *decoder, int number)
 {
-    for (int i = 0; i < number && decoder->steps[number].kind == CS_DECODE_STRIP; i++)
-        if (decoder->steps[i].kind == CS_DECODE_FUSE || decoder->steps[i].kind == CS_DECODE_BYTES)
+    for (int i = 0; i < number && decoder->steps[number].kind == CE_DECODE_STRIP; i++)
+        if (decoder->steps[i].kind == CE_DECODE_FUSE || decoder->steps[i].kind == CE_DECODE_BYTES)
             return true;
     return false;
 }

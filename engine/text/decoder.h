@@ -1,8 +1,8 @@
 /* decoder.h - makes text from tokens: the decoders of tokenizer.json, and SentencePiece's. */
-#ifndef CS_TEXT_DECODER_H
-#define CS_TEXT_DECODER_H
+#ifndef CE_TEXT_DECODER_H
+#define CE_TEXT_DECODER_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/pattern.h"
 #include "text/unicode.h"
 
@@ -17,16 +17,16 @@ void ce_pieces_add(ce_pieces *pieces, const char *text, size_t size);
 void ce_pieces_free(ce_pieces *pieces);
 
 typedef enum {
-    CS_DECODE_REPLACE,
-    CS_DECODE_BYTE_FALLBACK,
-    CS_DECODE_FUSE,
-    CS_DECODE_STRIP,
-    CS_DECODE_METASPACE,
-    CS_DECODE_BYTES,
-    CS_DECODE_SUFFIX,
-    CS_DECODE_CTC,
-    CS_DECODE_WORDPIECE,
-    CS_DECODE_SENTENCE,
+    CE_DECODE_REPLACE,
+    CE_DECODE_BYTE_FALLBACK,
+    CE_DECODE_FUSE,
+    CE_DECODE_STRIP,
+    CE_DECODE_METASPACE,
+    CE_DECODE_BYTES,
+    CE_DECODE_SUFFIX,
+    CE_DECODE_CTC,
+    CE_DECODE_WORDPIECE,
+    CE_DECODE_SENTENCE,
 } ce_decode_kind;
 
 typedef struct {
@@ -40,10 +40,10 @@ typedef struct {
     bool all;            /* sentence: true if all spaces at the beginning of the text are removed */
 } ce_decode_step;
 
-enum { CS_DECODE_MAX = 16 };
+enum { CE_DECODE_MAX = 16 };
 
 typedef struct {
-    ce_decode_step steps[CS_DECODE_MAX];
+    ce_decode_step steps[CE_DECODE_MAX];
     int count;
     bool spaced; /* True if the file has no decoder; tokens are then separated by spaces. */
 } ce_decoder;

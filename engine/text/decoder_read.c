@@ -6,8 +6,8 @@
 
 cs_status ce_decoder_add(ce_decoder *decoder, ce_decode_kind kind, ce_decode_step **step)
 {
-    if (decoder->count == CS_DECODE_MAX)
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a decoder", CS_DECODE_MAX);
+    if (decoder->count == CE_DECODE_MAX)
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a decoder", CE_DECODE_MAX);
     *step = &decoder->steps[decoder->count++];
     **step = (ce_decode_step){ .kind = kind };
     return CS_OK;
@@ -21,7 +21,7 @@ static cs_status refuse_empty(const char *text, const char *path, const char *ke
 
 static cs_status read_strip(ce_decode_step *step, const json_t *part, const char *path)
 {
-    CS_TRY(ce_jsonpart_text(&step->text, part, "content", path));
+    CE_TRY(ce_jsonpart_text(&step->text, part, "content", path));
     step->start = json_integer_value(json_object_get(part, "start"));
     step->stop = json_integer_value(json_object_get(part, "stop"));
     return refuse_empty(step->text, path, "content");
@@ -31,7 +31,7 @@ static cs_status read_metaspace(ce_decode_step *step, const json_t *part, const 
 {
     const char *scheme = json_string_value(json_object_get(part, "prepend_scheme"));
     step->prefixed = ce_jsonpart_flag(part, "add_prefix_space", true) && !(scheme && strcmp(scheme, "never") == 0);
-    CS_TRY(ce_jsonpart_text(&step->text, part, "replacement", path));
+    CE_TRY(ce_jsonpart_text(&step->text, part, "replacement", path));
     return refuse_empty(step->text, path, "replacement");
 }
 
@@ -39,22 +39,22 @@ static cs_status read_parts(ce_decode_step *step, const json_t *part, const char
 {
     step->cleanup = ce_jsonpart_flag(part, "cleanup", true);
     switch (step->kind) {
-    case CS_DECODE_REPLACE:
-        CS_TRY(ce_jsonpart_pattern(&step->pattern, part, path));
+    case CE_DECODE_REPLACE:
+        CE_TRY(ce_jsonpart_pattern(&step->pattern, part, path));
         return ce_jsonpart_text(&step->other, part, "content", path);
-    case CS_DECODE_STRIP:
+    case CE_DECODE_STRIP:
         return read_strip(step, part, path);
-    case CS_DECODE_METASPACE:
+    case CE_DECODE_METASPACE:
         return read_metaspace(step, part, path);
-    case CS_DECODE_SUFFIX:
-        CS_TRY(ce_jsonpart_text(&step->text, part, "suffix", path));
+    case CE_DECODE_SUFFIX:
+        CE_TRY(ce_jsonpart_text(&step->text, part, "suffix", path));
         return refuse_empty(step->text, path, "suffix");
-    case CS_DECODE_CTC:
-        CS_TRY(ce_jsonpart_text(&step->text, part, "pad_token", path));
-        CS_TRY(ce_jsonpart_text(&step->other, part, "word_delimiter_token", path));
-        CS_TRY(refuse_empty(step->text, path, "pad_token"));
+    case CE_DECODE_CTC:
+        CE_TRY(ce_jsonpart_text(&step->text, part, "pad_token", path));
+        CE_TRY(ce_jsonpart_text(&step->other, part, "word_delimiter_token", path));
+        CE_TRY(refuse_empty(step->text, path, "pad_token"));
         return refuse_empty(step->other, path, "word_delimiter_token");
-    case CS_DECODE_WORDPIECE:
+    case CE_DECODE_WORDPIECE:
         return ce_jsonpart_text(&step->text, part, "prefix", path);
     default:
         return CS_OK;
@@ -65,9 +65,9 @@ static cs_status read_sequence(ce_decoder *decoder, const json_t *part, const ch
 {
     size_t index;
     json_t *member;
-    char inner[CS_JSONPART_PATH];
+    char inner[CE_JSONPART_PATH];
     json_array_foreach (json_object_get(part, "decoders"), index, member)
-        CS_TRY(ce_decoder_read(decoder, member, ce_jsonpart_member(inner, path, "decoders", index)));
+        CE_TRY(ce_decoder_read(decoder, member, ce_jsonpart_member(inner, path, "decoders", index)));
     return CS_OK;
 }
 
@@ -77,11 +77,11 @@ cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *p
         const char *name;
         ce_decode_kind kind;
     } known[] = {
-        { "Replace", CS_DECODE_REPLACE },     { "ByteFallback", CS_DECODE_BYTE_FALLBACK },
-        { "Fuse", CS_DECODE_FUSE },           { "Strip", CS_DECODE_STRIP },
-        { "Metaspace", CS_DECODE_METASPACE }, { "ByteLevel", CS_DECODE_BYTES },
-        { "BPEDecoder", CS_DECODE_SUFFIX },   { "CTC", CS_DECODE_CTC },
-        { "WordPiece", CS_DECODE_WORDPIECE },
+        { "Replace", CE_DECODE_REPLACE },     { "ByteFallback", CE_DECODE_BYTE_FALLBACK },
+        { "Fuse", CE_DECODE_FUSE },           { "Strip", CE_DECODE_STRIP },
+        { "Metaspace", CE_DECODE_METASPACE }, { "ByteLevel", CE_DECODE_BYTES },
+        { "BPEDecoder", CE_DECODE_SUFFIX },   { "CTC", CE_DECODE_CTC },
+        { "WordPiece", CE_DECODE_WORDPIECE },
     };
     const char *type = ce_jsonpart_type(part);
     ce_decode_step *step;
@@ -93,7 +93,7 @@ cs_status ce_decoder_read(ce_decoder *decoder, const json_t *part, const char *p
         return read_sequence(decoder, part, path);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(type, known[i].name) == 0) {
-            CS_TRY(ce_decoder_add(decoder, known[i].kind, &step));
+            CE_TRY(ce_decoder_add(decoder, known[i].kind, &step));
             return read_parts(step, part, path);
         }
     return ce_jsonpart_refuse(path, type, "it is no decoder of tokenizers 0.23");

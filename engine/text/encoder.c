@@ -19,7 +19,7 @@ struct ce_encoder {
 ce_encoder *ce_encoder_open(const ce_tokenizer *tokenizer)
 {
     ce_encoder *encoder = calloc(1, sizeof *encoder);
-    CS_ASSERT(encoder);
+    CE_ASSERT(encoder);
     encoder->tokenizer = tokenizer;
     if (!tokenizer->is_bytes) {
         encoder->cutters = ce_words_cutters(tokenizer->words);
@@ -48,7 +48,7 @@ static void make_room(ce_encoded *encoded, int64_t more)
     encoded->capacity = 2 * encoded->capacity + more + 256;
     encoded->ids = realloc(encoded->ids, (size_t)encoded->capacity * sizeof *encoded->ids);
     encoded->starts = realloc(encoded->starts, (size_t)encoded->capacity * sizeof *encoded->starts);
-    CS_ASSERT(encoded->ids && encoded->starts);
+    CE_ASSERT(encoded->ids && encoded->starts);
 }
 
 static void put(ce_encoder *encoder, int32_t id, size_t start)
@@ -144,17 +144,17 @@ static const ce_encoded *encode(ce_encoder *encoder, const char *text, size_t le
     const ce_tokenizer *tokenizer = encoder->tokenizer;
     encoder->encoded.count = 0;
     encoder->normal.continued = continued;
-    if (where & CS_ENCODER_BEGINS)
+    if (where & CE_ENCODER_BEGINS)
         put_around(encoder, tokenizer->before, tokenizer->before_count, 0);
     put_text(encoder, text, length);
-    if (where & CS_ENCODER_ENDS)
+    if (where & CE_ENCODER_ENDS)
         put_around(encoder, tokenizer->after, tokenizer->after_count, length);
     return &encoder->encoded;
 }
 
 const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where)
 {
-    return encode(encoder, text, length, where, !(where & CS_ENCODER_BEGINS));
+    return encode(encoder, text, length, where, !(where & CE_ENCODER_BEGINS));
 }
 
 const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t length)
@@ -164,5 +164,5 @@ const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t 
 
 const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length)
 {
-    return encode(encoder, text, length, CS_ENCODER_BEGINS | CS_ENCODER_ENDS, false);
+    return encode(encoder, text, length, CE_ENCODER_BEGINS | CE_ENCODER_ENDS, false);
 }

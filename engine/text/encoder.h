@@ -3,8 +3,8 @@
  * The steps are those of Hugging Face's tokenizers: special tokens are cut out; the text between them is normalized and
  * cut into words by the tokenizer's patterns; the bytes of each word are merged by BPE. Bytes that are not UTF-8 are
  * replaced by U+FFFD, as in lossy decoding, and counted. If memory cannot be allocated, the process ends. */
-#ifndef CS_TEXT_ENCODER_H
-#define CS_TEXT_ENCODER_H
+#ifndef CE_TEXT_ENCODER_H
+#define CE_TEXT_ENCODER_H
 
 #include "text/tokenizer.h"
 
@@ -29,7 +29,7 @@ const ce_encoded *ce_encoder_text(ce_encoder *encoder, const char *text, size_t 
 const ce_encoded *ce_encoder_document(ce_encoder *encoder, const char *text, size_t length);
 /* Tokenizes a part of a document that ce_tokenizer_cut has cut. `where` says whether the part includes the beginning of
  * the document, its end, both or neither. */
-enum { CS_ENCODER_BEGINS = 1, CS_ENCODER_ENDS = 2 };
+enum { CE_ENCODER_BEGINS = 1, CE_ENCODER_ENDS = 2 };
 const ce_encoded *ce_encoder_part(ce_encoder *encoder, const char *text, size_t length, int where);
 
 #endif

@@ -17,9 +17,9 @@ bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise)
     return json_is_boolean(flag) ? json_is_true(flag) : otherwise;
 }
 
-const char *ce_jsonpart_member(char text[CS_JSONPART_PATH], const char *path, const char *list, size_t index)
+const char *ce_jsonpart_member(char text[CE_JSONPART_PATH], const char *path, const char *list, size_t index)
 {
-    snprintf(text, CS_JSONPART_PATH, "%s.%s[%zu]", path, list, index);
+    snprintf(text, CE_JSONPART_PATH, "%s.%s[%zu]", path, list, index);
     return text;
 }
 
@@ -29,7 +29,7 @@ cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, con
     if (!value)
         return ce_fail(CS_BAD_FILE, "%s.%s is not a text", path, key);
     *text = strdup(value);
-    CS_ASSERT(*text);
+    CE_ASSERT(*text);
     return CS_OK;
 }
 
@@ -42,7 +42,7 @@ cs_status ce_jsonpart_pattern(ce_pattern **pattern, const json_t *part, const ch
         return ce_fail(CS_BAD_FILE, "%s.pattern is neither {\"String\": …} nor {\"Regex\": …}", path);
     if (!*(regex ? regex : literal))
         return ce_fail(CS_UNSUPPORTED, "not supported: %s.pattern is empty, and would be found everywhere", path);
-    cs_status status = ce_pattern_open(pattern, regex ? regex : literal, regex ? CS_PATTERN_REGEX : CS_PATTERN_LITERAL);
+    cs_status status = ce_pattern_open(pattern, regex ? regex : literal, regex ? CE_PATTERN_REGEX : CE_PATTERN_LITERAL);
     return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
 }
 

@@ -1,18 +1,18 @@
 /* jsonpart.h - functions that the readers of tokenizer.json's sections have in common. `path` is the place of a section
  * in the file ("normalizer.normalizers[1]"), for messages. */
-#ifndef CS_TEXT_JSONPART_H
-#define CS_TEXT_JSONPART_H
+#ifndef CE_TEXT_JSONPART_H
+#define CE_TEXT_JSONPART_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/pattern.h"
 
-enum { CS_JSONPART_PATH = 256 };
+enum { CE_JSONPART_PATH = 256 };
 
 /* Returns the value of the key "type". If there is none, returns "of no type", for messages. */
 const char *ce_jsonpart_type(const json_t *part);
 bool ce_jsonpart_flag(const json_t *part, const char *key, bool otherwise);
 /* Writes the path of a member of a list into `text`, for messages, and returns `text`. */
-const char *ce_jsonpart_member(char text[CS_JSONPART_PATH], const char *path, const char *list, size_t index);
+const char *ce_jsonpart_member(char text[CE_JSONPART_PATH], const char *path, const char *list, size_t index);
 
 /* Copies the text of a key that must be present. The caller frees the copy. */
 cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, const char *path);

@@ -46,7 +46,7 @@ static void grow(ce_lexicon *lexicon, int64_t size)
     size_t more = (size_t)(size - lexicon->size);
     lexicon->names = realloc(lexicon->names, (size_t)size * sizeof *lexicon->names);
     lexicon->pieces = realloc(lexicon->pieces, (size_t)size * sizeof *lexicon->pieces);
-    CS_ASSERT(lexicon->names && lexicon->pieces);
+    CE_ASSERT(lexicon->names && lexicon->pieces);
     memset(lexicon->names + lexicon->size, 0, more * sizeof *lexicon->names);
     memset(lexicon->pieces + lexicon->size, 0, more * sizeof *lexicon->pieces);
     lexicon->size = size;
@@ -112,7 +112,7 @@ cs_status ce_lexicon_add(ce_lexicon *lexicon, int64_t id, const char *text, size
         return ce_lexicon_set(lexicon, id, text, size);
     if (id >= 0 && id < lexicon->size && lexicon->pieces[id].size > 0)
         return ce_fail(CS_BAD_FILE, "two tokens have the id %lld; one is %.60s", (long long)id, text);
-    CS_TRY(ce_lexicon_set(lexicon, id, text, size));
+    CE_TRY(ce_lexicon_set(lexicon, id, text, size));
     if (count > 0)
         lexicon->pieces[id] = put_text(lexicon, bytes, (size_t)count);
     const ce_lexicon_piece *piece = &lexicon->pieces[id];
@@ -129,7 +129,7 @@ static cs_status add_tokens(ce_lexicon *lexicon, const json_t *ids)
         size_t size = strlen(token);
         if (size == 0 && json_is_integer(id)) /* No text contains an empty token. */
             continue;
-        CS_TRY(ce_lexicon_add(lexicon, json_is_integer(id) ? json_integer_value(id) : -1, token, size));
+        CE_TRY(ce_lexicon_add(lexicon, json_is_integer(id) ? json_integer_value(id) : -1, token, size));
     }
     return CS_OK;
 }
@@ -231,7 +231,7 @@ void ce_lexicon_reserve_tokens(ce_lexicon *lexicon, size_t tokens)
 {
     lexicon->index_capacity = capacity_for(tokens);
     lexicon->index = malloc(lexicon->index_capacity * sizeof *lexicon->index);
-    CS_ASSERT(lexicon->index);
+    CE_ASSERT(lexicon->index);
     memset(lexicon->index, -1, lexicon->index_capacity * sizeof *lexicon->index);
 }
 
@@ -240,7 +240,7 @@ void ce_lexicon_reserve_merges(ce_lexicon *lexicon, size_t merges, size_t ranks)
     lexicon->merge_capacity = capacity_for(merges);
     lexicon->merges = calloc(lexicon->merge_capacity, sizeof *lexicon->merges);
     lexicon->results = calloc(ranks + 1, sizeof *lexicon->results);
-    CS_ASSERT(lexicon->merges && lexicon->results);
+    CE_ASSERT(lexicon->merges && lexicon->results);
 }
 
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges)
@@ -253,10 +253,10 @@ cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *
         return ce_fail(CS_BAD_FILE, "merges is not a list");
     ce_lexicon_reserve_tokens(lexicon, json_object_size(ids));
     ce_lexicon_reserve_merges(lexicon, json_array_size(merges), json_array_size(merges));
-    CS_TRY(add_tokens(lexicon, ids));
+    CE_TRY(add_tokens(lexicon, ids));
     ce_lexicon_find_bytes(lexicon);
     json_array_foreach (merges, rank, merge)
-        CS_TRY(read_merge(lexicon, merge, rank));
+        CE_TRY(read_merge(lexicon, merge, rank));
     return CS_OK;
 }
 

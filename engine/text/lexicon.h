@@ -1,9 +1,9 @@
 /* lexicon.h - vocabulary and merge table of a tokenizer: the text of each token, and which two tokens merge into which.
  */
-#ifndef CS_TEXT_LEXICON_H
-#define CS_TEXT_LEXICON_H
+#ifndef CE_TEXT_LEXICON_H
+#define CE_TEXT_LEXICON_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/unicode.h"
 
 typedef struct {

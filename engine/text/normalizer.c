@@ -28,11 +28,11 @@ void ce_normal_work_free(ce_normal_work *work)
 
 static bool lines_part(const ce_normal_step *step)
 {
-    const char *literal = step->kind == CS_NORMAL_REPLACE ? ce_pattern_literal(step->pattern) : NULL;
-    if (step->kind == CS_NORMAL_SENTENCE)
+    const char *literal = step->kind == CE_NORMAL_REPLACE ? ce_pattern_literal(step->pattern) : NULL;
+    if (step->kind == CE_NORMAL_SENTENCE)
         return step->map.count == 0 && !step->sentence.remove_extra && !step->sentence.at_end;
-    return step->kind == CS_NORMAL_PREPEND || step->kind == CS_NORMAL_BYTES ||
-           (step->kind == CS_NORMAL_FORM && step->form == CS_FORM_NFC) || (literal && strcmp(literal, " ") == 0);
+    return step->kind == CE_NORMAL_PREPEND || step->kind == CE_NORMAL_BYTES ||
+           (step->kind == CE_NORMAL_FORM && step->form == CE_FORM_NFC) || (literal && strcmp(literal, " ") == 0);
 }
 
 bool ce_normalizer_lines_part(const ce_normalizer *normalizer)
@@ -167,9 +167,9 @@ static bool is_chinese(int32_t point)
 static int replacement(const ce_normal_step *step, int32_t point)
 {
     switch (step->kind) {
-    case CS_NORMAL_NMT:
+    case CE_NORMAL_NMT:
         return nmt(point);
-    case CS_NORMAL_CLEAN:
+    case CE_NORMAL_CLEAN:
         return clean(point);
     default:
         return ce_unicode_is_mark(point, step->nonspacing) ? 0 : -1;
@@ -181,17 +181,17 @@ static void change_one(const ce_normal_step *step, ce_normal_work *work, ce_span
 {
     int32_t point = ce_unicode_point(text.bytes, text.size, place, &(size_t){ 0 });
     work->scratch.size = 0;
-    if (step->kind == CS_NORMAL_LOWERCASE) {
+    if (step->kind == CE_NORMAL_LOWERCASE) {
         ce_unicode_append_lower(&work->scratch, point);
-    } else if (step->kind == CS_NORMAL_BYTES) {
+    } else if (step->kind == CE_NORMAL_BYTES) {
         for (size_t i = 0; i < width; i++)
             ce_unicode_append_point(&work->scratch, ce_alphabet_point((unsigned char)text.bytes[place + i]));
-    } else if (step->kind == CS_NORMAL_CHINESE && is_chinese(point)) {
+    } else if (step->kind == CE_NORMAL_CHINESE && is_chinese(point)) {
         ce_unicode_append(&work->scratch, " ", 1);
         ce_unicode_append(&work->scratch, text.bytes + place, width);
         ce_unicode_append(&work->scratch, " ", 1);
     } else {
-        int other = step->kind == CS_NORMAL_CHINESE ? -1 : replacement(step, point);
+        int other = step->kind == CE_NORMAL_CHINESE ? -1 : replacement(step, point);
         if (other < 0)
             ce_made_keep(to, text, place, width);
         else if (other > 0)
@@ -310,24 +310,24 @@ static void apply_sentence(const ce_normal_step *step, ce_normal_work *work, ce_
 static void apply_step(const ce_normal_step *step, ce_normal_work *work, ce_span text, ce_made *to)
 {
     switch (step->kind) {
-    case CS_NORMAL_PREPEND:
+    case CE_NORMAL_PREPEND:
         if (text.size > 0 && !is_continuation(work, text))
             ce_made_put(to, text, 0, step->content, strlen(step->content));
         ce_made_keep(to, text, 0, text.size);
         break;
-    case CS_NORMAL_REPLACE:
+    case CE_NORMAL_REPLACE:
         replace(step, work, text, to);
         break;
-    case CS_NORMAL_FORM:
+    case CE_NORMAL_FORM:
         bring_to_form(step, work, text, to);
         break;
-    case CS_NORMAL_STRIP:
+    case CE_NORMAL_STRIP:
         strip(step, text, to);
         break;
-    case CS_NORMAL_PRECOMPILED:
+    case CE_NORMAL_PRECOMPILED:
         apply_precompiled(step, text, to);
         break;
-    case CS_NORMAL_SENTENCE:
+    case CE_NORMAL_SENTENCE:
         apply_sentence(step, work, text, to);
         break;
     default:

@@ -1,8 +1,8 @@
 /* normalizer.h - changes a text before it is cut into words: the normalizers of tokenizer.json, and SentencePiece's. */
-#ifndef CS_TEXT_NORMALIZER_H
-#define CS_TEXT_NORMALIZER_H
+#ifndef CE_TEXT_NORMALIZER_H
+#define CE_TEXT_NORMALIZER_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/charsmap.h"
 #include "text/pattern.h"
 #include "text/span.h"
@@ -21,35 +21,35 @@ typedef struct {
 } ce_sentence_rules;
 
 typedef enum {
-    CS_NORMAL_PREPEND,
-    CS_NORMAL_REPLACE,
-    CS_NORMAL_FORM,
-    CS_NORMAL_LOWERCASE,
-    CS_NORMAL_STRIP,
-    CS_NORMAL_DROP_MARKS,
-    CS_NORMAL_NMT,
-    CS_NORMAL_BYTES,
-    CS_NORMAL_PRECOMPILED,
-    CS_NORMAL_CLEAN,
-    CS_NORMAL_CHINESE,
-    CS_NORMAL_SENTENCE,
+    CE_NORMAL_PREPEND,
+    CE_NORMAL_REPLACE,
+    CE_NORMAL_FORM,
+    CE_NORMAL_LOWERCASE,
+    CE_NORMAL_STRIP,
+    CE_NORMAL_DROP_MARKS,
+    CE_NORMAL_NMT,
+    CE_NORMAL_BYTES,
+    CE_NORMAL_PRECOMPILED,
+    CE_NORMAL_CLEAN,
+    CE_NORMAL_CHINESE,
+    CE_NORMAL_SENTENCE,
 } ce_normal_kind;
 
 typedef struct {
     ce_normal_kind kind;
-    ce_pattern *pattern; /* for CS_NORMAL_REPLACE */
-    char *content;       /* for CS_NORMAL_REPLACE and CS_NORMAL_PREPEND */
-    ce_charsmap map;     /* for CS_NORMAL_PRECOMPILED and CS_NORMAL_SENTENCE */
+    ce_pattern *pattern; /* for CE_NORMAL_REPLACE */
+    char *content;       /* for CE_NORMAL_REPLACE and CE_NORMAL_PREPEND */
+    ce_charsmap map;     /* for CE_NORMAL_PRECOMPILED and CE_NORMAL_SENTENCE */
     ce_unicode_form form;
-    bool left, right; /* for CS_NORMAL_STRIP: which ends are stripped */
-    bool nonspacing;  /* for CS_NORMAL_DROP_MARKS: true if only marks of the category Mn are dropped */
+    bool left, right; /* for CE_NORMAL_STRIP: which ends are stripped */
+    bool nonspacing;  /* for CE_NORMAL_DROP_MARKS: true if only marks of the category Mn are dropped */
     ce_sentence_rules sentence;
 } ce_normal_step;
 
-enum { CS_NORMAL_MAX = 16 };
+enum { CE_NORMAL_MAX = 16 };
 
 typedef struct {
-    ce_normal_step steps[CS_NORMAL_MAX];
+    ce_normal_step steps[CE_NORMAL_MAX];
     int count;
 } ce_normalizer;
 

@@ -8,8 +8,8 @@
 
 cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_normal_step **step)
 {
-    if (normalizer->count == CS_NORMAL_MAX)
-        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a normalizer", CS_NORMAL_MAX);
+    if (normalizer->count == CE_NORMAL_MAX)
+        return ce_fail(CS_UNSUPPORTED, "not supported: more than %d steps of a normalizer", CE_NORMAL_MAX);
     *step = &normalizer->steps[normalizer->count++];
     **step = (ce_normal_step){ .kind = kind };
     return CS_OK;
@@ -17,7 +17,7 @@ cs_status ce_normalizer_add(ce_normalizer *normalizer, ce_normal_kind kind, ce_n
 
 static cs_status read_replace(ce_normal_step *step, const json_t *part, const char *path)
 {
-    CS_TRY(ce_jsonpart_pattern(&step->pattern, part, path));
+    CE_TRY(ce_jsonpart_pattern(&step->pattern, part, path));
     return ce_jsonpart_text(&step->content, part, "content", path);
 }
 
@@ -40,26 +40,26 @@ static cs_status read_bert(ce_normalizer *normalizer, const json_t *part)
     const json_t *accents = json_object_get(part, "strip_accents");
     bool lower = ce_jsonpart_flag(part, "lowercase", true);
     if (ce_jsonpart_flag(part, "clean_text", true))
-        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_CLEAN, &step));
+        CE_TRY(ce_normalizer_add(normalizer, CE_NORMAL_CLEAN, &step));
     if (ce_jsonpart_flag(part, "handle_chinese_chars", true))
-        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_CHINESE, &step));
+        CE_TRY(ce_normalizer_add(normalizer, CE_NORMAL_CHINESE, &step));
     if (json_is_boolean(accents) ? json_is_true(accents) : lower) {
-        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_FORM, &step));
-        step->form = CS_FORM_NFD;
-        CS_TRY(ce_normalizer_add(normalizer, CS_NORMAL_DROP_MARKS, &step));
+        CE_TRY(ce_normalizer_add(normalizer, CE_NORMAL_FORM, &step));
+        step->form = CE_FORM_NFD;
+        CE_TRY(ce_normalizer_add(normalizer, CE_NORMAL_DROP_MARKS, &step));
         step->nonspacing = true;
     }
-    return lower ? ce_normalizer_add(normalizer, CS_NORMAL_LOWERCASE, &step) : CS_OK;
+    return lower ? ce_normalizer_add(normalizer, CE_NORMAL_LOWERCASE, &step) : CS_OK;
 }
 
 static cs_status read_parts(ce_normal_step *step, const json_t *part, const char *path)
 {
     switch (step->kind) {
-    case CS_NORMAL_PREPEND:
+    case CE_NORMAL_PREPEND:
         return ce_jsonpart_text(&step->content, part, "prepend", path);
-    case CS_NORMAL_REPLACE:
+    case CE_NORMAL_REPLACE:
         return read_replace(step, part, path);
-    case CS_NORMAL_PRECOMPILED:
+    case CE_NORMAL_PRECOMPILED:
         return read_precompiled(step, part, path);
     default:
         break;
@@ -73,9 +73,9 @@ static cs_status read_sequence(ce_normalizer *normalizer, const json_t *part, co
 {
     size_t index;
     json_t *member;
-    char inner[CS_JSONPART_PATH];
+    char inner[CE_JSONPART_PATH];
     json_array_foreach (json_object_get(part, "normalizers"), index, member)
-        CS_TRY(ce_normalizer_read(normalizer, member, ce_jsonpart_member(inner, path, "normalizers", index)));
+        CE_TRY(ce_normalizer_read(normalizer, member, ce_jsonpart_member(inner, path, "normalizers", index)));
     return CS_OK;
 }
 
@@ -86,12 +86,12 @@ cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, cons
         ce_normal_kind kind;
         ce_unicode_form form;
     } known[] = {
-        { "Prepend", CS_NORMAL_PREPEND, 0 },         { "Replace", CS_NORMAL_REPLACE, 0 },
-        { "NFC", CS_NORMAL_FORM, CS_FORM_NFC },      { "NFD", CS_NORMAL_FORM, CS_FORM_NFD },
-        { "NFKC", CS_NORMAL_FORM, CS_FORM_NFKC },    { "NFKD", CS_NORMAL_FORM, CS_FORM_NFKD },
-        { "Lowercase", CS_NORMAL_LOWERCASE, 0 },     { "Strip", CS_NORMAL_STRIP, 0 },
-        { "StripAccents", CS_NORMAL_DROP_MARKS, 0 }, { "Nmt", CS_NORMAL_NMT, 0 },
-        { "ByteLevel", CS_NORMAL_BYTES, 0 },         { "Precompiled", CS_NORMAL_PRECOMPILED, 0 },
+        { "Prepend", CE_NORMAL_PREPEND, 0 },         { "Replace", CE_NORMAL_REPLACE, 0 },
+        { "NFC", CE_NORMAL_FORM, CE_FORM_NFC },      { "NFD", CE_NORMAL_FORM, CE_FORM_NFD },
+        { "NFKC", CE_NORMAL_FORM, CE_FORM_NFKC },    { "NFKD", CE_NORMAL_FORM, CE_FORM_NFKD },
+        { "Lowercase", CE_NORMAL_LOWERCASE, 0 },     { "Strip", CE_NORMAL_STRIP, 0 },
+        { "StripAccents", CE_NORMAL_DROP_MARKS, 0 }, { "Nmt", CE_NORMAL_NMT, 0 },
+        { "ByteLevel", CE_NORMAL_BYTES, 0 },         { "Precompiled", CE_NORMAL_PRECOMPILED, 0 },
     };
     const char *type = ce_jsonpart_type(part);
     ce_normal_step *step;
@@ -103,7 +103,7 @@ cs_status ce_normalizer_read(ce_normalizer *normalizer, const json_t *part, cons
         return read_bert(normalizer, part);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(type, known[i].name) == 0) {
-            CS_TRY(ce_normalizer_add(normalizer, known[i].kind, &step));
+            CE_TRY(ce_normalizer_add(normalizer, known[i].kind, &step));
             step->form = known[i].form;
             return read_parts(step, part, path);
         }

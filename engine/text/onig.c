@@ -216,7 +216,7 @@ static cs_status translate_set(reader *r, class *c, int depth)
     if (*r->at == '\\')
         return translate_escape(r, &c->list, &c->others);
     if (r->at[1] == ':')
-        CS_TRY(translate_posix(r, c, &found));
+        CE_TRY(translate_posix(r, c, &found));
     if (found)
         return CS_OK;
     put(&c->others, c->others.size > 0 ? "|" : "");
@@ -228,7 +228,7 @@ static cs_status translate_member(reader *r, class *c, int depth)
 {
     bool is_set = *r->at == '[' || (*r->at == '\\' && r->at[1] && strchr("sSwWdDhHpP", r->at[1]));
     if (*r->at == '\\' || *r->at == '[') {
-        CS_TRY(translate_set(r, c, depth));
+        CE_TRY(translate_set(r, c, depth));
         if (is_set && *r->at == '-' && r->at[1] != ']') { /* No range begins with a set. */
             put(&c->list, "\\-");
             r->at++;
@@ -392,7 +392,7 @@ static cs_status translate_next(reader *r)
 {
     bool found = false;
     if (*r->at == '{')
-        CS_TRY(translate_interval(r, &found));
+        CE_TRY(translate_interval(r, &found));
     if (found)
         return CS_OK;
     if (strchr("*+?", *r->at)) {
@@ -427,7 +427,7 @@ cs_status ce_onig_translate(ce_text *to, const char *pattern)
 {
     reader r = { .at = pattern, .pattern = pattern, .to = to };
     while (*r.at)
-        CS_TRY(translate_next(&r));
+        CE_TRY(translate_next(&r));
     if (r.depth > 0)
         return ce_fail(CS_BAD_FILE, "the pattern %s is wrong at character %zu: a ( without its )", pattern,
                        strlen(pattern));

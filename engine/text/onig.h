@@ -2,8 +2,8 @@
  *
  * The syntax is the one that tokenizers uses (Ruby's). Where PCRE2 reads a construct differently, it is written in
  * another way with the same meaning. A construct that has no translation is refused, and the message names it. */
-#ifndef CS_TEXT_ONIG_H
-#define CS_TEXT_ONIG_H
+#ifndef CE_TEXT_ONIG_H
+#define CE_TEXT_ONIG_H
 
 #include "base/status.h"
 #include "text/unicode.h"

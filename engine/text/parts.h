@@ -1,6 +1,6 @@
 /* parts.h - struct ce_tokenizer, an open tokenizer. Private to this folder. */
-#ifndef CS_TEXT_PARTS_H
-#define CS_TEXT_PARTS_H
+#ifndef CE_TEXT_PARTS_H
+#define CE_TEXT_PARTS_H
 
 #include "text/decoder.h"
 #include "text/lexicon.h"
@@ -10,7 +10,7 @@
 #include "text/tokenizer.h"
 #include "text/words.h"
 
-enum { CS_PARTS_AROUND = 8 };
+enum { CE_PARTS_AROUND = 8 };
 
 struct ce_tokenizer {
     bool is_bytes; /* True if each byte is a token; the members below are then unused. */
@@ -27,7 +27,7 @@ struct ce_tokenizer {
     ce_lexicon_piece *shown;
     bool has_cuts; /* True if long texts may be cut at the beginnings of lines. */
     /* The ids of the tokens that the post_processor adds before and after a text. */
-    int32_t before[CS_PARTS_AROUND], after[CS_PARTS_AROUND];
+    int32_t before[CE_PARTS_AROUND], after[CE_PARTS_AROUND];
     int before_count, after_count;
     json_t *templates; /* the texts of the chat templates, by their names */
     char *begin_text, *end_text;

@@ -49,17 +49,17 @@ bool ce_pattern_compiles(const char *pattern)
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind)
 {
     ce_pattern *made = *pattern = calloc(1, sizeof *made);
-    CS_ASSERT(made);
-    if (kind == CS_PATTERN_LITERAL) {
+    CE_ASSERT(made);
+    if (kind == CE_PATTERN_LITERAL) {
         made->literal = strdup(text);
-        CS_ASSERT(made->literal);
+        CE_ASSERT(made->literal);
         made->literal_size = strlen(text);
         return CS_OK;
     }
     ce_text translated = { 0 };
-    cs_status status = kind == CS_PATTERN_OWN ? CS_OK : ce_onig_translate(&translated, text);
+    cs_status status = kind == CE_PATTERN_OWN ? CS_OK : ce_onig_translate(&translated, text);
     if (status == CS_OK)
-        status = compile(made, kind == CS_PATTERN_OWN ? text : translated.bytes);
+        status = compile(made, kind == CE_PATTERN_OWN ? text : translated.bytes);
     ce_unicode_free(&translated);
     if (status != CS_OK) {
         ce_pattern_close(made);
@@ -87,11 +87,11 @@ const char *ce_pattern_literal(const ce_pattern *pattern)
 ce_matcher *ce_matcher_open(void)
 {
     ce_matcher *matcher = calloc(1, sizeof *matcher);
-    CS_ASSERT(matcher);
+    CE_ASSERT(matcher);
     matcher->data = pcre2_match_data_create(1, NULL);
     matcher->context = pcre2_match_context_create(NULL);
     matcher->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);
-    CS_ASSERT(matcher->data && matcher->context);
+    CE_ASSERT(matcher->data && matcher->context);
     /* If the stack is NULL, PCRE2 uses the machine stack. */
     pcre2_jit_stack_assign(matcher->context, NULL, matcher->stack);
     return matcher;

@@ -1,16 +1,16 @@
 /* pattern.h - searches texts for the literal texts and regular expressions of a tokenizer, by means of PCRE2.
  *
  * The expressions of tokenizer.json are written for another engine (Oniguruma) and are translated (onig.h). */
-#ifndef CS_TEXT_PATTERN_H
-#define CS_TEXT_PATTERN_H
+#ifndef CE_TEXT_PATTERN_H
+#define CE_TEXT_PATTERN_H
 
 #include "base/status.h"
 
 typedef struct ce_pattern ce_pattern; /* a pattern; it is read-only, so threads may share it */
 typedef struct ce_matcher ce_matcher; /* working memory of one thread, for searches with any pattern */
 
-/* CS_PATTERN_OWN: the expression is written in this program's own code, for PCRE2. */
-typedef enum { CS_PATTERN_REGEX, CS_PATTERN_LITERAL, CS_PATTERN_OWN } ce_pattern_kind;
+/* CE_PATTERN_OWN: the expression is written in this program's own code, for PCRE2. */
+typedef enum { CE_PATTERN_REGEX, CE_PATTERN_LITERAL, CE_PATTERN_OWN } ce_pattern_kind;
 
 /* *pattern is NULL if the call fails. */
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind);

@@ -1,6 +1,6 @@
 /* protobuf.h - reads the fields of a message in the encoding of Protocol Buffers. */
-#ifndef CS_TEXT_PROTOBUF_H
-#define CS_TEXT_PROTOBUF_H
+#ifndef CE_TEXT_PROTOBUF_H
+#define CE_TEXT_PROTOBUF_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* seams.h - finds seams: places at which a word may be cut without changing its tokens, because no token reaches across
  * the place. */
-#ifndef CS_TEXT_SEAMS_H
-#define CS_TEXT_SEAMS_H
+#ifndef CE_TEXT_SEAMS_H
+#define CE_TEXT_SEAMS_H
 
 #include "text/lexicon.h"
 

@@ -61,7 +61,7 @@ static cs_status read_piece(model *m, ce_protobuf message)
             read.kind = (int)field.value;
         }
     }
-    CS_TRY(end_of(&message, "a piece"));
+    CE_TRY(end_of(&message, "a piece"));
     if (read.size == 0 || ce_unicode_valid(read.text, read.size) < read.size || !isfinite(read.score))
         return ce_fail(CS_BAD_FILE, "piece %zu has no text, a text that is not UTF-8, or no score", m->count);
     if (read.kind < NORMAL || read.kind > BYTE || read.kind == UNUSED)
@@ -70,7 +70,7 @@ static cs_status read_piece(model *m, ce_protobuf message)
     if (m->count == m->capacity) {
         m->capacity = 2 * m->capacity + 1024;
         m->pieces = realloc(m->pieces, m->capacity * sizeof *m->pieces);
-        CS_ASSERT(m->pieces);
+        CE_ASSERT(m->pieces);
     }
     m->pieces[m->count++] = read;
     return CS_OK;
@@ -147,16 +147,16 @@ static cs_status read_messages(model *m, ce_protobuf message)
         ce_protobuf inside = ce_protobuf_inside(&field);
         switch (field.number) {
         case 1:
-            CS_TRY(read_piece(m, inside));
+            CE_TRY(read_piece(m, inside));
             break;
         case 2:
-            CS_TRY(read_trainer(m, inside));
+            CE_TRY(read_trainer(m, inside));
             break;
         case 3:
-            CS_TRY(read_normalizer(m, inside));
+            CE_TRY(read_normalizer(m, inside));
             break;
         case 5:
-            CS_TRY(read_denormalizer(m, inside));
+            CE_TRY(read_denormalizer(m, inside));
             break;
         default:
             break;
@@ -186,7 +186,7 @@ static cs_status add_special(ce_tokenizer *tokenizer, const piece *p, size_t id)
 {
     bool user = p->kind == USER_DEFINED;
     ce_special token = { .text = strndup(p->text, p->size), .id = (int32_t)id, .special = !user, .normalized = user };
-    CS_ASSERT(token.text);
+    CE_ASSERT(token.text);
     token.size = strlen(token.text);
     ce_special_add(user ? &tokenizer->normal : &tokenizer->raw, token);
     return token.size == p->size ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: piece %zu has a NUL byte", id);
@@ -198,16 +198,16 @@ static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
     lexicon->unknown = -1;
     ce_lexicon_reserve_tokens(lexicon, m->count);
     tokenizer->has_no_text = calloc(m->count, sizeof *tokenizer->has_no_text);
-    CS_ASSERT(tokenizer->has_no_text);
+    CE_ASSERT(tokenizer->has_no_text);
     tokenizer->piece_count = (int64_t)m->count;
     for (size_t i = 0; i < m->count; i++) {
         const piece *p = &m->pieces[i];
         if (ce_lexicon_find(lexicon, p->text, p->size) >= 0)
             return ce_fail(CS_BAD_FILE, "piece %zu, %.*s, is there twice", i, (int)(p->size < 60 ? p->size : 60),
                            p->text);
-        CS_TRY(ce_lexicon_add(lexicon, (int64_t)i, p->text, p->size));
+        CE_TRY(ce_lexicon_add(lexicon, (int64_t)i, p->text, p->size));
         if (p->kind != NORMAL && p->kind != BYTE)
-            CS_TRY(add_special(tokenizer, p, i));
+            CE_TRY(add_special(tokenizer, p, i));
         if (p->kind == UNKNOWN)
             lexicon->unknown = (int32_t)i;
         tokenizer->has_no_text[i] = p->kind == CONTROL;
@@ -236,7 +236,7 @@ static int by_score(const void *one, const void *other, void *pieces)
 static void rank_pieces(model *m)
 {
     int32_t *order = malloc(m->count * sizeof *order);
-    CS_ASSERT(order);
+    CE_ASSERT(order);
     for (size_t i = 0; i < m->count; i++)
         order[i] = (int32_t)i;
     qsort_r(order, m->count, sizeof *order, by_score, m->pieces);
@@ -274,14 +274,14 @@ static cs_status divide(const ce_lexicon *lexicon, model *m, int32_t id)
     const piece *p = &m->pieces[id];
     for (size_t place = width_at(p, 0); place < p->size; place += width_at(p, place)) {
         pair found = { .rank = p->rank, .id = id };
-        CS_TRY(find_half(lexicon, m, p->text, place, &found.left));
-        CS_TRY(find_half(lexicon, m, p->text + place, p->size - place, &found.right));
+        CE_TRY(find_half(lexicon, m, p->text, place, &found.left));
+        CE_TRY(find_half(lexicon, m, p->text + place, p->size - place, &found.right));
         if (found.left < 0 || found.right < 0)
             continue;
         if (m->pair_count == m->pair_capacity) {
             m->pair_capacity = 2 * m->pair_capacity + 1024;
             m->pairs = realloc(m->pairs, m->pair_capacity * sizeof *m->pairs);
-            CS_ASSERT(m->pairs);
+            CE_ASSERT(m->pairs);
         }
         m->pairs[m->pair_count++] = found;
     }
@@ -293,7 +293,7 @@ static cs_status add_merges(ce_lexicon *lexicon, model *m)
     rank_pieces(m);
     for (size_t i = 0; i < m->count; i++)
         if (m->pieces[i].kind == NORMAL)
-            CS_TRY(divide(lexicon, m, (int32_t)i));
+            CE_TRY(divide(lexicon, m, (int32_t)i));
     ce_lexicon_reserve_merges(lexicon, m->pair_count, m->count);
     for (size_t i = 0; i < m->pair_count; i++) {
         const pair *p = &m->pairs[i];
@@ -334,7 +334,7 @@ static cs_status add_rules(ce_tokenizer *tokenizer, const model *m)
 {
     ce_normal_step *step;
     ce_decode_step *decode;
-    CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_SENTENCE, &step));
+    CE_TRY(ce_normalizer_add(&tokenizer->normalizer, CE_NORMAL_SENTENCE, &step));
     step->sentence = (ce_sentence_rules){ .add_prefix = m->add_prefix,
                                           .only_first = !m->legacy,
                                           .once = m->once,
@@ -343,8 +343,8 @@ static cs_status add_rules(ce_tokenizer *tokenizer, const model *m)
                                           .escape = m->escape,
                                           .kept = tokenizer->normal.count > 0 ? &tokenizer->normal : NULL };
     if (m->map_size > 0)
-        CS_TRY(ce_charsmap_open(&step->map, m->map, m->map_size));
-    CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_SENTENCE, &decode));
+        CE_TRY(ce_charsmap_open(&step->map, m->map, m->map_size));
+    CE_TRY(ce_decoder_add(&tokenizer->decoder, CE_DECODE_SENTENCE, &decode));
     decode->prefixed = m->add_prefix || m->remove_extra;
     decode->all = m->remove_extra;
     return CS_OK;
@@ -357,9 +357,9 @@ static char *copy_piece(const model *m, int id)
 
 static cs_status fill(ce_tokenizer *tokenizer, model *m)
 {
-    CS_TRY(add_pieces(tokenizer, m));
-    CS_TRY(add_merges(&tokenizer->lexicon, m));
-    CS_TRY(add_rules(tokenizer, m));
+    CE_TRY(add_pieces(tokenizer, m));
+    CE_TRY(add_merges(&tokenizer->lexicon, m));
+    CE_TRY(add_rules(tokenizer, m));
     tokenizer->lexicon.byte_fallback = m->byte_fallback || m->by_id;
     tokenizer->lexicon.fuse_unknown = true;
     tokenizer->words = ce_words_open();

@@ -48,7 +48,7 @@ static void mark(ce_made *made, size_t at, size_t from)
     if (made->count == made->capacity) {
         made->capacity = 2 * made->capacity + 16;
         made->entries = realloc(made->entries, made->capacity * sizeof *made->entries);
-        CS_ASSERT(made->entries);
+        CE_ASSERT(made->entries);
     }
     made->entries[made->count++] = (ce_origin){ at, from };
 }

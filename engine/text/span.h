@@ -3,8 +3,8 @@
  * Normalizers and pre-tokenizers change a text step by step. Each step reads a span and writes a new text, together
  * with the offsets in the original text (after the repair of UTF-8). The targets of a chat and the prefix of a text's
  * first word depend on these offsets. */
-#ifndef CS_TEXT_SPAN_H
-#define CS_TEXT_SPAN_H
+#ifndef CE_TEXT_SPAN_H
+#define CE_TEXT_SPAN_H
 
 #include "text/unicode.h"
 

@@ -9,7 +9,7 @@
 void ce_special_add(ce_specials *specials, ce_special token)
 {
     specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
-    CS_ASSERT(specials->tokens);
+    CE_ASSERT(specials->tokens);
     specials->tokens[specials->count++] = token;
     if (token.size > 0)
         specials->begins[(unsigned char)token.text[0]] = true;

@@ -1,6 +1,6 @@
 /* special.h - finds special tokens, which are matched literally in a text before it is cut into words. */
-#ifndef CS_TEXT_SPECIAL_H
-#define CS_TEXT_SPECIAL_H
+#ifndef CE_TEXT_SPECIAL_H
+#define CE_TEXT_SPECIAL_H
 
 #include "base/status.h"
 

@@ -14,8 +14,8 @@
 static cs_status put_around(ce_tokenizer *tokenizer, const json_t *id, bool behind, const char *path)
 {
     int *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
-    if (*count == CS_PARTS_AROUND)
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s adds more than %d tokens", path, CS_PARTS_AROUND);
+    if (*count == CE_PARTS_AROUND)
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s adds more than %d tokens", path, CE_PARTS_AROUND);
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= tokenizer->lexicon.size)
         return ce_fail(CS_BAD_FILE, "%s adds a token that is not in the vocabulary", path);
     (behind ? tokenizer->after : tokenizer->before)[(*count)++] = (int32_t)json_integer_value(id);
@@ -37,7 +37,7 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
     json_t *member, *id;
     const json_t *specials = json_object_get(part, "special_tokens");
     int texts = 0;
-    CS_TRY(refuse_second(tokenizer, path));
+    CE_TRY(refuse_second(tokenizer, path));
     json_array_foreach (json_object_get(part, "single"), index, member) {
         const json_t *sequence = json_object_get(member, "Sequence");
         const char *which = json_string_value(json_object_get(sequence, "id"));
@@ -50,7 +50,7 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
         if (name && json_array_size(ids) == 0)
             return ce_fail(CS_BAD_FILE, "%s.special_tokens has no ids of %.60s", path, name);
         json_array_foreach (ids, number, id)
-            CS_TRY(put_around(tokenizer, id, texts > 0, path));
+            CE_TRY(put_around(tokenizer, id, texts > 0, path));
     }
     return texts > 0 ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: %s.single is without the text A", path);
 }
@@ -59,8 +59,8 @@ static cs_status read_template(ce_tokenizer *tokenizer, const json_t *part, cons
  * id]. */
 static cs_status read_pair(ce_tokenizer *tokenizer, const json_t *part, const char *path)
 {
-    CS_TRY(refuse_second(tokenizer, path));
-    CS_TRY(put_around(tokenizer, json_array_get(json_object_get(part, "cls"), 1), false, path));
+    CE_TRY(refuse_second(tokenizer, path));
+    CE_TRY(put_around(tokenizer, json_array_get(json_object_get(part, "cls"), 1), false, path));
     return put_around(tokenizer, json_array_get(json_object_get(part, "sep"), 1), true, path);
 }
 
@@ -68,7 +68,7 @@ static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part
 {
     size_t index;
     json_t *member;
-    char inner[CS_JSONPART_PATH];
+    char inner[CE_JSONPART_PATH];
     const char *type = ce_jsonpart_type(part);
     if (!part || json_is_null(part) || strcmp(type, "ByteLevel") == 0)
         return CS_OK; /* The option trim_offsets of ByteLevel changes offsets only, not tokens. */
@@ -79,7 +79,7 @@ static cs_status read_post_processor(ce_tokenizer *tokenizer, const json_t *part
     if (strcmp(type, "Sequence") != 0)
         return ce_jsonpart_refuse(path, type, "it is no post-processor of tokenizers 0.23");
     json_array_foreach (json_object_get(part, "processors"), index, member)
-        CS_TRY(read_post_processor(tokenizer, member, ce_jsonpart_member(inner, path, "processors", index)));
+        CE_TRY(read_post_processor(tokenizer, member, ce_jsonpart_member(inner, path, "processors", index)));
     return CS_OK;
 }
 
@@ -93,7 +93,7 @@ static cs_status read_affix(char **affix, const json_t *model, const char *key, 
     if (is_bytes)
         return ce_fail(CS_UNSUPPORTED, "not supported: model.%s with a ByteLevel pre_tokenizer", key);
     *affix = strdup(text);
-    CS_ASSERT(*affix);
+    CE_ASSERT(*affix);
     return CS_OK;
 }
 
@@ -113,14 +113,14 @@ static cs_status read_model(ce_tokenizer *tokenizer, const json_t *model, bool i
 {
     ce_lexicon *lexicon = &tokenizer->lexicon;
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));
-    CS_TRY(check_model(model));
+    CE_TRY(check_model(model));
     lexicon->is_bytes = is_bytes;
-    CS_TRY(read_affix(&lexicon->prefix, model, "continuing_subword_prefix", is_bytes));
-    CS_TRY(read_affix(&lexicon->suffix, model, "end_of_word_suffix", is_bytes));
+    CE_TRY(read_affix(&lexicon->prefix, model, "continuing_subword_prefix", is_bytes));
+    CE_TRY(read_affix(&lexicon->suffix, model, "end_of_word_suffix", is_bytes));
     lexicon->fuse_unknown = ce_jsonpart_flag(model, "fuse_unk", false);
     lexicon->whole_words = ce_jsonpart_flag(model, "ignore_merges", false);
     lexicon->byte_fallback = ce_jsonpart_flag(model, "byte_fallback", false);
-    CS_TRY(ce_lexicon_fill(lexicon, json_object_get(model, "vocab"), json_object_get(model, "merges")));
+    CE_TRY(ce_lexicon_fill(lexicon, json_object_get(model, "vocab"), json_object_get(model, "merges")));
     lexicon->unknown = unknown ? ce_lexicon_find(lexicon, unknown, strlen(unknown)) : -1;
     for (int byte = 0; is_bytes && lexicon->byte_fallback && byte < 256; byte++)
         if (lexicon->bytes[byte] < 0)
@@ -134,7 +134,7 @@ static cs_status read_model(ce_tokenizer *tokenizer, const json_t *model, bool i
 static char *copy(const char *text, size_t size)
 {
     char *made = strndup(text, size);
-    CS_ASSERT(made);
+    CE_ASSERT(made);
     return made;
 }
 
@@ -176,7 +176,7 @@ static void warn_of_batches(const json_t *root)
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const json_t *section = json_object_get(root, sections[i][0]);
         if (section && !json_is_null(section))
-            ce_log(CS_LOG_WARNING, "tokenizer.json: its %s is not done: %s", sections[i][0], sections[i][1]);
+            ce_log(CE_LOG_WARNING, "tokenizer.json: its %s is not done: %s", sections[i][0], sections[i][1]);
     }
 }
 
@@ -186,14 +186,14 @@ cs_status ce_tokenfile_read(ce_tokenizer *tokenizer, const json_t *root)
     json_t *token;
     const json_t *words = json_object_get(root, "pre_tokenizer");
     warn_of_batches(root);
-    CS_TRY(ce_normalizer_read(&tokenizer->normalizer, json_object_get(root, "normalizer"), "normalizer"));
+    CE_TRY(ce_normalizer_read(&tokenizer->normalizer, json_object_get(root, "normalizer"), "normalizer"));
     tokenizer->words = ce_words_open();
-    CS_TRY(ce_words_read(tokenizer->words, words));
-    CS_TRY(read_model(tokenizer, json_object_get(root, "model"), ce_words_reads_bytes(words)));
+    CE_TRY(ce_words_read(tokenizer->words, words));
+    CE_TRY(read_model(tokenizer, json_object_get(root, "model"), ce_words_reads_bytes(words)));
     json_array_foreach (json_object_get(root, "added_tokens"), index, token) {
         const json_t *id = json_object_get(token, "id");
-        CS_TRY(ce_tokenfile_added(tokenizer, token, json_is_integer(id) ? json_integer_value(id) : -1));
+        CE_TRY(ce_tokenfile_added(tokenizer, token, json_is_integer(id) ? json_integer_value(id) : -1));
     }
-    CS_TRY(ce_decoder_read(&tokenizer->decoder, json_object_get(root, "decoder"), "decoder"));
+    CE_TRY(ce_decoder_read(&tokenizer->decoder, json_object_get(root, "decoder"), "decoder"));
     return read_post_processor(tokenizer, json_object_get(root, "post_processor"), "post_processor");
 }

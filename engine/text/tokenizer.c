@@ -27,7 +27,7 @@ static cs_status slurp(ce_text *content, const char *folder, const char *name)
     if (snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name) >= (int)sizeof path)
         return ce_fail(CS_BAD_CONFIG, "%.80s...: this name is too long", folder);
     FILE *file;
-    CS_TRY(ce_input_stream(&file, path));
+    CE_TRY(ce_input_stream(&file, path));
     if (!file)
         return errno == ENOENT || errno == ENOTDIR ? CS_NOT_FOUND
                                                    : ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot open", path);
@@ -118,13 +118,13 @@ static cs_status read_templates(ce_tokenizer *tokenizer, const char *folder, con
 {
     json_t *processor;
     tokenizer->templates = json_object();
-    CS_TRY(read_template(tokenizer, "default", folder, "chat_template.jinja"));
-    CS_TRY(read_additional(tokenizer, folder));
+    CE_TRY(read_template(tokenizer, "default", folder, "chat_template.jinja"));
+    CE_TRY(read_additional(tokenizer, folder));
     if (json_object_size(tokenizer->templates) == 0)
         add_templates(tokenizer, json_object_get(config, "chat_template"));
     if (json_object_size(tokenizer->templates) > 0)
         return CS_OK;
-    CS_TRY(read_json(&processor, folder, "chat_template.json", ce_json_strict));
+    CE_TRY(read_json(&processor, folder, "chat_template.json", ce_json_strict));
     add_templates(tokenizer, json_object_get(processor, "chat_template"));
     json_decref(processor);
     return CS_OK;
@@ -133,12 +133,12 @@ static cs_status read_templates(ce_tokenizer *tokenizer, const char *folder, con
 static cs_status read_beside(ce_tokenizer *tokenizer, const char *folder, ce_added_files *beside)
 {
     /* The parser ce_json_words accepts large numbers, because model_max_length may be 1e30. */
-    CS_TRY(read_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
-    CS_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
-    CS_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
-    CS_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
-    CS_TRY(read_json(&beside->model, folder, "config.json", ce_json_words));
-    CS_TRY(ce_class_check(beside->config));
+    CE_TRY(read_json(&beside->config, folder, "tokenizer_config.json", ce_json_words));
+    CE_TRY(read_json(&beside->map, folder, "special_tokens_map.json", ce_json_strict));
+    CE_TRY(read_json(&beside->tokens, folder, "added_tokens.json", ce_json_strict));
+    CE_TRY(read_json(&beside->generation, folder, "generation_config.json", ce_json_words));
+    CE_TRY(read_json(&beside->model, folder, "config.json", ce_json_words));
+    CE_TRY(ce_class_check(beside->config));
     return read_templates(tokenizer, folder, beside->config);
 }
 
@@ -170,11 +170,11 @@ static cs_status choose_words(ce_tokenizer *tokenizer, const char *class, bool p
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(class, known[i].class, strlen(known[i].class)) == 0) {
             if (known[i].composes) /* A new step is zeroed, so its form is NFC, the first value of ce_unicode_form. */
-                CS_TRY(ce_normalizer_add(&tokenizer->normalizer, CS_NORMAL_FORM, &step));
+                CE_TRY(ce_normalizer_add(&tokenizer->normalizer, CE_NORMAL_FORM, &step));
             if (prefix && !known[i].composes)
-                CS_TRY(ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS));
-            CS_TRY(ce_words_add_regex(words, known[i].pattern));
-            return prefix && known[i].composes ? ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS) : CS_OK;
+                CE_TRY(ce_words_add_replaced(words, " ", CE_WORDS_PREFIX_ALWAYS));
+            CE_TRY(ce_words_add_regex(words, known[i].pattern));
+            return prefix && known[i].composes ? ce_words_add_replaced(words, " ", CE_WORDS_PREFIX_ALWAYS) : CS_OK;
         }
     return ce_fail(CS_UNSUPPORTED,
                    "not supported: vocab.json and merges.txt of a %s, because they do not say how it cuts words; a "
@@ -190,7 +190,7 @@ static void name_end(char **text, const json_t *config, const char *key)
     if (json_object_get(config, key))
         return;
     *text = strdup(END_OF_TEXT);
-    CS_ASSERT(*text);
+    CE_ASSERT(*text);
 }
 
 static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary,
@@ -208,12 +208,12 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
         status = ce_lexicon_fill(&tokenizer->lexicon, vocabulary, merges);
     json_decref(merges);
     ce_unicode_free(&content);
-    CS_TRY(status);
-    CS_TRY(ce_decoder_add(&tokenizer->decoder, CS_DECODE_BYTES, &decode));
-    char class[CS_CLASS_NAME];
+    CE_TRY(status);
+    CE_TRY(ce_decoder_add(&tokenizer->decoder, CE_DECODE_BYTES, &decode));
+    char class[CE_CLASS_NAME];
     const char *type = json_string_value(json_object_get(beside->model, "model_type"));
     ce_class_name(class, beside->config, beside->model, type ? type : "GPT2Tokenizer");
-    CS_TRY(choose_words(tokenizer, class, json_is_true(json_object_get(beside->config, "add_prefix_space"))));
+    CE_TRY(choose_words(tokenizer, class, json_is_true(json_object_get(beside->config, "add_prefix_space"))));
     int32_t end = ce_tokenizer_find(tokenizer, END_OF_TEXT);
     if (end < 0)
         return CS_OK;
@@ -233,7 +233,7 @@ static void use_bytes(ce_tokenizer *tokenizer)
     tokenizer->is_bytes = true;
     tokenizer->end = -1;
     for (int byte = 0; byte < 256; byte++)
-        CS_ASSERT(ce_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
+        CE_ASSERT(ce_lexicon_set(&tokenizer->lexicon, byte, (const char[]){ (char)byte }, 1) == CS_OK);
     ce_tokenizer_finish(tokenizer);
 }
 
@@ -249,7 +249,7 @@ static int32_t find_end(const ce_tokenizer *tokenizer)
 /* Reads SentencePiece's file. If there is none, returns CS_NOT_FOUND without a message. */
 static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const ce_added_files *beside)
 {
-    char class[CS_CLASS_NAME];
+    char class[CE_CLASS_NAME];
     ce_text content = { 0 };
     cs_status status = slurp(&content, folder, name);
     if (status == CS_OK) {
@@ -266,13 +266,13 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
 static cs_status read_json_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
                                  const ce_added_files *beside)
 {
-    CS_TRY(read_json(root, folder, name, ce_json_strict));
+    CE_TRY(read_json(root, folder, name, ce_json_strict));
     cs_status status = CS_NOT_FOUND;
     if (*root) {
         status = ce_tokenfile_read(tokenizer, *root);
     } else {
         name = "vocab.json";
-        CS_TRY(read_json(root, folder, name, ce_json_strict));
+        CE_TRY(read_json(root, folder, name, ce_json_strict));
         if (!*root)
             return CS_NOT_FOUND;
         status = read_pair(tokenizer, folder, *root, beside);
@@ -288,7 +288,7 @@ static void warn_of_around(const ce_tokenizer *tokenizer, const json_t *config)
     for (int i = 0; i < 2; i++) {
         const json_t *value = json_object_get(config, keys[i]);
         if (json_is_boolean(value) && json_is_true(value) != (counts[i] > 0))
-            ce_log(CS_LOG_WARNING,
+            ce_log(CE_LOG_WARNING,
                    "tokenizer_config.json: %s is %s and has no effect, because the post_processor of tokenizer.json "
                    "decides, which adds %s token",
                    keys[i], json_is_true(value) ? "true" : "false", counts[i] > 0 ? "such a" : "no such");
@@ -308,7 +308,7 @@ static void warn_of_prefix(const json_t *root, const json_t *config)
         own = own ? own : json_object_get(member, key);
     if (json_is_boolean(given) && json_is_boolean(own) && !json_equal(given, own))
         ce_log(
-            CS_LOG_WARNING,
+            CE_LOG_WARNING,
             "tokenizer_config.json: %s is %s and has no effect, because the pre_tokenizer of tokenizer.json says the "
             "contrary: write the right value into both",
             key, json_is_true(given) ? "true" : "false");
@@ -317,7 +317,7 @@ static void warn_of_prefix(const json_t *root, const json_t *config)
 static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const char *name, json_t **root,
                             ce_added_files *beside)
 {
-    CS_TRY(read_beside(tokenizer, folder, beside));
+    CE_TRY(read_beside(tokenizer, folder, beside));
     bool has_processor = false;
     cs_status status = CS_NOT_FOUND;
     if (!ce_ends_with(name, ".model"))
@@ -327,7 +327,7 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
         status = read_model(tokenizer, folder, ce_ends_with(name, ".model") ? name : "tokenizer.model", beside);
     if (status == CS_NOT_FOUND && !*root)
         ce_fail(status, "%s: holds no tokenizer.json, no vocab.json and merges.txt, and no tokenizer.model", folder);
-    CS_TRY(status);
+    CE_TRY(status);
     status = ce_added_read(tokenizer, beside);
     if (status != CS_OK)
         return ce_fail(status, "%s: %s", folder, cs_error());
@@ -351,7 +351,7 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
     const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
     const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
     char *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    CS_ASSERT(folder);
+    CE_ASSERT(folder);
     cs_status status = read_files(tokenizer, folder, name, &root, &beside);
     json_decref(root);
     json_decref(beside.config);
@@ -370,7 +370,7 @@ cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path)
 {
     cs_status status = CS_OK;
     ce_tokenizer *opened = calloc(1, sizeof *opened);
-    CS_ASSERT(opened);
+    CE_ASSERT(opened);
     if (path)
         status = build(opened, path);
     else

@@ -1,14 +1,14 @@
 /* tokenizer.h - converts text to tokens and back: bytes as tokens, or BPE in Hugging Face's and SentencePiece's file
  * formats.
  *
- *     CS_TRY(ce_tokenizer_open(&tokenizer, "folder"));
+ *     CE_TRY(ce_tokenizer_open(&tokenizer, "folder"));
  *     encoder = ce_encoder_open(tokenizer);
  *     encoded = ce_encoder_document(encoder, text, length);     tokens: encoded->ids[0 .. encoded->count)
  *     piece   = ce_tokenizer_piece(tokenizer, id, &size);       text: the concatenation of all pieces
  *
  * A tokenizer is read-only after it is opened and may be shared by threads; each thread needs its own encoder. */
-#ifndef CS_TEXT_TOKENIZER_H
-#define CS_TEXT_TOKENIZER_H
+#ifndef CE_TEXT_TOKENIZER_H
+#define CE_TEXT_TOKENIZER_H
 
 #include "base/names.h"
 #include "base/status.h"

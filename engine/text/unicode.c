@@ -11,7 +11,7 @@ void ce_unicode_append(ce_text *text, const char *bytes, size_t size)
     if (text->capacity - text->size < size) {
         text->capacity = 2 * text->capacity + size + 64;
         text->bytes = realloc(text->bytes, text->capacity);
-        CS_ASSERT(text->bytes);
+        CE_ASSERT(text->bytes);
     }
     if (size > 0)
         memcpy(text->bytes + text->size, bytes, size);
@@ -116,7 +116,7 @@ bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size)
         }
         place +=
             (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + place, (utf8proc_ssize_t)(size - place), &point);
-        if (form != CS_FORM_NFC || !is_composed(point))
+        if (form != CE_FORM_NFC || !is_composed(point))
             return false;
     }
     return true;
@@ -125,14 +125,14 @@ bool ce_unicode_is_normal(ce_unicode_form form, const char *text, size_t size)
 void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, size_t size)
 {
     static const utf8proc_option_t options[] = {
-        [CS_FORM_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
-        [CS_FORM_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
-        [CS_FORM_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
-        [CS_FORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+        [CE_FORM_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+        [CE_FORM_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+        [CE_FORM_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+        [CE_FORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
     utf8proc_uint8_t *made = NULL;
     utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &made, options[form]);
-    CS_ASSERT(width >= 0); /* The text is valid UTF-8, so the only possible failure is a lack of memory. */
+    CE_ASSERT(width >= 0); /* The text is valid UTF-8, so the only possible failure is a lack of memory. */
     ce_unicode_append(to, (const char *)made, (size_t)width);
     free(made);
 }
@@ -302,13 +302,13 @@ void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unico
     bool inside = false; /* True if the previous character is a cased letter. */
     for (size_t at = 0, width; at < size; at += width) {
         int32_t point = point_at(text, size, at, &width);
-        bool upper = which == CS_CASE_UPPER || (which == CS_CASE_TITLE && !inside);
+        bool upper = which == CE_CASE_UPPER || (which == CE_CASE_TITLE && !inside);
         inside = ce_unicode_is_cased(point);
         if (point == 0xdf && upper)
-            ce_unicode_append(to, which == CS_CASE_TITLE ? "Ss" : "SS", 2);
+            ce_unicode_append(to, which == CE_CASE_TITLE ? "Ss" : "SS", 2);
         else if (!upper)
             ce_unicode_append_lower(to, point);
         else
-            ce_unicode_append_point(to, which == CS_CASE_UPPER ? utf8proc_toupper(point) : utf8proc_totitle(point));
+            ce_unicode_append_point(to, which == CE_CASE_UPPER ? utf8proc_toupper(point) : utf8proc_totitle(point));
     }
 }

@@ -1,6 +1,6 @@
 /* unicode.h - UTF-8 repair, normalization forms and character classes, by means of utf8proc. */
-#ifndef CS_TEXT_UNICODE_H
-#define CS_TEXT_UNICODE_H
+#ifndef CE_TEXT_UNICODE_H
+#define CE_TEXT_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ size_t ce_unicode_valid(const char *text, size_t size);
  * replacements. */
 int64_t ce_unicode_repair(ce_text *to, const char *text, size_t size);
 
-typedef enum { CS_FORM_NFC, CS_FORM_NFD, CS_FORM_NFKC, CS_FORM_NFKD } ce_unicode_form;
+typedef enum { CE_FORM_NFC, CE_FORM_NFD, CE_FORM_NFKC, CE_FORM_NFKD } ce_unicode_form;
 /* Appends `text`, which must be valid UTF-8, in a normalization form. */
 void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, size_t size);
 /* Tests quickly whether a text is in a normalization form. False means that this is not known. The result is true for
@@ -61,9 +61,9 @@ void ce_unicode_append_lower(ce_text *to, int32_t point);
 /* Returns the end of the grapheme cluster that begins at `place`. */
 size_t ce_unicode_grapheme(const char *text, size_t size, size_t place);
 
-/* CS_CASE_TITLE writes the first letter of each run of letters that have case in upper case, and the others in lower
+/* CE_CASE_TITLE writes the first letter of each run of letters that have case in upper case, and the others in lower
  * case. */
-typedef enum { CS_CASE_UPPER, CS_CASE_LOWER, CS_CASE_TITLE } ce_unicode_case;
+typedef enum { CE_CASE_UPPER, CE_CASE_LOWER, CE_CASE_TITLE } ce_unicode_case;
 /* Appends the text in another case. Each character becomes one character, except U+00DF ("SS") and U+0130. */
 void ce_unicode_change_case(ce_text *to, const char *text, size_t size, ce_unicode_case which);
 

@@ -112,7 +112,7 @@ static void make_shown(ce_tokenizer *tokenizer)
     size_t count = (size_t)tokenizer->lexicon.size;
     ce_pieces piece = { .count = 0 };
     tokenizer->shown = calloc(count + 1, sizeof *tokenizer->shown);
-    CS_ASSERT(tokenizer->shown);
+    CE_ASSERT(tokenizer->shown);
     for (size_t id = 0; id < count; id++) {
         size_t size, from = tokenizer->shown_text.size;
         const char *name = ce_lexicon_name(&tokenizer->lexicon, (int64_t)id, &size);
@@ -173,8 +173,8 @@ void ce_tokenizer_finish(ce_tokenizer *tokenizer)
     ce_special_sort(&tokenizer->normal);
     tokenizer->seams = ce_seams_find(&tokenizer->lexicon);
     ce_words_lines lines = ce_words_lines_part(tokenizer->words);
-    bool parts = lines == CS_WORDS_CUTS ||
-                 (lines == CS_WORDS_CUTS_IF_TOKENS_DO && tokenizer->seams.lines && !tokenizer->lexicon.whole_words);
+    bool parts = lines == CE_WORDS_CUTS ||
+                 (lines == CE_WORDS_CUTS_IF_TOKENS_DO && tokenizer->seams.lines && !tokenizer->lexicon.whole_words);
     tokenizer->has_cuts = parts && ce_normalizer_lines_part(&tokenizer->normalizer) && !spans_lines(&tokenizer->raw) &&
                           !spans_lines(&tokenizer->normal);
 }

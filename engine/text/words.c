@@ -72,7 +72,7 @@ static bool is_of_digits(const char *pattern)
 ce_words *ce_words_open(void)
 {
     ce_words *words = calloc(1, sizeof *words);
-    CS_ASSERT(words);
+    CE_ASSERT(words);
     return words;
 }
 
@@ -115,7 +115,7 @@ cs_status ce_words_add_bytes(ce_words *words)
 cs_status ce_words_add_replaced(ce_words *words, const char *mark, ce_words_prefix prefix)
 {
     cut_round round = { .kind = REPLACED, .prefix = prefix };
-    CS_ASSERT(strlen(mark) < sizeof round.mark);
+    CE_ASSERT(strlen(mark) < sizeof round.mark);
     strcpy(round.mark, mark);
     return add(words, round);
 }
@@ -128,7 +128,7 @@ static cs_status add_known(ce_words *words, const char *text, ce_pattern_kind ki
     cs_status status = ce_pattern_open(&pattern, text, kind);
     if (status == CS_OK)
         status = ce_words_add_split(words, pattern, behavior, invert);
-    if (!invert && behavior == CS_WORDS_ISOLATED && (is_known(text) || is_of_digits(text))) {
+    if (!invert && behavior == CE_WORDS_ISOLATED && (is_known(text) || is_of_digits(text))) {
         words->known |= is_known(text);
         words->strange = strange;
     }
@@ -137,17 +137,17 @@ static cs_status add_known(ce_words *words, const char *text, ce_pattern_kind ki
 
 cs_status ce_words_add_regex(ce_words *words, const char *pattern)
 {
-    return add_known(words, pattern, CS_PATTERN_REGEX, CS_WORDS_ISOLATED, false);
+    return add_known(words, pattern, CE_PATTERN_REGEX, CE_WORDS_ISOLATED, false);
 }
 
 cs_status ce_words_add_own(ce_words *words, const char *pattern, ce_words_behavior behavior, bool invert)
 {
-    return add_known(words, pattern, CS_PATTERN_OWN, behavior, invert);
+    return add_known(words, pattern, CE_PATTERN_OWN, behavior, invert);
 }
 
 ce_words_lines ce_words_lines_part(const ce_words *words)
 {
-    return words->strange ? CS_WORDS_NO_CUTS : words->known ? CS_WORDS_CUTS : CS_WORDS_CUTS_IF_TOKENS_DO;
+    return words->strange ? CE_WORDS_NO_CUTS : words->known ? CE_WORDS_CUTS : CE_WORDS_CUTS_IF_TOKENS_DO;
 }
 
 /* ---- cutting ---- */
@@ -155,7 +155,7 @@ ce_words_lines ce_words_lines_part(const ce_words *words)
 ce_cutters *ce_words_cutters(const ce_words *words)
 {
     ce_cutters *cutters = calloc(1, sizeof *cutters);
-    CS_ASSERT(cutters);
+    CE_ASSERT(cutters);
     cutters->words = words;
     cutters->matcher = ce_matcher_open();
     return cutters;
@@ -191,9 +191,9 @@ typedef struct {
 static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held, held_piece next)
 {
     ce_words_behavior behavior = cutters->words->rounds[number].behavior;
-    bool joins = held->there && ((behavior == CS_WORDS_CONTIGUOUS && held->is_match == next.is_match) ||
-                                 (behavior == CS_WORDS_WITH_PREVIOUS && !held->is_match && next.is_match) ||
-                                 (behavior == CS_WORDS_WITH_NEXT && held->is_match && !next.is_match));
+    bool joins = held->there && ((behavior == CE_WORDS_CONTIGUOUS && held->is_match == next.is_match) ||
+                                 (behavior == CE_WORDS_WITH_PREVIOUS && !held->is_match && next.is_match) ||
+                                 (behavior == CE_WORDS_WITH_NEXT && held->is_match && !next.is_match));
     if (joins) {
         held->to = next.to;
         held->is_match = next.is_match;
@@ -202,7 +202,7 @@ static void take(ce_cutters *cutters, int number, ce_span text, held_piece *held
     if (held->there)
         emit(cutters, number, text, held->from, held->to);
     *held = next;
-    held->there = behavior != CS_WORDS_REMOVED || !next.is_match;
+    held->there = behavior != CE_WORDS_REMOVED || !next.is_match;
 }
 
 static void split(ce_cutters *cutters, int number, ce_span text)
@@ -245,7 +245,7 @@ static void replace_spaces(ce_cutters *cutters, int number, ce_span text)
     bool first = ce_span_origin(text, 0) == 0;
     ce_made_begin(made);
     if (!begins && !(first && cutters->continued) &&
-        (round->prefix == CS_WORDS_PREFIX_ALWAYS || (round->prefix == CS_WORDS_PREFIX_FIRST && first)))
+        (round->prefix == CE_WORDS_PREFIX_ALWAYS || (round->prefix == CE_WORDS_PREFIX_FIRST && first)))
         ce_made_put(made, text, 0, round->mark, size);
     for (const char *space; (space = memchr(text.bytes + done, ' ', text.size - done)) != NULL;) {
         size_t at = (size_t)(space - text.bytes);
@@ -279,7 +279,7 @@ static ce_span read_bytes(ce_cutters *cutters, ce_span word)
     ce_made_begin(made);
     for (size_t at = 0, width; at < word.size; at += width) {
         width = (unsigned char)word.bytes[at] < 0x80 ? 1 : 2; /* The widths of the alphabet's characters in UTF-8. */
-        CS_ASSERT(ce_alphabet_read(word.bytes + at, width, byte) == 1);
+        CE_ASSERT(ce_alphabet_read(word.bytes + at, width, byte) == 1);
         ce_made_put(made, word, at, byte, 1);
     }
     return ce_made_span(made);

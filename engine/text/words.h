@@ -1,6 +1,6 @@
 /* words.h - pre-tokenization: cuts a text into the words that are encoded one by one. */
-#ifndef CS_TEXT_WORDS_H
-#define CS_TEXT_WORDS_H
+#ifndef CE_TEXT_WORDS_H
+#define CE_TEXT_WORDS_H
 
 #include "text/pattern.h"
 #include "text/span.h"
@@ -13,14 +13,14 @@ void ce_words_close(ce_words *words); /* accepts NULL */
 
 /* What is done with each match of a pattern. The text between two matches is a piece. */
 typedef enum {
-    CS_WORDS_ISOLATED,      /* The match is a piece. */
-    CS_WORDS_REMOVED,       /* The match is dropped. */
-    CS_WORDS_CONTIGUOUS,    /* Adjacent matches together are a piece. */
-    CS_WORDS_WITH_PREVIOUS, /* The match is a part of the piece before it. */
-    CS_WORDS_WITH_NEXT      /* The match is a part of the piece after it. */
+    CE_WORDS_ISOLATED,      /* The match is a piece. */
+    CE_WORDS_REMOVED,       /* The match is dropped. */
+    CE_WORDS_CONTIGUOUS,    /* Adjacent matches together are a piece. */
+    CE_WORDS_WITH_PREVIOUS, /* The match is a part of the piece before it. */
+    CE_WORDS_WITH_NEXT      /* The match is a part of the piece after it. */
 } ce_words_behavior;
 
-typedef enum { CS_WORDS_PREFIX_NEVER, CS_WORDS_PREFIX_FIRST, CS_WORDS_PREFIX_ALWAYS } ce_words_prefix;
+typedef enum { CE_WORDS_PREFIX_NEVER, CE_WORDS_PREFIX_FIRST, CE_WORDS_PREFIX_ALWAYS } ce_words_prefix;
 
 /* Each of these functions adds a round. A round cuts or changes each piece that the earlier rounds have made. The
  * functions return CS_UNSUPPORTED if there are too many rounds.
@@ -47,7 +47,7 @@ extern const char ce_words_gpt2[], ce_words_qwen2[];
  * After such a cut the words of the two parts must be the words of the whole text. NO_CUTS: no cut is allowed. CUTS:
  * cuts are allowed, because a word ends there. CUTS_IF_TOKENS_DO: a cut is allowed if no token reaches across the line
  * break. */
-typedef enum { CS_WORDS_NO_CUTS, CS_WORDS_CUTS, CS_WORDS_CUTS_IF_TOKENS_DO } ce_words_lines;
+typedef enum { CE_WORDS_NO_CUTS, CE_WORDS_CUTS, CE_WORDS_CUTS_IF_TOKENS_DO } ce_words_lines;
 ce_words_lines ce_words_lines_part(const ce_words *words);
 
 ce_cutters *ce_words_cutters(const ce_words *words);

@@ -24,11 +24,11 @@ static const char *text_of(const json_t *part, const char *key, const char *othe
 
 static cs_status read_behavior(ce_words_behavior *behavior, const json_t *part, const char *path)
 {
-    static const char *const names[] = { [CS_WORDS_ISOLATED] = "Isolated",
-                                         [CS_WORDS_REMOVED] = "Removed",
-                                         [CS_WORDS_CONTIGUOUS] = "Contiguous",
-                                         [CS_WORDS_WITH_PREVIOUS] = "MergedWithPrevious",
-                                         [CS_WORDS_WITH_NEXT] = "MergedWithNext" };
+    static const char *const names[] = { [CE_WORDS_ISOLATED] = "Isolated",
+                                         [CE_WORDS_REMOVED] = "Removed",
+                                         [CE_WORDS_CONTIGUOUS] = "Contiguous",
+                                         [CE_WORDS_WITH_PREVIOUS] = "MergedWithPrevious",
+                                         [CE_WORDS_WITH_NEXT] = "MergedWithNext" };
     const char *name = text_of(part, "behavior", "Isolated");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0) {
@@ -43,12 +43,12 @@ static cs_status read_behavior(ce_words_behavior *behavior, const json_t *part, 
 
 static cs_status read_split(ce_words *words, const json_t *part, const char *path)
 {
-    ce_words_behavior behavior = CS_WORDS_ISOLATED;
+    ce_words_behavior behavior = CE_WORDS_ISOLATED;
     ce_pattern *pattern;
     const char *regex = text_of(json_object_get(part, "pattern"), "Regex", "");
     bool invert = ce_jsonpart_flag(part, "invert", false);
-    CS_TRY(read_behavior(&behavior, part, path));
-    if (*regex && behavior == CS_WORDS_ISOLATED && !invert) {
+    CE_TRY(read_behavior(&behavior, part, path));
+    if (*regex && behavior == CE_WORDS_ISOLATED && !invert) {
         cs_status status = ce_words_add_regex(words, regex);
         return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
     }
@@ -58,15 +58,15 @@ static cs_status read_split(ce_words *words, const json_t *part, const char *pat
 
 static cs_status read_punctuation(ce_words *words, const json_t *part, const char *path)
 {
-    ce_words_behavior behavior = CS_WORDS_ISOLATED;
-    CS_TRY(read_behavior(&behavior, part, path));
+    ce_words_behavior behavior = CE_WORDS_ISOLATED;
+    CE_TRY(read_behavior(&behavior, part, path));
     return ce_words_add_own(words, PUNCTUATION, behavior, false);
 }
 
 static cs_status read_bytes(ce_words *words, const json_t *part)
 {
     if (ce_jsonpart_flag(part, "add_prefix_space", false))
-        CS_TRY(ce_words_add_replaced(words, " ", CS_WORDS_PREFIX_ALWAYS));
+        CE_TRY(ce_words_add_replaced(words, " ", CE_WORDS_PREFIX_ALWAYS));
     return ce_jsonpart_flag(part, "use_regex", true) ? ce_words_add_regex(words, ce_words_gpt2) : CS_OK;
 }
 
@@ -75,19 +75,19 @@ static cs_status read_metaspace(ce_words *words, const json_t *part, const char 
     const char *mark = text_of(part, "replacement", "\xe2\x96\x81"),
                *scheme = text_of(part, "prepend_scheme", "always");
     bool prefix = ce_jsonpart_flag(part, "add_prefix_space", true);
-    ce_words_prefix known = !prefix || strcmp(scheme, "never") == 0 ? CS_WORDS_PREFIX_NEVER
-                            : strcmp(scheme, "first") == 0          ? CS_WORDS_PREFIX_FIRST
-                                                                    : CS_WORDS_PREFIX_ALWAYS;
+    ce_words_prefix known = !prefix || strcmp(scheme, "never") == 0 ? CE_WORDS_PREFIX_NEVER
+                            : strcmp(scheme, "first") == 0          ? CE_WORDS_PREFIX_FIRST
+                                                                    : CE_WORDS_PREFIX_ALWAYS;
     if (ce_unicode_length(mark, strlen(mark)) != 1)
         return ce_fail(CS_BAD_FILE, "%s.replacement is not one character", path);
-    if (known == CS_WORDS_PREFIX_ALWAYS && strcmp(scheme, "always") != 0)
+    if (known == CE_WORDS_PREFIX_ALWAYS && strcmp(scheme, "always") != 0)
         return ce_fail(CS_BAD_FILE, "%s.prepend_scheme is %.40s, and not always, first or never", path, scheme);
-    CS_TRY(ce_words_add_replaced(words, mark, known));
+    CE_TRY(ce_words_add_replaced(words, mark, known));
     if (!ce_jsonpart_flag(part, "split", true))
         return CS_OK;
     ce_pattern *pattern;
-    CS_TRY(ce_pattern_open(&pattern, mark, CS_PATTERN_LITERAL));
-    return ce_words_add_split(words, pattern, CS_WORDS_WITH_NEXT, false);
+    CE_TRY(ce_pattern_open(&pattern, mark, CE_PATTERN_LITERAL));
+    return ce_words_add_split(words, pattern, CE_WORDS_WITH_NEXT, false);
 }
 
 static cs_status read_delimiter(ce_words *words, const json_t *part, const char *path)
@@ -96,14 +96,14 @@ static cs_status read_delimiter(ce_words *words, const json_t *part, const char 
     ce_pattern *pattern;
     if (ce_unicode_length(delimiter, strlen(delimiter)) != 1)
         return ce_fail(CS_BAD_FILE, "%s.delimiter is not one character", path);
-    CS_TRY(ce_pattern_open(&pattern, delimiter, CS_PATTERN_LITERAL));
-    return ce_words_add_split(words, pattern, CS_WORDS_REMOVED, false);
+    CE_TRY(ce_pattern_open(&pattern, delimiter, CE_PATTERN_LITERAL));
+    return ce_words_add_split(words, pattern, CE_WORDS_REMOVED, false);
 }
 
 static cs_status read_bert(ce_words *words)
 {
-    CS_TRY(ce_words_add_own(words, "\\p{White_Space}", CS_WORDS_REMOVED, false));
-    return ce_words_add_own(words, PUNCTUATION, CS_WORDS_ISOLATED, false);
+    CE_TRY(ce_words_add_own(words, "\\p{White_Space}", CE_WORDS_REMOVED, false));
+    return ce_words_add_own(words, PUNCTUATION, CE_WORDS_ISOLATED, false);
 }
 
 static cs_status read_fixed(ce_words *words, const json_t *part, const char *path)
@@ -124,15 +124,15 @@ static cs_status read_one(ce_words *words, const json_t *part, const char *path)
         return read_split(words, part, path);
     if (strcmp(type, "Digits") == 0)
         return ce_words_add_own(words, ce_jsonpart_flag(part, "individual_digits", false) ? "\\p{N}" : "\\p{N}+",
-                                CS_WORDS_ISOLATED, false);
+                                CE_WORDS_ISOLATED, false);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(words, part, path);
     if (strcmp(type, "Punctuation") == 0)
         return read_punctuation(words, part, path);
     if (strcmp(type, "Whitespace") == 0)
-        return ce_words_add_own(words, "[" WORD "]+|[^" WORD "\\p{White_Space}]+", CS_WORDS_REMOVED, true);
+        return ce_words_add_own(words, "[" WORD "]+|[^" WORD "\\p{White_Space}]+", CE_WORDS_REMOVED, true);
     if (strcmp(type, "WhitespaceSplit") == 0)
-        return ce_words_add_own(words, "\\p{White_Space}", CS_WORDS_REMOVED, false);
+        return ce_words_add_own(words, "\\p{White_Space}", CE_WORDS_REMOVED, false);
     if (strcmp(type, "CharDelimiterSplit") == 0)
         return read_delimiter(words, part, path);
     if (strcmp(type, "BertPreTokenizer") == 0)
@@ -172,20 +172,20 @@ static cs_status read_any(ce_words *words, const json_t *part, const char *path,
     size_t index;
     bool last = around->last;
     json_t *member, *list = json_object_get(part, "pretokenizers");
-    char inner[CS_JSONPART_PATH];
+    char inner[CE_JSONPART_PATH];
     if (!part || json_is_null(part))
         return CS_OK;
     if (is_of_type(part, "Sequence")) {
         json_array_foreach (list, index, member) {
             around->last = last && index + 1 == json_array_size(list);
-            CS_TRY(read_any(words, member, ce_jsonpart_member(inner, path, "pretokenizers", index), around));
+            CE_TRY(read_any(words, member, ce_jsonpart_member(inner, path, "pretokenizers", index), around));
         }
         return CS_OK;
     }
     bool is_bytes = is_of_type(part, "ByteLevel");
     if (around->bytes && (is_bytes || is_of_type(part, "Metaspace")))
         return ce_jsonpart_refuse(path, ce_jsonpart_type(part), "a ByteLevel comes before it");
-    CS_TRY(read_one(words, part, path));
+    CE_TRY(read_one(words, part, path));
     around->bytes |= is_bytes;
     return is_bytes && !last ? ce_words_add_bytes(words) : CS_OK;
 }

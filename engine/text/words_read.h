@@ -1,8 +1,8 @@
 /* words_read.h - reads the section "pre_tokenizer" of a tokenizer.json. */
-#ifndef CS_TEXT_WORDS_READ_H
-#define CS_TEXT_WORDS_READ_H
+#ifndef CE_TEXT_WORDS_READ_H
+#define CE_TEXT_WORDS_READ_H
 
-#include "base/json.h"
+#include "json/json.h"
 #include "text/words.h"
 
 /* True if the section has a ByteLevel, so that the model reads bytes, not characters. */

@@ -55,6 +55,6 @@ cs_tensor ce_cache_next(ce_cache *cache, cs_dtype dtype, int64_t columns)
     if (cache->next == cache->count)
         grow(cache, dtype, columns);
     cs_tensor tensor = cache->tensors[cache->next++];
-    CS_ASSERT(tensor.dtype == dtype && cs_columns(tensor) == columns);
+    CE_ASSERT(tensor.dtype == dtype && cs_columns(tensor) == columns);
     return tensor;
 }

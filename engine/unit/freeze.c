@@ -76,7 +76,7 @@ cs_status ce_model_freeze(cs_model *model)
     model->trained = model->parameters;
     for (int i = 0; i < model->count; i++)
         for (int at = 0; at < model->units[i]->entry_count; at++)
-            CS_TRY(check(model->units[i]->entries[at]));
+            CE_TRY(check(model->units[i]->entries[at]));
     for (int i = 0; i < model->count; i++)
         split(model, model->units[i]);
     tell_loans(model);

@@ -19,7 +19,7 @@ cs_status cs_model_new(cs_model **model, int64_t width)
 
 void cs_model_floats(cs_model *model, int64_t inputs, int64_t targets)
 {
-    CS_ASSERT(inputs > 0 && targets > 0);
+    CE_ASSERT(inputs > 0 && targets > 0);
     model->inputs = inputs;
     model->targets = targets;
 }
@@ -79,7 +79,7 @@ void ce_model_lay_out(cs_model *model, int64_t multiple)
 int64_t ce_load_add(cs_model *model, int64_t experts, int64_t idle, float coefficient)
 {
     ce_load *load = &model->load;
-    CS_ASSERT(load->layers == 0 || (load->experts == experts));
+    CE_ASSERT(load->layers == 0 || (load->experts == experts));
     load->experts = experts;
     load->coefficient = coefficient;
     load->idle += idle;

@@ -65,8 +65,8 @@ size_t ce_pass_peak(const cs_pass *pass)
 
 void ce_pass_begin(cs_pass *pass, const ce_pass_batch_info *info)
 {
-    CS_ASSERT(pass->live_count == 0);
-    CS_ASSERT(pass->kept_count == 0);
+    CE_ASSERT(pass->live_count == 0);
+    CE_ASSERT(pass->kept_count == 0);
     pass->info = *info;
     pass->dloss = (cs_tensor){ 0 };
     pass->weigher = NULL;
@@ -99,9 +99,9 @@ void ce_pass_weigh_now(cs_pass *pass, cs_tensor losses)
 
 void ce_pass_end(cs_pass *pass)
 {
-    CS_ASSERT(!pass->in_unit);
-    CS_ASSERT(pass->kept_count == 0);
-    CS_ASSERT(pass->live_count == 0);
+    CE_ASSERT(!pass->in_unit);
+    CE_ASSERT(pass->kept_count == 0);
+    CE_ASSERT(pass->live_count == 0);
 }
 
 /* Returns the list with room for one more item. This function is called for the lists `live` and `kept`, which reach
@@ -119,7 +119,7 @@ static void *grown(void *list, int count, int *capacity, size_t item)
 
 static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 {
-    CS_ASSERT(pass->in_unit);
+    CE_ASSERT(pass->in_unit);
     size_t bytes = (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
     pass->live = grown(pass->live, pass->live_count, &pass->live_capacity, sizeof *pass->live);
     size_t offset = 0;
@@ -130,7 +130,7 @@ static cs_tensor place(cs_pass *pass, cs_tensor tensor)
     }
     if (offset + bytes > pass->peak)
         pass->peak = offset + bytes;
-    CS_ASSERT(!pass->shape.block || pass->peak <= pass->shape.block_bytes);
+    CE_ASSERT(!pass->shape.block || pass->peak <= pass->shape.block_bytes);
     memmove(pass->live + at + 1, pass->live + at, (size_t)(pass->live_count - at) * sizeof *pass->live);
     pass->live[at] = (live_tensor){ offset, bytes, 1, 1 };
     pass->live_count++;
@@ -162,15 +162,15 @@ static live_tensor *find(cs_pass *pass, cs_tensor tensor)
         else
             high = middle - 1;
     }
-    CS_ASSERT(pass->live_count > 0);
-    CS_ASSERT(pass->base + pass->live[low].offset == address);
+    CE_ASSERT(pass->live_count > 0);
+    CE_ASSERT(pass->base + pass->live[low].offset == address);
     return &pass->live[low];
 }
 
 static void drop(cs_pass *pass, live_tensor *tensor, int references)
 {
     tensor->references -= references;
-    CS_ASSERT(tensor->references >= 0);
+    CE_ASSERT(tensor->references >= 0);
     if (tensor->references > 0)
         return;
     int at = (int)(tensor - pass->live);
@@ -194,7 +194,7 @@ void ce_pass_let_go(cs_pass *pass, cs_tensor tensor)
 
 void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 {
-    if (pass->info.mode == CS_PASS_EVALUATION)
+    if (pass->info.mode == CE_PASS_EVALUATION)
         return;
     pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_capacity, sizeof *pass->kept);
     pass->kept[pass->kept_count++] = tensor;
@@ -203,8 +203,8 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 
 cs_tensor cs_pass_take(cs_pass *pass)
 {
-    CS_ASSERT(pass->in_unit);
-    CS_ASSERT(pass->kept_count > 0);
+    CE_ASSERT(pass->in_unit);
+    CE_ASSERT(pass->kept_count > 0);
     cs_tensor tensor = pass->kept[--pass->kept_count];
     live_tensor *live = find(pass, tensor);
     if (live)
@@ -214,13 +214,13 @@ cs_tensor cs_pass_take(cs_pass *pass)
 
 void ce_pass_enter(cs_pass *pass)
 {
-    CS_ASSERT(!pass->in_unit);
+    CE_ASSERT(!pass->in_unit);
     pass->in_unit = true;
 }
 
 void ce_pass_leave(cs_pass *pass)
 {
-    CS_ASSERT(pass->in_unit);
+    CE_ASSERT(pass->in_unit);
     pass->in_unit = false;
     for (int i = pass->live_count - 1; i >= 0; i--) {
         int young = pass->live[i].young;
@@ -242,7 +242,7 @@ void ce_pass_rewind(cs_pass *pass, int mark)
 
 cs_stream *cs_pass_stream(cs_pass *pass)
 {
-    return ce_device_stream(pass->shape.device, CS_COMPUTE);
+    return ce_device_stream(pass->shape.device, CE_COMPUTE);
 }
 
 cs_dtype cs_pass_dtype(cs_pass *pass)
@@ -278,9 +278,9 @@ int64_t cs_pass_start(cs_pass *pass, int64_t sample)
 int64_t cs_pass_chunk(cs_pass *pass, cs_dtype dtype, int64_t rows, int64_t columns)
 {
     int64_t fit = (int64_t)pass->shape.chunk_bytes / (columns * (int64_t)cs_dtype_bytes(dtype));
-    int64_t max = fit < CS_PASS_CHUNK_ROWS ? CS_PASS_CHUNK_ROWS : fit / CS_PASS_CHUNK_ROWS * CS_PASS_CHUNK_ROWS;
+    int64_t max = fit < CE_PASS_CHUNK_ROWS ? CE_PASS_CHUNK_ROWS : fit / CE_PASS_CHUNK_ROWS * CE_PASS_CHUNK_ROWS;
     int64_t chunks = ce_divide_up(rows, max), even = ce_divide_up(rows, chunks);
-    return chunks == 1 ? rows : ce_round_up(even, CS_PASS_CHUNK_ROWS);
+    return chunks == 1 ? rows : ce_round_up(even, CE_PASS_CHUNK_ROWS);
 }
 
 cs_tensor cs_pass_dloss(cs_pass *pass)
@@ -305,12 +305,12 @@ bool cs_pass_measuring(cs_pass *pass)
 
 bool ce_pass_drops(const cs_pass *pass)
 {
-    return pass->info.mode == CS_PASS_TRAINING && !pass->info.no_dropout;
+    return pass->info.mode == CE_PASS_TRAINING && !pass->info.no_dropout;
 }
 
 bool cs_pass_training(cs_pass *pass)
 {
-    return pass->info.mode == CS_PASS_TRAINING;
+    return pass->info.mode == CE_PASS_TRAINING;
 }
 
 cs_tensor cs_pass_targets(cs_pass *pass)

@@ -5,8 +5,8 @@
  * backward returns. A saved tensor lives longer: a unit's backward takes it from the stack, and it lives until this
  * backward returns. The order of requests depends only on the model. So a pass on the dry device finds the size that
  * the block needs before the run (ce_pass_peak), and the block is never too small. */
-#ifndef CS_UNIT_PASS_H
-#define CS_UNIT_PASS_H
+#ifndef CE_UNIT_PASS_H
+#define CE_UNIT_PASS_H
 
 #include "base/status.h"
 #include "device/device.h"
@@ -30,7 +30,7 @@ typedef struct {
 
 /* The number of rows of a chunk is a multiple of this number, because matrix products with such numbers of rows run at
  * full speed. */
-enum { CS_PASS_CHUNK_ROWS = 64 };
+enum { CE_PASS_CHUNK_ROWS = 64 };
 
 typedef struct {
     cs_device *device;
@@ -38,7 +38,7 @@ typedef struct {
     cs_dtype products; /* type of the inputs and outputs of matrix products */
     void *block;       /* device memory of block_bytes bytes; NULL: the pass only measures how much it needs */
     size_t block_bytes;
-    size_t chunk_bytes; /* maximum bytes of a chunk of more than CS_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
+    size_t chunk_bytes; /* maximum bytes of a chunk of more than CE_PASS_CHUNK_ROWS rows, see cs_pass_chunk */
 } ce_pass_shape;
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape);
@@ -47,7 +47,7 @@ size_t ce_pass_block_bytes(const cs_pass *pass); /* Returns the size of the pass
 /* Returns the greatest number of bytes of the block that were in use at the same time so far. */
 size_t ce_pass_peak(const cs_pass *pass);
 
-typedef enum { CS_PASS_TRAINING, CS_PASS_EVALUATION } ce_pass_mode;
+typedef enum { CE_PASS_TRAINING, CE_PASS_EVALUATION } ce_pass_mode;
 /* One micro-batch of `batch` samples of `length` positions. */
 typedef struct {
     ce_pass_mode mode;

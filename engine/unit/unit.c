@@ -41,7 +41,7 @@ static char *join(const char *prefix, const char *name)
 
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init)
 {
-    CS_ASSERT(rows > 0 && columns >= 0);
+    CE_ASSERT(rows > 0 && columns >= 0);
     ce_unit_entry *entry = must_alloc(sizeof *entry);
     entry->full_name = join(unit->name, name);
     entry->offset = unit->length;
@@ -74,7 +74,7 @@ cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
 {
     /* The owner must come before the unit that shares its parameter in the list. Backward goes through the list from the end, so the
      * owner's gradient is complete when backward reaches the owner. */
-    CS_ASSERT(owner->index < unit->index);
+    CE_ASSERT(owner->index < unit->index);
     ce_unit_shared *shared = must_alloc(sizeof *shared);
     shared->owner = owner;
     shared->entry = find(owner, name);
@@ -83,7 +83,7 @@ cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
     for (int i = 0; i < unit->owner_count; i++)
         if (unit->owners[i] == owner)
             return &shared->param;
-    CS_ASSERT(unit->owner_count < CE_UNIT_OWNERS);
+    CE_ASSERT(unit->owner_count < CE_UNIT_OWNERS);
     unit->owners[unit->owner_count++] = owner;
     return &shared->param;
 }

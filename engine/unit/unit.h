@@ -9,8 +9,8 @@
  * Frozen parameters, which are not trained, are moved from their unit to the store of that unit. A store is a further
  * unit, behind the units that compute; its row has values, but no gradients and no optimizer state. The pointers that
  * layers hold stay valid. */
-#ifndef CS_UNIT_UNIT_H
-#define CS_UNIT_UNIT_H
+#ifndef CE_UNIT_UNIT_H
+#define CE_UNIT_UNIT_H
 
 #include "base/status.h"
 #include "base/range.h"

@@ -17,7 +17,7 @@ void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *
                                   ce_stage_slot_share(zero, shard->unit, ce_part_updated_range(shard), i));
     if (!ce_stage_one_copy(zero) && !optimizer->directs)
         rows.publish = cs_vector(ce_part_home(shard, from), types.values, count);
-    ce_state_update(ce_part_stream(shard, CS_COMPUTE), optimizer, hyper, &rows);
+    ce_state_update(ce_part_stream(shard, CE_COMPUTE), optimizer, hyper, &rows);
 }
 
 ce_state_range ce_apply_range(const ce_shard *shard, int entry)
@@ -28,7 +28,7 @@ ce_state_range ce_apply_range(const ce_shard *shard, int entry)
     ce_state_range range = { .from = own_range.from - begin,
                              .to = own_range.to - begin,
                              .decays = from->param.decay || shard->zero->groups->group[from->group].decays };
-    for (int i = 0; i < CS_OPTIM_SLOTS; i++)
+    for (int i = 0; i < CE_OPTIM_SLOTS; i++)
         range.slots[i] = ce_stage_slot_share(shard->zero, shard->unit, (ce_range){ begin, own_range.from }, i);
     return range;
 }
@@ -38,12 +38,12 @@ void ce_apply_norms(ce_shard *shard, int entry, ce_exact sums[2])
     const ce_unit_entry *from = shard->unit->entries[entry];
     ce_precision types = shard->zero->precision;
     ce_range range = ce_range_overlap(shard->part, (ce_range){ from->offset, from->offset + from->count });
-    int64_t count = ce_range_length(range), lead = range.from % CS_ZERO_ALIGN;
+    int64_t count = ce_range_length(range), lead = range.from % CE_ZERO_ALIGN;
     if (count == 0)
         return;
-    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), &sums[0],
+    ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), &sums[0],
                          cs_vector(ce_part_master(shard, range.from), types.masters, count), lead, 1);
-    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), &sums[1],
+    ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), &sums[1],
                          cs_vector(ce_part_sum(shard, range.from), types.sums, count), lead, 1);
 }
 
@@ -59,16 +59,16 @@ static void collect(void *argument)
 float *ce_apply_collect(ce_shard *shard)
 {
     shard->reducing = shard->sum;
-    if (shard->zero->stage.grads == CS_SHARDED) {
+    if (shard->zero->stage.grads == CE_SHARDED) {
         shard->grad_row = ce_pool_borrow(shard->grads_pool, shard->padded);
         shard->reducing = ce_pool_data(shard->grad_row);
         if (ce_pool_after(shard->grad_row).stream)
-            ce_stream_wait(ce_part_stream(shard, CS_COMM), ce_pool_after(shard->grad_row));
+            ce_stream_wait(ce_part_stream(shard, CE_COMM), ce_pool_after(shard->grad_row));
     }
-    if (shard->zero->stage.optim == CS_SHARDED) {
-        ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-        ce_stream_call(ce_part_stream(shard, CS_COMM), collect, shard);
-        ce_part_follow(shard, CS_COMPUTE, CS_COMM);
+    if (shard->zero->stage.optim == CE_SHARDED) {
+        ce_part_follow(shard, CE_COMM, CE_COMPUTE);
+        ce_stream_call(ce_part_stream(shard, CE_COMM), collect, shard);
+        ce_part_follow(shard, CE_COMPUTE, CE_COMM);
     }
     return shard->reducing;
 }
@@ -77,7 +77,7 @@ static void distribute(void *argument)
 {
     ce_shard *shard = argument;
     cs_comm *comm = shard->zero->comm;
-    if (shard->zero->stage.optim == CS_SHARDED)
+    if (shard->zero->stage.optim == CE_SHARDED)
         cs_comm_reduce_scatter(comm, ce_part_sum(shard, shard->part.from), shard->reducing,
                                ce_range_length(shard->part), CS_F32, CS_SUM);
     else
@@ -86,10 +86,10 @@ static void distribute(void *argument)
 
 void ce_apply_distribute(ce_shard *shard)
 {
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), distribute, shard);
-    ce_event done = ce_stream_record(ce_part_stream(shard, CS_COMM));
-    ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), done);
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
+    ce_stream_call(ce_part_stream(shard, CE_COMM), distribute, shard);
+    ce_event done = ce_stream_record(ce_part_stream(shard, CE_COMM));
+    ce_stream_wait(ce_part_stream(shard, CE_COMPUTE), done);
     if (shard->grad_row)
         ce_pool_return(shard->grads_pool, shard->grad_row, done);
     shard->grad_row = NULL;

@@ -47,7 +47,7 @@ cs_status ce_assign_groups(const ce_groups *groups, cs_model *model)
             entry->param.frozen = groups->group[entry->group].frozen;
         }
     for (int i = 0; i < groups->count; i++)
-        CS_TRY(check_group(groups, model, &groups->group[i]));
+        CE_TRY(check_group(groups, model, &groups->group[i]));
     return CS_OK;
 }
 
@@ -76,7 +76,7 @@ static void print_group(const ce_group *group, ce_assigned has)
         snprintf(who, sizeof who, "param_groups[%d]", group->written);
     if (settings->weight_decay > 0 && has.undecayed > 0)
         snprintf(decay, sizeof decay, ", none on %lld of them (norms, biases and vectors)", (long long)has.undecayed);
-    ce_log(CS_LOG_INFO, "%s: %s updates %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
+    ce_log(CE_LOG_INFO, "%s: %s updates %lld tensors (%lld elements): lr %g%s, weight_decay %g%s", who,
            group->optimizer.name, (long long)has.tensors, (long long)has.elements, settings->rate,
            group->ratio == 1 ? "" : " (in proportion under the schedule)", settings->weight_decay, decay);
 }
@@ -89,7 +89,7 @@ void ce_assign_print(const ce_groups *groups, const cs_model *model)
             print_group(&groups->group[number], has);
     }
     if (model->trained < model->parameters)
-        ce_log(CS_LOG_INFO,
+        ce_log(CE_LOG_INFO,
                "%lld elements are trained, and %lld are frozen: they have no gradients, masters or optimizer state",
                (long long)model->trained, (long long)(model->parameters - model->trained));
 }

@@ -11,7 +11,7 @@
 
 bool ce_bucket_joins(const ce_zero *zero)
 {
-    return zero->stage.optim == CS_REPLICATED || (zero->stage.grads == CS_SHARDED && zero->replicas > 1);
+    return zero->stage.optim == CE_REPLICATED || (zero->stage.grads == CE_SHARDED && zero->replicas > 1);
 }
 
 /* Returns the number of elements of the unit's gradient sum on this rank. */

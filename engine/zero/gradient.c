@@ -4,7 +4,7 @@
 static void clear(const ce_shard *shard, float *row, int64_t from, int64_t to)
 {
     if (from < to)
-        cs_op_fill(ce_part_stream(shard, CS_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
+        cs_op_fill(ce_part_stream(shard, CE_COMPUTE), cs_vector(row + from, CS_F32, to - from), 0);
 }
 
 /* Prepares a gradient buffer to which nothing was added yet: sets it to zero, except gradients that their layer
@@ -43,13 +43,13 @@ void ce_gradient_open(ce_shard *shard, ce_micro micro)
     if (shard->grad_row)
         return;
     float *whole = shard->sum;
-    bool begun = micro == CS_LATER_MICRO_BATCH;
+    bool begun = micro == CE_LATER_MICRO_BATCH;
     if (!ce_part_sums_in_place(shard)) {
         shard->grad_row = ce_pool_borrow(shard->grads_pool, shard->padded);
         whole = ce_pool_data(shard->grad_row);
         begun = false;
         if (ce_pool_after(shard->grad_row).stream)
-            ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), ce_pool_after(shard->grad_row));
+            ce_stream_wait(ce_part_stream(shard, CE_COMPUTE), ce_pool_after(shard->grad_row));
     } else if (ce_unit_has_grads(shard->unit)) {
         return;
     }
@@ -68,12 +68,12 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
         return;
     /* The function that the previous micro-batch put into the comm stream may still read `reducing` and `micro`. */
     if (shard->reduced.stream)
-        ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->reduced);
+        ce_stream_wait(ce_part_stream(shard, CE_COMPUTE), shard->reduced);
     shard->reducing = ce_pool_data(shard->grad_row);
     shard->micro = micro;
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), shard->reduction->reduce, shard);
-    shard->reduced = ce_stream_record(ce_part_stream(shard, CS_COMM));
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
+    ce_stream_call(ce_part_stream(shard, CE_COMM), shard->reduction->reduce, shard);
+    shard->reduced = ce_stream_record(ce_part_stream(shard, CE_COMM));
     ce_pool_return(shard->grads_pool, shard->grad_row, shard->reduced);
     shard->grad_row = NULL;
 }
@@ -83,8 +83,8 @@ void ce_gradient_finish(ce_shard *shard)
     const ce_bucket *buckets = shard->zero->buckets; /* NULL in the dry run */
     if (!shard->reduction->finish || shard->padded == 0 || !buckets || !buckets[shard->unit->index].completes)
         return;
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), shard->reduction->finish, shard);
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
+    ce_stream_call(ce_part_stream(shard, CE_COMM), shard->reduction->finish, shard);
 }
 
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
@@ -93,5 +93,5 @@ void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale)
         return;
     cs_tensor own =
         cs_vector(ce_part_sum(shard, shard->own.from), shard->zero->precision.sums, ce_range_length(shard->own));
-    ce_state_sum_squares(ce_part_stream(shard, CS_COMPUTE), sum, own, 0, unscale);
+    ce_state_sum_squares(ce_part_stream(shard, CE_COMPUTE), sum, own, 0, unscale);
 }

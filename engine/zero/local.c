@@ -13,7 +13,7 @@ static ce_shard_local_part whole_norm(const ce_shard *shard, const ce_unit_entry
 
 ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *entry)
 {
-    bool sharded = shard->zero->stage.params == CS_SHARDED;
+    bool sharded = shard->zero->stage.params == CE_SHARDED;
     ce_range all = { entry->offset, entry->offset + entry->count };
     if (shard->zero->precision.wide_norms && entry->param.norm)
         return whole_norm(shard, entry);

@@ -33,7 +33,7 @@ void ce_part_follow(const ce_shard *shard, ce_stream_role later, ce_stream_role 
 
 int64_t ce_part_from(const ce_shard *shard)
 {
-    return shard->zero->stage.optim == CS_SHARDED ? shard->part.from : 0;
+    return shard->zero->stage.optim == CE_SHARDED ? shard->part.from : 0;
 }
 
 int64_t ce_part_count(const ce_shard *shard)
@@ -58,13 +58,13 @@ void *ce_part_at(void *row, cs_dtype dtype, int64_t element)
 
 void *ce_part_home(const ce_shard *shard, int64_t element)
 {
-    int64_t from = shard->zero->stage.params == CS_SHARDED ? shard->part.from : 0;
+    int64_t from = shard->zero->stage.params == CE_SHARDED ? shard->part.from : 0;
     return ce_part_at(shard->home, shard->zero->precision.values, element - from);
 }
 
 void *ce_part_sum(const ce_shard *shard, int64_t element)
 {
-    int64_t from = shard->zero->stage.grads == CS_SHARDED ? shard->part.from : 0;
+    int64_t from = shard->zero->stage.grads == CE_SHARDED ? shard->part.from : 0;
     return ce_part_at(shard->sum, shard->zero->precision.sums, element - from);
 }
 
@@ -82,5 +82,5 @@ void *ce_part_slot(const ce_shard *shard, int slot, int64_t element)
 
 bool ce_part_sums_in_place(const ce_shard *shard)
 {
-    return shard->zero->stage.grads == CS_REPLICATED && shard->zero->precision.sums == CS_F32;
+    return shard->zero->stage.grads == CE_REPLICATED && shard->zero->precision.sums == CS_F32;
 }

@@ -1,7 +1,7 @@
 /* part.h - struct ce_shard, and the address of an element of a unit's parameter row in each buffer of the shard.
  * Private to this folder. */
-#ifndef CS_ZERO_PART_H
-#define CS_ZERO_PART_H
+#ifndef CE_ZERO_PART_H
+#define CE_ZERO_PART_H
 
 #include "zero/zero.h"
 
@@ -32,7 +32,7 @@ struct ce_shard {
     /* master values of the whole row or of this rank's part, as stage.optim says; points into `home` if masters and
      * values are one buffer (ce_part_one_copy) */
     void *master;
-    void *slots[CS_OPTIM_SLOTS];
+    void *slots[CE_OPTIM_SLOTS];
     /* fp32 values of all norms' parameters, one after another; NULL if norms have no separate fp32 values */
     float *norms;
     /* number of current users of the gathered row of parameters; the row is released when the number becomes 0 */

@@ -15,11 +15,11 @@ static size_t padding_of(const ce_zero *zero, const cs_unit *unit, ce_range part
         ce_range gap = ce_unit_gap(unit->entries[i]);
         size_t all = (size_t)ce_range_length(gap);
         size_t mine = (size_t)ce_range_length(ce_range_overlap(gap, part));
-        bytes += (stage.params == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
+        bytes += (stage.params == CE_SHARDED ? mine : all) * cs_dtype_bytes(types.values);
         if (unit->frozen)
             continue;
-        bytes += (stage.grads == CS_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
-        bytes += (stage.optim == CS_SHARDED ? mine : all) * moved;
+        bytes += (stage.grads == CE_SHARDED ? mine : all) * cs_dtype_bytes(types.sums);
+        bytes += (stage.optim == CE_SHARDED ? mine : all) * moved;
     }
     return bytes;
 }
@@ -42,7 +42,7 @@ static ce_plan plan_unit(const ce_zero *zero, const cs_unit *unit)
     ce_precision types = zero->precision;
     int64_t padded = ce_stage_padded(zero, unit->length);
     size_t optim = (size_t)ce_stage_share(zero, zero->stage.optim, padded), slots = 0;
-    ce_range whole = { 0, padded }, mine = zero->stage.optim == CS_SHARDED ? ce_stage_part(zero, padded) : whole;
+    ce_range whole = { 0, padded }, mine = zero->stage.optim == CE_SHARDED ? ce_stage_part(zero, padded) : whole;
     ce_plan plan = {
         .values = (size_t)ce_stage_share(zero, zero->stage.params, padded) * cs_dtype_bytes(types.values) +
                   (size_t)ce_stage_norms(zero, unit) * sizeof(float),
@@ -86,7 +86,7 @@ size_t ce_plan_wire(const ce_zero *zero, const cs_model *model)
 {
     ce_precision types = zero->precision;
     int64_t longest = 0;
-    if (types.wire == CS_F32 || (zero->stage.grads == CS_REPLICATED && types.sums == types.wire))
+    if (types.wire == CS_F32 || (zero->stage.grads == CE_REPLICATED && types.sums == types.wire))
         return 0;
     for (int i = 0; i < model->count; i++) {
         int64_t padded = ce_stage_padded(zero, model->units[i]->length), bucket;
@@ -114,13 +114,13 @@ static size_t sent_for(const ce_zero *zero, const ce_shard *shard, int64_t micro
     size_t others = (size_t)zero->world - 1, elements = others * (size_t)(shard->padded / zero->world);
     size_t values = elements * cs_dtype_bytes(types.values), gradients = elements * cs_dtype_bytes(types.wire);
     size_t sent = (size_t)(shard->gathers * micros) * values;
-    if (stage.grads == CS_SHARDED)
+    if (stage.grads == CE_SHARDED)
         sent += (size_t)micros * gradients;
     else
-        sent += stage.optim == CS_SHARDED ? gradients : 2 * gradients;
-    if (stage.optim == CS_SHARDED)
+        sent += stage.optim == CE_SHARDED ? gradients : 2 * gradients;
+    if (stage.optim == CE_SHARDED)
         sent += 2 * others * (size_t)ce_stage_norms(zero, shard->unit) * sizeof(int32_t) / (size_t)zero->world;
-    sent += stage.params == CS_REPLICATED && stage.optim == CS_SHARDED ? values : 0;
+    sent += stage.params == CE_REPLICATED && stage.optim == CE_SHARDED ? values : 0;
     return sent + sent_to_groups(zero, shard);
 }
 

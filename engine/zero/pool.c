@@ -60,7 +60,7 @@ ce_row *ce_pool_borrow(ce_pool *pool, int64_t length)
         if (!pool->rows[i]->out && pool->rows[i]->length == length)
             row = pool->rows[i];
     if (!row) {
-        CS_ASSERT(!pool->settled);
+        CE_ASSERT(!pool->settled);
         row = add(pool, length);
     }
     row->out = true;
@@ -80,7 +80,7 @@ ce_event ce_pool_after(const ce_row *row)
 void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after)
 {
     (void)pool;
-    CS_ASSERT(row->out);
+    CE_ASSERT(row->out);
     row->out = false;
     row->after = after;
 }
@@ -95,9 +95,9 @@ size_t ce_pool_bytes(const ce_pool *pool)
 
 void ce_pool_settle(ce_pool *pool, cs_comm *comm)
 {
-    CS_ASSERT(!pool->settled);
+    CE_ASSERT(!pool->settled);
     for (int i = 0; i < pool->count; i++) {
-        CS_ASSERT(!pool->rows[i]->out);
+        CE_ASSERT(!pool->rows[i]->out);
         pool->rows[i]->data = cs_comm_alloc(comm, (size_t)pool->rows[i]->length * pool->element_bytes);
         pool->rows[i]->after = (ce_event){ 0 };
     }

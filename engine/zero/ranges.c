@@ -56,7 +56,7 @@ static void fill(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, int 
 cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model, void *memory)
 {
     size_t entries = (size_t)count_entries(model);
-    cs_stream *compute = ce_device_stream(zero->device, CS_COMPUTE);
+    cs_stream *compute = ce_device_stream(zero->device, CE_COMPUTE);
     *ranges = (ce_ranges){ .here = calloc(entries + 1, sizeof *ranges->here),
                            .there = memory,
                            .first = calloc((size_t)model->count + 1, sizeof *ranges->first),

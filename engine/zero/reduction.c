@@ -8,10 +8,10 @@
  * is added to it. */
 static void put(ce_shard *shard, cs_tensor sum, cs_tensor gradient)
 {
-    if (shard->micro == CS_FIRST_MICRO_BATCH)
-        ce_state_convert(ce_part_stream(shard, CS_COMM), sum, gradient, 1);
+    if (shard->micro == CE_FIRST_MICRO_BATCH)
+        ce_state_convert(ce_part_stream(shard, CE_COMM), sum, gradient, 1);
     else
-        ce_state_add(ce_part_stream(shard, CS_COMM), sum, gradient);
+        ce_state_add(ce_part_stream(shard, CE_COMM), sum, gradient);
 }
 
 /* Multiplies fp32 elements by `factor` and converts them to `dtype`. If `dtype` is fp32, the result replaces the
@@ -20,7 +20,7 @@ static void *pack(ce_shard *shard, void *from, int64_t count, cs_dtype dtype, fl
 {
     void *packed = dtype == CS_F32 ? from : shard->zero->wire;
     if (dtype != CS_F32 || factor != 1)
-        ce_state_convert(ce_part_stream(shard, CS_COMM), cs_vector(packed, dtype, count),
+        ce_state_convert(ce_part_stream(shard, CE_COMM), cs_vector(packed, dtype, count),
                          cs_vector(from, CS_F32, count), factor);
     return packed;
 }
@@ -38,7 +38,7 @@ static void reduce_part(void *argument)
     ce_shard *shard = argument;
     ce_precision types = shard->zero->precision;
     int64_t count = ce_range_length(shard->part);
-    bool straight = shard->micro == CS_FIRST_MICRO_BATCH && types.wire == types.sums;
+    bool straight = shard->micro == CE_FIRST_MICRO_BATCH && types.wire == types.sums;
     void *sent = pack(shard, shard->reducing, shard->padded, types.wire, shard->zero->prescale_factor);
     void *own_part = ce_part_at(sent, types.wire, shard->part.from);
     double traced = ce_trace_begin();
@@ -46,7 +46,7 @@ static void reduce_part(void *argument)
                  ce_comm_reduce_scatter_add(shard->zero->comm, shard->sum, sent, count);
     if (!added)
         cs_comm_reduce_scatter(shard->zero->comm, straight ? shard->sum : own_part, sent, count, types.wire, CS_SUM);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
     if (!added && !straight)
         put(shard, cs_vector(shard->sum, types.sums, count), cs_vector(own_part, types.wire, count));
 }
@@ -67,9 +67,9 @@ static void reduce_bucket(ce_shard *shard, cs_comm *comm, cs_dtype dtype, float 
     void *sent = sums == CS_F32 ? pack(shard, shard->sum, count, dtype, factor) : shard->sum;
     double traced = ce_trace_begin();
     cs_comm_all_reduce(comm, sent, count, dtype, CS_SUM);
-    ce_trace_end(CS_TRACE_COMMUNICATION, what, ce_part_name(shard), traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, what, ce_part_name(shard), traced);
     if (dtype != sums)
-        ce_state_convert(ce_part_stream(shard, CS_COMM), cs_vector(shard->sum, sums, count),
+        ce_state_convert(ce_part_stream(shard, CE_COMM), cs_vector(shard->sum, sums, count),
                          cs_vector(sent, dtype, count), 1);
 }
 
@@ -100,14 +100,14 @@ static void reduce_to_part(void *argument)
     void *own_part = ce_part_at(sent, types.wire, shard->part.from);
     double traced = ce_trace_begin();
     cs_comm_reduce_scatter(shard->zero->comm, own_part, sent, count, types.wire, CS_SUM);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "reduce_scatter", ce_part_name(shard), traced);
     if (shard->zero->across) {
         traced = ce_trace_begin();
         cs_comm_all_reduce(shard->zero->across, own_part, count, types.wire, CS_SUM);
-        ce_trace_end(CS_TRACE_COMMUNICATION, "all_reduce of groups", ce_part_name(shard), traced);
+        ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce of groups", ce_part_name(shard), traced);
     }
     if (types.wire != types.sums)
-        ce_state_convert(ce_part_stream(shard, CS_COMM),
+        ce_state_convert(ce_part_stream(shard, CE_COMM),
                          cs_vector(ce_part_at(shard->sum, types.sums, shard->part.from), types.sums, count),
                          cs_vector(own_part, types.wire, count), 1);
 }
@@ -118,7 +118,7 @@ static void spread_values(void *argument)
     double traced = ce_trace_begin();
     cs_comm_all_gather(shard->zero->comm, shard->home, ce_part_home(shard, shard->part.from),
                        ce_range_length(shard->part), shard->zero->precision.values);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "publish", ce_part_name(shard), traced);
 }
 
 const ce_reduction *ce_reduction_of(const ce_zero *zero)
@@ -129,9 +129,9 @@ const ce_reduction *ce_reduction_of(const ce_zero *zero)
                               hybrid[2] = { { reduce_part, reduce_groups, spread_values },
                                             { reduce_part, reduce_groups, NULL } };
     ce_stage stage = zero->stage;
-    if (stage.optim == CS_REPLICATED)
+    if (stage.optim == CE_REPLICATED)
         return &replicated;
-    if (stage.grads == CS_REPLICATED)
+    if (stage.grads == CE_REPLICATED)
         return &partitioned;
-    return &(zero->across ? hybrid : sharded)[stage.params == CS_SHARDED];
+    return &(zero->across ? hybrid : sharded)[stage.params == CE_SHARDED];
 }

@@ -20,7 +20,7 @@ static const ce_optimizer *optimizer_of(const ce_shard *shard, const ce_unit_ent
 
 static bool is_common(const ce_zero *zero)
 {
-    return zero->common && zero->stage.params == CS_SHARDED;
+    return zero->common && zero->stage.params == CE_SHARDED;
 }
 
 /* Allocates memory that the device's kernels can access. If `offloads` is true, it is pinned host memory. */
@@ -40,7 +40,7 @@ static void take_values(ce_shard *shard)
         return;
     }
     shard->home = zero->offload_params ? ce_device_alloc_pinned(zero->device, home) : cs_comm_alloc(zero->comm, home);
-    if (zero->stage.params == CS_REPLICATED)
+    if (zero->stage.params == CE_REPLICATED)
         shard->whole = shard->home;
 }
 
@@ -86,7 +86,7 @@ cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce
     }
     /* a placeholder address, which must not be accessed */
     (*shard)->home = (*shard)->sum = (*shard)->norms = (void *)((uintptr_t)1 << 44);
-    if (zero->stage.params == CS_REPLICATED || is_common(zero))
+    if (zero->stage.params == CE_REPLICATED || is_common(zero))
         (*shard)->whole = (*shard)->home;
     return CS_OK;
 }
@@ -122,23 +122,23 @@ static void fetch(void *argument)
     void *row = ce_pool_data(shard->value_row), *own = ce_part_at(row, dtype, shard->part.from);
     double traced = ce_trace_begin();
     if (shard->zero->offload_params)
-        ce_stream_copy(ce_part_stream(shard, CS_COMM), own, shard->home, (size_t)count * cs_dtype_bytes(dtype));
+        ce_stream_copy(ce_part_stream(shard, CE_COMM), own, shard->home, (size_t)count * cs_dtype_bytes(dtype));
     cs_comm_all_gather(shard->zero->comm, row, shard->zero->offload_params ? own : shard->home, count, dtype);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "all_gather", ce_part_name(shard), traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "all_gather", ce_part_name(shard), traced);
 }
 
 void ce_shard_gather(ce_shard *shard)
 {
     if (shard->users++ > 0 || shard->whole || shard->padded == 0)
         return;
-    CS_ASSERT(!shard->value_row);
+    CE_ASSERT(!shard->value_row);
     shard->value_row = ce_pool_borrow(shard->values_pool, shard->padded);
     shard->gathers++;
     ce_event last_use = ce_pool_after(shard->value_row);
     if (last_use.stream)
-        ce_stream_wait(ce_part_stream(shard, CS_COMM), last_use);
-    ce_stream_call(ce_part_stream(shard, CS_COMM), fetch, shard);
-    shard->gathered = ce_stream_record(ce_part_stream(shard, CS_COMM));
+        ce_stream_wait(ce_part_stream(shard, CE_COMM), last_use);
+    ce_stream_call(ce_part_stream(shard, CE_COMM), fetch, shard);
+    shard->gathered = ce_stream_record(ce_part_stream(shard, CE_COMM));
 }
 
 /* Sets the address of each parameter's value to the parameter's place in the row `whole`, or, for a normalization
@@ -159,22 +159,22 @@ static void attach_values(ce_shard *shard, void *whole)
 
 void ce_shard_await(ce_shard *shard)
 {
-    CS_ASSERT(shard->users > 0);
+    CE_ASSERT(shard->users > 0);
     if (shard->value_row)
-        ce_stream_wait(ce_part_stream(shard, CS_COMPUTE), shard->gathered);
+        ce_stream_wait(ce_part_stream(shard, CE_COMPUTE), shard->gathered);
     if (shard->padded > 0)
         attach_values(shard, shard->whole ? shard->whole : ce_pool_data(shard->value_row));
 }
 
 void ce_shard_release(ce_shard *shard)
 {
-    CS_ASSERT(shard->users > 0);
+    CE_ASSERT(shard->users > 0);
     if (--shard->users > 0)
         return;
     attach_values(shard, NULL);
     if (!shard->value_row)
         return;
-    ce_pool_return(shard->values_pool, shard->value_row, ce_stream_record(ce_part_stream(shard, CS_COMPUTE)));
+    ce_pool_return(shard->values_pool, shard->value_row, ce_stream_record(ce_part_stream(shard, CE_COMPUTE)));
     shard->value_row = NULL;
 }
 
@@ -184,7 +184,7 @@ void ce_shard_release(ce_shard *shard)
  * to zero. */
 static void take_norms(ce_shard *shard)
 {
-    cs_stream *stream = ce_part_stream(shard, CS_COMPUTE);
+    cs_stream *stream = ce_part_stream(shard, CE_COMPUTE);
     int64_t place = 0;
     if (!shard->norms)
         return;
@@ -217,23 +217,23 @@ void ce_shard_publish(ce_shard *shard)
     if (shard->padded == 0)
         return;
     take_norms(shard);
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
     if (shard->reduction->publish)
-        ce_stream_call(ce_part_stream(shard, CS_COMM), shard->reduction->publish, shard);
-    if (shard->norms && shard->zero->stage.optim == CS_SHARDED)
-        ce_stream_call(ce_part_stream(shard, CS_COMM), spread_norms, shard);
+        ce_stream_call(ce_part_stream(shard, CE_COMM), shard->reduction->publish, shard);
+    if (shard->norms && shard->zero->stage.optim == CE_SHARDED)
+        ce_stream_call(ce_part_stream(shard, CE_COMM), spread_norms, shard);
 }
 
 static void meet(void *comm)
 {
     double traced = ce_trace_begin();
     cs_comm_barrier(comm);
-    ce_trace_end(CS_TRACE_COMMUNICATION, "barrier", "", traced);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "barrier", "", traced);
 }
 
 void ce_shard_published(const ce_zero *zero)
 {
-    cs_stream *compute = ce_device_stream(zero->device, CS_COMPUTE), *comm = ce_device_stream(zero->device, CS_COMM);
+    cs_stream *compute = ce_device_stream(zero->device, CE_COMPUTE), *comm = ce_device_stream(zero->device, CE_COMM);
     if (!is_common(zero))
         return;
     ce_stream_follow(comm, compute);
@@ -272,7 +272,7 @@ static void set_slots(ce_shard *shard, bool new)
         const ce_optimizer *optimizer = optimizer_of(shard, entry);
         ce_range range = ce_part_updated(shard, entry);
         for (int slot = 0; slot < optimizer->slots && !(new && optimizer->first_value == 0); slot++)
-            cs_op_fill(ce_part_stream(shard, CS_COMPUTE),
+            cs_op_fill(ce_part_stream(shard, CE_COMPUTE),
                        cs_vector(ce_part_slot(shard, slot, range.from), shard->zero->precision.slots,
                                  ce_range_length(range)),
                        optimizer->first_value);
@@ -290,13 +290,13 @@ void ce_shard_init(ce_shard *shard, uint64_t seed)
         int64_t items = ce_range_length(pieces[i].range);
         bool wide = pieces[i].dtype == CS_F32;
         float *values = wide ? pieces[i].master : ce_device_alloc(shard->zero->device, (size_t)items * sizeof(float));
-        ce_state_init(ce_part_stream(shard, CS_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
+        ce_state_init(ce_part_stream(shard, CE_COMPUTE), values, entry->param.init, ce_rng_key(seed, entry->full_name),
                       pieces[i].range.from, items);
         if (wide)
             continue;
-        cs_op_cast(ce_part_stream(shard, CS_COMPUTE), cs_vector(pieces[i].master, pieces[i].dtype, items),
+        cs_op_cast(ce_part_stream(shard, CE_COMPUTE), cs_vector(pieces[i].master, pieces[i].dtype, items),
                    cs_vector(values, CS_F32, items));
-        ce_stream_sync(ce_part_stream(shard, CS_COMPUTE));
+        ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
         ce_device_free(shard->zero->device, values);
     }
     free(pieces);
@@ -315,10 +315,10 @@ void ce_shard_forget(ce_shard *shard)
 static void spread_row(ce_shard *shard, void *row, cs_dtype dtype)
 {
     cs_comm *comm = shard->zero->across ? shard->zero->across : shard->zero->comm;
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
     cs_comm_all_gather(comm, row, ce_part_at(row, dtype, shard->own.from - ce_part_from(shard)),
                        ce_range_length(shard->own), dtype);
-    ce_part_follow(shard, CS_COMPUTE, CS_COMM);
+    ce_part_follow(shard, CE_COMPUTE, CE_COMM);
 }
 
 /* If the optimizers of some parameters do not have this slot, the ranks' shares of the slot have unequal lengths. Then
@@ -340,12 +340,12 @@ static void spread_slot(ce_shard *shard, int slot)
                 continue;
             cs_tensor local = cs_vector(ce_part_slot(shard, slot, range.from), dtype, ce_range_length(range));
             cs_tensor placed = cs_vector(ce_part_at(row, dtype, range.from - from), dtype, ce_range_length(range));
-            cs_op_cast(ce_part_stream(shard, CS_COMPUTE), back ? local : placed, back ? placed : local);
+            cs_op_cast(ce_part_stream(shard, CE_COMPUTE), back ? local : placed, back ? placed : local);
         }
         if (!back)
             spread_row(shard, row, dtype);
     }
-    ce_stream_sync(ce_part_stream(shard, CS_COMPUTE));
+    ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
     ce_device_free(shard->zero->device, row);
 }
 
@@ -354,22 +354,22 @@ void ce_shard_spread(ce_shard *shard)
     const ce_zero *zero = shard->zero;
     if (shard->padded == 0)
         return;
-    if (zero->stage.optim == CS_REPLICATED || zero->across) {
+    if (zero->stage.optim == CE_REPLICATED || zero->across) {
         spread_row(shard, shard->master, ce_part_masters(shard));
         for (int i = 0; i < zero->optimizer.slots && !shard->unit->frozen; i++)
             spread_slot(shard, i);
     }
     if (!ce_part_one_copy(shard) && ce_part_count(shard) > 0)
-        cs_op_cast(ce_part_stream(shard, CS_COMPUTE),
+        cs_op_cast(ce_part_stream(shard, CE_COMPUTE),
                    cs_vector(ce_part_home(shard, ce_part_from(shard)), zero->precision.values, ce_part_count(shard)),
                    cs_vector(shard->master, zero->precision.masters, ce_part_count(shard)));
     take_norms(shard);
-    ce_part_follow(shard, CS_COMM, CS_COMPUTE);
+    ce_part_follow(shard, CE_COMM, CE_COMPUTE);
     if (shard->reduction->publish)
         shard->reduction->publish(shard);
-    if (shard->norms && zero->stage.optim == CS_SHARDED)
+    if (shard->norms && zero->stage.optim == CE_SHARDED)
         spread_norms(shard);
     if (is_common(zero))
         cs_comm_barrier(zero->comm);
-    ce_part_follow(shard, CS_COMPUTE, CS_COMM);
+    ce_part_follow(shard, CE_COMPUTE, CE_COMM);
 }

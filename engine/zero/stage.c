@@ -3,15 +3,15 @@
 
 const ce_stage ce_stages[4] = {
     /*        params         grads          optim       */
-    [0] = { CS_REPLICATED, CS_REPLICATED, CS_REPLICATED },
-    [1] = { CS_REPLICATED, CS_REPLICATED, CS_SHARDED },
-    [2] = { CS_REPLICATED, CS_SHARDED, CS_SHARDED },
-    [3] = { CS_SHARDED, CS_SHARDED, CS_SHARDED },
+    [0] = { CE_REPLICATED, CE_REPLICATED, CE_REPLICATED },
+    [1] = { CE_REPLICATED, CE_REPLICATED, CE_SHARDED },
+    [2] = { CE_REPLICATED, CE_SHARDED, CE_SHARDED },
+    [3] = { CE_SHARDED, CE_SHARDED, CE_SHARDED },
 };
 
 int64_t ce_stage_padded(const ce_zero *zero, int64_t length)
 {
-    return ce_round_up(length, (int64_t)zero->world * zero->replicas * CS_ZERO_ALIGN);
+    return ce_round_up(length, (int64_t)zero->world * zero->replicas * CE_ZERO_ALIGN);
 }
 
 void ce_stage_place(ce_zero *zero, int rank, int size, int shard_size)
@@ -50,7 +50,7 @@ int64_t ce_stage_norms(const ce_zero *zero, const cs_unit *unit)
 
 int64_t ce_stage_share(const ce_zero *zero, ce_place place, int64_t padded)
 {
-    return place == CS_REPLICATED ? padded : padded / zero->world;
+    return place == CE_REPLICATED ? padded : padded / zero->world;
 }
 
 int64_t ce_stage_slot_share(const ce_zero *zero, const cs_unit *unit, ce_range range, int slot)

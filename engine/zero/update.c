@@ -23,7 +23,7 @@ struct ce_update {
     int entries;
     int64_t dealt; /* number of matrices that were assigned to ranks so far in this step */
     const ce_gate *gate;
-    ce_hyper hyper[CS_GROUPS];
+    ce_hyper hyper[CE_GROUPS];
 };
 
 static const ce_group *group_of(const ce_groups *groups, const ce_unit_entry *entry)
@@ -50,10 +50,10 @@ size_t ce_update_scratch(const ce_groups *groups, const cs_model *model)
             const ce_unit_entry *entry = model->units[i]->entries[at];
             cs_tensor value = entry->param.value;
             size_t bytes = ce_muon_scratch(cs_rows(value), cs_columns(value));
-            if (group_of(groups, entry)->optimizer.kind == CS_OPTIM_MUON && bytes > max)
+            if (group_of(groups, entry)->optimizer.kind == CE_OPTIM_MUON && bytes > max)
                 max = bytes;
             norms += 2 * sizeof(ce_exact);
-            lamb |= group_of(groups, entry)->optimizer.kind == CS_OPTIM_LAMB;
+            lamb |= group_of(groups, entry)->optimizer.kind == CE_OPTIM_LAMB;
         }
     return lamb && norms > max ? norms : max;
 }
@@ -124,12 +124,12 @@ static void run_rules(ce_update *update, int number, int kind)
  * decay for Muon. */
 static void step_along(ce_update *update, int number, int range)
 {
-    static const ce_optimizer along = { .kind = CS_OPTIM_SGD, .name = "SGD" };
+    static const ce_optimizer along = { .kind = CE_OPTIM_SGD, .name = "SGD" };
     ce_shard *shard = update->shards[number];
     int entry = update->ranges.entry[range];
     const ce_unit_entry *moved = ce_shard_unit(shard)->entries[entry];
     ce_hyper hyper = update->hyper[moved->group];
-    bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CS_OPTIM_LAMB;
+    bool lamb = group_of(update->zero->groups, moved)->optimizer.kind == CE_OPTIM_LAMB;
     double ratio = update->ratios[update->first[number] + entry];
     ce_hyper step = { .rate = lamb ? (float)((double)hyper.rate * (double)hyper.correction1 * ratio) : hyper.rate,
                       .decay = lamb ? 0 : hyper.decay,
@@ -150,8 +150,8 @@ static void reduce_sums(void *argument)
 /* Reduces LAMB's sums over ranks, copies them to the host, and waits for the copy. */
 static void fetch_sums(ce_update *update)
 {
-    cs_stream *compute = ce_device_stream(update->zero->device, CS_COMPUTE);
-    cs_stream *comm = ce_device_stream(update->zero->device, CS_COMM);
+    cs_stream *compute = ce_device_stream(update->zero->device, CE_COMPUTE);
+    cs_stream *comm = ce_device_stream(update->zero->device, CE_COMM);
     ce_stream_follow(comm, compute);
     ce_stream_call(comm, reduce_sums, update);
     ce_stream_follow(compute, comm);
@@ -171,13 +171,13 @@ static void find_ratios(ce_update *update)
     const ce_groups *groups = update->zero->groups;
     ce_exact *sums = update->scratch;
     /* cs_op_fill writes the fp32 number 0, whose bits are all zero; an exact sum whose bits are all zero is 0 */
-    cs_op_fill(ce_device_stream(update->zero->device, CS_COMPUTE),
+    cs_op_fill(ce_device_stream(update->zero->device, CE_COMPUTE),
                cs_vector(sums, CS_F32, 2 * (int64_t)update->entries * WORDS * 2), 0);
     for (int i = 0; i < update->model->count; i++) {
         const cs_unit *unit = update->model->units[i];
-        run_rules(update, i, CS_OPTIM_LAMB);
+        run_rules(update, i, CE_OPTIM_LAMB);
         for (int at = 0; at < unit->entry_count; at++)
-            if (group_of(groups, unit->entries[at])->optimizer.kind == CS_OPTIM_LAMB)
+            if (group_of(groups, unit->entries[at])->optimizer.kind == CE_OPTIM_LAMB)
                 ce_apply_norms(update->shards[i], at, &sums[2 * (update->first[i] + at)]);
     }
     fetch_sums(update);
@@ -195,14 +195,14 @@ static void work_on_matrices(ce_update *update, ce_shard *shard)
 {
     const ce_zero *zero = update->zero;
     const cs_unit *unit = ce_shard_unit(shard);
-    cs_stream *stream = ce_device_stream(zero->device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(zero->device, CE_COMPUTE);
     float *row = ce_apply_collect(shard);
     for (int i = 0; i < unit->entry_count; i++) {
         const ce_unit_entry *entry = unit->entries[i];
         cs_tensor matrix = entry->param.value;
         matrix.data = row + entry->offset;
         matrix.dtype = CS_F32;
-        bool muon = group_of(zero->groups, entry)->optimizer.kind == CS_OPTIM_MUON;
+        bool muon = group_of(zero->groups, entry)->optimizer.kind == CE_OPTIM_MUON;
         if (muon && update->dealt++ % zero->world == zero->rank)
             ce_muon_orthogonalize(stream, matrix, update->scratch);
         else if (zero->world > 1)
@@ -226,7 +226,7 @@ void ce_update_begin(ce_update *update, const ce_update_terms *move)
             settings.betas[1] = move->betas[1];
         }
         update->hyper[i] = ce_optim_hyper(&settings, move->rate * groups->group[i].ratio, move->t, 1);
-        lamb |= settings.kind == CS_OPTIM_LAMB;
+        lamb |= settings.kind == CE_OPTIM_LAMB;
     }
     if (lamb)
         find_ratios(update);
@@ -239,8 +239,8 @@ void ce_update_take(ce_update *update, int number)
     const ce_groups *groups = update->zero->groups;
     const cs_unit *unit = ce_shard_unit(update->shards[number]);
     run_rules(update, number, DIRECTLY);
-    if (has_kind(groups, unit, CS_OPTIM_MUON)) {
-        run_rules(update, number, CS_OPTIM_MUON);
+    if (has_kind(groups, unit, CE_OPTIM_MUON)) {
+        run_rules(update, number, CE_OPTIM_MUON);
         work_on_matrices(update, update->shards[number]);
     }
     for (int range = ranges->first[number]; range < ranges->first[number + 1]; range++)

@@ -50,10 +50,10 @@
  *
  * A unit's row is padded to a multiple of world size * 64 elements. Padding is zero and is not saved. The gaps behind
  * padded parameters (unit/unit.h) are also zero and not saved, and their gradients are zero. */
-#ifndef CS_ZERO_ZERO_H
-#define CS_ZERO_ZERO_H
+#ifndef CE_ZERO_ZERO_H
+#define CE_ZERO_ZERO_H
 
-#include "base/keys.h"
+#include "json/keys.h"
 #include "base/range.h"
 #include "cspeed/comm.h"
 #include "cspeed/ops.h"
@@ -62,9 +62,9 @@
 #include "optim/precision.h"
 #include "unit/unit.h"
 
-enum { CS_ZERO_ALIGN = 64 };
+enum { CE_ZERO_ALIGN = 64 };
 
-typedef enum { CS_REPLICATED, CS_SHARDED } ce_place;
+typedef enum { CE_REPLICATED, CE_SHARDED } ce_place;
 
 typedef struct {
     ce_place params, grads, optim;
@@ -204,7 +204,7 @@ typedef struct {
     cs_dtype dtype; /* type of `master`; if the parameter is frozen, `master` is its value in the compute type */
     void *master;
     void *gradient; /* NULL if the parameter is frozen */
-    void *slots[CS_OPTIM_SLOTS];
+    void *slots[CE_OPTIM_SLOTS];
 } ce_shard_piece;
 /* Fills `pieces`, which has room for one piece for each parameter. Returns the number of pieces. */
 int ce_shard_pieces(ce_shard *shard, ce_shard_piece *pieces);
@@ -220,7 +220,7 @@ ce_shard_local_part ce_shard_local(const ce_shard *shard, const ce_unit_entry *e
 
 /* ---- gradient.c: accumulation and reduction of gradients ---- */
 
-typedef enum { CS_FIRST_MICRO_BATCH, CS_LATER_MICRO_BATCH } ce_micro;
+typedef enum { CE_FIRST_MICRO_BATCH, CE_LATER_MICRO_BATCH } ce_micro;
 /* Makes a row for the gradients of the whole unit available to backward. The row holds the sum of the earlier
  * micro-batches, or zeros. A gradient for which cs_param_overwrites was called is not set to zero, because the first
  * operation that writes the gradient sets it. */
@@ -341,7 +341,7 @@ ce_plan ce_plan_persistent(const ce_zero *zero, const cs_model *model);
 size_t ce_plan_wire(const ce_zero *zero, const cs_model *model);
 /* Returns the bytes that a rank has to send in an optimizer step of `micros` micro-batches, as cs_comm_counters counts
  * them. Not included are the bytes that an optimizer (LAMB, Muon) sends, and those of the all-reduce of the loss and
- * the gradient norm (engine/step_judge.c). The dry run of one micro-batch must have counted the gathers of each
+ * the gradient norm (engine/core/step_judge.c). The dry run of one micro-batch must have counted the gathers of each
  * shard. */
 size_t ce_plan_sent(const ce_zero *zero, ce_shard *const *shards, int count, int64_t micros);
 /* Returns how many of the bytes of ce_plan_sent go to other groups of hybrid sharding. This number does not depend on

@@ -1,7 +1,7 @@
 /* bench.c - `cspeed bench`: measures this machine. */
-#include "codes.h"
-#include "command.h"
-#include "run.h"
+#include "ground/codes.h"
+#include "ground/command.h"
+#include "command/run.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* check.c - `cspeed check`: asks every host of a job whether the host has what the job needs. */
 #include "command/check.h"
 
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "plan/world_sizes.h"
 #include "wire/run_on_all.h"
 #include "wire/words.h"

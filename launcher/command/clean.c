@@ -1,6 +1,6 @@
 /* clean.c - `cspeed clean`: finds what earlier jobs have left behind on this machine, and removes these remains. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "base/plural.h"
 #include "front/registry_read.h"
 #include "node/leftover.h"

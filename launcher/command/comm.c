@@ -2,8 +2,8 @@
  *
  * The trace is a simulation: for each rank and each chunk, a list names the ranks whose values have been added to the
  * chunk. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "base/plural.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* completion.c - `cspeed completion bash|zsh|fish`: a completion script generated from the tables of flags and
  * commands. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* config.c - `cspeed config`: prints the value and the origin of every key, and all errors and warnings, before a run.
  */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "config/differences.h"
 #include "config/listing.h"
 #include "config/words.h"
@@ -93,7 +93,7 @@ static cs_status check_model(const request *r)
 static void print_limits(const ce_key *key)
 {
     bool limited = key->min != 0 || key->max != 0;
-    if (key->type == CS_KEY_CHOICE)
+    if (key->type == CE_KEY_CHOICE)
         printf(", one of %s", key->choices);
     else if (limited && key->max >= AS_GOOD_AS_OPEN)
         printf(", at least %.10g%s", key->min, key->max == INFINITY ? ", Infinity too" : "");
@@ -112,10 +112,10 @@ static void explain_row(void *to, const char *heading, const ce_key *key)
     printf("  %s, default %s", ce_keys_type_name(key->type), key->fallback);
     print_limits(key);
     printf("\n  %s%s%s\n",
-           key->type == CS_KEY_REFUSED ? "not supported, because "
-           : key->type == CS_KEY_INERT ? "accepted, without effect: "
+           key->type == CE_KEY_REFUSED ? "not supported, because "
+           : key->type == CE_KEY_INERT ? "accepted, without effect: "
                                        : "",
-           key->sentence, key->type == CS_KEY_REFUSED ? " (its default is accepted)" : "");
+           key->sentence, key->type == CE_KEY_REFUSED ? " (its default is accepted)" : "");
     if (other)
         printf("  DeepSpeed: %s. Here: %s; %s.\n", other->theirs, other->ours, other->why);
 }

@@ -3,8 +3,8 @@
 #include "base/progress.h"
 #include "checkpoint/scan.h"
 #include "checkpoint/safetensors.h"
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "saved/open_checkpoint.h"
 
 #include <fnmatch.h>
@@ -74,7 +74,7 @@ static cs_status compare_tensor(request *r, cl_open_checkpoint checkpoint[2], co
     if (a->dtype != b->dtype)
         add(r, json_pack("{ssssssss}", "tensor", a->name, "what", "type", "one", ce_safetensors_name(a->dtype), "other",
                          ce_safetensors_name(b->dtype)));
-    CS_TRY(ce_scan_compare(&d, checkpoint[0].reader, checkpoint[1].reader, checkpoint[0].self, a->name));
+    CE_TRY(ce_scan_compare(&d, checkpoint[0].reader, checkpoint[1].reader, checkpoint[0].self, a->name));
     if (d.differing)
         add(r, json_pack("{sssssIsosososo}", "tensor", a->name, "what", "values", "differing", (json_int_t)d.differing,
                          "most", number(d.max), "first", place_of(a, d.first), "one", number(d.one), "other",
@@ -117,7 +117,7 @@ static cs_status compare(request *r, cl_open_checkpoint checkpoint[2], ce_progre
             if (!twin)
                 add(r, json_pack("{sssssi}", "tensor", tensor->name, "what", "missing", "only_in", side + 1));
             else if (side == 0)
-                CS_TRY(compare_tensor(r, checkpoint, tensor, twin));
+                CE_TRY(compare_tensor(r, checkpoint, tensor, twin));
             if (side == 0)
                 ce_progress_add(progress, elements_of(tensor));
         }

@@ -1,7 +1,7 @@
 /* elastic.c - `cspeed elastic`: prints the batch size that an "elasticity" section yields, and the world sizes that can
  * use this batch size. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "config/config.h"
 #include "config/resolve.h"
 
@@ -19,7 +19,7 @@ static int read_arguments(request *r, char **at)
 {
     static const cs_option table[] = {
         { CL_COMMAND_OPTION(RAW, "config c", file, "FILE") },
-        { CL_COMMAND_OPTION(WHOLE, "world_size w", world, "N"), .max = CS_ELASTICITY_RANKS },
+        { CL_COMMAND_OPTION(WHOLE, "world_size w", world, "N"), .max = CE_ELASTICITY_RANKS },
     };
     static const cs_options_form form = { CL_COMMAND_FORM("elastic", 0, 0, NULL), CS_OPTIONS_TABLE(table) };
     int code = cs_options_read(&form, r, &at);
@@ -46,7 +46,7 @@ static cs_status solve(cs_config *config, int64_t world)
 {
     const ce_elasticity *settings = &config->settings.elasticity;
     ce_elasticity_plan plan = { 0 };
-    CS_TRY(ce_resolve_elasticity(config));
+    CE_TRY(ce_resolve_elasticity(config));
     if (!settings->enabled)
         return ce_fail(CS_BAD_CONFIG, "%s: elasticity is not enabled", ce_json_name(config->doc));
     cs_status status = ce_elasticity_solve(&plan, settings, world);
@@ -74,7 +74,7 @@ static int run(const cl_options *options, char **arguments)
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code == 0 && r.world == 0 && environment)
-        code = cs_options_whole(&r.world, "WORLD_SIZE", environment, 1, CS_ELASTICITY_RANKS);
+        code = cs_options_whole(&r.world, "WORLD_SIZE", environment, 1, CE_ELASTICITY_RANKS);
     if (code)
         return code;
     cs_status status = cs_config_open(&config, r.file);

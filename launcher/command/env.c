@@ -1,6 +1,6 @@
 /* env.c - `cspeed env`: lists the environment variables that a job would send to its ranks, and their origins. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "plan/env.h"
 #include "show/quote.h"
 

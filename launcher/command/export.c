@@ -1,9 +1,9 @@
 /* export.c - `cspeed export`: writes the weights of a checkpoint as a Hugging Face folder. */
 #include "checkpoint/audit.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "interchange/huggingface.h"
 #include "checkpoint/line.h"
-#include "command.h"
+#include "ground/command.h"
 #include "saved/weights.h"
 
 #include "base/processors.h"
@@ -28,9 +28,9 @@ static bool is_whole(const char *dir, const char *name)
 
 /* Finds the tag of the newest checkpoint whose checksums all match. The checkpoint that the file `latest` names is
  * tried first, then the earlier checkpoints of the same training. Returns false if no checkpoint is whole. */
-static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
+static bool find_whole(char tag[CE_TAG_BYTES], const char *dir)
 {
-    char latest[CS_TAG_BYTES];
+    char latest[CE_TAG_BYTES];
     ce_catalog catalog;
     bool found = false;
     if (ce_catalog_open(&catalog, dir) != CS_OK)
@@ -40,7 +40,7 @@ static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
     for (int64_t i = 0; i < catalog.count && !found; i++) {
         found = is_whole(dir, catalog.items[i].name);
         if (found)
-            snprintf(tag, CS_TAG_BYTES, "%s", catalog.items[i].tag);
+            snprintf(tag, CE_TAG_BYTES, "%s", catalog.items[i].tag);
     }
     ce_catalog_close(&catalog);
     return found;
@@ -51,9 +51,9 @@ static bool find_whole(char tag[CS_TAG_BYTES], const char *dir)
  * checkpoint. */
 static cs_status name_another(const cl_weights_request *request)
 {
-    char why[4096], tag[CS_TAG_BYTES];
+    char why[4096], tag[CE_TAG_BYTES];
     snprintf(why, sizeof why, "%s", cs_error());
-    if (request->tag || ce_files_holds(request->from, CS_MANIFEST_FILE) || !find_whole(tag, request->from))
+    if (request->tag || ce_files_holds(request->from, CE_MANIFEST_FILE) || !find_whole(tag, request->from))
         return ce_fail(CS_BAD_FILE, "%s", why);
     return ce_fail(CS_BAD_FILE, "%s. The newest whole checkpoint is %s: `cspeed export %s %s --tag %s`", why, tag,
                    request->from, request->to, tag);
@@ -62,7 +62,7 @@ static cs_status name_another(const cl_weights_request *request)
 static cs_status export(const cl_weights_request *request)
 {
     ce_source source;
-    CS_TRY(ce_huggingface_export(&source,
+    CE_TRY(ce_huggingface_export(&source,
                                  &(ce_huggingface_output){
                                      .folder = request->to, .dtype = request->dtype, .max_shard = request->max_shard },
                                  (ce_huggingface_choice){ request->typed, request->merge }, request->from,

@@ -1,6 +1,6 @@
 /* help.c - `cspeed -h`, `cspeed help [COMMAND|PAGE|flags]` and `cspeed version`. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "command/pages.h"
 #include "show/markdown.h"
 

@@ -1,8 +1,8 @@
 /* import.c - `cspeed import`: converts weights of other formats to a Hugging Face folder that cspeed.model accepts. */
 #include "base/hub.h"
 #include "interchange/huggingface.h"
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "command/import_state.h"
 #include "saved/weights.h"
 
@@ -26,7 +26,7 @@ static cs_status write_all(const cl_weights_request *request, ce_source *source,
                                      .max_shard = request->max_shard,
                                      .config = config,
                                      .beside = beside };
-    CS_TRY(ce_huggingface_write(&output, source));
+    CE_TRY(ce_huggingface_write(&output, source));
     cl_weights_report(request, source);
     return CS_OK;
 }
@@ -52,7 +52,7 @@ static cs_status import_folder(const cl_weights_request *request)
     ce_json *doc = NULL;
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", request->from);
-    CS_TRY(ce_huggingface_open(&source, request->from));
+    CE_TRY(ce_huggingface_open(&source, request->from));
     ce_huggingface_name_others(&source, request->from);
     cs_status status = ce_json_open(&doc, path);
     if (status == CS_OK)
@@ -66,7 +66,7 @@ static cs_status import_file(const cl_weights_request *request)
 {
     ce_source source;
     json_t *config = NULL;
-    CS_TRY(ce_llmc_open(&source, &config, request->from));
+    CE_TRY(ce_llmc_open(&source, &config, request->from));
     cs_status status = write_all(request, &source, config, NULL);
     json_decref(config);
     ce_source_close(&source);
@@ -77,7 +77,7 @@ static int run(const cl_options *options, char **arguments)
 {
     cl_weights_request request = { .takes_tag = false };
     struct stat what;
-    char cached[CS_HUB_PATH], hint[CS_HUB_HINT];
+    char cached[CE_HUB_PATH], hint[CE_HUB_HINT];
     int code = cl_weights_read(&request, arguments);
     (void)options;
     if (code)

@@ -3,7 +3,7 @@
 #include "command/import_state.h"
 #include "base/log.h"
 #include "base/plural.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "config/config.h"
 #include "interchange/training_state.h"
 
@@ -28,7 +28,7 @@ typedef struct {
 
 bool cl_import_state_is(const cl_weights_request *request)
 {
-    return ce_files_holds(request->from, CS_TRAINING_STATE_FILE);
+    return ce_files_holds(request->from, CE_TRAINING_STATE_FILE);
 }
 
 /* ---- the configuration ---- */
@@ -38,9 +38,9 @@ bool cl_import_state_is(const cl_weights_request *request)
 static cs_status open_config(import *all)
 {
     int world = all->state.world_size;
-    CS_TRY(cs_config_open(&all->config, all->request->config));
+    CE_TRY(cs_config_open(&all->config, all->request->config));
     cs_config_for_world(all->config, world, world);
-    CS_TRY(cs_config_finish(all->config));
+    CE_TRY(cs_config_finish(all->config));
     all->settings = &all->config->settings;
     return CS_OK;
 }
@@ -60,7 +60,7 @@ static cs_status open_model(import *all)
     char *path = ce_files_join(settings->model_path, "config.json");
     cs_status status = ce_json_open(&doc, path);
     free(path);
-    CS_TRY(status);
+    CE_TRY(status);
     if (all->request->lenient)
         ce_json_lenient(doc);
     status = ce_models_open_described(&all->model, &all->facts, &all->model_json, doc, ce_json_root(doc), "");
@@ -158,7 +158,7 @@ static void warn_of_changes(const import *all)
     }
     for (i = 0; i < CHANGES; i++)
         if (changes[i].count > 0)
-            ce_log(CS_LOG_WARNING,
+            ce_log(CE_LOG_WARNING,
                    "%s of %lld of %lld parameters was %g in %s and is %g here (the first is %s): optimizer.params or "
                    "cspeed.param_groups sets it",
                    changes[i].name, (long long)changes[i].count, (long long)all->state.sources[0].count,
@@ -195,7 +195,7 @@ static cs_status write_checkpoint(const import *all, const ce_checkpoint_content
     cs_world world = { .size = 1, .local_size = 1 };
     cs_comm_settings settings = { .kind = "self", .heap_bytes = HEAP_BYTES };
     cs_comm *self = NULL;
-    CS_TRY(cs_comm_open(&self, &world, &settings));
+    CE_TRY(cs_comm_open(&self, &world, &settings));
     cs_status status = ce_checkpoint_save(self, all->request->to, content);
     cs_comm_close(self);
     if (status != CS_OK)
@@ -234,11 +234,11 @@ static cs_status save(const import *all)
 
 static cs_status import_all(import *all)
 {
-    CS_TRY(ce_training_state_open(&all->state, all->request->from));
-    CS_TRY(open_config(all));
-    CS_TRY(open_model(all));
-    CS_TRY(check_optimizer(all));
-    CS_TRY(ce_training_state_match(&all->state, all->model, &all->facts));
+    CE_TRY(ce_training_state_open(&all->state, all->request->from));
+    CE_TRY(open_config(all));
+    CE_TRY(open_model(all));
+    CE_TRY(check_optimizer(all));
+    CE_TRY(ce_training_state_match(&all->state, all->model, &all->facts));
     warn_of_changes(all);
     return save(all);
 }

@@ -1,10 +1,10 @@
 /* inspect.c - `cspeed inspect`: lists the checkpoints of a folder, or the contents of one checkpoint. */
 #include "checkpoint/not_found.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/other_formats.h"
 #include "checkpoint/staging.h"
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "saved/contents.h"
 #include "base/status.h"
 #include "base/faults.h"
@@ -61,7 +61,7 @@ static void describe_manifest(json_t *row, const ce_manifest *manifest)
 static json_t *describe(const char *dir, const char *name, const char *latest)
 {
     ce_manifest manifest;
-    char *path = ce_files_join(dir, name), foreign[CS_OTHER_FORMATS_BYTES];
+    char *path = ce_files_join(dir, name), foreign[CE_OTHER_FORMATS_BYTES];
     json_t *row = json_pack("{sssbsn}", "name", name, "latest", strcmp(name, latest) == 0, "why");
     cs_status status = ce_manifest_load(&manifest, path);
     if (status == CS_OK) {
@@ -116,7 +116,7 @@ static void insert(json_t *rows, json_t *row)
 
 static cs_status list(json_t **rows, const char *dir)
 {
-    char latest[CS_TAG_BYTES];
+    char latest[CE_TAG_BYTES];
     *rows = json_array();
     DIR *listing = opendir(dir);
     if (!listing)

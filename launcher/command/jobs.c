@@ -1,10 +1,10 @@
 /* jobs.c - the commands for running jobs: `cspeed ps`, `cspeed status` and `cspeed stop`. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "front/registry_read.h"
 
 #include "base/status.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "base/plural.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
  * "run" and "launch". */
 #include "command/launch.h"
 
-#include "command.h"
+#include "ground/command.h"
 
-#include "codes.h"
-#include "run.h"
+#include "ground/codes.h"
+#include "command/run.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef CL_LAUNCH_H
 #define CL_LAUNCH_H
 
-#include "options.h"
+#include "ground/options.h"
 
 /* Reads into `both` the flags before the command (`options`), and the flags, the program and its arguments after the
  * word "run" or "launch" (words[0]). For `launch` without --use_env and --local_rank_arg, both->local_rank_flag becomes

@@ -1,6 +1,6 @@
 /* logs.c - `cspeed logs`: shows the log files of a job, and follows them while they grow. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "front/logdir.h"
 
 #include <dirent.h>

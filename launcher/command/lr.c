@@ -1,7 +1,7 @@
 /* lr.c - `cspeed lr`: the learning rate, and the momentum if it changes, over the steps, as a table and as a diagram.
  */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "config/config.h"
 #include "config/resolve.h"
 #include "cspeed/plot.h"
@@ -47,7 +47,7 @@ static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_set
     ce_optim_settings optim;
     json_t *total = ce_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
     ce_resolve_templates(config);
-    CS_TRY(ce_json_verdict(config->doc));
+    CE_TRY(ce_json_verdict(config->doc));
     ce_resolve_auto(config);
     optimizer = ce_json_find(config->doc, "optimizer");
     scheduler = ce_json_find(config->doc, "scheduler");

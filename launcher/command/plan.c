@@ -1,10 +1,10 @@
 /* plan.c - `cspeed plan`: prints what a command would do, without doing it. */
 #include "command/plan.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "command/launch.h"
 #include "cspeed/options.h"
-#include "descriptors.h"
+#include "ground/descriptors.h"
 #include "node/program.h"
 #include "plan/hostplan.h"
 #include "plan/world_sizes.h"

@@ -1,8 +1,8 @@
 /* plot.c - `cspeed plot`: draws the metrics of runs over their steps, in the terminal, as SVG and as HTML. */
 #include "base/status.h"
 #include "base/terminal.h"
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "cspeed/plot.h"
 
 #include <limits.h>

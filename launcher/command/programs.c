@@ -1,11 +1,11 @@
 /* programs.c - `cspeed train`, `generate`, `eval`, `pack` and `bench`: cspeed's own programs as commands. */
 #include "command/programs.h"
 
-#include "codes.h"
-#include "command.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/command.h"
+#include "ground/descriptors.h"
 #include "node/program.h"
-#include "run.h"
+#include "command/run.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* report.c - `cspeed report`: describes this build of cspeed and the hardware and software of this machine. */
 #include "base/terminal.h"
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "machine/facts.h"
 #include "show/quote.h"
 

@@ -1,6 +1,6 @@
 /* ssh.c - `cspeed ssh`: runs one command on every host, like DeepSpeed's ds_ssh. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "wire/run_on_all.h"
 #include "plan/hostplan.h"
 

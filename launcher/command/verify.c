@@ -5,9 +5,9 @@
 #include "base/processors.h"
 #include "checkpoint/not_found.h"
 #include "checkpoint/audit.h"
-#include "checkpoint/files.h"
-#include "codes.h"
-#include "command.h"
+#include "base/files.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "saved/open_checkpoint.h"
 
 #include <errno.h>
@@ -37,10 +37,10 @@ static int read_arguments(request *r, char **at)
 
 /* Copies the name of the checkpoint that the file `latest` names. It is an error if this file does not exist: no other
  * checkpoint is chosen, because the user did not ask for one. */
-static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
+static cs_status find_latest(char name[CE_TAG_BYTES], const char *dir)
 {
     ce_catalog catalog;
-    CS_TRY(ce_catalog_open(&catalog, dir));
+    CE_TRY(ce_catalog_open(&catalog, dir));
     cs_status status = ce_catalog_latest(name, dir);
     if (status == CS_NOT_FOUND && catalog.count == 0)
         status = ce_not_found_all(&catalog, dir);
@@ -56,12 +56,12 @@ static cs_status find_latest(char name[CS_TAG_BYTES], const char *dir)
 /* Sets *directory to the malloc'ed path of the checkpoint's folder. */
 static cs_status find(char **directory, const request *r)
 {
-    char name[CS_TAG_BYTES];
+    char name[CE_TAG_BYTES];
     char *path_tag, *dir = cl_open_checkpoint_locate(r->path, &path_tag);
     const char *tag = r->tag ? r->tag : path_tag;
     cs_status status = tag ? ce_catalog_find(name, dir, tag) : find_latest(name, dir);
     *directory = status == CS_OK ? ce_files_join(dir, name) : NULL;
-    char *manifest = *directory ? ce_files_join(*directory, CS_MANIFEST_FILE) : NULL;
+    char *manifest = *directory ? ce_files_join(*directory, CE_MANIFEST_FILE) : NULL;
     if (manifest && !ce_files_exists(*directory))
         status = ce_fail(CS_NOT_FOUND, "%s/latest names %s, which is not there; cspeed inspect %s lists what is", dir,
                          name, dir);

@@ -3,7 +3,7 @@
 
 #include "base/names.h"
 #include "base/plural.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "cspeed/options.h"
 #include "front/failure_hint.h"
 #include "node/logs.h"

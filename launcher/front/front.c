@@ -1,7 +1,7 @@
 /* front.c - the front process of a job: its phases and the transitions between them. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "front/failure.h"
 
 #include "base/plural.h"
@@ -115,7 +115,7 @@ int cl_front_begin(cl_front *front, int64_t now)
 
 static void give_up_joining(cl_front *front, int64_t now)
 {
-    char why[CS_NAMES_BYTES + 64];
+    char why[CE_NAMES_BYTES + 64];
     ce_names missing = { 0 };
     cl_join_agents_list_missing(front, &missing);
     snprintf(why, sizeof why, "%s did not come within %.0f s (--rdzv_timeout)", ce_names_text(&missing),

@@ -96,7 +96,7 @@ typedef struct {
     cl_node *nodes;
     int node_total;
     unsigned long long digest;
-    unsigned char key[CS_MAC_BYTES]; /* the secret key that the ranks of this job share */
+    unsigned char key[CE_MAC_BYTES]; /* the secret key that the ranks of this job share */
     pid_t starter;                   /* process id of mpirun or srun; 0: neither of them is used */
     cl_world_sizes world_sizes;      /* the world sizes that an elastic job may have */
     /* When these events happened, in CLOCK_MONOTONIC nanoseconds; 0: the event has not happened. joining_since: the

@@ -1,7 +1,7 @@
 /* job_loop.c - the event loop of a job: setup, one loop that polls all connections, and the final report. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "front/failure.h"
 #include "node/logs.h"
 #include "node/port.h"

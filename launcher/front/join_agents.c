@@ -4,7 +4,7 @@
 
 #include "base/plural.h"
 #include "node/agent.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/starter.h"
 #include "plan/world_sizes.h"
 

@@ -1,7 +1,7 @@
 /* logdir.c - finds the log folder of a job. */
 #include "front/logdir.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include "base/status.h"
 

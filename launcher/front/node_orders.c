@@ -1,7 +1,7 @@
 /* node_orders.c - the messages ORDER (what to run) and START (the master's address) to the agents. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/order.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void write_key(const cl_front *front, char text[65])
 {
     text[0] = '\0';
     /* The link of a node that connects by itself is signed but not encrypted, so the key is not sent over this link. */
-    for (int i = 0; !front->rendezvous && i < CS_MAC_BYTES; i++)
+    for (int i = 0; !front->rendezvous && i < CE_MAC_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", front->key[i]);
 }
 

@@ -2,7 +2,7 @@
 #include "front/front.h"
 
 #include "base/plural.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/sweep.h"
 
 #include "base/status.h"

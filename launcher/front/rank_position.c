@@ -1,8 +1,8 @@
 /* rank_position.c - the position of a rank (step and collective), from its progress records. */
 #include "front/rank_position.h"
 
-#include "codes.h"
-#include "plan/ranges.h"
+#include "ground/codes.h"
+#include "ground/ranges.h"
 
 #include "base/beat.h"
 #include "base/plural.h"
@@ -28,7 +28,7 @@ bool cl_rank_position_is_known(const cl_worker *worker)
 const char *cl_rank_position_collective(const cl_worker *worker)
 {
     int index = cl_rank_position_beat(worker)->collective;
-    return cl_rank_position_is_known(worker) && index > CS_BEAT_NONE && index < CS_BEAT_COUNT ? ce_beat_names[index]
+    return cl_rank_position_is_known(worker) && index > CE_BEAT_NONE && index < CE_BEAT_COUNT ? ce_beat_names[index]
                                                                                               : "";
 }
 

@@ -1,7 +1,7 @@
 /* registry.c - the entry of a running job in the registry. */
 #include "front/registry.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/proc.h"
 #include "show/quote.h"
 #include "front/registry_read.h"

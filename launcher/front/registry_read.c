@@ -1,13 +1,13 @@
 /* registry_read.c - reads the registry of running jobs. */
 #include "front/registry_read.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/proc.h"
 
 #include "base/ends_with.h"
 #include "base/faults.h"
 #include "base/names.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <dirent.h>
 #include <errno.h>

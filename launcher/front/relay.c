@@ -2,7 +2,7 @@
 #include "front/relay.h"
 
 #include "node/agent.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/rendezvous.h"
 #include "show/output.h"
 #include "node/sweep.h"

@@ -1,7 +1,7 @@
 /* result.c - writes the state and the result of a job as JSON. */
 #include "front/failure.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "front/failure_hint.h"
 #include "node/logs.h"
 #include "front/rank_position.h"

@@ -1,7 +1,7 @@
 /* retry.c - decides whether another attempt follows or the job ends. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "front/failure.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* staging.c - copies the small files of --stage to the nodes before the orders are sent. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* workers.c - the ranks of a job: handles the messages about ranks, and finds the rank that caused a failure. */
 #include "front/front.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <signal.h>
 #include <stdlib.h>

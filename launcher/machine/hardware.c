@@ -84,7 +84,7 @@ static void add_flags(cl_facts *facts)
  * CSPEED_CPU_ISA accepts. */
 static void add_isa(cl_facts *facts)
 {
-    char list[CS_ISA_LIST];
+    char list[CE_ISA_LIST];
     ce_isa isa;
     const char *wanted = getenv("CSPEED_CPU_ISA");
     ce_isa_list(ce_isa_available(), list);
@@ -112,9 +112,9 @@ static ce_product_list linear_layer(cs_dtype dtype)
  * this type are fast. */
 static const char *weakness(unsigned fast, unsigned any, const double *speed)
 {
-    const unsigned native = 1u << CS_METHOD_NATIVE;
-    bool slow = fast & native && (speed[CS_METHOD_NATIVE] < 0.8 * speed[CS_METHOD_SGEMM] ||
-                                  speed[CS_METHOD_NATIVE] < 0.8 * speed[CS_METHOD_PACKED]);
+    const unsigned native = 1u << CE_METHOD_NATIVE;
+    bool slow = fast & native && (speed[CE_METHOD_NATIVE] < 0.8 * speed[CE_METHOD_SGEMM] ||
+                                  speed[CE_METHOD_NATIVE] < 0.8 * speed[CE_METHOD_PACKED]);
     return slow            ? "; the library's native products are slow here"
            : fast & native ? ""
            : any & native  ? "; the library's native products are reference code here, which is slow"
@@ -127,10 +127,10 @@ static void add_speeds(cl_facts *facts, cs_device *device, const char *name, cs_
     ce_product_list list = linear_layer(dtype);
     unsigned fast = ce_device_methods(device, dtype, false), any = ce_device_methods(device, dtype, true);
     ce_product_trial trial = { .list = &list, .methods = fast, .seconds = 0.03 };
-    double speed[CS_METHODS] = { 0 };
+    double speed[CE_METHODS] = { 0 };
     char text[CL_FACTS_VALUE] = "";
     ce_device_try_products(device, &trial);
-    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+    for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++) {
         if (!(fast & 1u << method))
             continue;
         for (int i = 0; i < list.count; i++)

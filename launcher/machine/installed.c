@@ -3,8 +3,8 @@
  * The version of each library is read by a function that is looked up by its name at run time, so this file needs no
  * header of these libraries. Each of these headers may be included in only one place of the project. */
 #include "machine/facts.h"
-#include "command.h"
-#include "programs.h"
+#include "ground/command.h"
+#include "ground/programs.h"
 
 #include "base/status.h"
 

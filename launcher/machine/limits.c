@@ -1,7 +1,7 @@
 /* limits.c - the resource limits of this process: memory, /dev/shm, control group, rlimits (setrlimit). */
 #include "machine/facts.h"
 
-#include "descriptors.h"
+#include "ground/descriptors.h"
 
 #include "base/cgroup.h"
 

@@ -6,7 +6,7 @@
  * TEMPLATE is the text of cspeed.1, in which the descriptions of the commands replace one line, the comment COMMANDS.
  * FOLDER receives the pages. HELPS is a folder with one file for each program, which contains the text that the program
  * prints for --help. Its list of options becomes a part of the manual page of the program. */
-#include "command.h"
+#include "ground/command.h"
 
 #include "cspeed/cspeed.h"
 

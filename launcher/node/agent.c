@@ -2,7 +2,7 @@
  */
 #include "node/agent.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/stage.h"
 #include "node/sweep.h"
 

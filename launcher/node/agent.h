@@ -46,7 +46,7 @@ typedef struct {
     cl_order order;
     cl_binding binding;
     char program[PATH_MAX];
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed;
     int master_fd;         /* the socket that reserves MASTER_PORT; -1: this node reserves no port */
     char interface[64];    /* address of the network interface that order.master_if names; "": no interface was named */

@@ -1,7 +1,7 @@
 /* guard.c - two processes that supervise each other, so that no ranks remain when one of the two is killed. */
 #include "node/guard.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/sweep.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* local.c - starts ranks as processes of this machine. */
 #include "node/local.h"
 
-#include "codes.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/descriptors.h"
 #include "node/leftover.h"
 
 #include "base/status.h"
@@ -80,7 +80,7 @@ static char **arguments_of(const cl_order *order, int local)
 static int make_key(const unsigned char *key)
 {
     int fd = key ? memfd_create("cspeed-key", MFD_CLOEXEC) : -1;
-    if (fd >= 0 && (write(fd, key, CS_MAC_BYTES) != CS_MAC_BYTES || lseek(fd, 0, SEEK_SET) != 0))
+    if (fd >= 0 && (write(fd, key, CE_MAC_BYTES) != CE_MAC_BYTES || lseek(fd, 0, SEEK_SET) != 0))
         _exit(CL_CODE_SYSTEM);
     return fd;
 }
@@ -116,10 +116,10 @@ static int start_rank(const cl_local_job *job, int local, int report_fd, cl_proc
     int output[2], error[2], rank = job->order->first_rank + local;
     int empty = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int beat = memfd_create("cspeed-beat", MFD_CLOEXEC);
-    if (empty < 0 || beat < 0 || ftruncate(beat, CS_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
+    if (empty < 0 || beat < 0 || ftruncate(beat, CE_BEAT_BYTES) < 0 || pipe2(output, O_CLOEXEC) < 0 ||
         pipe2(error, O_CLOEXEC) < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "rank %d: no pipes or memory for it: %s", rank, ce_reason(errno));
-    void *page = mmap(NULL, CS_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
+    void *page = mmap(NULL, CE_BEAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, beat, 0);
     pid_t parent = getpid();
     process->beat = page == MAP_FAILED ? NULL : page;
     process->pid = process->beat ? fork() : -1;
@@ -187,7 +187,7 @@ void cl_local_close(cl_process *process)
         if (process->outputs[i] >= 0)
             close(process->outputs[i]);
     if (process->beat)
-        munmap(process->beat, CS_BEAT_BYTES);
+        munmap(process->beat, CE_BEAT_BYTES);
     if (process->beat_fd >= 0)
         close(process->beat_fd);
     *process = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };

@@ -9,7 +9,7 @@
 #include "node/ranks.h"
 
 #include "base/beat.h"
-#include "base/mac.h"
+#include "security/mac.h"
 
 #include <signal.h>
 #include <stdint.h>

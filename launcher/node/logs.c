@@ -1,7 +1,7 @@
 /* logs.c - log files: one for each rank and each of its output streams, with rotation. */
 #include "node/logs.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* port.c - reserves the job's master port. */
 #include "node/port.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include "base/inet.h"
 #include "base/status.h"

@@ -1,7 +1,7 @@
 /* prepare.c - prepares an attempt on a node: work folder, program, cores, log files, master port. */
 #include "node/agent.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "node/leftover.h"
 #include "node/port.h"
 #include "node/program.h"
@@ -61,8 +61,8 @@ static int hold_port(cl_agent *agent)
 static int read_key(cl_agent *agent)
 {
     const char *text = agent->order.key;
-    agent->keyed = strlen(text) == 2 * CS_MAC_BYTES;
-    for (int i = 0; agent->keyed && i < CS_MAC_BYTES; i++) {
+    agent->keyed = strlen(text) == 2 * CE_MAC_BYTES;
+    for (int i = 0; agent->keyed && i < CE_MAC_BYTES; i++) {
         unsigned byte;
         if (sscanf(text + 2 * i, "%2x", &byte) != 1)
             return cl_codes_fail(CL_CODE_DISAGREE, "the order's key is no hexadecimal number");

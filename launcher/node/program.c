@@ -3,10 +3,10 @@
 
 #include "base/ends_with.h"
 #include "base/status.h"
-#include "codes.h"
-#include "command_names.h"
+#include "ground/codes.h"
+#include "ground/command_names.h"
 #include "plan/env.h"
-#include "programs.h"
+#include "ground/programs.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -29,8 +29,8 @@ static bool ask(cl_process *process)
 
 static void copy_stack(FILE *out, const cl_process *process)
 {
-    int length = atomic_load(&process->beat->stack_bytes), max = CS_BEAT_BYTES - CS_BEAT_STACK;
-    const char *text = (const char *)process->beat + CS_BEAT_STACK;
+    int length = atomic_load(&process->beat->stack_bytes), max = CE_BEAT_BYTES - CE_BEAT_STACK;
+    const char *text = (const char *)process->beat + CE_BEAT_STACK;
     fwrite(text, 1, (size_t)(length < 0 ? 0 : length > max ? max : length), out);
 }
 

@@ -1,7 +1,7 @@
 /* stage.c - writes a file that the front process has sent (--stage). */
 #include "node/stage.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <errno.h>
 #include <fcntl.h>

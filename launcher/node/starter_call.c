@@ -2,7 +2,7 @@
 #include "wire/starter.h"
 
 #include "node/agent.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/rendezvous.h"
 
 #include "base/status.h"

@@ -1,8 +1,8 @@
 /* venv.c - runs --venv_script and reads the environment that this script leaves. */
 #include "node/venv.h"
 
-#include "codes.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/descriptors.h"
 
 #include "base/status.h"
 

@@ -1,8 +1,8 @@
 /* allocation.c - reads Slurm's lists of nodes ("a[1-3,05]") and its lists of counts for each node ("2(x3),1"). */
 #include "plan/allocation.h"
 
-#include "codes.h"
-#include "plan/ranges.h"
+#include "ground/codes.h"
+#include "ground/ranges.h"
 
 #include "base/must.h"
 

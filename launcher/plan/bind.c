@@ -7,10 +7,10 @@
  * if domains are needed. */
 #include "plan/bind.h"
 
-#include "codes.h"
-#include "plan/cores.h"
+#include "ground/codes.h"
+#include "ground/cores.h"
 #include "plan/gpus.h"
-#include "options.h"
+#include "ground/options.h"
 
 #include "base/must.h"
 #include "base/plural.h"

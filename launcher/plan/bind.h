@@ -2,7 +2,7 @@
 #ifndef CL_BIND_H
 #define CL_BIND_H
 
-#include "plan/cores.h"
+#include "ground/cores.h"
 #include "plan/order.h"
 
 #include <sched.h>

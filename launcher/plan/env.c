@@ -2,7 +2,7 @@
  */
 #include "plan/env.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/envfile.h"
 #include "base/faults.h"
 #include "plan/slurp.h"

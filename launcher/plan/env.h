@@ -8,7 +8,7 @@
 #ifndef CL_ENV_H
 #define CL_ENV_H
 
-#include "options.h"
+#include "ground/options.h"
 
 #include <stddef.h>
 

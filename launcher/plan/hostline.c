@@ -3,7 +3,7 @@
 
 #include "base/must.h"
 #include "base/status.h"
-#include "plan/ranges.h"
+#include "ground/ranges.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

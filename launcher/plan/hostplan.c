@@ -2,7 +2,7 @@
  * known. */
 #include "plan/hostplan.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/noderank.h"
 #include "plan/slots.h"
 

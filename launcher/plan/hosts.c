@@ -1,7 +1,7 @@
 /* hosts.c - reads hosts from a hostfile or a list, and recognises this machine. */
 #include "plan/hosts.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "base/faults.h"
 #include "plan/slurp.h"
 #include "plan/hostline.h"

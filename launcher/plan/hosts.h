@@ -6,7 +6,7 @@
 #ifndef CL_HOSTS_H
 #define CL_HOSTS_H
 
-#include "options.h"
+#include "ground/options.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* noderank.c - finds the number of this machine's node from environment variables and from the host name. */
 #include "plan/noderank.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <ctype.h>
 #include <stdio.h>

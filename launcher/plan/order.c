@@ -1,7 +1,7 @@
 /* order.c - encodes a node's order (what the node must start) as bytes, and decodes it. */
 #include "plan/order.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include "base/must.h"
 

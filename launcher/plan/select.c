@@ -1,11 +1,11 @@
 /* select.c - the filters --include and --exclude (cl_select_hosts of hosts.h).
  *
  * A filter marks slots. The remaining hosts keep their order, which does not depend on the order in the filter. */
-#include "codes.h"
+#include "ground/codes.h"
 #include "base/faults.h"
 #include "plan/hostline.h"
 #include "plan/hosts.h"
-#include "plan/ranges.h"
+#include "ground/ranges.h"
 
 #include "base/must.h"
 

@@ -2,8 +2,8 @@
 #include "plan/slots.h"
 
 #include "plan/allocation.h"
-#include "codes.h"
-#include "plan/cores.h"
+#include "ground/codes.h"
+#include "ground/cores.h"
 #include "base/faults.h"
 #include "plan/gpus.h"
 

@@ -16,10 +16,10 @@ const char *cl_world_sizes_config(char **arguments)
 static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
 {
     ce_elasticity_plan plan = { 0 };
-    CS_TRY(ce_resolve_elasticity(config));
+    CE_TRY(ce_resolve_elasticity(config));
     if (!config->settings.elasticity.enabled)
         return CS_OK;
-    CS_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));
+    CE_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));
     sizes->list = calloc((size_t)plan.count + 1, sizeof *sizes->list);
     for (int i = 0; sizes->list && i < plan.count; i++)
         sizes->list[sizes->count++] = (int)plan.worlds[i];

@@ -82,7 +82,7 @@ json_t *cl_contents_stats(const ce_checkpoint_reader *reader, const char *name, 
     return json_pack("{sssIsIsIsfsfsfsfso}", "name", name, "count", (json_int_t)scan.count, "nan",
                      (json_int_t)scan.nans, "infinite", (json_int_t)scan.infinite, "min", scan.min, "max", scan.max,
                      "mean", scan.mean, "std", scan.deviation, "histogram",
-                     ce_safetensors_numbers(scan.bins, CS_SCAN_BINS));
+                     ce_safetensors_numbers(scan.bins, CE_SCAN_BINS));
 }
 
 static double real_of(const json_t *object, const char *key)
@@ -93,7 +93,7 @@ static double real_of(const json_t *object, const char *key)
 void cl_contents_print_stats(const json_t *stats)
 {
     const json_t *bins = json_object_get(stats, "histogram"), *bin;
-    double min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CS_SCAN_BINS;
+    double min = real_of(stats, "min"), width = (real_of(stats, "max") - min) / CE_SCAN_BINS;
     json_int_t max = 1;
     size_t i;
     json_array_foreach (bins, i, bin)

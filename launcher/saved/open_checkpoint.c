@@ -1,7 +1,7 @@
 /* open_checkpoint.c - opens one checkpoint from a path and an optional tag. */
 #include "saved/open_checkpoint.h"
 #include "base/must.h"
-#include "checkpoint/files.h"
+#include "base/files.h"
 #include "checkpoint/tag.h"
 
 #include <stdlib.h>
@@ -27,12 +27,12 @@ char *cl_open_checkpoint_locate(const char *path, char **tag)
 {
     char *dir = named(path);
     *tag = NULL;
-    if (!ce_files_holds(dir, CS_MANIFEST_FILE))
+    if (!ce_files_holds(dir, CE_MANIFEST_FILE))
         return dir;
     char *slash = strrchr(dir, '/'), *above;
     above = slash == dir ? strdup("/") : slash ? strndup(dir, (size_t)(slash - dir)) : strdup(".");
-    *tag = malloc(CS_TAG_BYTES);
-    CS_ASSERT(*tag);
+    *tag = malloc(CE_TAG_BYTES);
+    CE_ASSERT(*tag);
     /* The tag is taken from the name of the folder, because the manifest may be damaged or copied from another
      * checkpoint. */
     ce_tag_unescape(*tag, basename(dir));

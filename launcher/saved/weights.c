@@ -1,9 +1,9 @@
 /* weights.c - reads the command line that `cspeed export` and `cspeed import` have in common. */
 #include "saved/weights.h"
 
-#include "checkpoint/files.h"
-#include "codes.h"
-#include "command.h"
+#include "base/files.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "base/asked.h"
 #include "base/plural.h"
 

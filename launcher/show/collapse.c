@@ -1,7 +1,7 @@
 /* collapse.c - labels lines, and merges identical lines of several ranks into one. */
 #include "show/collapse.h"
 
-#include "plan/ranges.h"
+#include "ground/ranges.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "base/plural.h"
 #include "base/terminal.h"
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <errno.h>
 #include <fcntl.h>

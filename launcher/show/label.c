@@ -1,7 +1,7 @@
 /* label.c - writes the prefix of an output line. */
 #include "show/label.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "show/quote.h"
 
 #include <stdio.h>

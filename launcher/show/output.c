@@ -1,9 +1,9 @@
 /* output.c - the output of all ranks, from the bytes that were received to the consoles. */
 #include "show/output.h"
 
-#include "codes.h"
-#include "plan/ranges.h"
-#include "spellings.h"
+#include "ground/codes.h"
+#include "ground/ranges.h"
+#include "ground/spellings.h"
 
 #include "base/clock.h"
 #include "base/terminal.h"

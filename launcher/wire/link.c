@@ -79,14 +79,14 @@ void cl_link_send(cl_link *link, cl_link_kind kind, uint32_t rank, const void *b
     uint32_t numbers[] = { htonl((uint32_t)length), htonl(rank) };
     if (link->broken || !cl_link_is_open(link))
         return;
-    CS_ASSERT(length <= MAX_BYTES);
+    CE_ASSERT(length <= MAX_BYTES);
     memcpy(head, &numbers[0], 4);
     head[4] = (char)kind;
     memcpy(head + 5, &numbers[1], 4);
     append(&link->out, head, sizeof head);
     append(&link->out, bytes, length);
     if (link->sealed) {
-        unsigned char tag[CS_SEAL_TAG];
+        unsigned char tag[CE_SEAL_TAG];
         struct iovec parts[] = { { head, sizeof head }, { (void *)(uintptr_t)bytes, length } };
         ce_seal_sign(&link->seal, tag, parts, 2);
         append(&link->out, tag, sizeof tag);
@@ -163,7 +163,7 @@ static void terminate(cl_message *message, char *bytes)
 bool cl_link_next(cl_link *link, cl_message *message)
 {
     uint32_t numbers[2];
-    size_t there = link->in.to - link->in.from, tag_bytes = link->sealed ? CS_SEAL_TAG : 0;
+    size_t there = link->in.to - link->in.from, tag_bytes = link->sealed ? CE_SEAL_TAG : 0;
     char *head = link->in.data + link->in.from;
     if (there < HEAD_BYTES)
         return false;

@@ -1,14 +1,14 @@
 /* link.h - messages between the front process of a job and the agents of its nodes: framed, queued, non-blocking.
  *
  * A frame is `u32 length | u8 kind | u32 rank | bytes` in network byte order; `length` is the number of bytes in the
- * field `bytes` alone. On a sealed link (a network socket after the handshake of base/join.h), a tag of CS_SEAL_TAG
- * bytes follows each frame (base/seal.h). The tag is computed over a 64-bit sequence number of this direction, the
+ * field `bytes` alone. On a sealed link (a network socket after the handshake of security/join.h), a tag of CE_SEAL_TAG
+ * bytes follows each frame (security/seal.h). The tag is computed over a 64-bit sequence number of this direction, the
  * header and the bytes; a frame with a wrong tag ends the link. Sent messages are queued; cl_link_flush writes as much
  * as the socket accepts without blocking. A link that has failed remains readable up to its last complete frame. */
 #ifndef CL_LINK_H
 #define CL_LINK_H
 
-#include "base/seal.h"
+#include "security/seal.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -97,7 +97,7 @@ typedef struct {
     int64_t heard; /* time when bytes were last received, in CLOCK_MONOTONIC nanoseconds */
 } cl_link;
 
-/* Opens a link, which then owns the descriptors. `key` has CS_MAC_BYTES bytes; it is NULL for a link that is not
+/* Opens a link, which then owns the descriptors. `key` has CE_MAC_BYTES bytes; it is NULL for a link that is not
  * sealed. `calls` is true on the side that has opened the connection. */
 void cl_link_open(cl_link *link, int in_fd, int out_fd, const unsigned char *key, bool calls);
 /* closes the descriptors and frees the queues; does nothing if the link is closed or all its bytes are zero */

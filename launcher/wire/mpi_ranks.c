@@ -2,8 +2,8 @@
  * a node have consecutive numbers, and each node gets its own variables. */
 #include "wire/mpi_ranks.h"
 
-#include "codes.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/descriptors.h"
 #include "wire/argv.h"
 #include "wire/starter.h"
 #include "wire/words.h"

@@ -2,7 +2,7 @@
  * host. */
 #include "wire/remote.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/remote_route.h"
 #include "wire/words.h"
 

@@ -1,7 +1,7 @@
 /* remote_command.c - reaches a host through a child process: OpenSSH's ssh, the command of --ssh_cmd, or sh if the host
  * is this machine. */
-#include "codes.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/descriptors.h"
 #include "wire/remote_route.h"
 #include "wire/words.h"
 

@@ -1,5 +1,5 @@
 /* remote_login.c - connects to a host with libssh, and authenticates there. */
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/remote_login.h"
 
 #include "base/inet.h"

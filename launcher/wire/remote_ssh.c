@@ -1,5 +1,5 @@
 /* remote_ssh.c - reaches a host through libssh: one session with one command. remote_login.c logs in. */
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/remote_login.h"
 #include "wire/remote_route.h"
 

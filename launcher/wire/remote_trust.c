@@ -1,5 +1,5 @@
 /* remote_trust.c - verifies a host's key against known_hosts: the key is known, new, or changed. */
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/remote_login.h"
 
 #include <errno.h>

@@ -2,13 +2,13 @@
  */
 #include "wire/rendezvous.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/owner.h"
 #include "wire/secret.h"
 
 #include "base/clock.h"
 #include "base/inet.h"
-#include "base/join.h"
+#include "security/join.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,8 +48,8 @@ struct cl_rendezvous {
     int fd, port;
     bool keyed, port_given; /* port_given: true: the port is the user's or the default; false: the kernel chose it */
     bool listens, reported; /* reported: the user was told that the port could not be opened again */
-    unsigned char key[CS_MAC_BYTES];
-    char job[CS_JOIN_JOB + 1];
+    unsigned char key[CE_MAC_BYTES];
+    char job[CE_JOIN_JOB + 1];
     connection connections[MAX_CONNECTIONS]; /* the open connections, unordered */
     int connection_count;
     uint64_t accepted_count;                     /* number of connections accepted so far */
@@ -202,8 +202,8 @@ static int listen_for(cl_rendezvous *rendezvous, const cl_plan *plan)
 static int build(cl_rendezvous *rendezvous, const cl_plan *plan)
 {
     rendezvous->fd = -1;
-    if (strlen(cl_rendezvous_job(plan)) > CS_JOIN_JOB)
-        return cl_codes_fail(CL_CODE_USAGE, "--job_id: at most %d bytes", CS_JOIN_JOB);
+    if (strlen(cl_rendezvous_job(plan)) > CE_JOIN_JOB)
+        return cl_codes_fail(CL_CODE_USAGE, "--job_id: at most %d bytes", CE_JOIN_JOB);
     snprintf(rendezvous->job, sizeof rendezvous->job, "%s", cl_rendezvous_job(plan));
     int code = cl_secret_key(rendezvous->key, &rendezvous->keyed);
     return code ? code : listen_for(rendezvous, plan);
@@ -345,7 +345,7 @@ static void add_connection(cl_rendezvous *rendezvous, int fd, const address *fro
     client->number = rendezvous->accepted_count++;
     name_address(from, client->address);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ce_join_begin(&client->join, false, rendezvous->keyed ? rendezvous->key : NULL, rendezvous->job, CS_JOIN_NODES,
+    ce_join_begin(&client->join, false, rendezvous->keyed ? rendezvous->key : NULL, rendezvous->job, CE_JOIN_NODES,
                   "front", 5);
 }
 
@@ -390,7 +390,7 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
-/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The handshake (base/join.h) has put a zero byte after these
+/* Parses NODE_RANK NUL HOST NUL DIGEST SPACE RANKS NUL. The handshake (security/join.h) has put a zero byte after these
  * bytes. */
 static bool read_identity(const ce_join *join, cl_joined_node *node)
 {
@@ -417,13 +417,13 @@ bool cl_rendezvous_advance(cl_rendezvous *rendezvous, cl_joined_node *node)
     for (int i = 0; i < rendezvous->connection_count;) {
         connection *client = &rendezvous->connections[i];
         ce_join_state state = ce_join_advance(&client->join, client->fd);
-        if (state == CS_JOIN_WAITS) {
+        if (state == CE_JOIN_WAITS) {
             i++;
             continue;
         }
-        bool joined = state == CS_JOIN_DONE && admit(rendezvous, client, node);
+        bool joined = state == CE_JOIN_DONE && admit(rendezvous, client, node);
         if (!joined) {
-            refuse(rendezvous, client, state == CS_JOIN_DONE ? "it does not say who it is" : cs_error());
+            refuse(rendezvous, client, state == CE_JOIN_DONE ? "it does not say who it is" : cs_error());
             close(client->fd);
             ce_clear_error(); /* the error of a handshake with an unknown program is not an error of the job */
         }

@@ -1,7 +1,7 @@
 /* rendezvous.h - the rendezvous of agents that the front process did not start itself: --no_ssh, mpirun, srun.
  *
  * The front process listens on the master address and port. A node connects and proves that it knows the job's secret
- * (base/join.h); from then on the node's link is sealed. Other callers are refused, and reported once for each address
+ * (security/join.h); from then on the node's link is sealed. Other callers are refused, and reported once for each address
  * (cl_rendezvous_report). These callers cannot keep nodes from joining: one iteration of the event loop accepts a
  * limited number of connections, and when the table of connections is full, connections whose callers have not named a
  * job are dropped first. */

@@ -1,11 +1,11 @@
 /* rendezvous_join.c - the node's side of the rendezvous: connects to the front process, with retries. */
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
 
 #include "base/clock.h"
 #include "base/inet.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ enum { REMIND_SECONDS = 10, CONNECT_SECONDS = 5, PAUSE_MILLISECONDS = 100, LONG_
 typedef struct {
     const cl_join_parameters *parameters;
     bool keyed;
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     double began, remind_at;
     char why[256]; /* the reason why the front process has not answered yet */
 } attempt;
@@ -122,25 +122,25 @@ static bool has_hung_up(int fd)
 static int run_handshake(attempt *c, int fd, cl_joined_node *node, bool *joined)
 {
     ce_join join;
-    char identity[CS_JOIN_IDENTITY];
+    char identity[CE_JOIN_IDENTITY];
     int length = snprintf(identity, sizeof identity, "%d%c%.200s%c%llx %d%c", c->parameters->node_rank, 0,
                           c->parameters->host, 0, c->parameters->digest, c->parameters->ranks, 0);
-    ce_join_state state = CS_JOIN_WAITS;
-    if (ce_join_begin(&join, true, c->keyed ? c->key : NULL, c->parameters->job, CS_JOIN_NODES, identity,
+    ce_join_state state = CE_JOIN_WAITS;
+    if (ce_join_begin(&join, true, c->keyed ? c->key : NULL, c->parameters->job, CE_JOIN_NODES, identity,
                       (size_t)length) != CS_OK)
         return CL_CODE_USAGE;
     snprintf(c->why, sizeof c->why, "%s", c->parameters->port_shared ? shared_answer : "it answered, and hung up");
-    while (state == CS_JOIN_WAITS) {
+    while (state == CE_JOIN_WAITS) {
         state = ce_join_advance(&join, fd);
-        if (state == CS_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
+        if (state == CE_JOIN_WAITS && !await(c, fd, ce_join_events(&join), join.deadline + 1))
             break;
-        if (state == CS_JOIN_WAITS && has_hung_up(fd))
+        if (state == CE_JOIN_WAITS && has_hung_up(fd))
             /* the front process is ending, or a forwarded port answers although the front process does not listen yet
              */
             break;
     }
-    *joined = state == CS_JOIN_DONE;
-    if (state == CS_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->parameters->port_shared)) {
+    *joined = state == CE_JOIN_DONE;
+    if (state == CE_JOIN_REFUSED && !join.silent && !(join.elsewhere && c->parameters->port_shared)) {
         char why[512];
         snprintf(why, sizeof why, "%s", cs_error());
         return cl_codes_fail(CL_CODE_DISAGREE, "%s port %d: %s", c->parameters->address, c->parameters->port, why);

@@ -1,7 +1,7 @@
 /* run_on_all.c - runs one command line on all hosts in parallel. */
 #include "wire/run_on_all.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/remote.h"
 
 #include <poll.h>

@@ -1,9 +1,9 @@
 /* secret.c - reads the shared secret of a job, and derives keys from it. */
 #include "wire/secret.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
-#include "base/mac.h"
+#include "security/mac.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +59,7 @@ int cl_secret_key(unsigned char *key, bool *known)
 
 int cl_secret_ranks_key(const char *job, unsigned char *key, bool *known)
 {
-    unsigned char secret[CS_MAC_BYTES];
+    unsigned char secret[CE_MAC_BYTES];
     int code = cl_secret_key(secret, known);
     if (code || !*known)
         return code;

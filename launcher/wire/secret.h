@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Derives the key for sealed links, of CS_MAC_BYTES bytes, from the secret. *known becomes false if there is no secret.
+/* Derives the key for sealed links, of CE_MAC_BYTES bytes, from the secret. *known becomes false if there is no secret.
  * Returns 0, CL_CODE_NO_FILE or CL_CODE_FILE. */
 int cl_secret_key(unsigned char *key, bool *known);
 

@@ -8,12 +8,12 @@
  * that srun has started finds its node in the list by the name of its host. */
 #include "wire/starter.h"
 
-#include "codes.h"
-#include "descriptors.h"
+#include "ground/codes.h"
+#include "ground/descriptors.h"
 #include "wire/argv.h"
 #include "wire/words.h"
 
-#include "base/mac.h"
+#include "security/mac.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* words.c - splits a line of shell words into an argv. */
 #include "wire/words.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -109,7 +109,7 @@ void prompts_free(prompts_list *self)
 cs_status prompts_read(prompts_list *self, ce_chat *chat, const char *path)
 {
     FILE *file;
-    CS_TRY(open_lines(&file, path));
+    CE_TRY(open_lines(&file, path));
     *self = (prompts_list){ chat, json_array(), json_array() };
     cs_status status = read_lines(self, file, path);
     if (file != stdin)

@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(lists_of_names_are_shortened)
 {
-    enum { LONG = CS_NAMES_BYTES / 2 };
+    enum { LONG = CE_NAMES_BYTES / 2 };
     ce_names none = { 0 }, few = { 0 }, many = { 0 }, wide = { 0 }, one = { 0 };
     ck_assert_str_eq(ce_names_text(&none), "");
     ce_names_add(&few, "node %d", 3);
@@ -171,8 +171,8 @@ START_TEST(lists_of_names_are_shortened)
         ce_names_add(&wide, "%*d", LONG, i); /* only the first of these fits, and no later name is shown */
     ce_names_add(&wide, "b");
     ck_assert_uint_eq(strlen(ce_names_text(&wide)), strlen("a, ") + LONG + strlen(" and 3 more"));
-    ce_names_add(&one, "%*d", 10 * CS_NAMES_BYTES, 1);
-    ck_assert_uint_lt(strlen(ce_names_text(&one)), CS_NAMES_BYTES);
+    ce_names_add(&one, "%*d", 10 * CE_NAMES_BYTES, 1);
+    ck_assert_uint_lt(strlen(ce_names_text(&one)), CE_NAMES_BYTES);
     ck_assert_int_eq(one.shown, 1);
 }
 END_TEST

@@ -1,7 +1,7 @@
 /* test_join.c - mutual authentication: a process with the secret is accepted; every other connection is refused,
  * whatever it sends. */
 #include "base/clock.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "suite.h"
 
 #include <arpa/inet.h>
@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const unsigned char key_one[CS_MAC_BYTES] = "one", key_two[CS_MAC_BYTES] = "two";
+static const unsigned char key_one[CE_MAC_BYTES] = "one", key_two[CE_MAC_BYTES] = "two";
 
 typedef struct {
     int sockets[2];
@@ -33,10 +33,10 @@ static void begin(pair *both, const unsigned char *key, const char *job, int att
 
 static void advance(pair *both, int side)
 {
-    if (both->states[side] != CS_JOIN_WAITS)
+    if (both->states[side] != CE_JOIN_WAITS)
         return;
     both->states[side] = ce_join_advance(&both->sides[side], both->sockets[side]);
-    if (both->states[side] == CS_JOIN_REFUSED)
+    if (both->states[side] == CE_JOIN_REFUSED)
         snprintf(both->errors[side], sizeof both->errors[side], "%s", cs_error());
 }
 
@@ -58,9 +58,9 @@ START_TEST(both_know_the_secret)
     char after[4] = "";
     begin(&both, key_one, "job", 3);
     run(&both);
-    ck_assert_msg(both.states[0] == CS_JOIN_DONE && both.states[1] == CS_JOIN_DONE, "%s%s", both.errors[0],
+    ck_assert_msg(both.states[0] == CE_JOIN_DONE && both.states[1] == CE_JOIN_DONE, "%s%s", both.errors[0],
                   both.errors[1]);
-    ck_assert_mem_eq(both.sides[0].session, both.sides[1].session, CS_MAC_BYTES);
+    ck_assert_mem_eq(both.sides[0].session, both.sides[1].session, CE_MAC_BYTES);
     ck_assert_str_eq((char *)both.sides[1].peer, "rank 1");
     ck_assert_str_eq((char *)both.sides[0].peer, "rank 0!");
     ck_assert_uint_eq(both.sides[0].peer_bytes, 7);
@@ -73,7 +73,7 @@ END_TEST
 
 START_TEST(sessions_differ)
 {
-    unsigned char first[CS_MAC_BYTES];
+    unsigned char first[CE_MAC_BYTES];
     pair both;
     begin(&both, key_one, "job", 3);
     run(&both);
@@ -81,7 +81,7 @@ START_TEST(sessions_differ)
     end(&both);
     begin(&both, key_one, "job", 3);
     run(&both);
-    ck_assert_mem_ne(first, both.sides[0].session, CS_MAC_BYTES);
+    ck_assert_mem_ne(first, both.sides[0].session, CE_MAC_BYTES);
     end(&both);
 }
 END_TEST
@@ -104,8 +104,8 @@ START_TEST(peers_of_another_job_or_key_are_refused)
         pair both;
         begin(&both, refusals[i].key, refusals[i].job, refusals[i].attempt);
         run(&both);
-        ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
-        ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+        ck_assert_int_eq(both.states[0], CE_JOIN_REFUSED);
+        ck_assert_int_eq(both.states[1], CE_JOIN_REFUSED);
         ck_assert_msg(strstr(both.errors[1], refusals[i].listener) != NULL, "listener: %s", both.errors[1]);
         ck_assert_msg(strstr(both.errors[0], refusals[i].caller) != NULL, "caller: %s", both.errors[0]);
         end(&both);
@@ -119,8 +119,8 @@ START_TEST(no_secret_on_both_sides_joins)
     begin(&both, NULL, "job", 3);
     ck_assert_int_eq(ce_join_begin(&both.sides[0], true, NULL, "job", 3, "", 0), CS_OK);
     run(&both);
-    ck_assert_int_eq(both.states[0], CS_JOIN_DONE);
-    ck_assert_int_eq(both.states[1], CS_JOIN_DONE);
+    ck_assert_int_eq(both.states[0], CE_JOIN_DONE);
+    ck_assert_int_eq(both.states[1], CE_JOIN_DONE);
     ck_assert_uint_eq(both.sides[1].peer_bytes, 0);
     end(&both);
 }
@@ -150,20 +150,20 @@ START_TEST(a_replay_is_refused)
         advance(&listener, 1);
         answered_bytes = carry(&listener, 1, caller.sockets[1], answered, answered_bytes);
     }
-    ck_assert_int_eq(caller.states[0], CS_JOIN_DONE);
-    ck_assert_int_eq(listener.states[1], CS_JOIN_DONE);
+    ck_assert_int_eq(caller.states[0], CE_JOIN_DONE);
+    ck_assert_int_eq(listener.states[1], CE_JOIN_DONE);
     end(&caller);
     end(&listener);
     begin(&listener, key_one, "job", 3);
     ck_assert_int_eq(write(listener.sockets[0], said, said_bytes), (ssize_t)said_bytes);
     run(&listener);
-    ck_assert_int_eq(listener.states[1], CS_JOIN_REFUSED);
+    ck_assert_int_eq(listener.states[1], CE_JOIN_REFUSED);
     ck_assert_msg(strstr(listener.errors[1], "replay") != NULL, "%s", listener.errors[1]);
     end(&listener);
     begin(&caller, key_one, "job", 3); /* the listener's bytes are sent again too */
     ck_assert_int_eq(write(caller.sockets[1], answered, answered_bytes), (ssize_t)answered_bytes);
     advance(&caller, 0);
-    ck_assert_int_eq(caller.states[0], CS_JOIN_REFUSED);
+    ck_assert_int_eq(caller.states[0], CE_JOIN_REFUSED);
     end(&caller);
 }
 END_TEST
@@ -186,9 +186,9 @@ START_TEST(a_listener_proves_nothing_first)
         end(&both);
     }
     ck_assert_int_eq(said[5], HELLO);
-    ck_assert_int_eq(lengths[0], CS_JOIN_HEAD + (said[6] << 8 | said[7]));
+    ck_assert_int_eq(lengths[0], CE_JOIN_HEAD + (said[6] << 8 | said[7]));
     ck_assert_int_eq(lengths[0], lengths[1]);
-    size_t nonce = CS_JOIN_HEAD + 7; /* 32 random bytes; the other bytes do not depend on the key */
+    size_t nonce = CE_JOIN_HEAD + 7; /* 32 random bytes; the other bytes do not depend on the key */
     ck_assert_mem_eq(said, again, nonce);
     ck_assert_mem_eq(said + nonce + 32, again + nonce + 32, (size_t)lengths[0] - nonce - 32);
 }
@@ -205,15 +205,15 @@ START_TEST(a_reflected_message_is_refused)
     ck_assert_int_gt(got, 0);
     ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
     advance(&both, 0);
-    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    ck_assert_int_eq(both.states[0], CE_JOIN_REFUSED);
     end(&both);
     begin(&both, key_one, "job", 3);
     advance(&both, 0);
     got = read(both.sockets[1], words, sizeof words);
-    words[CS_JOIN_HEAD] = 2; /* the same message with the role of a listener */
+    words[CE_JOIN_HEAD] = 2; /* the same message with the role of a listener */
     ck_assert_int_eq(write(both.sockets[1], words, (size_t)got), got);
     advance(&both, 0);
-    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    ck_assert_int_eq(both.states[0], CE_JOIN_REFUSED);
     ck_assert_msg(strstr(both.errors[0], "replay") != NULL, "%s", both.errors[0]);
     end(&both);
 }
@@ -244,7 +244,7 @@ START_TEST(a_changed_byte_is_noticed)
                 passed += from == direction ? (size_t)got : 0;
                 ck_assert_int_eq(send(hears->sockets[from], words, (size_t)got, MSG_NOSIGNAL), got);
             }
-            bool joined = caller.states[0] == CS_JOIN_DONE && listener.states[1] == CS_JOIN_DONE;
+            bool joined = caller.states[0] == CE_JOIN_DONE && listener.states[1] == CE_JOIN_DONE;
             ck_assert_msg(joined == !hit, "byte %zu of direction %d: joined %d, changed %d", at, direction, joined,
                           hit);
             end(&caller);
@@ -275,7 +275,7 @@ START_TEST(garbage_is_refused)
         begin(&both, key_one, "job", 3);
         ck_assert_int_eq(write(both.sockets[0], garbage[i].words, garbage[i].bytes), (ssize_t)garbage[i].bytes);
         advance(&both, 1);
-        ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+        ck_assert_int_eq(both.states[1], CE_JOIN_REFUSED);
         ck_assert_msg(strstr(both.errors[1], garbage[i].says) != NULL, "%s", both.errors[1]);
         end(&both);
     }
@@ -287,17 +287,17 @@ START_TEST(the_silent_are_let_go_of)
     pair both;
     begin(&both, key_one, "job", 3);
     advance(&both, 1);
-    ck_assert_int_eq(both.states[1], CS_JOIN_WAITS);
+    ck_assert_int_eq(both.states[1], CE_JOIN_WAITS);
     ck_assert_int_eq(ce_join_events(&both.sides[1]), POLLIN);
     both.sides[1].deadline = ce_clock_seconds() - 1;
     advance(&both, 1);
-    ck_assert_int_eq(both.states[1], CS_JOIN_REFUSED);
+    ck_assert_int_eq(both.states[1], CE_JOIN_REFUSED);
     ck_assert_msg(strstr(both.errors[1], "in time") != NULL, "%s", both.errors[1]);
     end(&both);
     begin(&both, key_one, "job", 3);
     close(both.sockets[1]);
     advance(&both, 0);
-    ck_assert_int_eq(both.states[0], CS_JOIN_REFUSED);
+    ck_assert_int_eq(both.states[0], CE_JOIN_REFUSED);
     close(both.sockets[0]);
 }
 END_TEST
@@ -317,8 +317,8 @@ START_TEST(a_slow_peer_joins)
         if (recv(listener.sockets[0], one, 1, MSG_DONTWAIT) == 1)
             ck_assert_int_eq(write(caller.sockets[1], one, 1), 1);
     }
-    ck_assert_int_eq(caller.states[0], CS_JOIN_DONE);
-    ck_assert_int_eq(listener.states[1], CS_JOIN_DONE);
+    ck_assert_int_eq(caller.states[0], CE_JOIN_DONE);
+    ck_assert_int_eq(listener.states[1], CE_JOIN_DONE);
     end(&caller);
     end(&listener);
 }
@@ -327,12 +327,12 @@ END_TEST
 START_TEST(sizes_are_bounded)
 {
     ce_join join;
-    char job[CS_JOIN_JOB + 2] = "", who[CS_JOIN_IDENTITY + 1] = "";
-    memset(job, 'j', CS_JOIN_JOB + 1);
+    char job[CE_JOIN_JOB + 2] = "", who[CE_JOIN_IDENTITY + 1] = "";
+    memset(job, 'j', CE_JOIN_JOB + 1);
     ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, "", 0), CS_BAD_CONFIG);
-    job[CS_JOIN_JOB] = 0;
-    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY), CS_OK);
-    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CS_JOIN_IDENTITY + 1), CS_BAD_CONFIG);
+    job[CE_JOIN_JOB] = 0;
+    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CE_JOIN_IDENTITY), CS_OK);
+    ck_assert_int_eq(ce_join_begin(&join, true, NULL, job, 0, who, CE_JOIN_IDENTITY + 1), CS_BAD_CONFIG);
 }
 END_TEST
 
@@ -345,7 +345,7 @@ static void set_number(const char *name, int value)
 
 START_TEST(a_key_is_inherited)
 {
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool known;
     unsetenv("CSPEED_KEY_FD");
     ck_assert_int_eq(ce_join_key(key, &known), CS_OK);
@@ -402,15 +402,15 @@ START_TEST(without_a_key_only_loopback)
 }
 END_TEST
 
-/* No test case of RFC 4231 has a key of CS_MAC_BYTES bytes; this value was computed by Python's hmac module. */
+/* No test case of RFC 4231 has a key of CE_MAC_BYTES bytes; this value was computed by Python's hmac module. */
 START_TEST(a_tag_is_hmac_sha256)
 {
     static const unsigned char should[] = {
         0x09, 0x98, 0x05, 0xf4, 0xac, 0x31, 0x07, 0x86, 0x96, 0x85, 0x65, 0xc0, 0x98, 0xdb, 0x51, 0x5c,
         0xc5, 0x08, 0x62, 0xb4, 0x20, 0xae, 0x31, 0xe2, 0x02, 0x38, 0x31, 0x23, 0x44, 0xbe, 0xd3, 0x6a,
     };
-    unsigned char key[CS_MAC_BYTES], tag[CS_MAC_BYTES], again[CS_MAC_BYTES];
-    for (int i = 0; i < CS_MAC_BYTES; i++)
+    unsigned char key[CE_MAC_BYTES], tag[CE_MAC_BYTES], again[CE_MAC_BYTES];
+    for (int i = 0; i < CE_MAC_BYTES; i++)
         key[i] = (unsigned char)i;
     struct iovec parts[] = { { (char[]){ "what do ya want " }, 16 }, { (char[]){ "for nothing?" }, 12 } };
     ce_mac_once(tag, key, parts, 2);

@@ -1,6 +1,6 @@
 /* test_json.c - relaxed JSON, positions of errors, overrides, key tables, strict JSON. */
-#include "base/json.h"
-#include "base/keys.h"
+#include "json/json.h"
+#include "json/keys.h"
 #include "suite.h"
 
 #include <math.h>
@@ -223,24 +223,24 @@ typedef struct {
 
 #define AT(field) offsetof(thing, field)
 static const ce_key keys[] = {
-    { "flag", CS_KEY_BOOL, AT(flag), "true", 0, 0, "auto", "" },
-    { "count", CS_KEY_INT, AT(count), "7", 1, 2e18, NULL, "" },
-    { "most", CS_KEY_INT, AT(max), "1", 0, INFINITY, NULL, "" },
-    { "number", CS_KEY_NUMBER, AT(number), "0.5", 0, 0, NULL, "" },
-    { "pair", CS_KEY_PAIR, AT(pair), "[1, 2]", 0, 0, NULL, "" },
-    { "text", CS_KEY_STRING, AT(text), "usual", 0, 0, NULL, "" },
-    { "choice", CS_KEY_CHOICE, AT(choice), "\"two\"", 0, 0, "one|two|three", "" },
-    { "any", CS_KEY_JSON, AT(any), "null", 0, 0, NULL, "" },
-    { "inert", CS_KEY_INERT, 0, "5e8", 0, 1e9, NULL, "" },
-    { "refused", CS_KEY_REFUSED, 0, "false", 0, 0, "0|\"off\"", "it is a test" },
-    { "switched", CS_KEY_REFUSED, 0, "{\"enabled\": false}", 0, 0, NULL, "it is a test" },
-    { "section", CS_KEY_SECTION, 0, "{}", 0, 0, NULL, "" },
+    { "flag", CE_KEY_BOOL, AT(flag), "true", 0, 0, "auto", "" },
+    { "count", CE_KEY_INT, AT(count), "7", 1, 2e18, NULL, "" },
+    { "most", CE_KEY_INT, AT(max), "1", 0, INFINITY, NULL, "" },
+    { "number", CE_KEY_NUMBER, AT(number), "0.5", 0, 0, NULL, "" },
+    { "pair", CE_KEY_PAIR, AT(pair), "[1, 2]", 0, 0, NULL, "" },
+    { "text", CE_KEY_STRING, AT(text), "usual", 0, 0, NULL, "" },
+    { "choice", CE_KEY_CHOICE, AT(choice), "\"two\"", 0, 0, "one|two|three", "" },
+    { "any", CE_KEY_JSON, AT(any), "null", 0, 0, NULL, "" },
+    { "inert", CE_KEY_INERT, 0, "5e8", 0, 1e9, NULL, "" },
+    { "refused", CE_KEY_REFUSED, 0, "false", 0, 0, "0|\"off\"", "it is a test" },
+    { "switched", CE_KEY_REFUSED, 0, "{\"enabled\": false}", 0, 0, NULL, "it is a test" },
+    { "section", CE_KEY_SECTION, 0, "{}", 0, 0, NULL, "" },
 };
 
 static cs_status fill(const char *text, thing *to, ce_json **doc)
 {
     *doc = must_parse(text);
-    ce_keys_fill(*doc, ce_json_root(*doc), "", to, CS_KEYS(keys));
+    ce_keys_fill(*doc, ce_json_root(*doc), "", to, CE_KEYS(keys));
     return ce_json_verdict(*doc);
 }
 
@@ -268,7 +268,7 @@ START_TEST(test_fill)
              &doc),
         CS_OK);
     ck_assert(t.count == 1234567890123456789 && t.flag);
-    ce_keys_settle(doc, ce_json_root(doc), "", &t, CS_KEYS(keys));
+    ce_keys_settle(doc, ce_json_root(doc), "", &t, CE_KEYS(keys));
     ck_assert(json_is_true(ce_json_find(doc, "flag")));
     ck_assert(json_number_value(ce_json_find(doc, "inert")) == 5e8);
     ce_json_close(doc);
@@ -343,7 +343,7 @@ START_TEST(test_lenient)
     thing t;
     ce_json *doc = must_parse("{\"cuont\": 1, \"count\": 2}");
     ce_json_lenient(doc);
-    ce_keys_fill(doc, ce_json_root(doc), "", &t, CS_KEYS(keys));
+    ce_keys_fill(doc, ce_json_root(doc), "", &t, CE_KEYS(keys));
     ck_assert_int_eq(ce_json_verdict(doc), CS_OK);
     ck_assert_int_eq((int)t.count, 2);
     ck_assert_int_eq(ce_json_note_count(doc), 1);

@@ -29,7 +29,7 @@ static void read_bytes(void)
     ce_progress_begin(&work, "loading", NULL, 4 * MEGABYTE);
     work_long();
     ce_progress_add(&work, MEGABYTE);
-    ce_log(CS_LOG_WARNING, "a warning");
+    ce_log(CE_LOG_WARNING, "a warning");
     ce_progress_add(&work, 3 * MEGABYTE);
     ce_progress_end(&work);
 }

@@ -162,10 +162,10 @@ static void keep_in_memory(bench *p)
 {
     snprintf(p->memory, sizeof p->memory, "/dev/shm/cspeed-bench-%d", (int)getpid());
     FILE *file = fopen(p->memory, "w");
-    CS_ASSERT(file);
+    CE_ASSERT(file);
     for (int64_t i = 0; i < p->content->piece_count; i++)
-        CS_ASSERT(fwrite(p->content->pieces[i].data, TENSOR_BYTES, 1, file) == 1);
-    CS_ASSERT(fclose(file) == 0);
+        CE_ASSERT(fwrite(p->content->pieces[i].data, TENSOR_BYTES, 1, file) == 1);
+    CE_ASSERT(fclose(file) == 0);
 }
 
 static void measure_io(int megabytes, int count)
@@ -208,7 +208,7 @@ static cs_engine *open_training(void)
     cs_config *config;
     cs_engine *engine;
     FILE *file = fopen("config.json", "w");
-    CS_ASSERT(file);
+    CE_ASSERT(file);
     fputs(training, file);
     fclose(file);
     CS_MUST(cs_config_open(&config, "config.json"));

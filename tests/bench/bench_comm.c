@@ -88,14 +88,14 @@ static void write_vector(cs_device *gpu, float *a, size_t bytes)
         memset(a, 0, bytes);
         return;
     }
-    cs_op_fill(ce_device_stream(gpu, CS_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
-    ce_stream_sync(ce_device_stream(gpu, CS_COMPUTE));
+    cs_op_fill(ce_device_stream(gpu, CE_COMPUTE), cs_vector(a, CS_F32, (int64_t)(bytes / sizeof(float))), 0);
+    ce_stream_sync(ce_device_stream(gpu, CE_COMPUTE));
 }
 
 static void copy_vector(cs_device *gpu, float *b, const float *a, size_t bytes)
 {
     if (gpu)
-        ce_stream_copy(ce_device_stream(gpu, CS_COMM), b, a, bytes);
+        ce_stream_copy(ce_device_stream(gpu, CE_COMM), b, a, bytes);
     else
         memcpy(b, a, bytes);
 }
@@ -136,7 +136,7 @@ static double run_once(cs_comm *comm, cs_device *gpu, int row, float *a, float *
     }
     double took = ce_clock_seconds() - begun;
     if (gpu)
-        ce_stream_sync(ce_device_stream(gpu, CS_COMM));
+        ce_stream_sync(ce_device_stream(gpu, CE_COMM));
     return took;
 }
 

@@ -33,7 +33,7 @@ static void raise_roofs(roofs *roof, cs_dtype dtype)
 {
     cs_device *device;
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cpu", .threads = threads, .local_ranks = 1 }));
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     float *memory = ce_device_alloc(device, 2 * COPIED * sizeof *memory);
     cs_tensor from = cs_vector(memory, CS_F32, COPIED), to = cs_vector(memory + COPIED, CS_F32, COPIED);
     cs_op_fill(stream, from, 1);

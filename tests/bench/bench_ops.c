@@ -75,7 +75,7 @@ static void make_small(void)
 {
     uint64_t numbers[64];
     int32_t *begins = malloc((size_t)N * sizeof *begins);
-    CS_ASSERT(begins);
+    CE_ASSERT(begins);
     for (int i = 0; i < 64; i++)
         numbers[i] = (uint64_t)i + 1;
     for (int64_t i = 0; i < N; i++)
@@ -373,12 +373,12 @@ static void update(ce_optim_kind kind)
     {                                                                                                                  \
         update(kind);                                                                                                  \
     }
-UPDATE(adamw, CS_OPTIM_ADAMW)
-UPDATE(sgd, CS_OPTIM_SGD)
-UPDATE(adagrad, CS_OPTIM_ADAGRAD)
-UPDATE(lion, CS_OPTIM_LION)
-UPDATE(lamb, CS_OPTIM_LAMB)
-UPDATE(muon, CS_OPTIM_MUON)
+UPDATE(adamw, CE_OPTIM_ADAMW)
+UPDATE(sgd, CE_OPTIM_SGD)
+UPDATE(adagrad, CE_OPTIM_ADAGRAD)
+UPDATE(lion, CE_OPTIM_LION)
+UPDATE(lamb, CE_OPTIM_LAMB)
+UPDATE(muon, CE_OPTIM_MUON)
 static void run_init(void)
 {
     ce_state_init(stream, on.state[0], (cs_init){ CS_NORMAL, 0.02f }, 1, 0, STATE / 8);
@@ -527,7 +527,7 @@ enum { FP32, BF16, NATIVE, WAYS };
 
 static void show_all(void)
 {
-    stream = ce_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CE_COMPUTE);
     make_small();
     make_all();
     make_experts();
@@ -558,12 +558,12 @@ int main(int count, char **arguments)
     for (int way = 0; way < WAYS; way++) {
         dtype = way == FP32 ? CS_F32 : CS_BF16;
         CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = kind, .threads = threads, .local_ranks = 1 }));
-        if (way == NATIVE && !(ce_device_methods(device, dtype, false) & 1u << CS_METHOD_NATIVE)) {
+        if (way == NATIVE && !(ce_device_methods(device, dtype, false) & 1u << CE_METHOD_NATIVE)) {
             ce_device_close(device);
             break;
         }
         if (way == NATIVE)
-            ce_device_use_products(device, &(ce_product_choice){ .dtype = dtype, .others = CS_METHOD_NATIVE });
+            ce_device_use_products(device, &(ce_product_choice){ .dtype = dtype, .others = CE_METHOD_NATIVE });
         show_all();
         ce_device_close(device);
     }

@@ -7,7 +7,7 @@
  * core. If CSPEED_PEER_PYTHON names a Python that has the package tokenizers, Tokenizer.encode() of that package gets
  * the same bytes, one megabyte at a time, in alternating rounds. */
 #include "bench.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "base/must.h"
 #include "data/packing.h"
 
@@ -46,7 +46,7 @@ static double peer(const char *python)
     double rate = 0;
     snprintf(command, sizeof command, "'%s' -c \"%s\"", python, program);
     FILE *out = popen(command, "r");
-    CS_ASSERT(out);
+    CE_ASSERT(out);
     if (fscanf(out, "%lf", &rate) != 1)
         printf("  tokenizers did not run\n");
     pclose(out);
@@ -58,10 +58,10 @@ static void write_tokenizer(const char *name)
 {
     size_t index;
     json_t *golden = json_load_file(CS_TESTS "/golden/tokenizer.golden", 0, NULL), *entry;
-    CS_ASSERT(golden);
+    CE_ASSERT(golden);
     json_array_foreach (golden, index, entry)
         if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0)
-            CS_ASSERT(json_dump_file(json_object_get(entry, "tokenizer"), "tokenizer.json", 0) == 0);
+            CE_ASSERT(json_dump_file(json_object_get(entry, "tokenizer"), "tokenizer.json", 0) == 0);
     json_decref(golden);
 }
 
@@ -80,8 +80,8 @@ int main(int argc, char **argv)
     bench_arguments(argc, argv,
                     (const bench_option[]){ { "MEGABYTES", .number = &size, .min = 1, .max = 1000 },
                                             { .name = NULL } });
-    CS_ASSERT(mkdtemp(folder));
-    CS_ASSERT(chdir(folder) == 0);
+    CE_ASSERT(mkdtemp(folder));
+    CE_ASSERT(chdir(folder) == 0);
     write_tokenizer("llama3");
     snprintf(
         command, sizeof command,

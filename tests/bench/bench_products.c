@@ -70,9 +70,9 @@ static void bench(cs_device *device, const ce_product_use *use, unsigned methods
     int64_t *wide = size.n > size.m ? &panel.n : &panel.m;
     *wide /= threads;
     double flops = 2e-9 * (double)panel.m * (double)panel.n * (double)panel.k;
-    memset(speed, 0, CS_METHODS * sizeof *speed);
+    memset(speed, 0, CE_METHODS * sizeof *speed);
     for (int round = 0; round <= rounds; round++)
-        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+        for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++) {
             if (!(methods & 1u << method))
                 continue;
             double from = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
@@ -104,14 +104,14 @@ static void bench_all(const ce_product_list *list, cs_dtype dtype)
     printf("%-14s  %24s  %24s  %s\n", "", "native  sgemm  packed", "the same at the start", "chosen (without: fixed)");
     for (int i = 0; i < list->count; i++) {
         const ce_product_class *of = &list->use[i].of;
-        double speed[CS_METHODS];
+        double speed[CE_METHODS];
         bench(device, &list->use[i], trial.methods, speed);
         printf("%c%c %5lldx%-5lld ", of->transpose_a ? 't' : 'n', of->transpose_b ? 't' : 'n', (long long)of->rows,
                (long long)of->columns);
-        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+        for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
             printf("  %6.1f", speed[method]);
         printf("  ");
-        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+        for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
             printf("  %6.1f", 1e-9 * trial.speed[i][method]);
         printf("   %s (%s)\n", ce_method_name(ce_products_method(&choice, of)), ce_method_name(trial.fixed[i]));
     }
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
             continue;
         cs_device *dry;
         CS_MUST(ce_device_open(&dry, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
-        cs_stream *stream = ce_device_stream(dry, CS_COMPUTE);
+        cs_stream *stream = ce_device_stream(dry, CE_COMPUTE);
         for (int layer = 0; layer < 12; layer++) {
             list_linear(stream, (cs_dtype)dtype, 768, 2304, CS_IN_OUT);
             list_linear(stream, (cs_dtype)dtype, 768, 768, CS_IN_OUT);

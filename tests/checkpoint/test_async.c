@@ -6,7 +6,7 @@
 #include "suite.h"
 
 #include "base/must.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -44,9 +44,9 @@ static void train(job *j, int async)
         }
     }
     CS_MUST(cs_finish_checkpoint(engine));
-    CS_ASSERT(cs_last_step(engine).saved_step == 6);
-    CS_ASSERT((cs_memory_of(engine).copy > 0) == (async == 1));
-    CS_ASSERT(cs_memory_of(engine).copy == ce_background_held(engine->saving.work));
+    CE_ASSERT(cs_last_step(engine).saved_step == 6);
+    CE_ASSERT((cs_memory_of(engine).copy > 0) == (async == 1));
+    CE_ASSERT(cs_memory_of(engine).copy == ce_background_held(engine->saving.work));
     cs_destroy(engine);
 }
 
@@ -107,9 +107,9 @@ static void limit_files(rlim_t bytes)
 {
     struct rlimit limit;
     signal(SIGXFSZ, SIG_IGN);
-    CS_ASSERT(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CE_ASSERT(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     limit.rlim_cur = bytes;
-    CS_ASSERT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    CE_ASSERT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 }
 
 static bool told(cs_status status, int step)
@@ -214,13 +214,13 @@ static int save_and_load(void *argument)
     cs_destroy(engine);
     spec.set[2] = "cspeed.seed=12";
     engine = run_open(&spec, NULL);
-    CS_ASSERT(run_masters(engine) != saved);
+    CE_ASSERT(run_masters(engine) != saved);
     CS_MUST(cs_load_checkpoint(engine, "large", "t", NULL, NULL));
-    CS_ASSERT(run_masters(engine) == saved);
+    CE_ASSERT(run_masters(engine) == saved);
     cs_destroy(engine);
-    CS_ASSERT(near_pinned_max() <= memory.pinned + (1 << 20));
-    CS_ASSERT(near_pinned_max() > 0 || memory.pinned == 0 || !near_counts());
-    CS_ASSERT(memory.pinned < memory.values + memory.slots);
+    CE_ASSERT(near_pinned_max() <= memory.pinned + (1 << 20));
+    CE_ASSERT(near_pinned_max() > 0 || memory.pinned == 0 || !near_counts());
+    CE_ASSERT(memory.pinned < memory.values + memory.slots);
     return 0;
 }
 

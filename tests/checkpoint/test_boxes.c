@@ -25,7 +25,7 @@ static bool mark(uint8_t *marks, const ce_box *box, const int64_t *shape, ce_ran
  * contiguous, and that together they are the range. */
 static bool try_range(const int64_t *shape, int dims, ce_range range)
 {
-    ce_box boxes[CS_MAX_BOXES];
+    ce_box boxes[CE_MAX_BOXES];
     uint8_t marks[MAX_COUNT] = { 0 };
     int count = ce_boxes_split(boxes, shape, dims, range);
     int64_t next = range.from;

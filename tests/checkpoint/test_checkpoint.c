@@ -155,7 +155,7 @@ START_TEST(tags)
         { "a\nb", "a%0Ab" },
         { "/etc", "%2Fetc" },
     };
-    char name[CS_TAG_BYTES], tag[CS_TAG_BYTES], path[300], longest[300];
+    char name[CE_TAG_BYTES], tag[CE_TAG_BYTES], path[300], longest[300];
     shell_enter();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         SHOULD(ce_tag_escape(name, rows[i].tag));
@@ -348,7 +348,7 @@ START_TEST(large_tensors)
     SHOULD_SAY(ce_checkpoint_read(reader, comm, &piece, 1), CS_BAD_FILE,
                "shard-00001-of-00001.safetensors: block 2 of tensor w");
     ce_checkpoint_close(reader);
-    SHOULD(ce_checkpoint_open_as(&reader, comm, "out", NULL, &(ce_checkpoint_reading){ .verify = CS_VERIFY_OFF }));
+    SHOULD(ce_checkpoint_open_as(&reader, comm, "out", NULL, &(ce_checkpoint_reading){ .verify = CE_VERIFY_OFF }));
     piece.range = (ce_range){ (8 << 20) + 200001, 9 << 20 };
     SHOULD(ce_checkpoint_read(reader, comm, &piece, 1));
     ck_assert(memcmp(back, data + piece.range.from, (size_t)ce_range_length(piece.range) * sizeof *data) == 0);

@@ -7,7 +7,7 @@
 
 #include "base/must.h"
 #include "checkpoint/line.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <glob.h>
 #include <math.h>
@@ -80,8 +80,8 @@ static void load_flipped(cs_engine *engine, const run_spec *spec, const char *pa
 static int list_shards(char shards[SHARDS][256], const char *pattern)
 {
     glob_t found;
-    CS_ASSERT(glob(pattern, 0, NULL, &found) == 0);
-    CS_ASSERT(found.gl_pathc <= SHARDS);
+    CE_ASSERT(glob(pattern, 0, NULL, &found) == 0);
+    CE_ASSERT(found.gl_pathc <= SHARDS);
     int count = (int)found.gl_pathc;
     for (int i = 0; i < count; i++)
         snprintf(shards[i], 256, "%s", found.gl_pathv[i]);
@@ -92,7 +92,7 @@ static int list_shards(char shards[SHARDS][256], const char *pattern)
 static long size_of(const char *path)
 {
     struct stat about;
-    CS_ASSERT(stat(path, &about) == 0);
+    CE_ASSERT(stat(path, &about) == 0);
     return (long)about.st_size;
 }
 
@@ -121,10 +121,10 @@ static int damaged_while_reading(void *argument)
     load_flipped(engine, &j->spec, "out/global_step4/client_state.json", 3, &old, losses);
     load_flipped(engine, &j->spec, "out/global_step4/manifest.json", 300, &old, losses);
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL)); /* all changes have been undone */
-    CS_ASSERT(cs_last_step(engine).step == NEW);
+    CE_ASSERT(cs_last_step(engine).step == NEW);
     flip(engine, shards[count - 1], 200);
-    CS_ASSERT(cs_load_checkpoint(engine, "out", "global_step4", NULL, NULL) == CS_BAD_FILE);
-    CS_ASSERT(strstr(cs_error(), shards[count - 1]));
+    CE_ASSERT(cs_load_checkpoint(engine, "out", "global_step4", NULL, NULL) == CS_BAD_FILE);
+    CE_ASSERT(strstr(cs_error(), shards[count - 1]));
     cs_destroy(engine);
     return 0;
 }
@@ -163,7 +163,7 @@ static int go_on_past_damage(void *argument)
     const run_spec *spec = argument;
     cs_engine *engine = run_open(spec, NULL);
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL));
-    CS_ASSERT(cs_last_step(engine).step == 2);
+    CE_ASSERT(cs_last_step(engine).step == 2);
     for (int step = 3; step <= 5; step++) {
         run_step(engine, spec);
         CS_MUST(cs_save_checkpoint(engine, "out", NULL, NULL));
@@ -229,9 +229,9 @@ static int expect_refusal(void *argument)
 {
     const run_spec *spec = argument;
     cs_engine *engine = run_open(spec, NULL);
-    CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
-    CS_ASSERT(strstr(cs_error(), "global_step3/weights"));
-    CS_ASSERT(strstr(cs_error(), spec->set[1] ? "on_bad_latest" : "global_step2/weights"));
+    CE_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
+    CE_ASSERT(strstr(cs_error(), "global_step3/weights"));
+    CE_ASSERT(strstr(cs_error(), spec->set[1] ? "on_bad_latest" : "global_step2/weights"));
     cs_destroy(engine);
     return 0;
 }
@@ -281,7 +281,7 @@ static int expect_step(void *argument)
     const run_spec *spec = argument;
     cs_engine *engine = run_open(spec, NULL);
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, NULL, NULL));
-    CS_ASSERT(cs_last_step(engine).step == spec->steps);
+    CE_ASSERT(cs_last_step(engine).step == spec->steps);
     cs_destroy(engine);
     return 0;
 }
@@ -341,7 +341,7 @@ static void expect_generations(const char *name, const char *wanted)
     for (int64_t i = 0; i < catalog.count; i++)
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s:%lld ", catalog.items[i].name,
-                             catalog.items[i].generation == CS_NO_ANCESTOR ? -1
+                             catalog.items[i].generation == CE_NO_ANCESTOR ? -1
                                                                            : (long long)catalog.items[i].generation);
     ck_assert_str_eq(text, wanted);
     ce_catalog_close(&catalog);

@@ -35,19 +35,19 @@ START_TEST(names)
     };
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 1), CS_OK);
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_WANTED }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_WANTED }, "t", wanted, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_WANTED }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing"));
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_ALL }, "t", wanted, 2), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "nobody is missing, and 7 more tensors differ"));
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_ALL }, "t", wanted, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), " is in the checkpoint and not in this model, and 6 more tensors differ"));
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_LOOSE }, "t", wanted, 2), CS_OK);
     ck_assert_float_eq(ln[0], 160);
     ck_assert_float_eq(other[0], 5); /* unchanged, because the tensor is missing */
     ce_piece wrong = wanted[0];
     wrong.shape[0] = 13;
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CS_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .names = CE_NAMES_LOOSE }, "t", &wrong, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "h.0.ln.weight is [12] in the checkpoint and [13] in this model"));
     shell_leave();
 }
@@ -60,14 +60,14 @@ START_TEST(verification)
     shell_enter();
     ck_assert_int_eq(saved_save("out", "t", 1), CS_OK);
     shell_flip(SHARD, 4100); /* a byte of the tensor `conv`, which the next two calls do not read */
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_TOUCHED }, "t", &piece, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_FULL }, "t", &piece, 1), CS_BAD_FILE);
     ck_assert_ptr_nonnull(strstr(cs_error(), "block 0 of tensor conv"));
     piece = (ce_piece){ "conv", "weights", CS_F32, 1, { 105 }, { 0, 4 }, ln };
     memcpy(piece.shape, (int64_t[]){ 3, 5, 7 }, 3 * sizeof(int64_t));
     piece.dims = 3;
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
-    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_OFF }, "t", &piece, 1), CS_OK);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_TOUCHED }, "t", &piece, 1), CS_BAD_FILE);
+    ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_OFF }, "t", &piece, 1), CS_OK);
     shell_leave();
 }
 END_TEST
@@ -112,7 +112,7 @@ START_TEST(all_kinds_of_writers_write_the_same_bytes)
         for (int k = 0; k < 2; k++) {
             pieces[k].data = back;
             memset(back, 0, COUNT * sizeof *back);
-            ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CS_VERIFY_FULL }, NULL, &pieces[k], 1), CS_OK);
+            ck_assert_int_eq(read_as(&(ce_checkpoint_reading){ .verify = CE_VERIFY_FULL }, NULL, &pieces[k], 1), CS_OK);
             ck_assert_mem_eq(back, data, COUNT * sizeof *back);
         }
     }
@@ -137,11 +137,11 @@ static int engine_options(void *argument)
     cs_destroy(engine);
     spec.set[4] = "cspeed.model.n_layer=2"; /* a smaller model: the surplus tensors are an error or are ignored */
     engine = run_open(&spec, NULL);
-    CS_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
-    CS_ASSERT(strstr(cs_error(), "transformer.h.2."));
-    CS_ASSERT(strstr(cs_error(), " is in the checkpoint and not in this model"));
+    CE_ASSERT(cs_load_checkpoint(engine, "out", NULL, NULL, NULL) == CS_BAD_FILE);
+    CE_ASSERT(strstr(cs_error(), "transformer.h.2."));
+    CE_ASSERT(strstr(cs_error(), " is in the checkpoint and not in this model"));
     CS_MUST(cs_load_checkpoint(engine, "out", NULL, &(cs_load_options){ .loose = true }, NULL));
-    CS_ASSERT(cs_last_step(engine).step == 1);
+    CE_ASSERT(cs_last_step(engine).step == 1);
     cs_destroy(engine);
     return 0;
 }

@@ -51,7 +51,7 @@ static uint32_t state_of(cs_engine *engine)
         for (int at = 0; at < count; at++) {
             int64_t elements = ce_range_length(pieces[at].range);
             add_piece(&sum, pieces[at].entry->full_name, pieces[at].range.from, pieces[at].master, elements);
-            for (int slot = 0; slot < CS_OPTIM_SLOTS && pieces[at].slots[slot]; slot++) {
+            for (int slot = 0; slot < CE_OPTIM_SLOTS && pieces[at].slots[slot]; slot++) {
                 char name[256];
                 snprintf(name, sizeof name, "%s.%d", pieces[at].entry->full_name, slot);
                 add_piece(&sum, name, pieces[at].range.from, pieces[at].slots[slot], elements);

@@ -18,7 +18,7 @@ static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const c
                                        size_t heap_bytes)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     const int *hosts = on->hosts;
     int first = 0;
     while (*hosts && world.rank >= first + *hosts)

@@ -38,7 +38,7 @@ static void play(const void *played, int rank)
     world.local_rank = one_host ? rank : 0;
     world.local_size = one_host ? RANKS : 1;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
-    ce_log_open(CS_LOG_INFO, rank);
+    ce_log_open(CE_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = on->kind,
                                   .heap_bytes = 1 << 20,
                                   .timeout_seconds = 60,
@@ -302,7 +302,7 @@ static int run_as_rank(const char *kind, const char *part, int number)
     cs_comm *comm = NULL;
     cs_comm_settings settings = { .kind = kind, .heap_bytes = 1 << 20, .nonblocking = true };
     CS_MUST(cs_world_read(&world));
-    ce_log_open(CS_LOG_INFO, world.rank);
+    ce_log_open(CE_LOG_INFO, world.rank);
     CS_MUST(cs_comm_open(&comm, &world, &settings));
     return strcmp(part, "die") == 0      ? die_in_time(comm, number)
            : strcmp(part, "differ") == 0 ? mismatch(comm, number)

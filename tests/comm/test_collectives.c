@@ -333,9 +333,9 @@ static int roll(dice *d, int sides)
 static cs_status open_groups(cs_comm *groups[GROUPS])
 {
     int rank = cs_comm_rank(groups[0]), size = cs_comm_size(groups[0]);
-    CS_TRY(cs_comm_split(&groups[1], groups[0], rank % 2, 0));
-    CS_TRY(cs_comm_split(&groups[2], groups[0], rank < (size + 1) / 2 ? 7 : -1, 0));
-    CS_TRY(cs_comm_split(&groups[3], groups[0], 0, -rank));
+    CE_TRY(cs_comm_split(&groups[1], groups[0], rank % 2, 0));
+    CE_TRY(cs_comm_split(&groups[2], groups[0], rank < (size + 1) / 2 ? 7 : -1, 0));
+    CE_TRY(cs_comm_split(&groups[3], groups[0], 0, -rank));
     return cs_comm_split(&groups[4], groups[1], rank % 2 ? 0 : -1, -rank);
 }
 

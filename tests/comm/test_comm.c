@@ -19,7 +19,7 @@ enum { HEAP = 256 << 20, LARGE = (1 << 20) + 3, MAX_RANKS = SUMS_RANKS };
 static cs_status open_world(cs_comm **comm, const char *kind)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = kind, .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
 

@@ -28,7 +28,7 @@ static void play(const void *parts, int index)
     cs_comm *comm = NULL;
     world.port = port;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
-    ce_log_open(CS_LOG_INFO, part->rank);
+    ce_log_open(CE_LOG_INFO, part->rank);
     cs_comm_settings settings = { .kind = "shm", .heap_bytes = 1 << 20, .timeout_seconds = part->seconds };
     endings_must(cs_comm_open(&comm, &world, &settings));
     _exit(part->run ? part->run(comm) : 0);

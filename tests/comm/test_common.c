@@ -13,7 +13,7 @@ enum { HEAP = 64 << 20, COUNT = 5000 };
 static cs_status open_world(cs_comm **comm, const char *kind)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = kind, .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
 

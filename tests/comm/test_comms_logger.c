@@ -17,14 +17,14 @@ START_TEST(names)
         const char *name;
         int operation;
     } cases[] = {
-        { "all_reduce", CS_BEAT_ALL_REDUCE },
-        { "reduce_scatter_tensor", CS_BEAT_REDUCE_SCATTER },
-        { "reduce_scatter", CS_BEAT_REDUCE_SCATTER },
-        { "all_gather_into_tensor", CS_BEAT_ALL_GATHER },
-        { "all_gather", CS_BEAT_ALL_GATHER },
-        { "broadcast", CS_BEAT_BROADCAST },
-        { "barrier", CS_BEAT_BARRIER },
-        { "all_to_all_single", CS_BEAT_ALL_TO_ALL },
+        { "all_reduce", CE_BEAT_ALL_REDUCE },
+        { "reduce_scatter_tensor", CE_BEAT_REDUCE_SCATTER },
+        { "reduce_scatter", CE_BEAT_REDUCE_SCATTER },
+        { "all_gather_into_tensor", CE_BEAT_ALL_GATHER },
+        { "all_gather", CE_BEAT_ALL_GATHER },
+        { "broadcast", CE_BEAT_BROADCAST },
+        { "barrier", CE_BEAT_BARRIER },
+        { "all_to_all_single", CE_BEAT_ALL_TO_ALL },
         { "permute", 0 },
         { "", 0 },
     };
@@ -61,10 +61,10 @@ START_TEST(arithmetic)
         const char *name;
         double algorithm, bus;
     } cases[] = {
-        { CS_BEAT_ALL_REDUCE, "all_reduce", 2 * 8.388608, 8.388608 * 2 * 3 / 4 },
-        { CS_BEAT_REDUCE_SCATTER, "reduce_scatter_tensor", 4 * 8.388608, 3 * 8.388608 },
-        { CS_BEAT_ALL_GATHER, "all_gather_into_tensor", 4 * 8.388608, 3 * 8.388608 },
-        { CS_BEAT_BROADCAST, "broadcast", 8.388608, 8.388608 },
+        { CE_BEAT_ALL_REDUCE, "all_reduce", 2 * 8.388608, 8.388608 * 2 * 3 / 4 },
+        { CE_BEAT_REDUCE_SCATTER, "reduce_scatter_tensor", 4 * 8.388608, 3 * 8.388608 },
+        { CE_BEAT_ALL_GATHER, "all_gather_into_tensor", 4 * 8.388608, 3 * 8.388608 },
+        { CE_BEAT_BROADCAST, "broadcast", 8.388608, 8.388608 },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -95,10 +95,10 @@ START_TEST(limits)
 {
     shell_enter();
     ce_comms_logger *logger =
-        ce_comms_logger_new(&(ce_comms_logger_settings){ true, false, 1u << CS_BEAT_BROADCAST }, 2);
+        ce_comms_logger_new(&(ce_comms_logger_settings){ true, false, 1u << CE_BEAT_BROADCAST }, 2);
     for (uint64_t i = 0; i < 1000; i++) {
-        ce_comms_logger_record(logger, CS_BEAT_BROADCAST, i, 1e-3);
-        ce_comms_logger_record(logger, CS_BEAT_ALL_REDUCE, i, 1e-3);
+        ce_comms_logger_record(logger, CE_BEAT_BROADCAST, i, 1e-3);
+        ce_comms_logger_record(logger, CE_BEAT_ALL_REDUCE, i, 1e-3);
     }
     char *table = table_of(logger);
     ck_assert_int_eq(lines_count(table, "^all_reduce$"), 0);

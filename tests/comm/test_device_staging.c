@@ -40,11 +40,11 @@ static void *fake_gpu_alloc(cs_device *device, size_t bytes)
     distant_block *block = fake->blocks;
     while (block->seen)
         block++;
-    CS_ASSERT(block < fake->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
+    CE_ASSERT(block < fake->blocks + BLOCKS && fd >= 0 && ftruncate(fd, (off_t)bytes) == 0);
     block->real = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     block->seen = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, fd, 0);
     block->bytes = bytes;
-    CS_ASSERT(block->real != MAP_FAILED && block->seen != MAP_FAILED);
+    CE_ASSERT(block->real != MAP_FAILED && block->seen != MAP_FAILED);
     close(fd);
     return block->seen;
 }
@@ -52,7 +52,7 @@ static void *fake_gpu_alloc(cs_device *device, size_t bytes)
 static void distant_free(cs_device *device, void *memory, size_t bytes)
 {
     fake_gpu *fake = device->private_data;
-    CS_ASSERT(fake->copy_count == 0);
+    CE_ASSERT(fake->copy_count == 0);
     for (distant_block *block = fake->blocks; block < fake->blocks + BLOCKS; block++) {
         if (block->seen != memory)
             continue;
@@ -77,7 +77,7 @@ static void distant_free_pinned(cs_device *device, void *memory, size_t bytes)
 static void distant_copy(cs_stream *stream, void *to, const void *from, size_t bytes)
 {
     fake_gpu *fake = stream->device->private_data;
-    CS_ASSERT(fake->copy_count < COPIES);
+    CE_ASSERT(fake->copy_count < COPIES);
     fake->copies[fake->copy_count].to = to;
     fake->copies[fake->copy_count].from = from;
     fake->copies[fake->copy_count++].bytes = bytes;
@@ -102,7 +102,7 @@ static char *reach(const fake_gpu *fake, const void *address, size_t bytes)
         uintptr_t from = (uintptr_t)block->seen;
         if (at < from || at >= from + block->bytes)
             continue;
-        CS_ASSERT(at + bytes <= from + block->bytes);
+        CE_ASSERT(at + bytes <= from + block->bytes);
         return block->real + (at - from);
     }
     return (char *)at;
@@ -129,10 +129,10 @@ static cs_device *distant_open(void)
                                            .record = distant_record,
                                            .wait = distant_wait };
     cs_device *device = calloc(1, sizeof *device);
-    CS_ASSERT(device);
+    CE_ASSERT(device);
     device->table = &table;
     device->private_data = calloc(1, sizeof(fake_gpu));
-    CS_ASSERT(device->private_data);
+    CE_ASSERT(device->private_data);
     pthread_mutex_init(&device->lock, NULL);
     for (int role = 0; role < 2; role++)
         device->streams[role] = (cs_stream){ .device = device, .role = (ce_stream_role)role };
@@ -156,7 +156,7 @@ typedef struct {
 static cs_status open_world(cs_comm **comm, const place *where, cs_device *device)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     if (where->each) {
         world.local_rank = world.rank % where->each;
         world.local_size = where->each;
@@ -204,7 +204,7 @@ static int large_collectives(void *argument)
     SHOULD(open_world(&comm, argument, device));
     int size = cs_comm_size(comm);
     int64_t count = LARGE / size;
-    cs_stream *stream = ce_device_stream(device, CS_COMM);
+    cs_stream *stream = ce_device_stream(device, CE_COMM);
     char *lone = malloc(BYTES);
     EXPECT(lone, "no memory");
     sums_far(device);
@@ -238,7 +238,7 @@ static int pass_messages(void *argument)
     SHOULD(open_world(&comm, argument, device));
     int rank = cs_comm_rank(comm);
     size_t max = (4 << 20) + 1;
-    cs_stream *stream = ce_device_stream(device, CS_COMM);
+    cs_stream *stream = ce_device_stream(device, CE_COMM);
     char *lone = malloc(max), *data = cs_comm_alloc(comm, max);
     EXPECT(lone, "no memory");
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -276,7 +276,7 @@ static int allocate(void *argument)
     EXPECT(ce_device_holds(device, big) && ce_device_holds(device, big + 4999), "not the device's memory");
     EXPECT(none && !ce_device_holds(device, held), "the host's memory is taken for the device's");
     EXPECT(ce_device_allocated(device) >= 5000, "%zu bytes are counted", ce_device_allocated(device));
-    ce_stream_fetch(ce_device_stream(device, CS_COMM), held, big, sizeof held);
+    ce_stream_fetch(ce_device_stream(device, CE_COMM), held, big, sizeof held);
     for (size_t i = 0; i < sizeof held; i++)
         EXPECT(held[i] == 0, "not zeroed");
     EXPECT(strcmp(cs_comm_kind(comm), cs_comm_size(comm) == 1 ? "self" : "shm") == 0, "kind %s", cs_comm_kind(comm));

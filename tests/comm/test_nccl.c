@@ -126,7 +126,7 @@ static int compute_around(void *kind)
     enum { COUNT = 1000 };
     float got[COUNT];
     int size = cs_comm_size(state.comm);
-    cs_stream *compute = ce_device_stream(state.device, CS_COMPUTE), *comm = ce_device_stream(state.device, CS_COMM);
+    cs_stream *compute = ce_device_stream(state.device, CE_COMPUTE), *comm = ce_device_stream(state.device, CE_COMM);
     cs_tensor all = cs_vector(cs_comm_alloc(state.comm, sizeof got), CS_F32, COUNT);
     cs_tensor twice = cs_vector(ce_device_alloc(state.device, sizeof got), CS_F32, COUNT);
     for (int round = 1; round <= 3; round++) {
@@ -157,7 +157,7 @@ static int pass_messages(void *kind)
     char held[300001];
     SHOULD(gpu_rank_open_here(&state, kind));
     int rank = cs_comm_rank(state.comm), size = cs_comm_size(state.comm);
-    cs_stream *stream = ce_device_stream(state.device, CS_COMM);
+    cs_stream *stream = ce_device_stream(state.device, CE_COMM);
     char *data = cs_comm_alloc(state.comm, sizeof held);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         sums_fill(held, (int64_t)lengths[i], 0, 0, (int)i, CS_U8);

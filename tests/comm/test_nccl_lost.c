@@ -31,7 +31,7 @@ static void play(const void *played, int rank)
     gpu_rank state;
     cs_world world = { .rank = rank, .size = on->ranks, .local_rank = rank, .local_size = on->ranks, .port = port };
     snprintf(world.job, sizeof world.job, "test-nccl-%d", (int)getppid());
-    ce_log_open(CS_LOG_WARNING, rank);
+    ce_log_open(CE_LOG_WARNING, rank);
     endings_must(gpu_rank_open(&state, &world, on->kind, on->seconds));
     _exit(on->run(&state));
 }
@@ -49,7 +49,7 @@ static int die_in_time(gpu_rank *state)
         if (cs_comm_rank(state->comm) == 1 && i == 5)
             raise(SIGKILL);
         cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+        ce_stream_sync(ce_device_stream(state->device, CE_COMM));
     }
     return 0;
 }
@@ -76,7 +76,7 @@ static int die_while_others_compute(gpu_rank *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CE_COMM));
     if (cs_comm_rank(state->comm) == 1)
         raise(SIGKILL);
     sleep(GPU_RANKS_SECONDS);
@@ -113,7 +113,7 @@ static int sum_once(gpu_rank *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CE_COMM));
     gpu_rank_close(state);
     return 0;
 }
@@ -122,7 +122,7 @@ static int sum_and_stay(gpu_rank *state)
 {
     float *data = cs_comm_alloc(state->comm, 4000);
     cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
-    ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(state->device, CE_COMM));
     sleep(GPU_RANKS_SECONDS);
     return 0;
 }
@@ -137,7 +137,7 @@ static int die_between_graphs(gpu_rank *state)
         ce_device_graph_begin(state->device, 7);
         cs_comm_all_reduce(state->comm, data, 1000, CS_F32, CS_SUM);
         ce_device_graph_end(state->device);
-        ce_stream_sync(ce_device_stream(state->device, CS_COMM));
+        ce_stream_sync(ce_device_stream(state->device, CE_COMM));
     }
     return 0;
 }

@@ -51,7 +51,7 @@ static actor begin(cs_world world, part run)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         dup2(pipes[1], STDERR_FILENO);
-        ce_log_open(CS_LOG_INFO, world.rank);
+        ce_log_open(CE_LOG_INFO, world.rank);
         int code = run(&world);
         if (code)
             dprintf(STDERR_FILENO, "%s\n", cs_error());
@@ -85,7 +85,7 @@ static void expect(const ending *is, int code, const char *sentence)
 static int tell_all(const cs_world *world)
 {
     ce_store *store;
-    unsigned char bytes[CS_STORE_VALUE];
+    unsigned char bytes[CE_STORE_VALUE];
     char name[32];
     size_t length;
     if (ce_store_open(&store, world, 20) != CS_OK)
@@ -153,8 +153,8 @@ static int wait_for_nothing(const cs_world *world)
     if (ce_store_set(store, "long", "123456789", 9) != CS_OK ||
         ce_store_get(store, "long", value, sizeof value, &length, 1) != CS_NO_PEER)
         return 4;
-    char name[CS_STORE_NAME + 2] = "";
-    memset(name, 'n', CS_STORE_NAME + 1);
+    char name[CE_STORE_NAME + 2] = "";
+    memset(name, 'n', CE_STORE_NAME + 1);
     if (ce_store_set(store, name, "", 0) != CS_BAD_CONFIG || ce_store_set(store, "", "", 0) != CS_BAD_CONFIG)
         return 5;
     ce_store_close(store);

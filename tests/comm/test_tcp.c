@@ -43,7 +43,7 @@ static void place_rank(cs_world *world, const int *hosts)
 static cs_status open_world(cs_comm **comm, const int *hosts)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     place_rank(&world, hosts);
     return cs_comm_open(comm, &world, &(cs_comm_settings){ .kind = "tcp", .heap_bytes = HEAP, .timeout_seconds = 60 });
 }
@@ -181,7 +181,7 @@ static void play(const void *played, int rank)
     cs_comm *comm = NULL;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     place_rank(&world, here->on->hosts);
-    ce_log_open(CS_LOG_INFO, rank);
+    ce_log_open(CE_LOG_INFO, rank);
     cs_comm_settings settings = { .kind = "tcp", .heap_bytes = 1 << 20, .timeout_seconds = 60 };
     endings_must(cs_comm_open(&comm, &world, &settings));
     _exit(here->run(comm));

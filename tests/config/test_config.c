@@ -165,11 +165,11 @@ START_TEST(test_defaults)
     const ce_settings *s = &config->settings;
     ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow && !s->gradient_sum);
     ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
-    ck_assert(s->optim.kind == CS_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
+    ck_assert(s->optim.kind == CE_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
               s->schedule.base_rate == 1e-3);
     ck_assert(s->steps == 2000 && s->epochs == 0 && s->seed == 1234 && s->seq_len == 256 && s->shuffle &&
               s->prefetch == 1);
-    ck_assert(s->tag_validation == CS_TAG_WARN && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
+    ck_assert(s->tag_validation == CE_TAG_WARN && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
               !s->model);
     ck_assert_str_eq(s->comm, "auto");
     ck_assert_str_eq(s->metrics, "metrics.jsonl");
@@ -506,7 +506,7 @@ END_TEST
 
 static bool same_default(const ce_key *key, const json_t *value)
 {
-    bool bare = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
+    bool bare = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0;
     json_t *usual = bare ? json_string(key->fallback) : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
     bool same = json_is_number(usual) ? json_number_value(usual) == json_number_value(value) : json_equal(usual, value);
     json_decref(usual);
@@ -524,7 +524,7 @@ static void check_table(const char *text, ce_json *doc, const char *path, const 
         ck_assert_msg(value != NULL, "reference.json lacks %s.%s", path, keys[i].name);
         ck_assert_msg(strstr(text, keys[i].sentence) != NULL, "reference.json lacks the sentence of %s.%s", path,
                       keys[i].name);
-        if (keys[i].type != CS_KEY_SECTION)
+        if (keys[i].type != CE_KEY_SECTION)
             ck_assert_msg(same_default(&keys[i], value), "reference.json: %s.%s is not the default, %s", path,
                           keys[i].name, keys[i].fallback);
     }
@@ -562,7 +562,7 @@ START_TEST(test_tables)
             const ce_key *key = &section->keys[k];
             ck_assert_msg(ce_keys_find(section->keys, section->count, key->name) == key, "%s twice", key->name);
             ck_assert_msg(*key->sentence, "%s has no sentence", key->name);
-            json_t *usual = key->type == CS_KEY_STRING ? json_null() : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
+            json_t *usual = key->type == CE_KEY_STRING ? json_null() : json_loads(key->fallback, JSON_DECODE_ANY, NULL);
             ck_assert_msg(usual != NULL, "%s: default %s", key->name, key->fallback);
             json_decref(usual);
         }

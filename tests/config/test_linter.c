@@ -1,5 +1,5 @@
 /* test_linter.c - the commands that examine a configuration: config, lr, elastic. */
-#include "base/json.h"
+#include "json/json.h"
 #include "shell.h"
 #include "suite.h"
 

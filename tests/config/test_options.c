@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,10 +10,10 @@
 /* DeepSpeed's formula (CurriculumScheduler), computed by hand for these steps. The first step has the number 1. */
 START_TEST(schedules)
 {
-    static const ce_difficulty linear = { CS_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
-                               root = { CS_DIFFICULTY_ROOT, 64, 1000, 400, 24, 2, 0, { 0 }, { 0 } },
-                               flat = { CS_DIFFICULTY_ROOT, 10, 10, 5, 8, 1, 0, { 0 }, { 0 } },
-                               stairs = { CS_DIFFICULTY_STAIRCASE, 0, 0, 0, 0, 0, 3, { 128, 16, 512 }, { 5, 10 } };
+    static const ce_difficulty linear = { CE_DIFFICULTY_ROOT, 8, 1024, 100, 8, 1, 0, { 0 }, { 0 } },
+                               root = { CE_DIFFICULTY_ROOT, 64, 1000, 400, 24, 2, 0, { 0 }, { 0 } },
+                               flat = { CE_DIFFICULTY_ROOT, 10, 10, 5, 8, 1, 0, { 0 }, { 0 } },
+                               stairs = { CE_DIFFICULTY_STAIRCASE, 0, 0, 0, 0, 0, 3, { 128, 16, 512 }, { 5, 10 } };
     static const struct {
         const ce_difficulty *difficulty;
         int64_t step, value;

@@ -107,12 +107,12 @@ START_TEST(windows_are_those_of_trl)
         int64_t windows;
         uint64_t hash;
     } rows[] = {
-        { 1000, 256, 300, 1, CS_LONG_TRUNCATE, 621, 13161259798672170079u },
-        { 1000, 256, 300, 1, CS_LONG_SPLIT, 621, 4199074744259679289u },
-        { 500, 512, 2000, 2, CS_LONG_TRUNCATE, 436, 242713857474144135u },
-        { 500, 512, 2000, 2, CS_LONG_SPLIT, 943, 18310634257061899710u },
-        { 200, 128, 100, 3, CS_LONG_TRUNCATE, 79, 12232355776669295764u },
-        { 1000, 1024, 60, 4, CS_LONG_TRUNCATE, 30, 9724287284001837249u },
+        { 1000, 256, 300, 1, CE_LONG_TRUNCATE, 621, 13161259798672170079u },
+        { 1000, 256, 300, 1, CE_LONG_SPLIT, 621, 4199074744259679289u },
+        { 500, 512, 2000, 2, CE_LONG_TRUNCATE, 436, 242713857474144135u },
+        { 500, 512, 2000, 2, CE_LONG_SPLIT, 943, 18310634257061899710u },
+        { 200, 128, 100, 3, CE_LONG_TRUNCATE, 79, 12232355776669295764u },
+        { 1000, 1024, 60, 4, CE_LONG_TRUNCATE, 30, 9724287284001837249u },
     };
     static sample made;
     shell_enter();
@@ -134,9 +134,9 @@ END_TEST
 /* What is expected of the tokens of a document: how many of its first tokens are read, in how many parts. */
 static int64_t expected_tokens(int64_t length, int64_t seq_len, int longer)
 {
-    if (length <= seq_len || longer == CS_LONG_SPLIT)
+    if (length <= seq_len || longer == CE_LONG_SPLIT)
         return length;
-    return longer == CS_LONG_DROP ? 0 : seq_len;
+    return longer == CE_LONG_DROP ? 0 : seq_len;
 }
 
 /* Each target that is kept is read once, and no other token is a target. */
@@ -168,11 +168,11 @@ static void check_long(bool masked, int longer, bool all, int64_t seq_len)
     made.lengths[3] = 0;
     made.lengths[4] = 1;
     read_all(&made, &windows, &with);
-    if (longer == CS_LONG_AUTO)
-        longer = masked ? CS_LONG_TRUNCATE : CS_LONG_SPLIT;
+    if (longer == CE_LONG_AUTO)
+        longer = masked ? CE_LONG_TRUNCATE : CE_LONG_SPLIT;
     for (int64_t k = 0, first = 1; k < made.count; first += made.lengths[k++]) {
         int64_t length = made.lengths[k];
-        check_document(&made, k, first, expected_tokens(length, seq_len, all ? CS_LONG_SPLIT : longer), &expected);
+        check_document(&made, k, first, expected_tokens(length, seq_len, all ? CE_LONG_SPLIT : longer), &expected);
         expected.longer += length > seq_len;
         expected.example_number = expected.longer == 1 && length > seq_len ? k + 1 : expected.example_number;
     }
@@ -189,7 +189,7 @@ static void check_long(bool masked, int longer, bool all, int64_t seq_len)
 
 START_TEST(long_documents_are_cut_divided_or_dropped)
 {
-    static const int modes[] = { CS_LONG_AUTO, CS_LONG_TRUNCATE, CS_LONG_SPLIT, CS_LONG_DROP };
+    static const int modes[] = { CE_LONG_AUTO, CE_LONG_TRUNCATE, CE_LONG_SPLIT, CE_LONG_DROP };
     shell_enter();
     for (int64_t seq_len = 1; seq_len < 130; seq_len += 16)
         for (int i = 0; i < 8; i++)
@@ -202,7 +202,7 @@ START_TEST(a_long_document_is_refused_by_number)
 {
     static sample made;
     ce_windows *windows;
-    ce_data_settings with = { .seq_len = 8, .documents = true, .longer = CS_LONG_REFUSE };
+    ce_data_settings with = { .seq_len = 8, .documents = true, .longer = CE_LONG_REFUSE };
     shell_enter();
     made = (sample){ .lengths = { 8, 5, 9 }, .count = 3 };
     write_sample(&made);
@@ -214,7 +214,7 @@ START_TEST(a_long_document_is_refused_by_number)
     ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);
     ck_assert_msg(strstr(cs_error(), "nothing to learn: of 2 documents") != NULL, "%s", cs_error());
     free_sample(&made);
-    with.longer = CS_LONG_DROP;
+    with.longer = CE_LONG_DROP;
     made = (sample){ .lengths = { 9, 9 }, .count = 2 };
     write_sample(&made);
     ck_assert_int_eq(open_sample(&windows, &with), CS_BAD_FILE);

@@ -1,7 +1,7 @@
 /* test_pairs.c - pairs of answers: lines of JSON as texts, and windows of a shard of pairs. */
 #include "suite.h"
 #include "shell.h"
-#include "base/json.h"
+#include "json/json.h"
 #include "data/data.h"
 #include "data/pair.h"
 #include "data/tokens.h"
@@ -66,7 +66,7 @@ START_TEST(conversations_are_written_by_the_template)
     CS_MUST(ce_chat_open(&chat, "plain", tokenizer));
     static const char whole[] = "{\"messages\": [" SAID("user", "Q") ", " SAID("assistant", "A") "]}";
     json_t *document = json_loads(whole, 0, NULL);
-    CS_MUST(ce_chat_write(chat, document, CS_TURNS_AUTO, &lines));
+    CS_MUST(ce_chat_write(chat, document, CE_TURNS_AUTO, &lines));
     json_decref(document);
     char *wanted = strndup(lines.text.bytes, lines.text.size);
     static const char *const forms[] = {

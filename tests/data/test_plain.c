@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef CS_HAS_ZLIB
+#ifdef CE_HAS_ZLIB
 #include <zlib.h>
 #endif
-#ifdef CS_HAS_ZSTD
+#ifdef CE_HAS_ZSTD
 #include <zstd.h>
 #endif
 
@@ -86,7 +86,7 @@ static void damage(const char *path, const char *bytes, size_t size, bool sealed
     free(file);
 }
 
-#if defined CS_HAS_ZLIB || defined CS_HAS_ZSTD
+#if defined CE_HAS_ZLIB || defined CE_HAS_ZSTD
 /* Text that compresses well, without a short period. */
 static char *make_text(size_t size)
 {
@@ -156,7 +156,7 @@ START_TEST(what_is_no_text_is_refused)
 }
 END_TEST
 
-#ifdef CS_HAS_ZLIB
+#ifdef CE_HAS_ZLIB
 /* Writes the text as `members` members of gzip. */
 static void write_gzip(const char *path, const char *bytes, size_t size, size_t members)
 {
@@ -213,7 +213,7 @@ START_TEST(gzip_is_decompressed)
 END_TEST
 #endif
 
-#ifdef CS_HAS_ZSTD
+#ifdef CE_HAS_ZSTD
 static void write_zstd(const char *path, const char *bytes, size_t size, size_t frames)
 {
     FILE *file = fopen(path, "wb");

@@ -17,16 +17,16 @@ static char *show(const ce_shape *shape)
 {
     json_t *shown = NULL;
     switch (shape->kind) {
-    case CS_SHAPE_TEXT:
+    case CE_SHAPE_TEXT:
         shown = json_pack("[s, O]", "text", shape->text);
         break;
-    case CS_SHAPE_PAIR:
+    case CE_SHAPE_PAIR:
         shown = json_pack("[s, O, O]", "pair", shape->text, shape->completion);
         break;
-    case CS_SHAPE_CHAT:
+    case CE_SHAPE_CHAT:
         shown = json_pack("[s, O]", "chat", shape->chat);
         break;
-    case CS_SHAPE_TOKENS:
+    case CE_SHAPE_TOKENS:
         shown = json_pack("[s, O, O*, O*, O*, O*]", "tokens", shape->tokens, shape->labels, shape->mask,
                           shape->learnt[0], shape->learnt[1]);
         break;
@@ -167,7 +167,7 @@ START_TEST(columns_have_other_names)
           "[\"chat\",{\"messages\":[" USER "," ANSWER "],\"tools\":[1]}]" },
     };
     ce_shape_columns columns = { 0 };
-    const char *names[CS_SHAPE_NAMES];
+    const char *names[CE_SHAPE_NAMES];
     ck_assert_int_eq(ce_shape_column(&columns, "prompt", "question"), CS_OK);
     ck_assert_int_eq(ce_shape_column(&columns, "completion", "answer"), CS_OK);
     ck_assert_int_eq(ce_shape_column(&columns, "system", "system_prompt"), CS_OK);

@@ -40,7 +40,7 @@ START_TEST(columns_are_added_and_taken)
 {
     static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
     for (int threads = 1; threads <= near_threads(3); threads++) {
-        cs_stream *stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+        cs_stream *stream = ce_device_stream(near_open(threads), CE_COMPUTE);
         for (int type = 0; type < 3; type++)
             for (int i = 0; i < SIZES; i++)
                 check(stream, types[type], i, i % 2 ? 1 : 0.375f);

@@ -100,7 +100,7 @@ END_TEST
 /* Runs matrix products, norm and attention on 16-bit tensors; these operations need workspace. */
 static void some_step(cs_device *device, const cs_tensor *x)
 {
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     cs_tensor absent = { 0 };
     cs_op_matmul(stream, x[0], x[1], x[2], absent, CS_OUT_IN);
     cs_op_norm(stream, x[0], x[3], x[1], cs_vector(x[2].data, CS_BF16, 96), cs_vector(x[2].data, CS_BF16, 96), 1e-5f);
@@ -150,9 +150,9 @@ START_TEST(dry_plans_what_no_machine_holds)
     ck_assert(memory + large <= more || more + large <= memory);
     ck_assert_uint_eq(ce_device_allocated(device), 2 * large);
     ce_device_free(device, memory);
-    cs_stream *comm = ce_device_stream(device, CS_COMM);
+    cs_stream *comm = ce_device_stream(device, CE_COMM);
     ce_stream_call(comm, must_not_run, NULL);
-    ce_stream_wait(ce_device_stream(device, CS_COMPUTE), ce_stream_record(comm));
+    ce_stream_wait(ce_device_stream(device, CE_COMPUTE), ce_stream_record(comm));
     ce_stream_sync(comm);
     cs_op_fill(comm, cs_vector(more, CS_F32, (int64_t)large / 4), 1);
     ck_assert(ce_device_roof(device, CS_F32) == 0);
@@ -176,7 +176,7 @@ static void check_order(int threads)
 {
     enum { CALLS = 500 }; /* more calls than a stream's queue holds */
     cs_device *device = open_device("cpu", threads);
-    cs_stream *comm = ce_device_stream(device, CS_COMM), *compute = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *comm = ce_device_stream(device, CE_COMM), *compute = ce_device_stream(device, CE_COMPUTE);
     int *log = calloc(CALLS, sizeof *log), count = 0;
     note *notes = calloc(CALLS, sizeof *notes);
     ce_event half = { 0 };
@@ -216,7 +216,7 @@ START_TEST(calls_given_are_done_before_closing)
     cs_device *device = open_device("cpu", 1);
     for (int i = 0; i < CALLS; i++) {
         notes[i] = (note){ log, &count, i };
-        ce_stream_call(ce_device_stream(device, CS_COMM), write_note, &notes[i]);
+        ce_stream_call(ce_device_stream(device, CE_COMM), write_note, &notes[i]);
     }
     ce_device_close(device);
     ck_assert_int_eq(count, CALLS);
@@ -273,9 +273,9 @@ START_TEST(parallel_runs_each_index_once)
         check_counts(&all, 100, 1);
         ce_team_run(ce_cpu_of(all.device)->team, 10, count_nested, &all);
         check_counts(&all, 10, 11);
-        ce_stream_call(ce_device_stream(all.device, CS_COMM), run_from_comm, &all);
+        ce_stream_call(ce_device_stream(all.device, CE_COMM), run_from_comm, &all);
         run_from_comm(&all); /* if there is a worker thread, this call and the queued one run at the same time */
-        ce_stream_sync(ce_device_stream(all.device, CS_COMM));
+        ce_stream_sync(ce_device_stream(all.device, CE_COMM));
         check_counts(&all, 100, 100);
         ce_device_close(all.device);
     }

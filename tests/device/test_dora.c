@@ -161,7 +161,7 @@ static void for_all(checks *run)
 {
     static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
     for (int threads = 1; threads <= near_threads(3); threads++) {
-        cs_stream *stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+        cs_stream *stream = ce_device_stream(near_open(threads), CE_COMPUTE);
         for (int type = 0; type < 3; type++)
             for (int i = 0; i < SIZES; i++)
                 for (int layout = 0; layout < 2; layout++)

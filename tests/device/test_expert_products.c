@@ -129,7 +129,7 @@ static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
 
 START_TEST(uneven_routings)
 {
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     for (int type = 0; type < 3; type++)
         for (int fresh = 0; fresh < 2; fresh++) {
             check(uneven, types[type], 0, fresh);
@@ -143,7 +143,7 @@ END_TEST
 START_TEST(factors_need_no_alignment)
 {
     static const shape s = { 3, 3, { 70, 0, 9 }, 24, 40 };
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     for (int type = 0; type < 3; type++)
         check(s, types[type], 1, true);
     near_close();
@@ -154,11 +154,11 @@ START_TEST(threads_do_not_change_bits)
 {
     for (int type = 0; type < 2; type++) {
         example one = make(uneven, types[type], 0), other = make(uneven, types[type], 0);
-        stream = ce_device_stream(near_open(1), CS_COMPUTE);
+        stream = ce_device_stream(near_open(1), CE_COMPUTE);
         run(&one, true);
         near_close();
         for (int threads = 2; threads <= 5; threads += 3) {
-            stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+            stream = ce_device_stream(near_open(threads), CE_COMPUTE);
             run(&other, true);
             near_close();
             ck_assert(near_same_bits("experts", other.y, one.y));
@@ -187,7 +187,7 @@ static void check_few(cs_dtype dtype, int few, int many)
 
 START_TEST(other_slots_do_not_change_bits)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     for (int type = 0; type < 3 && !near_is_cpu(); type++)
         check_few(types[type], 9, 140);
     near_close();

@@ -22,7 +22,7 @@ static void open_device(void)
     for (uint64_t b = 0; b < 4; b++)
         keys[b] = cs_rng_mix(77, b);
     device = near_open(1);
-    stream = ce_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CE_COMPUTE);
 }
 
 /* The ways to compute: in one of the three types, or in bf16 with native products if this CPU has them. */
@@ -33,10 +33,10 @@ enum { NATIVE = CS_F16 + 1, WAYS };
 static bool set_way(int way, cs_dtype *dtype)
 {
     *dtype = way == NATIVE ? CS_BF16 : (cs_dtype)way;
-    if (way == NATIVE && !(ce_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE))
+    if (way == NATIVE && !(ce_device_methods(device, CS_BF16, false) & 1u << CE_METHOD_NATIVE))
         return false;
     ce_device_use_products(device, &(ce_product_choice){
-                                       .dtype = *dtype, .others = way == NATIVE ? CS_METHOD_NATIVE : CS_METHOD_FIXED });
+                                       .dtype = *dtype, .others = way == NATIVE ? CE_METHOD_NATIVE : CE_METHOD_FIXED });
     return true;
 }
 
@@ -256,7 +256,7 @@ START_TEST(samples_in_pieces_have_the_bits_of_each_alone)
     attention_case given = { .B = 3, .T = small ? 130 : 16384, .queries = 2, .keys = 2, .D = small ? 16 : 64 };
     int rows = given.B * given.T, C = given.queries * given.D;
     setenv("CSPEED_EMULATOR_MEMORY", "2000000", 1);
-    ce_log_open(CS_LOG_DEBUG, 0);
+    ce_log_open(CE_LOG_DEBUG, 0);
     open_device();
     cs_tensor qkv = near_random(CS_BF16, rows, 3 * C, 1, 1), dy = near_random(CS_BF16, rows, C, 2, 1);
     cs_tensor y = near_new(CS_BF16, rows, C), lse = near_new(CS_F32, given.B * given.queries, given.T);
@@ -270,7 +270,7 @@ START_TEST(samples_in_pieces_have_the_bits_of_each_alone)
     ck_assert(near_same_bits("samples alone", alone, all));
     near_free(qkv), near_free(dy), near_free(y), near_free(lse), near_free(all), near_free(alone);
     near_close();
-    ce_log_open(CS_LOG_WARNING, 0);
+    ce_log_open(CE_LOG_WARNING, 0);
     unsetenv("CSPEED_EMULATOR_MEMORY");
 }
 END_TEST

@@ -181,7 +181,7 @@ static void check_order(cs_dtype dtype, int N, int queries, int keys, int D)
 START_TEST(operations_agree_with_plain_loops)
 {
     for (int threads = 1; threads <= near_threads(3); threads += 2) {
-        stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+        stream = ce_device_stream(near_open(threads), CE_COMPUTE);
         for (int type = CS_F32; type <= CS_F16; type++) {
             cs_dtype dtype = (cs_dtype)type;
             for (int function = CS_GELU_TANH; function <= CS_RELU2; function++) {
@@ -209,7 +209,7 @@ END_TEST
 
 START_TEST(parts_of_tensors_of_other_types)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     for (int function = CS_GELU_TANH; function <= CS_RELU2; function++)
         check_part((cs_activation)function, 0);
     check_part(CS_USUAL_ACTIVATION, 3);
@@ -221,7 +221,7 @@ END_TEST
 START_TEST(tails_have_small_relative_errors)
 {
     enum { COUNT = 401 };
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     cs_tensor x = near_new(CS_F32, 1, COUNT), y = near_new(CS_F32, 1, COUNT);
     for (int i = 0; i < COUNT; i++)
         near_set(x, i, -5 + i / 100.0);
@@ -240,7 +240,7 @@ END_TEST
 
 START_TEST(no_rows_are_no_work)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     cs_tensor x = near_random(CS_BF16, 3, 24, 1, 1), y = near_random(CS_BF16, 3, 24, 2, 1), old = near_copy(y);
     cs_tensor none = cs_matrix_rows(near_at(x), 0, 0), out = cs_matrix_rows(near_at(y), 0, 0), half = out;
     half.shape[1] = 12;
@@ -260,7 +260,7 @@ END_TEST
 
 START_TEST(what_is_not_finite_stays_so)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     cs_tensor x = near_new(CS_F32, 1, 3), y = near_new(CS_F32, 1, 3);
     near_set(x, 0, NAN), near_set(x, 1, INFINITY), near_set(x, 2, -INFINITY);
     for (int function = CS_GELU_TANH; function <= CS_RELU2; function++) {

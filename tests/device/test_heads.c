@@ -18,7 +18,7 @@ static void open_device(int threads)
 {
     for (uint64_t b = 0; b < 4; b++)
         keys[b] = cs_rng_mix(77, b);
-    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CE_COMPUTE);
 }
 
 static cs_dropout dropout_of(float rate, int B)

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 enum {
-    AVX2 = 1u << CS_ISA_AVX2,
-    AVX512 = AVX2 | 1u << CS_ISA_AVX512,
-    BF16 = AVX512 | 1u << CS_ISA_AVX512_BF16,
+    AVX2 = 1u << CE_ISA_AVX2,
+    AVX512 = AVX2 | 1u << CE_ISA_AVX512,
+    BF16 = AVX512 | 1u << CE_ISA_AVX512_BF16,
 };
 
 START_TEST(the_highest_or_the_named_set_is_chosen)
@@ -24,22 +24,22 @@ START_TEST(the_highest_or_the_named_set_is_chosen)
         ce_isa isa;
         const char *says;
     } cases[] = {
-        { AVX2, NULL, CS_OK, CS_ISA_AVX2, "" },
-        { BF16, NULL, CS_OK, CS_ISA_AVX512_BF16, "" },
-        { BF16, "", CS_OK, CS_ISA_AVX512_BF16, "" },
-        { BF16, "avx2", CS_OK, CS_ISA_AVX2, "" },
-        { BF16, "avx512", CS_OK, CS_ISA_AVX512, "" },
-        { BF16, "avx512_bf16", CS_OK, CS_ISA_AVX512_BF16, "" },
-        { BF16, "amx", CS_UNSUPPORTED, CS_ISA_NONE,
+        { AVX2, NULL, CS_OK, CE_ISA_AVX2, "" },
+        { BF16, NULL, CS_OK, CE_ISA_AVX512_BF16, "" },
+        { BF16, "", CS_OK, CE_ISA_AVX512_BF16, "" },
+        { BF16, "avx2", CS_OK, CE_ISA_AVX2, "" },
+        { BF16, "avx512", CS_OK, CE_ISA_AVX512, "" },
+        { BF16, "avx512_bf16", CS_OK, CE_ISA_AVX512_BF16, "" },
+        { BF16, "amx", CS_UNSUPPORTED, CE_ISA_NONE,
           "CSPEED_CPU_ISA=amx, because this CPU has only: avx2 avx512 avx512_bf16" },
-        { AVX2, "avx512", CS_UNSUPPORTED, CS_ISA_NONE, "CSPEED_CPU_ISA=avx512, because this CPU has only: avx2" },
-        { AVX512, "asimd", CS_UNSUPPORTED, CS_ISA_NONE,
+        { AVX2, "avx512", CS_UNSUPPORTED, CE_ISA_NONE, "CSPEED_CPU_ISA=avx512, because this CPU has only: avx2" },
+        { AVX512, "asimd", CS_UNSUPPORTED, CE_ISA_NONE,
           "CSPEED_CPU_ISA=asimd, because this CPU has only: avx2 avx512" },
-        { AVX512, "AVX2", CS_BAD_CONFIG, CS_ISA_NONE,
+        { AVX512, "AVX2", CS_BAD_CONFIG, CE_ISA_NONE,
           "CSPEED_CPU_ISA=AVX2: no set of CPU instructions has this name; this CPU has: avx2 avx512" },
-        { AVX512, "none", CS_BAD_CONFIG, CS_ISA_NONE, "CSPEED_CPU_ISA=none: no set" },
-        { 0, NULL, CS_UNSUPPORTED, CS_ISA_NONE, "not supported: this CPU lacks one of " },
-        { 0, "avx2", CS_UNSUPPORTED, CS_ISA_NONE, "not supported: this CPU lacks one of " },
+        { AVX512, "none", CS_BAD_CONFIG, CE_ISA_NONE, "CSPEED_CPU_ISA=none: no set" },
+        { 0, NULL, CS_UNSUPPORTED, CE_ISA_NONE, "not supported: this CPU lacks one of " },
+        { 0, "avx2", CS_UNSUPPORTED, CE_ISA_NONE, "not supported: this CPU lacks one of " },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ce_isa isa;
@@ -57,9 +57,9 @@ START_TEST(available_sets_have_no_gap)
 {
     unsigned available = ce_isa_available(), lower = available ^ 1u << ce_isa_highest(available);
     ck_assert_uint_ne(available, 0);
-    for (ce_isa other; (other = ce_isa_highest(lower)) != CS_ISA_NONE; lower ^= 1u << other)
+    for (ce_isa other; (other = ce_isa_highest(lower)) != CE_ISA_NONE; lower ^= 1u << other)
         ck_assert_uint_eq(lower, available & ((1u << (other + 1)) - 1));
-    ck_assert_uint_eq(available & 1u << CS_ISA_NONE, 0);
+    ck_assert_uint_eq(available & 1u << CE_ISA_NONE, 0);
 }
 END_TEST
 
@@ -92,11 +92,11 @@ static int check_device(cs_device *device, ce_isa isa)
     snprintf(words, sizeof words, "cpu: 1 thread, %s;", ce_isa_name(isa));
     if (ce_device_isa(device) != isa || strncmp(ce_device_describe(device), words, strlen(words)) != 0)
         return 1;
-    cs_op_add(ce_device_stream(device, CS_COMPUTE), cs_vector(memory, CS_F32, 2), cs_vector(memory, CS_F32, 2),
+    cs_op_add(ce_device_stream(device, CE_COMPUTE), cs_vector(memory, CS_F32, 2), cs_vector(memory, CS_F32, 2),
               cs_vector(memory + 2, CS_F32, 2));
     if (memory[0] != 4 || memory[1] != 2)
         return 2;
-    if (isa < CS_ISA_AVX512 && ce_device_methods(device, CS_BF16, false) & 1u << CS_METHOD_NATIVE)
+    if (isa < CE_ISA_AVX512 && ce_device_methods(device, CS_BF16, false) & 1u << CE_METHOD_NATIVE)
         return 3;
     ce_device_close(device);
     return 0;
@@ -132,7 +132,7 @@ static int run_late(ce_isa isa)
 START_TEST(every_set_of_this_cpu_runs)
 {
     unsigned available = ce_isa_available();
-    for (int isa = 0; isa < CS_ISA_COUNT; isa++) {
+    for (int isa = 0; isa < CE_ISA_COUNT; isa++) {
         if (!(available >> isa & 1))
             continue;
         ck_assert_int_eq(in_child(run_named, (ce_isa)isa), 0);
@@ -145,12 +145,12 @@ START_TEST(a_set_is_not_lowered_late)
 {
     unsigned available = ce_isa_available();
     ce_isa highest = ce_isa_highest(available);
-    for (int isa = 0; isa < CS_ISA_COUNT; isa++)
+    for (int isa = 0; isa < CE_ISA_COUNT; isa++)
         if (available >> isa & 1)
             ck_assert_int_eq(in_child(run_late, (ce_isa)isa), 0);
     cs_device *device;
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
-    ck_assert_int_eq(ce_device_isa(device), CS_ISA_NONE);
+    ck_assert_int_eq(ce_device_isa(device), CE_ISA_NONE);
     ck_assert_int_eq(ce_device_lower_isa(device, highest), CS_UNSUPPORTED);
     ce_device_close(device);
 }

@@ -26,8 +26,8 @@ static void open_devices(void)
     if (near_is_cpu())
         printf("kernels: the emulated module is not built; the CPU is compared with itself\n");
     CS_MUST(ce_device_open(&judging, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
-    judge = ce_device_stream(judging, CS_COMPUTE);
-    subject = ce_device_stream(near_open(1), CS_COMPUTE);
+    judge = ce_device_stream(judging, CE_COMPUTE);
+    subject = ce_device_stream(near_open(1), CE_COMPUTE);
 }
 
 static void close_devices(void)
@@ -368,7 +368,7 @@ START_TEST(conversion_with_a_factor)
 }
 END_TEST
 
-static const ce_optim_settings adamw = { .kind = CS_OPTIM_ADAMW,
+static const ce_optim_settings adamw = { .kind = CE_OPTIM_ADAMW,
                                          .rate = 0.01,
                                          .betas = { 0.9, 0.95 },
                                          .epsilon = 1e-8,

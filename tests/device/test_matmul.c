@@ -28,7 +28,7 @@ static void open_device(int threads)
 static bool multiplies(cs_dtype dtype, const char *test)
 {
     static const char *reported;
-    bool there = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype) != CS_MATMUL_NONE;
+    bool there = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype) != CE_MATMUL_NONE;
     if (!there && reported != test)
         printf("%s: bf16 is skipped, oneDNN has no bf16 products for this CPU (%s)\n", test,
                ce_isa_name(ce_device_isa(device)));
@@ -215,22 +215,22 @@ END_TEST
 
 static void check_operation(reference_shape s)
 {
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     ce_cpu *cpu = ce_cpu_of(device);
     cs_tensor x = near_random(CS_BF16, s.m, s.k, 1, 1), w = near_random(CS_BF16, s.k, s.n, 2, 1);
     cs_tensor y = near_new(CS_BF16, s.m, s.n), dw = near_new(CS_F32, s.k, s.n), none = { 0 };
     double *a = near_doubles(x), *b = near_doubles(w), *want = calloc((size_t)(s.m * s.n), sizeof *want);
     reference_product(want, a, b, NULL, s);
     for (int round = 0; round < 6; round++) {
-        if (cpu->memory[CS_CPU_SCRATCH])
-            memset(cpu->memory[CS_CPU_SCRATCH], POISON, cpu->bytes[CS_CPU_SCRATCH]);
+        if (cpu->memory[CE_CPU_SCRATCH])
+            memset(cpu->memory[CE_CPU_SCRATCH], POISON, cpu->bytes[CE_CPU_SCRATCH]);
         memset(y.data, POISON, (size_t)cs_count(y) * cs_dtype_bytes(CS_BF16));
         cs_op_matmul(stream, y, x, w, none, CS_IN_OUT);
         ck_assert(near_all("bf16 operation", y, want, 1e-6));
     }
     double *gradient = near_doubles(y), *want_w = near_doubles(dw);
     reference_product(want_w, a, gradient, NULL, (reference_shape){ s.k, s.n, s.m, .transpose_a = true, .add = true });
-    memset(cpu->memory[CS_CPU_SCRATCH], POISON, cpu->bytes[CS_CPU_SCRATCH]);
+    memset(cpu->memory[CE_CPU_SCRATCH], POISON, cpu->bytes[CE_CPU_SCRATCH]);
     cs_op_matmul_grad_weight(stream, dw, none, x, y, CS_IN_OUT);
     ck_assert(near_all("bf16 gradient", dw, want_w, 2e-6));
     free(a), free(b), free(want), free(gradient), free(want_w);
@@ -243,7 +243,7 @@ START_TEST(operations_in_bf16_share_their_scratch_out)
     for (int threads = 1; threads <= MAX_THREADS; threads++) {
         open_device(threads);
         if (multiplies(CS_BF16, "operations")) {
-            ce_device_use_products(device, &(ce_product_choice){ .dtype = CS_BF16, .others = CS_METHOD_NATIVE });
+            ce_device_use_products(device, &(ce_product_choice){ .dtype = CS_BF16, .others = CE_METHOD_NATIVE });
             check_operation((reference_shape){ .m = 83, .n = 70, .k = 300 });
             check_operation((reference_shape){ .m = 401, .n = 250, .k = 130 });
             check_operation((reference_shape){ .m = 33, .n = 599, .k = 200 });

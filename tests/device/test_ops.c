@@ -19,7 +19,7 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CE_COMPUTE);
 }
 
 /* Runs a check for each type and each number of threads. */

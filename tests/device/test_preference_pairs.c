@@ -23,11 +23,11 @@ static double loss_of(const ce_preference *rule, const double ratio[2], const in
 {
     double x = rule->beta * (ratio[0] - ratio[1]), s = rule->smoothing, apart;
     switch (rule->kind) {
-    case CS_PREFERENCE_SIGMOID:
+    case CE_PREFERENCE_SIGMOID:
         return -log(sigmoid(x));
-    case CS_PREFERENCE_HINGE:
+    case CE_PREFERENCE_HINGE:
         return x < 1 ? 1 - x : 0;
-    case CS_PREFERENCE_IPO:
+    case CE_PREFERENCE_IPO:
         apart = ratio[0] / (double)tokens[0] - ratio[1] / (double)tokens[1] - 1 / (2 * rule->beta);
         return apart * apart;
     default:
@@ -37,7 +37,7 @@ static double loss_of(const ce_preference *rule, const double ratio[2], const in
 
 static ce_preference rule_of(int kind)
 {
-    return (ce_preference){ kind, 0.1, kind == CS_PREFERENCE_ROBUST ? 0.1 : 0 };
+    return (ce_preference){ kind, 0.1, kind == CE_PREFERENCE_ROBUST ? 0.1 : 0 };
 }
 
 START_TEST(slopes_are_those_of_finite_differences)
@@ -93,13 +93,13 @@ static void check_pair(const ce_preference *rule, int b, cs_tensor losses, cs_te
     for (int i = 0; i < 2; i++)
         ratio[i] = logp[i] - near_element(references, 2 * b + i);
     bool real = b != EMPTY;
-    double want[CS_PREFERENCE_FACTS] = { loss_of(rule, ratio, tokens),
+    double want[CE_PREFERENCE_FACTS] = { loss_of(rule, ratio, tokens),
                                          rule->beta * ratio[0],
                                          rule->beta * ratio[1],
                                          ratio[0] > ratio[1],
                                          logp[0],
                                          logp[1] };
-    for (int i = 0; i < CS_PREFERENCE_FACTS; i++)
+    for (int i = 0; i < CE_PREFERENCE_FACTS; i++)
         ck_assert_double_eq_tol(near_element(facts, i * PAIRS + b), real ? want[i] : 0, 1e-5 * (1 + fabs(want[i])));
     for (int64_t i = 0; i < 2 * ROWS && real; i++) {
         double up[2] = { ratio[0], ratio[1] }, down[2] = { ratio[0], ratio[1] };
@@ -118,7 +118,7 @@ START_TEST(facts_and_weights_are_those_of_loops)
         cs_tensor losses = near_random(CS_F32, 2 * PAIRS * ROWS, 1, 1, 1),
                   weights = near_new(CS_F32, 2 * PAIRS * ROWS, 1);
         cs_tensor targets = near_new(CS_I32, 2 * PAIRS, ROWS), references = near_random(CS_F32, 2 * PAIRS, 1, 2, 1);
-        cs_tensor facts = near_new(CS_F32, CS_PREFERENCE_FACTS, PAIRS);
+        cs_tensor facts = near_new(CS_F32, CE_PREFERENCE_FACTS, PAIRS);
         for (int64_t i = 0; i < 2 * PAIRS * ROWS; i++) {
             bool learnt = i % ROWS >= 2 && i / ROWS / 2 != EMPTY && i % 7 != 0;
             ((int32_t *)targets.data)[i] = learnt ? 1 : -1;
@@ -128,7 +128,7 @@ START_TEST(facts_and_weights_are_those_of_loops)
         }
         ce_preference_rows rows = { rule_of(kind),       near_at(losses),  near_at(targets),
                                     near_at(references), near_at(weights), near_at(facts) };
-        ce_state_preference(ce_device_stream(device, CS_COMPUTE), &rows);
+        ce_state_preference(ce_device_stream(device, CE_COMPUTE), &rows);
         near_fetch();
         for (int b = 0; b < PAIRS; b++)
             check_pair(&rows.rule, b, losses, targets, references, weights, facts);

@@ -42,7 +42,7 @@ static void check_forward(const linear *l, cs_tensor x, cs_tensor w, cs_tensor b
     reference_product(want, a, b, add,
                       (reference_shape){ l->rows, l->outputs, l->inputs, .transpose_b = l->layout == CS_OUT_IN });
     bias = cs_vector(bias.data, l->dtype, l->outputs);
-    cs_op_matmul(ce_device_stream(device, CS_COMPUTE), y, x, w, bias, l->layout);
+    cs_op_matmul(ce_device_stream(device, CE_COMPUTE), y, x, w, bias, l->layout);
     ck_assert(near_all("forward", y, want, tolerance(l->dtype)));
     free(a), free(b), free(add), free(want);
     near_free(y);
@@ -55,7 +55,7 @@ static void check_grad_input(const linear *l, cs_tensor dy, cs_tensor w)
     double *want = calloc((size_t)(l->rows * l->inputs), sizeof *want);
     reference_product(want, a, b, NULL,
                       (reference_shape){ l->rows, l->inputs, l->outputs, .transpose_b = l->layout == CS_IN_OUT });
-    cs_op_matmul_grad_input(ce_device_stream(device, CS_COMPUTE), dx, dy, w, l->layout);
+    cs_op_matmul_grad_input(ce_device_stream(device, CE_COMPUTE), dx, dy, w, l->layout);
     ck_assert(near_all("gradient of the input", dx, want, tolerance(l->dtype)));
     free(a), free(b), free(want);
     near_free(dx);
@@ -69,7 +69,7 @@ static void check_grad_weight(const linear *l, cs_tensor x, cs_tensor dy, bool a
     double *a = near_doubles(in_out ? x : dy), *b = near_doubles(in_out ? dy : x), *want = near_doubles(dw);
     reference_product(want, a, b, NULL, (reference_shape){ rows, columns, l->rows, .transpose_a = true, .add = add });
     dw.overwrite = !add;
-    cs_op_matmul_grad_weight(ce_device_stream(device, CS_COMPUTE), dw, none, x, dy, l->layout);
+    cs_op_matmul_grad_weight(ce_device_stream(device, CE_COMPUTE), dw, none, x, dy, l->layout);
     ck_assert(near_all("gradient of the weight", dw, want, 2e-6));
     free(a), free(b), free(want);
     near_free(dw);
@@ -103,7 +103,7 @@ START_TEST(every_method_multiplies)
     for (int threads = 1; threads <= MAX_THREADS; threads++) {
         open_device("cpu", threads);
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
-            for (int method = CS_METHOD_FIXED; method < CS_METHODS; method++)
+            for (int method = CE_METHOD_FIXED; method < CE_METHODS; method++)
                 if (ce_device_methods(device, (cs_dtype)dtype, true) & 1u << method)
                     check_method((cs_dtype)dtype, (ce_method)method);
                 else if (threads == 1)
@@ -123,7 +123,7 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 
 static void multiply_nowhere(int64_t rows, int64_t outputs)
 {
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     cs_tensor x = nowhere(CS_BF16, rows, 10), y = nowhere(CS_BF16, rows, outputs), none = { 0 };
     cs_tensor bias = cs_vector((void *)64, CS_BF16, outputs);
     cs_op_matmul(stream, y, x, nowhere(CS_BF16, 10, outputs), bias, CS_IN_OUT);
@@ -156,9 +156,9 @@ START_TEST(a_dry_device_lists_products)
     ck_assert(size.m == 50 && size.n == 10 && size.k == 20);
     size = ce_product_size_of(&list->use[2].of, 50);
     ck_assert(size.m == 10 && size.n == 20 && size.k == 50);
-    for (int i = 1; i < CS_PRODUCTS; i++)
+    for (int i = 1; i < CE_PRODUCTS; i++)
         multiply_nowhere(30, 20 + i);
-    ck_assert_int_eq(list->count, CS_PRODUCTS); /* classes that do not fit into the list are left out */
+    ck_assert_int_eq(list->count, CE_PRODUCTS); /* classes that do not fit into the list are left out */
     ck_assert_uint_eq(ce_device_methods(device, CS_F32, true), 0);
     ck_assert_ptr_null(ce_device_products(device));
     ck_assert_str_eq(ce_device_products_on(device), "");
@@ -192,23 +192,23 @@ START_TEST(a_choice_is_read_as_it_is_printed)
         "bf16: nn 768x2304 native, nn 768x2304 native, others fixed",
         "bf16: nn 99999999999999999999x1 native, others fixed",
     };
-    char again[CS_PRODUCTS_TEXT];
+    char again[CE_PRODUCTS_TEXT];
     ce_product_choice choice, full = { .dtype = CS_F16 };
     ck_assert(ce_products_read(&choice, text));
     ce_products_print(again, &choice);
     ck_assert_str_eq(again, text);
-    ck_assert(choice.dtype == CS_BF16 && choice.count == 3 && choice.others == CS_METHOD_FIXED);
-    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ false, true, 2304, 768 }), CS_METHOD_SGEMM);
-    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ true, true, 2304, 768 }), CS_METHOD_FIXED);
-    ck_assert_uint_eq(ce_products_methods(&choice), (1u << CS_METHODS) - 1);
+    ck_assert(choice.dtype == CS_BF16 && choice.count == 3 && choice.others == CE_METHOD_FIXED);
+    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ false, true, 2304, 768 }), CE_METHOD_SGEMM);
+    ck_assert_int_eq(ce_products_method(&choice, &(ce_product_class){ true, true, 2304, 768 }), CE_METHOD_FIXED);
+    ck_assert_uint_eq(ce_products_methods(&choice), (1u << CE_METHODS) - 1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         ck_assert_msg(!ce_products_read(&choice, bad[i]), "read: %s", bad[i]);
-    for (full.count = 0; full.count < CS_PRODUCTS; full.count++) {
+    for (full.count = 0; full.count < CE_PRODUCTS; full.count++) {
         full.entry[full.count].of = (ce_product_class){ true, false, INT64_MAX - full.count, INT64_MAX };
-        full.entry[full.count].method = CS_METHOD_PACKED;
+        full.entry[full.count].method = CE_METHOD_PACKED;
     }
     ce_products_print(again, &full); /* the longest possible text */
-    ck_assert(ce_products_read(&choice, again) && choice.count == CS_PRODUCTS && choice.dtype == CS_F16);
+    ck_assert(ce_products_read(&choice, again) && choice.count == CE_PRODUCTS && choice.dtype == CS_F16);
 }
 END_TEST
 
@@ -230,31 +230,31 @@ START_TEST(the_fastest_is_picked_if_it_gains_enough)
 {
     static ce_product_trial trial;
     ce_product_choice choice = { .dtype = CS_F32 };
-    trial = (ce_product_trial){ .list = &three, .methods = (1u << CS_METHODS) - 1, .roof = 200 };
+    trial = (ce_product_trial){ .list = &three, .methods = (1u << CE_METHODS) - 1, .roof = 200 };
     for (int i = 0; i < 3; i++)
-        trial.fixed[i] = CS_METHOD_SGEMM;
+        trial.fixed[i] = CE_METHOD_SGEMM;
     ck_assert(ce_products_pick(&choice, &trial) == 0 && choice.count == 0); /* no speed is measured */
-    trial.speed[0][CS_METHOD_SGEMM] = 100;
-    trial.speed[0][CS_METHOD_NATIVE] = 109;
-    trial.speed[2][CS_METHOD_SGEMM] = 100;
-    trial.speed[2][CS_METHOD_PACKED] = 111;
-    trial.speed[2][CS_METHOD_NATIVE] = 110;
-    trial.fixed[1] = CS_METHOD_PACKED;
+    trial.speed[0][CE_METHOD_SGEMM] = 100;
+    trial.speed[0][CE_METHOD_NATIVE] = 109;
+    trial.speed[2][CE_METHOD_SGEMM] = 100;
+    trial.speed[2][CE_METHOD_PACKED] = 111;
+    trial.speed[2][CE_METHOD_NATIVE] = 110;
+    trial.fixed[1] = CE_METHOD_PACKED;
     double share = ce_products_pick(&choice, &trial);
-    ck_assert_int_eq(picked(&choice, 0), CS_METHOD_SGEMM);
+    ck_assert_int_eq(picked(&choice, 0), CE_METHOD_SGEMM);
     /* Class 1 was not measured. The similar class 0 keeps its FIXED method, so class 1 keeps its own FIXED method. */
-    ck_assert_int_eq(picked(&choice, 1), CS_METHOD_PACKED);
-    ck_assert_int_eq(picked(&choice, 2), CS_METHOD_PACKED);
+    ck_assert_int_eq(picked(&choice, 1), CE_METHOD_PACKED);
+    ck_assert_int_eq(picked(&choice, 2), CE_METHOD_PACKED);
     ck_assert_double_eq_tol(share, 600 / (300 / 100.0 + 100 / 100.0 + 200 / 111.0) / 200, 1e-12);
-    trial.speed[0][CS_METHOD_NATIVE] = 111;
+    trial.speed[0][CE_METHOD_NATIVE] = 111;
     ce_products_pick(&choice, &trial);
-    ck_assert_int_eq(picked(&choice, 0), CS_METHOD_NATIVE);
-    ck_assert_int_eq(picked(&choice, 1), CS_METHOD_NATIVE); /* not measured, so it gets the method of class 0 */
-    ck_assert_int_eq(choice.others, CS_METHOD_FIXED);
-    trial.methods &= ~(1u << CS_METHOD_PACKED);
+    ck_assert_int_eq(picked(&choice, 0), CE_METHOD_NATIVE);
+    ck_assert_int_eq(picked(&choice, 1), CE_METHOD_NATIVE); /* not measured, so it gets the method of class 0 */
+    ck_assert_int_eq(choice.others, CE_METHOD_FIXED);
+    trial.methods &= ~(1u << CE_METHOD_PACKED);
     ce_products_pick(&choice, &trial);
     /* FIXED may stand for PACKED, and some rank lacks PACKED, so `others` is not FIXED */
-    ck_assert_int_eq(choice.others, CS_METHOD_SGEMM);
+    ck_assert_int_eq(choice.others, CE_METHOD_SGEMM);
 }
 END_TEST
 
@@ -272,7 +272,7 @@ static void check_trial(cs_dtype dtype, unsigned methods)
     trial = (ce_product_trial){ .list = &list, .methods = methods, .seconds = 10 };
     ce_device_try_products(device, &trial);
     ck_assert_uint_eq(ce_device_allocated(device), 0);
-    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+    for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
         ck_assert((trial.speed[0][method] > 0) == (methods >> method & 1));
     double share = ce_products_pick(&choice, &trial);
     ck_assert(share > 0 && share <= 1);
@@ -287,7 +287,7 @@ START_TEST(methods_are_measured)
         ck_assert_ptr_nonnull(strstr(ce_device_products_on(device), "oneDNN "));
         for (int dtype = CS_F32; dtype <= CS_F16; dtype++)
             check_trial((cs_dtype)dtype, ce_device_methods(device, (cs_dtype)dtype, false));
-        check_trial(CS_F32, 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM);
+        check_trial(CS_F32, 1u << CE_METHOD_FIXED | 1u << CE_METHOD_SGEMM);
         ck_assert_int_eq(ce_device_products(device)->count, 0); /* a measurement alone does not choose methods */
         ce_device_close(device);
     }

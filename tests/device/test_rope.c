@@ -14,7 +14,7 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CE_COMPUTE);
 }
 
 /* Checks rotary positions that rotate D of the E columns of each head. */

@@ -238,7 +238,7 @@ START_TEST(rows_reach_their_experts)
     static const sizes all[] = { { N, E, K },   { 1, 4, 4 },    { 1100, 4, 2 },
                                  { 33, 60, 4 }, { 64, 128, 8 }, { 3, 1024, 40 } };
     static const cs_dtype types[] = { CS_F32, CS_BF16, CS_F16 };
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         for (int type = 0; type < 3; type++)
             for (int normalized = 0; normalized < 2; normalized++) {
@@ -253,7 +253,7 @@ END_TEST
 START_TEST(ties_and_invalid_numbers)
 {
     enum { ROWS = 70, X = 40, CHOSEN = 34 };
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     cs_tensor logits = near_new(CS_BF16, ROWS, X);
     for (int i = 0; i < ROWS * X; i++)
         near_set(logits, i, i % 3 ? 0.0 : -0.0);
@@ -281,7 +281,7 @@ END_TEST
 
 START_TEST(no_rows_are_routed)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     routed r = route_by(near_new(CS_F32, 0, E), K, CS_F32, true);
     check_order(&r);
     for (int e = 0; e < E; e++)
@@ -298,7 +298,7 @@ START_TEST(threads_do_not_change_bits)
     for (int type = 0; type < 2; type++) {
         cs_tensor one = near_new(CS_F32, E, 1);
         for (int run = 0; run < 3; run++) {
-            stream = ce_device_stream(near_open(near_threads(1 + 2 * run)), CS_COMPUTE);
+            stream = ce_device_stream(near_open(near_threads(1 + 2 * run)), CE_COMPUTE);
             routed r = route(some, types[type], true);
             if (run == 0)
                 memcpy(one.data, r.routing.probabilities.data, E * sizeof(float));

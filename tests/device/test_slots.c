@@ -47,7 +47,7 @@ static void check_slots(cs_dtype dtype, cs_dtype sum_type, int columns, int chos
 
 START_TEST(rows_are_copied_and_summed)
 {
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     check_slots(CS_F32, CS_F32, 70, 3);
     check_slots(CS_BF16, CS_BF16, 72, 8);
     check_slots(CS_BF16, CS_F32, 72, 1);
@@ -93,7 +93,7 @@ static void check_scale(cs_dtype dtype, cs_dtype factor_type, int columns, bool 
 
 START_TEST(rows_have_factors)
 {
-    stream = ce_device_stream(near_open(2), CS_COMPUTE);
+    stream = ce_device_stream(near_open(2), CE_COMPUTE);
     check_scale(CS_F32, CS_F32, 1100, false);
     check_scale(CS_F32, CS_F32, 1104, true);
     check_scale(CS_BF16, CS_BF16, 1104, true);
@@ -139,7 +139,7 @@ static void check_balance(int layers, int rows, int experts)
 
 START_TEST(load_balancing_loss)
 {
-    stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    stream = ce_device_stream(near_open(1), CE_COMPUTE);
     check_balance(3, 10, 4);
     check_balance(2, 1500, 600);
     near_close();

@@ -18,7 +18,7 @@ static cs_stream *stream;
 
 static void open_device(int threads)
 {
-    stream = ce_device_stream(near_open(threads), CS_COMPUTE);
+    stream = ce_device_stream(near_open(threads), CE_COMPUTE);
 }
 
 /* Returns a sum in device memory. */
@@ -171,7 +171,7 @@ static void check_update(ce_optimizer optimizer, rule_function *rule, ce_hyper h
     cs_tensor p = near_random(CS_F32, 1, COUNT, 1, 1), g = near_random(CS_F32, 1, COUNT, 2, 1);
     cs_tensor s[2] = { near_random(CS_F32, 1, COUNT, 3, 1), near_new(CS_F32, 1, COUNT) };
     cs_tensor out = near_new(publish, 1, COUNT), want = near_copy(p);
-    for (int i = 0; i < COUNT && optimizer.kind == CS_OPTIM_ADAGRAD; i++)
+    for (int i = 0; i < COUNT && optimizer.kind == CE_OPTIM_ADAGRAD; i++)
         ((float *)s[0].data)[i] = fabsf(((float *)s[0].data)[i]); /* the slot is a sum of squares */
     cs_tensor want_s[2] = { near_copy(s[0]), near_copy(s[1]) };
     for (int i = 0; i < COUNT; i++) {
@@ -210,12 +210,12 @@ START_TEST(update_walks_every_rule)
                                    .momentum = 0.9,
                                    .bias_correction = true };
     static rule_function *const rules[] = {
-#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#define RULE(function, constant, ...) [CE_OPTIM_##constant] = function,
 #include "optim/rules.h"
     };
     for (int threads = 1; threads <= near_threads(2); threads++) {
         open_device(threads);
-        for (int kind = 0; kind < CS_OPTIM_KINDS; kind++) {
+        for (int kind = 0; kind < CE_OPTIM_KINDS; kind++) {
             for (int momentum = 0; momentum < 2; momentum++) {
                 settings.kind = kind;
                 settings.momentum = momentum ? 0.9 : 0;

@@ -99,7 +99,7 @@ static cs_tensor memory_of(void *at, size_t bytes)
 /* Consecutive steps, so that the scaler's state passes from step to step on the device. */
 START_TEST(a_device_judges_alike)
 {
-    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(near_open(1), CE_COMPUTE);
     ce_scaler scaler = { .dynamic = true, .scale = 256, .hysteresis = 1, .last_overflow = -1 };
     ce_verdict got = { .scaler = scaler };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -116,7 +116,7 @@ END_TEST
 
 START_TEST(a_seed_is_the_scale_over_its_divisor)
 {
-    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(near_open(1), CE_COMPUTE);
     double scale = 1024;
     for (int64_t rows = 1; rows < 100; rows += 19) {
         cs_tensor dy = near_new(CS_F32, rows, 1);
@@ -144,7 +144,7 @@ static void fill(cs_tensor *all, bool narrow)
 static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, ce_gate *gate)
 {
     ce_optim_settings settings = {
-        .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true
+        .kind = CE_OPTIM_ADAMW, .betas = { 0.9, 0.95 }, .epsilon = 1e-8, .weight_decay = 0.1, .bias_correction = true
     };
     ce_optimizer optimizer = ce_optim_find(&settings);
     ce_hyper hyper = ce_optim_hyper(&settings, 0.01, 3, grad_scale);
@@ -162,7 +162,7 @@ static void update(cs_stream *stream, const cs_tensor *all, double grad_scale, c
  * and without a gate. A closed gate changes no bit. */
 START_TEST(a_gate_lets_through_or_not)
 {
-    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(near_open(1), CE_COMPUTE);
     ce_gate open = { 0.37f, 1 }, shut = { 0.37f, 0 };
     for (int narrow = 0; narrow < 2; narrow++) {
         cs_tensor gated[TENSORS], plain[TENSORS], kept[TENSORS];

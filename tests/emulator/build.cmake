@@ -24,8 +24,8 @@ list(FILTER emulator_sources EXCLUDE REGEX "/trials_races\\.cc$")
 add_library(cspeed_cuda_emulated MODULE ${cuda_sources} ${emulator_sources})
 target_include_directories(cspeed_cuda_emulated PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
                            ${PROJECT_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
-target_compile_definitions(cspeed_cuda_emulated PRIVATE CS_EMULATOR CS_CUDA_BUILT="the emulator"
-                           CS_CUDNN_LIBRARY="libcudnn_emulated.so")
+target_compile_definitions(cspeed_cuda_emulated PRIVATE CE_EMULATOR CE_CUDA_BUILT="the emulator"
+                           CE_CUDNN_LIBRARY="libcudnn_emulated.so")
 # Multiply-adds may be fused, as nvcc does, and an unaligned access is a fatal error, as on a GPU.
 set(emulator_options -Wall -Wextra -Wno-unknown-pragmas -Wno-attributes -ffp-contract=fast -fno-math-errno)
 if(CSPEED_SANITIZE) # with sanitizers -O3 compiles for minutes, and the code is hardly faster
@@ -60,8 +60,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CSPEED_SANITIZE)
                           LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
     target_include_directories(${target} PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
                                ${PROJECT_SOURCE_DIR}/include ${JANSSON_INCLUDE_DIRS})
-    target_compile_definitions(${target} PRIVATE CS_EMULATOR CS_EMULATOR_INSTRUMENTED CS_CUDA_BUILT="the emulator"
-                               CS_CUDNN_LIBRARY="libcudnn_emulated.so")
+    target_compile_definitions(${target} PRIVATE CE_EMULATOR CS_EMULATOR_INSTRUMENTED CE_CUDA_BUILT="the emulator"
+                               CE_CUDNN_LIBRARY="libcudnn_emulated.so")
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
   endforeach()
   target_compile_options(instrumented_kernels PRIVATE -O2 -fno-tree-vectorize -fno-tree-slp-vectorize
@@ -76,7 +76,7 @@ file(GLOB cudnn_sources CONFIGURE_DEPENDS ${emulator}/cudnn/*.cc)
 add_library(cudnn_emulated MODULE ${cudnn_sources})
 target_include_directories(cudnn_emulated PRIVATE ${emulator}/include ${emulator} ${PROJECT_SOURCE_DIR}/engine
                            ${PROJECT_SOURCE_DIR}/include)
-target_compile_definitions(cudnn_emulated PRIVATE CS_EMULATOR)
+target_compile_definitions(cudnn_emulated PRIVATE CE_EMULATOR)
 target_compile_options(cudnn_emulated PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emulator_options}>")
 target_link_libraries(cudnn_emulated PRIVATE $<TARGET_FILE:cspeed_cuda_emulated>)
 add_dependencies(cudnn_emulated cspeed_cuda_emulated)

@@ -1,6 +1,6 @@
 /* kernels.cc - properties of kernels: name, bytes of static shared memory, and the largest launch.
  *
- * Name and static shared memory are read from the module's symbol table: kernels are static functions, and CS_SHARED
+ * Name and static shared memory are read from the module's symbol table: kernels are static functions, and CE_SHARED
  * declares static variables of the kernel. The environment variable CSPEED_EMULATOR_LAUNCHES names a file. A line is
  * appended to this file whenever a launch of a kernel has more threads in a block, or more dynamic shared memory, than
  * all earlier launches of this kernel. The line has the name, the threads of a block, the bytes of dynamic shared

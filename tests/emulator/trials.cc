@@ -12,11 +12,11 @@ struct own_stream {
 
     own_stream()
     {
-        CS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        CE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     }
     ~own_stream()
     {
-        CS_CUDA(cudaStreamDestroy(stream));
+        CE_CUDA(cudaStreamDestroy(stream));
     }
     operator cudaStream_t() const
     {
@@ -27,20 +27,20 @@ struct own_stream {
 template <typename T> static T *new_memory(size_t count)
 {
     T *memory = nullptr;
-    CS_CUDA(cudaMalloc(&memory, count * sizeof(T)));
+    CE_CUDA(cudaMalloc(&memory, count * sizeof(T)));
     return memory;
 }
 
 static int fetched(const int *from)
 {
     int value = 0;
-    CS_CUDA(cudaMemcpy(&value, from, sizeof value, cudaMemcpyDefault));
+    CE_CUDA(cudaMemcpy(&value, from, sizeof value, cudaMemcpyDefault));
     return value;
 }
 
 static void run_all()
 {
-    CS_CUDA(cudaDeviceSynchronize());
+    CE_CUDA(cudaDeviceSynchronize());
 }
 
 /* ---- checks that must hold ---- */
@@ -61,7 +61,7 @@ static bool work_waits_for_somebody()
     int *memory = new_memory<int>(1);
     ce_launch(stream, (ce_shape{ 1, 1 }), set_value, memory, 5);
     int before = fetched(memory);
-    CS_CUDA(cudaStreamSynchronize(stream));
+    CE_CUDA(cudaStreamSynchronize(stream));
     return before == -1 && fetched(memory) == 5;
 }
 
@@ -70,20 +70,20 @@ static bool events_bring_order()
     own_stream first, second;
     cudaEvent_t event;
     int *a = new_memory<int>(1), *b = new_memory<int>(1), *missed = new_memory<int>(1);
-    CS_CUDA(cudaEventCreate(&event));
+    CE_CUDA(cudaEventCreate(&event));
     ce_launch(first, (ce_shape{ 1, 1 }), set_value, a, 5);
-    CS_CUDA(cudaEventRecord(event, first));
+    CE_CUDA(cudaEventRecord(event, first));
     ce_launch(second, (ce_shape{ 1, 1 }), add_one, missed, a); /* does not wait for the event */
-    CS_CUDA(cudaStreamWaitEvent(second, event, 0));
+    CE_CUDA(cudaStreamWaitEvent(second, event, 0));
     ce_launch(second, (ce_shape{ 1, 1 }), add_one, b, a);
-    CS_CUDA(cudaStreamSynchronize(second));
-    CS_CUDA(cudaEventDestroy(event));
+    CE_CUDA(cudaStreamSynchronize(second));
+    CE_CUDA(cudaEventDestroy(event));
     return fetched(b) == 6 && fetched(missed) == 0;
 }
 
 __global__ void sum_block(int *sum)
 {
-    CS_SHARED int slots[8];
+    CE_SHARED int slots[8];
     int all = ce_block_sum((int)threadIdx.x, slots);
     if (threadIdx.x == 77)
         sum[blockIdx.x] = all;
@@ -131,10 +131,10 @@ static bool tiles_multiply()
         here_a[i] = bf16((float)(i * 7 % 11 - 5));
         here_b[i] = bf16((float)(i * 5 % 13 - 6));
     }
-    CS_CUDA(cudaMemcpy(a, here_a, sizeof here_a, cudaMemcpyDefault));
-    CS_CUDA(cudaMemcpy(b, here_b, sizeof here_b, cudaMemcpyDefault));
+    CE_CUDA(cudaMemcpy(a, here_a, sizeof here_a, cudaMemcpyDefault));
+    CE_CUDA(cudaMemcpy(b, here_b, sizeof here_b, cudaMemcpyDefault));
     ce_launch(nullptr, (ce_shape{ 1, 32, 1024 }), multiply_tiles, c, a, b);
-    CS_CUDA(cudaMemcpy(got, c, sizeof got, cudaMemcpyDefault));
+    CE_CUDA(cudaMemcpy(got, c, sizeof got, cudaMemcpyDefault));
     for (int row = 0; row < 16; row++)
         for (int column = 0; column < 16; column++) {
             float want = 0;
@@ -148,7 +148,7 @@ static bool tiles_multiply()
 
 __global__ void hold_shared(int *at)
 {
-    CS_SHARED int held[2048];
+    CE_SHARED int held[2048];
     for (int i = (int)threadIdx.x; i < 2048; i += 32)
         held[i] = i;
     __syncthreads();
@@ -196,7 +196,7 @@ static void host_reads()
 static void copy_passes_the_end()
 {
     int from[3] = {};
-    CS_CUDA(cudaMemcpy(new_memory<int>(2), from, sizeof from, cudaMemcpyDefault));
+    CE_CUDA(cudaMemcpy(new_memory<int>(2), from, sizeof from, cudaMemcpyDefault));
 }
 
 static void kernel_passes_the_end()
@@ -204,7 +204,7 @@ static void kernel_passes_the_end()
     int *memory = new_memory<int>(3);
     ce_launch(nullptr, (ce_shape{ 1, 1 }), set_value, memory + 3, 1);
     run_all();
-    CS_CUDA(cudaFree(memory));
+    CE_CUDA(cudaFree(memory));
 }
 
 __global__ void write_shared(int at)
@@ -267,12 +267,12 @@ static bool pageable_copies_are_counted()
     own_stream stream;
     int *memory = new_memory<int>(1), *pinned = nullptr, pageable = 3;
     uint64_t before = emulator_pageable_copies;
-    CS_CUDA(cudaMallocHost(&pinned, sizeof *pinned));
-    CS_CUDA(cudaMemcpyAsync(memory, pinned, sizeof *pinned, cudaMemcpyDefault, stream));
+    CE_CUDA(cudaMallocHost(&pinned, sizeof *pinned));
+    CE_CUDA(cudaMemcpyAsync(memory, pinned, sizeof *pinned, cudaMemcpyDefault, stream));
     bool none = emulator_pageable_copies == before;
-    CS_CUDA(cudaMemcpyAsync(memory, &pageable, sizeof pageable, cudaMemcpyDefault, stream));
-    CS_CUDA(cudaStreamSynchronize(stream));
-    CS_CUDA(cudaFreeHost(pinned));
+    CE_CUDA(cudaMemcpyAsync(memory, &pageable, sizeof pageable, cudaMemcpyDefault, stream));
+    CE_CUDA(cudaStreamSynchronize(stream));
+    CE_CUDA(cudaFreeHost(pinned));
     return none && emulator_pageable_copies == before + 1;
 }
 
@@ -280,16 +280,16 @@ static bool processors_are_as_given()
 {
     int few = 0, many = 0;
     unsetenv("CSPEED_EMULATOR_PROCESSORS");
-    CS_CUDA(cudaDeviceGetAttribute(&few, cudaDevAttrMultiProcessorCount, 0));
+    CE_CUDA(cudaDeviceGetAttribute(&few, cudaDevAttrMultiProcessorCount, 0));
     setenv("CSPEED_EMULATOR_PROCESSORS", "132", 1);
-    CS_CUDA(cudaDeviceGetAttribute(&many, cudaDevAttrMultiProcessorCount, 0));
+    CE_CUDA(cudaDeviceGetAttribute(&many, cudaDevAttrMultiProcessorCount, 0));
     unsetenv("CSPEED_EMULATOR_PROCESSORS");
     return few == 4 && many == 132;
 }
 
 __global__ void assert_small(int value)
 {
-    CS_KERNEL_ASSERT(value < 4);
+    CE_KERNEL_ASSERT(value < 4);
 }
 
 /* After a failed assertion each later call must return the error. The trial returns only if one call does not. */

@@ -16,36 +16,36 @@ struct pair {
 
     pair()
     {
-        CS_CUDA(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
-        CS_CUDA(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-        CS_CUDA(cudaEventCreate(&forked));
-        CS_CUDA(cudaEventCreate(&joined));
-        CS_CUDA(cudaMalloc(&a, sizeof *a));
-        CS_CUDA(cudaMalloc(&b, sizeof *b));
-        CS_CUDA(cudaMemset(a, 0, sizeof *a));
-        CS_CUDA(cudaMemset(b, 0, sizeof *b));
+        CE_CUDA(cudaStreamCreateWithFlags(&main, cudaStreamNonBlocking));
+        CE_CUDA(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+        CE_CUDA(cudaEventCreate(&forked));
+        CE_CUDA(cudaEventCreate(&joined));
+        CE_CUDA(cudaMalloc(&a, sizeof *a));
+        CE_CUDA(cudaMalloc(&b, sizeof *b));
+        CE_CUDA(cudaMemset(a, 0, sizeof *a));
+        CE_CUDA(cudaMemset(b, 0, sizeof *b));
     }
 
     ~pair()
     {
-        CS_CUDA(cudaDeviceSynchronize());
-        CS_CUDA(cudaEventDestroy(forked));
-        CS_CUDA(cudaEventDestroy(joined));
-        CS_CUDA(cudaStreamDestroy(main));
-        CS_CUDA(cudaStreamDestroy(side));
-        CS_CUDA(cudaFree(a));
-        CS_CUDA(cudaFree(b));
+        CE_CUDA(cudaDeviceSynchronize());
+        CE_CUDA(cudaEventDestroy(forked));
+        CE_CUDA(cudaEventDestroy(joined));
+        CE_CUDA(cudaStreamDestroy(main));
+        CE_CUDA(cudaStreamDestroy(side));
+        CE_CUDA(cudaFree(a));
+        CE_CUDA(cudaFree(b));
     }
 
     void begin()
     {
-        CS_CUDA(cudaStreamBeginCapture(main, cudaStreamCaptureModeThreadLocal));
+        CE_CUDA(cudaStreamBeginCapture(main, cudaStreamCaptureModeThreadLocal));
     }
 
     void go_over(cudaStream_t from, cudaStream_t to, cudaEvent_t event)
     {
-        CS_CUDA(cudaEventRecord(event, from));
-        CS_CUDA(cudaStreamWaitEvent(to, event, 0));
+        CE_CUDA(cudaEventRecord(event, from));
+        CE_CUDA(cudaStreamWaitEvent(to, event, 0));
     }
 
     void add(cudaStream_t stream, int *to, const int *from, int more)
@@ -66,20 +66,20 @@ struct pair {
     {
         cudaGraph_t graph;
         cudaGraphExec_t ready;
-        CS_CUDA(cudaStreamEndCapture(main, &graph));
-        CS_CUDA(cudaGraphInstantiate(&ready, graph, 0));
-        CS_CUDA(cudaGraphDestroy(graph));
+        CE_CUDA(cudaStreamEndCapture(main, &graph));
+        CE_CUDA(cudaGraphInstantiate(&ready, graph, 0));
+        CE_CUDA(cudaGraphDestroy(graph));
         for (int i = 0; i < times; i++)
-            CS_CUDA(cudaGraphLaunch(ready, main));
-        CS_CUDA(cudaGraphExecDestroy(ready));
+            CE_CUDA(cudaGraphLaunch(ready, main));
+        CE_CUDA(cudaGraphExecDestroy(ready));
     }
 
     bool holds(int in_a, int in_b)
     {
         int got[2];
-        CS_CUDA(cudaStreamSynchronize(main));
-        CS_CUDA(cudaMemcpy(&got[0], a, sizeof *a, cudaMemcpyDefault));
-        CS_CUDA(cudaMemcpy(&got[1], b, sizeof *b, cudaMemcpyDefault));
+        CE_CUDA(cudaStreamSynchronize(main));
+        CE_CUDA(cudaMemcpy(&got[0], a, sizeof *a, cudaMemcpyDefault));
+        CE_CUDA(cudaMemcpy(&got[1], b, sizeof *b, cudaMemcpyDefault));
         return got[0] == in_a && got[1] == in_b;
     }
 };
@@ -134,7 +134,7 @@ static bool a_missing_edge_shows()
 static bool borders_are_kept()
 {
     pair p;
-    CS_CUDA(cudaEventRecord(p.forked, p.side));
+    CE_CUDA(cudaEventRecord(p.forked, p.side));
     p.begin();
     bool outside = cudaStreamWaitEvent(p.main, p.forked, 0) == cudaErrorStreamCaptureIsolation &&
                    p.end() == cudaErrorStreamCaptureInvalidated;
@@ -143,7 +143,7 @@ static bool borders_are_kept()
     bool unjoined = p.end() == cudaErrorStreamCaptureUnjoined;
     bool captured = cudaStreamWaitEvent(p.side, p.forked, 0) == cudaErrorCapturedEvent &&
                     cudaEventSynchronize(p.forked) == cudaErrorCapturedEvent;
-    CS_CUDA(cudaEventRecord(p.forked, p.main));
+    CE_CUDA(cudaEventRecord(p.forked, p.main));
     return outside && unjoined && captured && cudaEventSynchronize(p.forked) == cudaSuccess;
 }
 
@@ -181,11 +181,11 @@ static bool the_legacy_stream_spoils_it()
     pair p;
     cudaStream_t heeding;
     cudaGraph_t graph;
-    CS_CUDA(cudaStreamCreate(&heeding));
-    CS_CUDA(cudaStreamBeginCapture(heeding, cudaStreamCaptureModeRelaxed));
+    CE_CUDA(cudaStreamCreate(&heeding));
+    CE_CUDA(cudaStreamBeginCapture(heeding, cudaStreamCaptureModeRelaxed));
     bool heeded = cudaMemsetAsync(p.a, 0, sizeof(int), nullptr) == cudaErrorStreamCaptureImplicit &&
                   cudaStreamEndCapture(heeding, &graph) == cudaErrorStreamCaptureInvalidated;
-    CS_CUDA(cudaStreamDestroy(heeding));
+    CE_CUDA(cudaStreamDestroy(heeding));
     p.begin();
     return heeded && cudaMemsetAsync(p.a, 0, sizeof(int), nullptr) == cudaErrorStreamCaptureImplicit &&
            p.end() == cudaErrorStreamCaptureInvalidated;

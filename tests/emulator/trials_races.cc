@@ -11,8 +11,8 @@
 template <typename T> static T *new_memory(size_t count)
 {
     T *memory = nullptr;
-    CS_CUDA(cudaMalloc(&memory, count * sizeof(T)));
-    CS_CUDA(cudaMemset(memory, 0, count * sizeof(T)));
+    CE_CUDA(cudaMalloc(&memory, count * sizeof(T)));
+    CE_CUDA(cudaMemset(memory, 0, count * sizeof(T)));
     return memory;
 }
 
@@ -29,7 +29,7 @@ template <unsigned blocks, unsigned threads> static bool run(void (*kernel)(int 
 /* Each thread reads what its neighbour has written. */
 __global__ void pass_on(int *out, bool meet)
 {
-    CS_SHARED int slots[64];
+    CE_SHARED int slots[64];
     slots[threadIdx.x] = 0;
     __syncthreads();
     slots[threadIdx.x] = (int)threadIdx.x;
@@ -40,7 +40,7 @@ __global__ void pass_on(int *out, bool meet)
 
 __global__ void pass_on_in_warp(int *out, bool meet)
 {
-    CS_SHARED int slots[32];
+    CE_SHARED int slots[32];
     slots[threadIdx.x] = 0;
     __syncwarp();
     slots[threadIdx.x] = (int)threadIdx.x;
@@ -52,7 +52,7 @@ __global__ void pass_on_in_warp(int *out, bool meet)
 /* The writes of the second iteration race with the reads of the first one. */
 __global__ void write_again(int *out, bool meet)
 {
-    CS_SHARED int slots[64];
+    CE_SHARED int slots[64];
     for (int round = 0; round < 2; round++) {
         slots[threadIdx.x] = round;
         __syncthreads();
@@ -109,7 +109,7 @@ __global__ void read_other_block(int *out, bool own)
 
 __global__ void sum_static(int *out, bool set)
 {
-    CS_SHARED int total;
+    CE_SHARED int total;
     if (set && threadIdx.x == 0)
         total = 0;
     __syncthreads();
@@ -120,7 +120,7 @@ __global__ void sum_static(int *out, bool set)
 
 __global__ void read_static(int *out, bool all)
 {
-    CS_SHARED int slots[65];
+    CE_SHARED int slots[65];
     slots[threadIdx.x] = 1;
     if (all && threadIdx.x == 0)
         slots[64] = 1;
@@ -156,14 +156,14 @@ struct two_streams {
 
     two_streams()
     {
-        CS_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
-        CS_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
-        CS_CUDA(cudaEventCreate(&event));
+        CE_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+        CE_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+        CE_CUDA(cudaEventCreate(&event));
     }
     void order() const
     {
-        CS_CUDA(cudaEventRecord(event, first));
-        CS_CUDA(cudaStreamWaitEvent(second, event, 0));
+        CE_CUDA(cudaEventRecord(event, first));
+        CE_CUDA(cudaStreamWaitEvent(second, event, 0));
     }
 };
 
@@ -176,8 +176,8 @@ static bool read_in_other_stream(bool waits)
     if (waits)
         streams.order();
     ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, b, a);
-    CS_CUDA(cudaStreamSynchronize(streams.first));
-    CS_CUDA(cudaStreamSynchronize(streams.second));
+    CE_CUDA(cudaStreamSynchronize(streams.first));
+    CE_CUDA(cudaStreamSynchronize(streams.second));
     return true;
 }
 
@@ -191,9 +191,9 @@ static bool write_after_readers(bool waits)
     ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, c, a);
     if (waits)
         streams.order();
-    CS_CUDA(cudaMemsetAsync(a, 0, sizeof *a, streams.second));
-    CS_CUDA(cudaStreamSynchronize(streams.first));
-    CS_CUDA(cudaStreamSynchronize(streams.second));
+    CE_CUDA(cudaMemsetAsync(a, 0, sizeof *a, streams.second));
+    CE_CUDA(cudaStreamSynchronize(streams.first));
+    CE_CUDA(cudaStreamSynchronize(streams.second));
     return true;
 }
 
@@ -203,10 +203,10 @@ static bool host_waits_between(bool waits)
     int *a = new_memory<int>(1), here = 0;
     ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 1);
     if (waits)
-        CS_CUDA(cudaStreamSynchronize(streams.first));
-    CS_CUDA(cudaMemcpyAsync(&here, a, sizeof here, cudaMemcpyDefault, streams.second));
-    CS_CUDA(cudaStreamSynchronize(streams.first));
-    CS_CUDA(cudaStreamSynchronize(streams.second));
+        CE_CUDA(cudaStreamSynchronize(streams.first));
+    CE_CUDA(cudaMemcpyAsync(&here, a, sizeof here, cudaMemcpyDefault, streams.second));
+    CE_CUDA(cudaStreamSynchronize(streams.first));
+    CE_CUDA(cudaStreamSynchronize(streams.second));
     return true;
 }
 
@@ -216,20 +216,20 @@ static bool graph_has_edge(bool waits)
     int *a = new_memory<int>(1), *b = new_memory<int>(1);
     cudaGraph_t graph;
     cudaGraphExec_t ready;
-    CS_CUDA(cudaStreamBeginCapture(streams.first, cudaStreamCaptureModeThreadLocal));
+    CE_CUDA(cudaStreamBeginCapture(streams.first, cudaStreamCaptureModeThreadLocal));
     streams.order();
     ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 1);
     if (waits)
         streams.order();
     ce_launch(streams.second, (ce_shape{ 1, 1 }), copy_number, b, a);
-    CS_CUDA(cudaEventRecord(streams.event, streams.second));
-    CS_CUDA(cudaStreamWaitEvent(streams.first, streams.event, 0));
-    CS_CUDA(cudaStreamEndCapture(streams.first, &graph));
-    CS_CUDA(cudaGraphInstantiate(&ready, graph, 0));
-    CS_CUDA(cudaGraphLaunch(ready, streams.first));
+    CE_CUDA(cudaEventRecord(streams.event, streams.second));
+    CE_CUDA(cudaStreamWaitEvent(streams.first, streams.event, 0));
+    CE_CUDA(cudaStreamEndCapture(streams.first, &graph));
+    CE_CUDA(cudaGraphInstantiate(&ready, graph, 0));
+    CE_CUDA(cudaGraphLaunch(ready, streams.first));
     ce_launch(streams.first, (ce_shape{ 1, 1 }), set_number, a, 2);
-    CS_CUDA(cudaGraphLaunch(ready, streams.first));
-    CS_CUDA(cudaStreamSynchronize(streams.first));
+    CE_CUDA(cudaGraphLaunch(ready, streams.first));
+    CE_CUDA(cudaStreamSynchronize(streams.first));
     return true;
 }
 
@@ -241,7 +241,7 @@ enum { ROW = 1024 };
  * memory twice. */
 __global__ void center(float *y, const float *x, bool kept)
 {
-    CS_SHARED float slots[8];
+    CE_SHARED float slots[8];
     float mine[ROW / 256], sum = 0;
     for (int i = 0; i < ROW / 256; i++)
         sum += mine[i] = x[(int)threadIdx.x + 256 * i];

@@ -4,7 +4,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "engine.h"
+#include "setup/setup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

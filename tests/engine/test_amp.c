@@ -191,7 +191,7 @@ static int look_at_norms(void *argument)
             job->wrong += param->value.dtype != (wide ? CS_F32 : CS_F16);
             float value[WIDTH];
             if (wide)
-                ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), value, param->value.data, sizeof value);
+                ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), value, param->value.data, sizeof value);
             for (int64_t e = 0; wide && e < ce_range_length(pieces[at].range); e++) {
                 job->wrong += value[pieces[at].range.from + e] != master[e];
                 job->wrong += param->decay; /* norms' parameters are vectors, which do not decay */

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "near.h"
 #include "runs.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -46,9 +46,9 @@ static void take_gradients(outcome *out, cs_engine *engine)
 static void run(outcome *out, cs_engine *engine, const cs_batch *batch)
 {
     cs_forward(engine, batch);
-    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
+    ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), out->loss, engine->loss_rows.data, sizeof out->loss);
     cs_backward(engine);
-    engine->phase = CS_FORWARD;
+    engine->phase = CE_FORWARD;
     take_gradients(out, engine);
 }
 

@@ -3,7 +3,7 @@
 #include "runs.h"
 #include "shell.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "near.h"
 #include "runs.h"
 
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <stdio.h>

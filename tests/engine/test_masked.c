@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "runs.h"
 #include "shell.h"
-#include "engine.h"
+#include "core/engine.h"
 #include "data/tokens.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * stage. */
 #include "suite.h"
 #include "runs.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <stdio.h>

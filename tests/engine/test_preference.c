@@ -5,7 +5,7 @@
 #include "near.h"
 #include "pieces.h"
 #include "runs.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static cs_engine *open_engine(const run *of)
         "\"products\": \"fixed\",\n"
         "    \"dpo\": { \"beta\": 0.1, \"loss_type\": \"%s\", \"label_smoothing\": %g }, \"model\": %s } }\n",
         8 / of->micros, half ? of->precision : "bf16", half ? "true" : "false", of->stage, near_device(), LENGTH,
-        of->recompute, kinds[of->kind], of->kind == CS_PREFERENCE_ROBUST ? 0.1 : 0.0, text);
+        of->recompute, kinds[of->kind], of->kind == CE_PREFERENCE_ROBUST ? 0.1 : 0.0, text);
     fclose(out);
     cs_status status = cs_config_open(&config, path);
     unlink(path);
@@ -159,10 +159,10 @@ END_TEST
 
 START_TEST(stages_and_worlds_agree)
 {
-    run *one = train_all((run){ 1, 0, CS_PREFERENCE_SIGMOID, MICROS, "fp32", "none", { { 0 } } });
+    run *one = train_all((run){ 1, 0, CE_PREFERENCE_SIGMOID, MICROS, "fp32", "none", { { 0 } } });
     for (int stage = 0; stage <= 3; stage++) {
         run *more = train_all(
-            (run){ MAX_WORLD, stage, CS_PREFERENCE_SIGMOID, MICROS, "fp32", stage % 2 ? "unit" : "none", { { 0 } } });
+            (run){ MAX_WORLD, stage, CE_PREFERENCE_SIGMOID, MICROS, "fp32", stage % 2 ? "unit" : "none", { { 0 } } });
         for (int step = 0; step < STEPS; step++) {
             check_number("the loss", step, more->step[step].loss, one->step[step].loss, 1e-6);
             ck_assert_int_eq(more->step[step].tokens, one->step[step].tokens);
@@ -177,7 +177,7 @@ START_TEST(half_precision_is_near)
 {
     static const char *const precisions[] = { "bf16", "fp16" };
     for (int i = 0; i < 2; i++) {
-        run *of = train_all((run){ 2, 2, CS_PREFERENCE_SIGMOID, MICROS, precisions[i], "none", { { 0 } } });
+        run *of = train_all((run){ 2, 2, CE_PREFERENCE_SIGMOID, MICROS, precisions[i], "none", { { 0 } } });
         check_trl(of, i == 0 ? 0.2 : 0.1);
         ck_assert_int_eq(of->step[STEPS - 1].skipped, of->step[0].skipped);
         run_unshare(of, sizeof *of);

@@ -3,7 +3,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "products_cache.h"
+#include "products/products_cache.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static ce_products_measured some(const char *choice, double share)
 
 static void check_kept(const char *of, const char *choice, double share)
 {
-    char text[CS_PRODUCTS_TEXT];
+    char text[CE_PRODUCTS_TEXT];
     ce_products_measured got = { 0 };
     ck_assert(ce_products_cache_get(of, &got));
     ce_products_print(text, &got.choice);

@@ -5,7 +5,7 @@
 #include "runs.h"
 
 #include "base/crc.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static uint32_t hash_of(cs_engine *engine)
             size_t bytes = (size_t)ce_range_length(part.range) * cs_dtype_bytes(part.dtype);
             char *copy = malloc(bytes + 1);
             if (part.data)
-                ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, part.data, bytes);
+                ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), copy, part.data, bytes);
             sum = part.data ? ce_crc32c(sum, copy, bytes) : sum;
             free(copy);
         }

@@ -2,7 +2,7 @@
 #include "suite.h"
 #include "runs.h"
 
-#include "engine.h"
+#include "core/engine.h"
 
 enum { MAX_COUNT = 8 };
 

@@ -4,7 +4,7 @@
 #include "runs.h"
 #include "shell.h"
 
-#include "base/json.h"
+#include "json/json.h"
 #include "base/trace.h"
 
 #include <math.h>
@@ -168,14 +168,14 @@ START_TEST(spans_that_do_not_fit_are_counted)
 {
     int64_t spans, dropped;
     ck_assert(ce_trace_open(2));
-    ce_trace_end(CS_TRACE_STEP, "off", "", ce_trace_begin());
+    ce_trace_end(CE_TRACE_STEP, "off", "", ce_trace_begin());
     ce_trace_switch(true);
     for (int i = 0; i < 5; i++)
-        ce_trace_end(CS_TRACE_COPY, "copy", "unit", ce_trace_begin());
+        ce_trace_end(CE_TRACE_COPY, "copy", "unit", ce_trace_begin());
     ce_trace_switch(false);
-    ce_trace_end(CS_TRACE_STEP, "off", "", 1);
+    ce_trace_end(CE_TRACE_STEP, "off", "", 1);
     const ce_trace_span *list = ce_trace_spans(&spans, &dropped);
-    ck_assert(spans == 2 && dropped == 3 && list[1].lane == CS_TRACE_COPY && list[1].ended >= list[1].began);
+    ck_assert(spans == 2 && dropped == 3 && list[1].lane == CE_TRACE_COPY && list[1].ended >= list[1].began);
     ck_assert_str_eq(list[0].what, "copy");
     ce_trace_close();
 }

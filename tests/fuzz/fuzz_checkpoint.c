@@ -19,8 +19,8 @@ static void check_numbers(const ce_manifest *manifest)
     json_t *engine = json_object_get(manifest->root, "engine");
     json_int_t step = json_integer_value(json_object_get(engine, "global_step")), max = (json_int_t)1 << 53;
     if (!json_is_object(engine) || step < 0 || step > max || manifest->step < 0 || manifest->step > max ||
-        manifest->bytes < 0 || manifest->client_state.bytes > CS_MANIFEST_LIMIT ||
-        manifest->config.bytes > CS_MANIFEST_LIMIT)
+        manifest->bytes < 0 || manifest->client_state.bytes > CE_MANIFEST_LIMIT ||
+        manifest->config.bytes > CE_MANIFEST_LIMIT)
         abort();
     json_decref(ce_line_behind(manifest));
 }
@@ -65,7 +65,7 @@ static void try_bare_header(const char *text, size_t size)
     ce_safetensors header;
     if (ce_safetensors_parse(&header, text, size, 0, "file") != CS_OK)
         for (int64_t i = 0; i < header.count; i++)
-            if (header.entries[i].dims > CS_SAFETENSORS_MAX_DIMS)
+            if (header.entries[i].dims > CE_SAFETENSORS_MAX_DIMS)
                 abort();
     ce_safetensors_close(&header);
 }

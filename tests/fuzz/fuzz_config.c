@@ -17,11 +17,11 @@ static cs_config *make(const char *text, size_t length)
 {
     ce_json *doc;
     if (ce_json_parse(&doc, text, length, "fuzz.json") != CS_OK) {
-        CS_ASSERT(*cs_error());
+        CE_ASSERT(*cs_error());
         return NULL;
     }
     cs_config *config = calloc(1, sizeof *config);
-    CS_ASSERT(config);
+    CE_ASSERT(config);
     config->doc = doc;
     ce_json_advise(doc, ce_listing_advise);
     return config;
@@ -31,23 +31,23 @@ static void set_all(cs_config *config, char *lines)
 {
     for (char *line = strtok(lines, "\n"); line; line = strtok(NULL, "\n"))
         if (cs_config_set(config, line) != CS_OK)
-            CS_ASSERT(*cs_error());
+            CE_ASSERT(*cs_error());
 }
 
 /* A resolved configuration, read again, is accepted and resolves to itself. */
 static void check_again(const cs_config *config)
 {
     cs_config *again = make(config->text, strlen(config->text));
-    CS_ASSERT(again);
+    CE_ASSERT(again);
     if (cs_config_finish(again) != CS_OK)
         ce_fatal(CS_BAD_CONFIG, "%s\n%s", cs_error(), config->text);
-    CS_ASSERT(strcmp(again->text, config->text) == 0);
+    CE_ASSERT(strcmp(again->text, config->text) == 0);
     cs_config_close(again);
 }
 
 static void look(void *to, const ce_listing *item)
 {
-    CS_ASSERT(item->value && *item->origin);
+    CE_ASSERT(item->value && *item->origin);
     ++*(int *)to;
 }
 
@@ -57,9 +57,9 @@ static void finish(cs_config *config)
     if (cs_config_finish(config) == CS_OK)
         check_again(config);
     else
-        CS_ASSERT(*cs_error());
+        CE_ASSERT(*cs_error());
     ce_listing_each(config, look, &listed);
-    CS_ASSERT(listed > 0 || !config->filled);
+    CE_ASSERT(listed > 0 || !config->filled);
 }
 
 static uint32_t draw(uint32_t *state, uint32_t below)
@@ -90,11 +90,11 @@ static void set_known(cs_config *config, uint32_t *state)
     }
     snprintf(assignment, sizeof assignment, "%s%s%s=%s", folder, *folder ? "." : "", key->name, value);
     if (cs_config_set(config, assignment) != CS_OK)
-        CS_ASSERT(*cs_error());
+        CE_ASSERT(*cs_error());
     if (shape) {
         snprintf(assignment, sizeof assignment, "scheduler.type=%s", shape->name);
         if (cs_config_set(config, assignment) != CS_OK)
-            CS_ASSERT(*cs_error());
+            CE_ASSERT(*cs_error());
     }
 }
 
@@ -114,7 +114,7 @@ static void try_structure(const char *text, size_t length, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = calloc(size + 1, 1);
-    CS_ASSERT(copy);
+    CE_ASSERT(copy);
     memcpy(copy, data, size);
     json_decref(ce_json_strict(copy, size));
     const char *split = memchr(copy, 0, size);

@@ -9,11 +9,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const ce_job_work *work)
 {
-    CS_ASSERT(work->status == CS_OK || *work->sentence);
+    CE_ASSERT(work->status == CS_OK || *work->sentence);
     for (int64_t i = 0; i < work->token_count; i++)
-        CS_ASSERT(work->ids[i] >= 0 && work->ids[i] < 256);
+        CE_ASSERT(work->ids[i] >= 0 && work->ids[i] < 256);
     for (int64_t i = 0; i < work->start_count; i++)
-        CS_ASSERT(work->starts[i].token <= work->token_count);
+        CE_ASSERT(work->starts[i].token <= work->token_count);
 }
 
 /* Reads each line separately, so that a refused line does not hide the next one. */
@@ -32,15 +32,15 @@ static void try_line(ce_job_plan *plan, ce_document *document, ce_job_workspace 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ce_tokenizer *tokenizer;
-    CS_ASSERT(ce_tokenizer_open(&tokenizer, NULL) == CS_OK);
+    CE_ASSERT(ce_tokenizer_open(&tokenizer, NULL) == CS_OK);
     ce_shape_columns columns = { 0 };
-    CS_ASSERT(ce_shape_column(&columns, "prompt", "question") == CS_OK);
+    CE_ASSERT(ce_shape_column(&columns, "prompt", "question") == CS_OK);
     ce_job_plan plan = { .tokenizer = tokenizer, .field = "text", .columns = &columns, .end = -1 };
     ce_job_workspace workspace = { .encoder = ce_encoder_open(tokenizer) };
     for (int form = 0; form < 4; form++) {
         plan.pairs = form % 2;
         if (form == 2)
-            CS_ASSERT(ce_chat_open(&plan.chat, "plain", tokenizer) == CS_OK);
+            CE_ASSERT(ce_chat_open(&plan.chat, "plain", tokenizer) == CS_OK);
         for (size_t from = 0; from < size;) {
             const uint8_t *stop = memchr(data + from, '\n', size - from);
             size_t length = stop ? (size_t)(stop - data) - from : size - from;

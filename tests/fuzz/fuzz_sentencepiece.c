@@ -32,10 +32,10 @@ static void use(const ce_tokenizer *tokenizer, const char *text, size_t size)
     const ce_encoded *made = ce_encoder_document(encoder, text, size);
     ce_text decoded = { 0 };
     for (int64_t i = 0; i < made->count; i++)
-        CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < ce_tokenizer_size(tokenizer) && made->starts[i] >= 0);
+        CE_ASSERT(made->ids[i] >= 0 && made->ids[i] < ce_tokenizer_size(tokenizer) && made->starts[i] >= 0);
     ce_tokenizer_decode(tokenizer, made->ids, made->count, true, &decoded);
-    CS_ASSERT(decoded.size == 0 || ce_unicode_valid(decoded.bytes, decoded.size) == decoded.size);
-    CS_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
+    CE_ASSERT(decoded.size == 0 || ce_unicode_valid(decoded.bytes, decoded.size) == decoded.size);
+    CE_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
     ce_unicode_free(&decoded);
     ce_encoder_close(encoder);
 }
@@ -43,13 +43,13 @@ static void use(const ce_tokenizer *tokenizer, const char *text, size_t size)
 static void try_file(const char *bytes, size_t size, const char *text, size_t length)
 {
     ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    CS_ASSERT(tokenizer);
+    CE_ASSERT(tokenizer);
     if (ce_sentencepiece_read(tokenizer, bytes, size, size % 2 ? "LlamaTokenizer" : "TokenizersBackend", NULL) ==
         CS_OK) {
         ce_tokenizer_finish(tokenizer);
         use(tokenizer, text, length);
     } else {
-        CS_ASSERT(*cs_error());
+        CE_ASSERT(*cs_error());
     }
     ce_tokenizer_close(tokenizer);
 }
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *bytes = (const char *)data, *text = size > TEXT ? bytes + size - TEXT : bytes;
     size_t length = size > TEXT ? TEXT : size;
     char *joined = malloc(sizeof small + size);
-    CS_ASSERT(joined);
+    CE_ASSERT(joined);
     memcpy(joined, small, sizeof small - 1);
     memcpy(joined + sizeof small - 1, bytes, size);
     try_file(bytes, size, text, length);

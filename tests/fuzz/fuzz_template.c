@@ -15,9 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   "content", "a b\n", "role", "assistant", "content", "tools", "a", 1, "b", 0.5,
                                   "add_generation_prompt", 1, "bos_token", "<s>");
     if (ce_jinja_render(compiled, variables, 0, &output) == CS_OK)
-        CS_ASSERT(ce_unicode_valid(output.text.bytes, output.text.size) == output.text.size);
+        CE_ASSERT(ce_unicode_valid(output.text.bytes, output.text.size) == output.text.size);
     for (size_t i = 0; i < output.count; i++)
-        CS_ASSERT(output.generated[i].from <= output.generated[i].to);
+        CE_ASSERT(output.generated[i].from <= output.generated[i].to);
     ce_jinja_output_free(&output);
     json_decref(variables);
     ce_jinja_free(compiled);

@@ -40,15 +40,15 @@ static void encode(const ce_tokenizer *tokenizer, ce_encoder *encoder, const cha
     const ce_encoded *made = ce_encoder_document(encoder, text, size);
     int64_t count = made->count;
     int32_t *first = malloc((size_t)(count + 1) * sizeof *first);
-    CS_ASSERT(first);
+    CE_ASSERT(first);
     for (int64_t i = 0; i < count; i++) {
-        CS_ASSERT(made->ids[i] >= 0 && made->ids[i] < ce_tokenizer_size(tokenizer));
+        CE_ASSERT(made->ids[i] >= 0 && made->ids[i] < ce_tokenizer_size(tokenizer));
         first[i] = made->ids[i];
     }
     made = ce_encoder_document(encoder, text, size);
-    CS_ASSERT(made->count == count);
-    CS_ASSERT(count == 0 || memcmp(first, made->ids, (size_t)count * sizeof *first) == 0);
-    CS_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
+    CE_ASSERT(made->count == count);
+    CE_ASSERT(count == 0 || memcmp(first, made->ids, (size_t)count * sizeof *first) == 0);
+    CE_ASSERT(ce_tokenizer_cut(tokenizer, text, size) <= size);
     ce_text decoded = { 0 };
     ce_tokenizer_decode(tokenizer, first, count, false, &decoded);
     ce_unicode_free(&decoded);
@@ -60,14 +60,14 @@ static ce_tokenizer *open_text(const char *json, size_t size)
 {
     json_t *root = ce_json_strict(json, size);
     ce_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
-    CS_ASSERT(tokenizer);
+    CE_ASSERT(tokenizer);
     bool opened = root && ce_tokenfile_read(tokenizer, root) == CS_OK;
     json_decref(root);
     if (opened) {
         ce_tokenizer_finish(tokenizer);
         return tokenizer;
     }
-    CS_ASSERT(*cs_error());
+    CE_ASSERT(*cs_error());
     ce_tokenizer_close(tokenizer);
     return NULL;
 }
@@ -81,7 +81,7 @@ static void try_known(const char *text, size_t size)
     size_t chosen = size % 2;
     if (!tokenizers[chosen]) {
         tokenizers[chosen] = open_text(files[chosen], strlen(files[chosen]));
-        CS_ASSERT(tokenizers[chosen]);
+        CE_ASSERT(tokenizers[chosen]);
         encoders[chosen] = ce_encoder_open(tokenizers[chosen]);
     }
     encode(tokenizers[chosen], encoders[chosen], text, size);

@@ -16,9 +16,9 @@ static void read_all(const ce_tokens *tokens)
     for (int64_t i = 0; i < tokens->count; i++)
         sum += ce_tokens_at(tokens, i) + ce_tokens_is_learnt(tokens, i);
     for (int64_t i = 0; tokens->starts && i < tokens->documents; i++)
-        CS_ASSERT(tokens->starts[i] <= (uint64_t)tokens->count);
-    CS_ASSERT(sum >= 0);
-    CS_ASSERT(ce_tokens_find_above(tokens, 100) <= tokens->count);
+        CE_ASSERT(tokens->starts[i] <= (uint64_t)tokens->count);
+    CE_ASSERT(sum >= 0);
+    CE_ASSERT(ce_tokens_find_above(tokens, 100) <= tokens->count);
 }
 
 /* Reads all windows. The lowest bit of `kind` asks for whole documents, the next one for all targets. */
@@ -39,7 +39,7 @@ static void read_windows(const char *path, int kind)
     for (int64_t i = 0; i < ce_windows_count(windows); i++) {
         ce_windows_read(windows, i, (ce_window){ inputs, targets, kind & 1 ? starts : NULL });
         for (int t = 0; t < 3; t++)
-            CS_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000 &&
+            CE_ASSERT(inputs[t] >= 0 && inputs[t] < 1000 && targets[t] >= -1 && targets[t] < 1000 &&
                       (!(kind & 1) || (starts[t] >= 0 && starts[t] <= t)));
     }
     ce_windows_close(windows);
@@ -52,13 +52,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[64];
     ce_tokens tokens;
     int file = memfd_create("shard.bin", 0);
-    CS_ASSERT(file >= 0);
-    CS_ASSERT(write(file, data, size) == (ssize_t)size);
+    CE_ASSERT(file >= 0);
+    CE_ASSERT(write(file, data, size) == (ssize_t)size);
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     if (ce_tokens_open(&tokens, path) == CS_OK)
         read_all(&tokens);
     else
-        CS_ASSERT(*cs_error());
+        CE_ASSERT(*cs_error());
     ce_tokens_close(&tokens);
     for (int kind = 0; kind < 4; kind++)
         read_windows(path, kind);

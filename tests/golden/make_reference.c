@@ -16,7 +16,7 @@ static void indent(int depth)
 
 static const char *effect(const ce_key *key)
 {
-    return key->type == CS_KEY_INERT ? "no effect: " : key->type == CS_KEY_REFUSED ? "no other value: " : "";
+    return key->type == CE_KEY_INERT ? "no effect: " : key->type == CE_KEY_REFUSED ? "no other value: " : "";
 }
 
 static void print_table(const char *path, const ce_key *keys, int count, int depth);
@@ -52,14 +52,14 @@ static void print_section(const char *path, const ce_key *key, int depth)
 
 static void print_row(const char *path, const ce_key *key, bool last, int depth)
 {
-    bool quote = key->type == CS_KEY_STRING && strcmp(key->fallback, "null") != 0;
-    if (key->type == CS_KEY_SECTION) {
+    bool quote = key->type == CE_KEY_STRING && strcmp(key->fallback, "null") != 0;
+    if (key->type == CE_KEY_SECTION) {
         indent(depth);
         printf("// %s\n", key->sentence);
     }
     indent(depth);
     printf("\"%s\": ", key->name);
-    if (key->type == CS_KEY_SECTION) {
+    if (key->type == CE_KEY_SECTION) {
         print_section(path, key, depth);
         printf("%s\n", last ? "" : ",");
         return;

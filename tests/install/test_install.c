@@ -185,7 +185,7 @@ START_TEST(modules_are_found)
         must("cp $T/share/cspeed/examples/own_model.c . && "
              "cc own_model.c $(pkg-config --cflags --libs cspeed) -o own_model");
         ck_assert_int_eq(shell_run("./own_model gpu.json"), 69);
-        must("sed \"s/" CS_RELEASE "/$(echo " CS_RELEASE " | tr 0-9 x)/\" " MODULE " > $T/lib/libcspeed_cuda.so");
+        must("sed \"s/" CE_RELEASE "/$(echo " CE_RELEASE " | tr 0-9 x)/\" " MODULE " > $T/lib/libcspeed_cuda.so");
         ck_assert_int_eq(shell_run("./own_model gpu.json"), 69);
         check_says("belongs to another build");
         must("cp " MODULE " $T/lib/libcspeed_cuda.so && ./own_model gpu.json");
@@ -209,7 +209,7 @@ START_TEST(symbols_are_those_of_the_headers)
     must("for header in $T/include/cspeed/*.h; do echo \"#include <cspeed/${header##*/}>\"; done > all.c && "
          "cc -E -P -I$T/include all.c | grep -oE '\\bcs_[a-z0-9_]+\\(' | tr -d '(' | sort -u > declared");
     must("grep '@@CSPEED_" CS_SOVERSION "$' exported | sed 's/@@.*//' | diff declared -");
-    must("grep -v '@@CSPEED_" CS_SOVERSION "$' exported | sed -n 's/@@CSPEED_PRIVATE_" CS_RELEASE "$//p' > private; "
+    must("grep -v '@@CSPEED_" CS_SOVERSION "$' exported | sed -n 's/@@CSPEED_PRIVATE_" CE_RELEASE "$//p' > private; "
          "[ $(cat declared private | wc -l) = $(cat exported | wc -l) ]");
     if (access(MODULE, F_OK) == 0 && access(MPI_MODULE, F_OK) == 0)
         must("for module in " MODULE " " MPI_MODULE "; do nm -D "

@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "near.h"
 #include "shell.h"
-#include "engine.h"
+#include "core/engine.h"
 #include "interchange/huggingface.h"
 #include "checkpoint/safetensors.h"
 
@@ -41,7 +41,7 @@ static cs_status try_engine(cs_engine **engine, const char *model, int stage)
              "\"threads\": 1, \"model\": %s } }\n",
              stage, model);
     shell_write(path, text);
-    CS_TRY(cs_config_open(&config, path));
+    CE_TRY(cs_config_open(&config, path));
     unlink(path);
     return cs_initialize(engine, config, NULL);
 }

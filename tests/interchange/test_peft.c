@@ -6,7 +6,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "engine.h"
+#include "core/engine.h"
 #include "interchange/huggingface.h"
 
 #include <math.h>

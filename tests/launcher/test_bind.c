@@ -2,8 +2,8 @@
 #include "suite.h"
 
 #include "plan/bind.h"
-#include "codes.h"
-#include "options.h"
+#include "ground/codes.h"
+#include "ground/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "shell.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/env.h"
 
 #include <stdio.h>

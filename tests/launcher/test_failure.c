@@ -5,7 +5,7 @@
 #include "front/failure.h"
 #include "shell.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static cl_front *broken(int first, int status)
 {
     cl_front *front = fake_front(&job);
     for (int rank = 0; rank < FAKE_RANKS; rank++) {
-        fake_beat(front, rank, 7, rank == first ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER, 0, front->began);
+        fake_beat(front, rank, 7, rank == first ? CE_BEAT_NONE : CE_BEAT_REDUCE_SCATTER, 0, front->began);
         fake_end(front, rank, rank == first ? status : TERM, rank != first, rank == first ? 0 : 500 * MILLISECOND);
     }
     front->first = first;
@@ -433,7 +433,7 @@ START_TEST(states)
 {
     cl_front *front = fake_front(&job);
     front->phase = CL_RUNNING;
-    fake_beat(front, 1, 5, CS_BEAT_ALL_GATHER, 0, ce_clock_now());
+    fake_beat(front, 1, 5, CE_BEAT_ALL_GATHER, 0, ce_clock_now());
     fake_end(front, 2, 0, false, 0);
     text = cl_result_state(front);
     json_t *state = json_loads(text, 0, NULL), *ranks = json_object_get(state, "ranks");

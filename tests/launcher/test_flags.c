@@ -5,8 +5,8 @@
 #include "suite.h"
 #include "shell.h"
 
-#include "codes.h"
-#include "options.h"
+#include "ground/codes.h"
+#include "ground/options.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,16 +1,16 @@
 /* test_help.c - `cspeed help PAGE`: how Markdown is printed, and that the pages agree with the code that they
  * describe. */
-#include "codes.h"
-#include "command.h"
+#include "ground/codes.h"
+#include "ground/command.h"
 #include "command/pages.h"
 #include "shell.h"
 #include "show/markdown.h"
 #include "suite.h"
 
-#include "base/json.h"
+#include "json/json.h"
 #include "config/listing.h"
 #include "config/words.h"
-#include "options.h"
+#include "ground/options.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -195,7 +195,7 @@ static void ignore_row(void *to, const char *heading, const ce_key *key)
 {
     (void)to;
     (void)heading;
-    ck_assert_msg(key->type != CS_KEY_REFUSED, "%s is refused", key->name);
+    ck_assert_msg(key->type != CE_KEY_REFUSED, "%s is refused", key->name);
 }
 
 static void must_exist(const char *key, const char *options_of_train)
@@ -223,7 +223,7 @@ START_TEST(words_of_other_trainers_have_true_answers)
         for (const char *of = word->of; *of; of++)
             ck_assert_ptr_nonnull(ce_words_owner(*of));
         for (const char *place = word->names; cs_options_name(&place, name); count++)
-            ck_assert_msg(ce_words_find(name, word->kind == CS_WORD_COMMAND) == word, "%s has two rows", name);
+            ck_assert_msg(ce_words_find(name, word->kind == CE_WORD_COMMAND) == word, "%s has two rows", name);
     }
     ck_assert_int_ge(count, 300);
     free(options);

@@ -2,7 +2,7 @@
 #include "suite.h"
 
 #include "plan/allocation.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/gpus.h"
 #include "plan/hostplan.h"
 

@@ -1,7 +1,7 @@
 /* test_hosts.c - hostfiles and host lists: what is accepted, and that every error names its line. */
 #include "suite.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/hosts.h"
 
 #include <stdio.h>

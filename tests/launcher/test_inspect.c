@@ -5,7 +5,7 @@
 #include "suite.h"
 
 #include "base/crc.h"
-#include "base/json.h"
+#include "json/json.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "node/proc.h"
 #include "shell.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -30,7 +30,7 @@ static int play(const char *role)
     if (strcmp(role, "beat") == 0) { /* rank 1 dies in step 7 while rank 0 waits for it */
         bool dies = strcmp(getenv("RANK"), "1") == 0;
         ce_beat_step(7);
-        ce_beat_enter(dies ? CS_BEAT_NONE : CS_BEAT_REDUCE_SCATTER);
+        ce_beat_enter(dies ? CE_BEAT_NONE : CE_BEAT_REDUCE_SCATTER);
         fclose(fopen(dies ? "one" : "zero", "w"));
         while (access("zero", F_OK) < 0)
             jobs_pause();
@@ -41,7 +41,7 @@ static int play(const char *role)
         bool late = strcmp(getenv("RANK"), "1") == 0;
         ce_beat_step(3);
         if (!late)
-            ce_beat_enter(CS_BEAT_ALL_REDUCE);
+            ce_beat_enter(CE_BEAT_ALL_REDUCE);
         pause();
     } else if (strcmp(getenv("RANK"), "1") == 0) { /* the role is the number of a signal */
         ce_beat_own();

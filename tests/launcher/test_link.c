@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static const unsigned char key[CS_MAC_BYTES] = { 1, 2, 3 };
+static const unsigned char key[CE_MAC_BYTES] = { 1, 2, 3 };
 
 /* Opens one end of a link. *far_fd receives the socket of the other end. */
 static void open_end(cl_link *link, bool calls, int *far_fd)

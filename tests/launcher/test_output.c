@@ -2,7 +2,7 @@
 #include "shown.h"
 #include "suite.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

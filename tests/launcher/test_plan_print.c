@@ -2,7 +2,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "base/json.h"
+#include "json/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "suite.h"
 #include "cluster.h"
 #include "shell.h"
-#include "codes.h"
+#include "ground/codes.h"
 #include "wire/link.h"
 #include "wire/remote.h"
 

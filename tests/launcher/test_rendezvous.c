@@ -2,10 +2,10 @@
 #include "joining.h"
 #include "ports.h"
 #include "suite.h"
-#include "codes.h"
+#include "ground/codes.h"
 
 #include "comm/store/store.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "base/status.h"
 
 #include <netinet/in.h>

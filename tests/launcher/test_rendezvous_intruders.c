@@ -3,10 +3,10 @@
 #include "joining.h"
 #include "ports.h"
 #include "suite.h"
-#include "codes.h"
+#include "ground/codes.h"
 
 #include "base/clock.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "base/status.h"
 
 #include <signal.h>
@@ -65,15 +65,15 @@ START_TEST(a_slow_node_keeps_its_connection)
     cl_rendezvous *rendezvous;
     cl_joined_node accepted;
     ce_join join;
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     int fds[CALLERS];
     joining_make(&front, "127.0.0.1", ports_free("127.0.0.1"));
     joining_set_secret(joining_secret);
     ce_mac_key(joining_secret, strlen(joining_secret), key);
     ck_assert_int_eq(cl_rendezvous_open(&rendezvous, &front.plan), 0);
     int node = joining_connect(front.plan.master_port);
-    ck_assert_int_eq(ce_join_begin(&join, true, key, "none", CS_JOIN_NODES, who, sizeof who), CS_OK);
-    ck_assert_int_eq(ce_join_advance(&join, node), CS_JOIN_WAITS); /* the node's hello message has been sent */
+    ck_assert_int_eq(ce_join_begin(&join, true, key, "none", CE_JOIN_NODES, who, sizeof who), CS_OK);
+    ck_assert_int_eq(ce_join_advance(&join, node), CE_JOIN_WAITS); /* the node's hello message has been sent */
     while (poll(&(struct pollfd){ .fd = node, .events = POLLIN }, 1, 0) == 0) /* until the answer is there */
         ck_assert(!joining_turn(rendezvous, &accepted));
     for (int i = 0; i < CALLERS; i++) {
@@ -82,7 +82,7 @@ START_TEST(a_slow_node_keeps_its_connection)
         ck_assert(!cl_rendezvous_advance(rendezvous, &accepted));
     }
     do
-        ck_assert_int_ne(ce_join_advance(&join, node), CS_JOIN_REFUSED);
+        ck_assert_int_ne(ce_join_advance(&join, node), CE_JOIN_REFUSED);
     while (!joining_turn(rendezvous, &accepted));
     ck_assert_str_eq(accepted.host, "slow");
     close(accepted.fd);

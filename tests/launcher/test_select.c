@@ -1,7 +1,7 @@
 /* test_select.c - --include and --exclude: the cases of DeepSpeed's tests, with corrected results, and more. */
 #include "suite.h"
 
-#include "codes.h"
+#include "ground/codes.h"
 #include "plan/hosts.h"
 
 #include <stdio.h>

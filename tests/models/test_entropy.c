@@ -43,7 +43,7 @@ static cs_linear *attach(cs_unit *unit, const head_case *on)
 static void run(cs_device *device, const head_case *on, ce_pass_mode mode, size_t chunk_bytes)
 {
     static const cs_kind kind = { "head", declare, NULL, NULL, NULL };
-    bool training = mode == CS_PASS_TRAINING;
+    bool training = mode == CE_PASS_TRAINING;
     cs_model *model;
     cs_pass *pass;
     cs_dtype dtype = on->x.dtype;
@@ -153,8 +153,8 @@ static void check(cs_device *device, cs_dtype dtype, size_t chunk_bytes)
     double bound = dtype == CS_F32 ? 1e-5 : 2e-2; /* 16-bit logits and their gradients are rounded */
     head_case on = new_case(dtype);
     expected *e = expect(&on);
-    run(device, &on, CS_PASS_EVALUATION, chunk_bytes);
-    run(device, &on, CS_PASS_TRAINING, chunk_bytes);
+    run(device, &on, CE_PASS_EVALUATION, chunk_bytes);
+    run(device, &on, CE_PASS_TRAINING, chunk_bytes);
     ck_assert(near_all("loss", on.loss, e->loss, bound));
     ck_assert(near_all("dx", on.dx, e->dx, bound));
     ck_assert(near_all("dweight", on.dweight, e->dweight, bound));
@@ -184,7 +184,7 @@ START_TEST(logits_take_one_chunk)
     head_case on = new_case(CS_F32);
     on.block.shape[0] = 1;
     on.block.shape[1] = ROWS * WIDTH + 64 * HELD;
-    run(device, &on, CS_PASS_TRAINING, 0);
+    run(device, &on, CE_PASS_TRAINING, 0);
     on.block.shape[0] = 2 * ROWS;
     on.block.shape[1] = HELD + WIDTH;
     free_case(&on);

@@ -4,7 +4,7 @@
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <math.h>
 #include <stdio.h>

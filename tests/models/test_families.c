@@ -3,7 +3,7 @@
 #include "against.h"
 #include "runs.h"
 #include "suite.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +85,7 @@ static bool learns(const char *padding)
     cs_engine *engine = run_open(&spec, NULL);
     CS_MUST(cs_param_local(engine, "model.embed_tokens.weight", &part));
     const float *row = (const float *)part.data + AT;
-    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(engine->device, CE_COMPUTE);
     ce_stream_fetch(stream, before, row, sizeof before);
     for (int i = 0; i < spec.steps; i++)
         run_step(engine, &spec);

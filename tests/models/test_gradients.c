@@ -18,11 +18,11 @@ static double loss_of(cs_engine *engine, const cs_batch *batch)
     const ce_step_sums *sums = &engine->judge.device->sums;
     ce_exact sum;
     cs_forward(engine, batch);
-    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), &sum, &sums->loss, sizeof sum);
+    ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), &sum, &sums->loss, sizeof sum);
     double loss = ce_exact_value(&sum) / (double)engine->loss_rows_counted;
     cs_backward(engine);
     ce_walk_settle(engine); /* the reduction of the gradients may still run in another thread */
-    engine->phase = CS_FORWARD;
+    engine->phase = CE_FORWARD;
     return loss;
 }
 

@@ -294,7 +294,7 @@ START_TEST(the_table_of_neutral_keys_holds)
     static const char *const values[] = { "7", "\"auto\"", "{\"a\": 1}", "[1]", "true" };
     char text[512];
     for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++) {
-        bool refused = neutral[i].type == CS_KEY_REFUSED;
+        bool refused = neutral[i].type == CE_KEY_REFUSED;
         for (size_t v = 0; v < sizeof values / sizeof *values && !refused; v++) {
             snprintf(text, sizeof text, "{" GPT2 ", \"n_head\": 4, \"%s\": %s}", neutral[i].name, values[v]);
             check(text, CS_OK, "");

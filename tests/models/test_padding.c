@@ -5,7 +5,7 @@
 #include "shell.h"
 #include "suite.h"
 
-#include "engine.h"
+#include "core/engine.h"
 #include "base/must.h"
 #include "zero/part.h"
 
@@ -38,8 +38,8 @@ static int64_t nonzero_bytes(cs_engine *engine, const void *memory, int64_t elem
     size_t bytes = (size_t)elements * cs_dtype_bytes(dtype);
     unsigned char *here = calloc(1, bytes + 1);
     int64_t count = 0;
-    CS_ASSERT(here);
-    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), here, memory, bytes);
+    CE_ASSERT(here);
+    ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), here, memory, bytes);
     for (size_t i = 0; i < bytes; i++)
         count += here[i] != 0;
     free(here);

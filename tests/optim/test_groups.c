@@ -57,8 +57,8 @@ START_TEST(muon_has_two_sides)
     ck_assert_int_eq(groups.count, 4);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         ck_assert_msg(ce_groups_find(&groups, names[i].name, names[i].vector) == names[i].group, "%s", names[i].name);
-    ck_assert(groups.group[0].optimizer.kind == CS_OPTIM_MUON && groups.group[0].ratio == 0.5);
-    ck_assert(groups.group[1].optimizer.kind == CS_OPTIM_ADAMW && groups.group[1].ratio == 0.5);
+    ck_assert(groups.group[0].optimizer.kind == CE_OPTIM_MUON && groups.group[0].ratio == 0.5);
+    ck_assert(groups.group[1].optimizer.kind == CE_OPTIM_ADAMW && groups.group[1].ratio == 0.5);
     ck_assert(groups.group[2].ratio == 1 && groups.group[3].ratio == 0.25);
     ce_json_close(doc);
 }

@@ -9,7 +9,7 @@
 typedef float rule(float, float, float *, float *, ce_hyper);
 
 static rule *const rules[] = {
-#define RULE(function, constant, ...) [CS_OPTIM_##constant] = function,
+#define RULE(function, constant, ...) [CE_OPTIM_##constant] = function,
 #include "optim/rules.h"
 };
 
@@ -23,7 +23,7 @@ static const struct {
     float expected[STEPS][ELEMENTS];
 } cases[] = {
     { "AdamW",
-      { .kind = CS_OPTIM_ADAMW,
+      { .kind = CE_OPTIM_ADAMW,
         .rate = 1e-2,
         .betas = { 0.9, 0.95 },
         .epsilon = 1e-8,
@@ -34,7 +34,7 @@ static const struct {
         { 4.695061147e-01f, -1.222907543e+00f, 2.017351866e+00f },
         { 4.596281350e-01f, -1.222858310e+00f, 2.014160872e+00f } } },
     { "Adam",
-      { .kind = CS_OPTIM_ADAM,
+      { .kind = CE_OPTIM_ADAM,
         .rate = 1e-2,
         .betas = { 0.9, 0.999 },
         .epsilon = 1e-8,
@@ -45,19 +45,19 @@ static const struct {
         { 4.703945816e-01f, -1.223039150e+00f, 1.970000029e+00f },
         { 4.606137872e-01f, -1.219245434e+00f, 1.960000038e+00f } } },
     { "SGD",
-      { .kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01 },
+      { .kind = CE_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01 },
       { { 4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f },
         { 4.690104723e-01f, -1.207531214e+00f, 1.996201873e+00f },
         { 4.385414720e-01f, -1.216323733e+00f, 1.994155645e+00f },
         { 3.981029391e-01f, -1.245107412e+00f, 1.992011547e+00f } } },
     { "SGD, momentum and dampening",
-      { .kind = CS_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .dampening = 0.3 },
+      { .kind = CE_OPTIM_SGD, .rate = 0.1, .weight_decay = 0.01, .momentum = 0.9, .dampening = 0.3 },
       { { 4.894999862e-01f, -1.218750000e+00f, 1.998149991e+00f },
         { 4.657073319e-01f, -1.182771921e+00f, 1.995121241e+00f },
         { 4.229679406e-01f, -1.156563640e+00f, 1.990963817e+00f },
         { 3.562064171e-01f, -1.153166652e+00f, 1.985723495e+00f } } },
     { "SGD, Nesterov",
-      { .kind = CS_OPTIM_SGD, .rate = 0.1, .momentum = 0.9, .nesterov = true },
+      { .kind = CE_OPTIM_SGD, .rate = 0.1, .momentum = 0.9, .nesterov = true },
       { { 4.810000062e-01f, -1.192999959e+00f, 2.000284910e+00f },
         { 4.349000156e-01f, -1.149699926e+00f, 2.000501394e+00f },
         { 3.544100225e-01f, -1.138729930e+00f, 2.000556231e+00f },
@@ -86,7 +86,7 @@ END_TEST
 
 START_TEST(test_hyper)
 {
-    ce_optim_settings s = { .kind = CS_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
+    ce_optim_settings s = { .kind = CE_OPTIM_ADAMW, .betas = { 0.9, 0.999 }, .epsilon = 1e-8, .bias_correction = true };
     ce_hyper h = ce_optim_hyper(&s, 0.5, 3, 0.25);
     ck_assert(h.rate == 0.5f && h.grad_scale == 0.25f && h.first == 0);
     ck_assert(h.correction1 == (float)(1 / (1 - 0.9 * 0.9 * 0.9)));
@@ -99,13 +99,13 @@ END_TEST
 
 START_TEST(test_find)
 {
-    ce_optim_settings s = { .kind = CS_OPTIM_SGD };
+    ce_optim_settings s = { .kind = CE_OPTIM_SGD };
     ck_assert_int_eq(ce_optim_find(&s).slots, 0);
     ck_assert_ptr_null(ce_optim_find(&s).slot_names[0]);
     s.momentum = 0.5;
     ck_assert_int_eq(ce_optim_find(&s).slots, 1);
     ck_assert_str_eq(ce_optim_find(&s).slot_names[0], "momentum_buffer");
-    s.kind = CS_OPTIM_ADAM;
+    s.kind = CE_OPTIM_ADAM;
     ck_assert_int_eq(ce_optim_find(&s).slots, 2);
     ck_assert_str_eq(ce_optim_find(&s).name, "Adam");
     ck_assert_str_eq(ce_optim_find(&s).slot_names[1], "exp_avg_sq");
@@ -126,23 +126,23 @@ START_TEST(test_read)
 {
     ce_optim_settings s;
     ck_assert_int_eq(read_text("{}", &s), CS_OK);
-    ck_assert(s.kind == CS_OPTIM_ADAMW && s.rate == 1e-3 && s.betas[1] == 0.999 && s.epsilon == 1e-8 &&
+    ck_assert(s.kind == CE_OPTIM_ADAMW && s.rate == 1e-3 && s.betas[1] == 0.999 && s.epsilon == 1e-8 &&
               s.weight_decay == 0);
     ck_assert_int_eq(read_text("{\"optimizer\": {\"type\": \"adam\", \"params\": {\"lr\": \"auto\"}}}", &s), CS_OK);
-    ck_assert(s.kind == CS_OPTIM_ADAMW && s.rate == 1e-3); /* DeepSpeed's Adam is AdamW */
+    ck_assert(s.kind == CE_OPTIM_ADAMW && s.rate == 1e-3); /* DeepSpeed's Adam is AdamW */
     ck_assert_int_eq(
         read_text("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"adam_w_mode\": false, \"torch_adam\": true}}}",
                   &s),
         CS_OK);
-    ck_assert(s.kind == CS_OPTIM_ADAM);
+    ck_assert(s.kind == CE_OPTIM_ADAM);
     ck_assert_int_eq(read_text("{\"optimizer\": {\"type\": \"AdamW\", \"params\": {\"adam_w_mode\": false}}}", &s),
                      CS_OK);
-    ck_assert(s.kind == CS_OPTIM_ADAMW);
+    ck_assert(s.kind == CE_OPTIM_ADAMW);
     ck_assert_int_eq(
         read_text(
             "{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"lr\": 2, \"momentum\": 0.9, \"nesterov\": true}}}", &s),
         CS_OK);
-    ck_assert(s.kind == CS_OPTIM_SGD && s.rate == 2 && s.nesterov);
+    ck_assert(s.kind == CE_OPTIM_SGD && s.rate == 2 && s.nesterov);
 }
 END_TEST
 
@@ -153,10 +153,10 @@ START_TEST(test_defaults)
         int kind, slots;
         double rate, betas[2], epsilon;
     } known[] = {
-        { "adagrad", CS_OPTIM_ADAGRAD, 1, 1e-2, { 0, 0 }, 1e-10 },
-        { "lion", CS_OPTIM_LION, 1, 1e-3, { 0.9, 0.999 }, 0 },
-        { "LAMB", CS_OPTIM_LAMB, 2, 1e-3, { 0.9, 0.999 }, 1e-8 },
-        { "muon", CS_OPTIM_MUON, 1, 0.02, { 0.9, 0.95 }, 1e-10 },
+        { "adagrad", CE_OPTIM_ADAGRAD, 1, 1e-2, { 0, 0 }, 1e-10 },
+        { "lion", CE_OPTIM_LION, 1, 1e-3, { 0.9, 0.999 }, 0 },
+        { "LAMB", CE_OPTIM_LAMB, 2, 1e-3, { 0.9, 0.999 }, 1e-8 },
+        { "muon", CE_OPTIM_MUON, 1, 0.02, { 0.9, 0.95 }, 1e-10 },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char text[64];
@@ -166,8 +166,8 @@ START_TEST(test_defaults)
         ck_assert(s.kind == known[i].kind && s.rate == known[i].rate && ce_optim_find(&s).slots == known[i].slots);
         ck_assert(known[i].betas[0] == 0 || (s.betas[0] == known[i].betas[0] && s.betas[1] == known[i].betas[1]));
         ck_assert(known[i].epsilon == 0 || s.epsilon == known[i].epsilon);
-        ck_assert_str_eq(ce_optim_find(&s).slot_names[0], s.kind == CS_OPTIM_MUON      ? "momentum_buffer"
-                                                          : s.kind == CS_OPTIM_ADAGRAD ? "sum"
+        ck_assert_str_eq(ce_optim_find(&s).slot_names[0], s.kind == CE_OPTIM_MUON      ? "momentum_buffer"
+                                                          : s.kind == CE_OPTIM_ADAGRAD ? "sum"
                                                                                        : "exp_avg");
     }
 }
@@ -195,7 +195,7 @@ START_TEST(test_muon_rates)
         ce_optim_settings other = ce_optim_beside_muon(&s);
         ck_assert_msg(s.rate == rates[i].matrices && other.rate == rates[i].others, "%s: %g and %g", text, s.rate,
                       other.rate);
-        ck_assert(other.kind == CS_OPTIM_ADAMW && other.bias_correction && other.betas[1] == 0.95);
+        ck_assert(other.kind == CE_OPTIM_ADAMW && other.bias_correction && other.betas[1] == 0.95);
     }
 }
 END_TEST

@@ -2,7 +2,7 @@
  * (tests/golden/make_optim.py), on tensors of odd sizes that are cut between ranks at any element, at every stage, with
  * and without a checkpoint in between. */
 #include "device/table.h"
-#include "engine.h"
+#include "core/engine.h"
 #include "golden.h"
 #include "pieces.h"
 #include "runs.h"
@@ -415,8 +415,8 @@ START_TEST(a_program_may_choose_where_the_file_does_not)
         const char *file;
         int kind;
     } files[] = {
-        { "{\"train_micro_batch_size_per_gpu\": 1}", CS_OPTIM_LION },
-        { "{\"train_micro_batch_size_per_gpu\": 1, \"optimizer\": {\"type\": \"SGD\"}}", CS_OPTIM_SGD },
+        { "{\"train_micro_batch_size_per_gpu\": 1}", CE_OPTIM_LION },
+        { "{\"train_micro_batch_size_per_gpu\": 1, \"optimizer\": {\"type\": \"SGD\"}}", CE_OPTIM_SGD },
     };
     shell_enter();
     for (int i = 0; i < 2; i++) {

@@ -2,7 +2,7 @@
  * DeepSpeed's rule, in 10,000 patterns of overflows and in 10,000 steps of a training on two ranks. */
 #include "suite.h"
 #include "runs.h"
-#include "engine.h"
+#include "core/engine.h"
 #include "cspeed/layer.h"
 #include "optim/scaler.h"
 

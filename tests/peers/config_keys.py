@@ -110,10 +110,10 @@ def row_of(key):
     if key in NEUTRAL:
         value, sentence = NEUTRAL[key]
         text = json.dumps(value)
-        return f'CS_REFUSED("{key}", "{text}", NULL, "{sentence}"),'
+        return f'CE_REFUSED("{key}", "{text}", NULL, "{sentence}"),'
     sentence = ALWAYS.get(key) or (GENERATION if key in transformers.GenerationConfig().to_dict() else None)
     names = [name for name in SHARED if globals()[name] == sentence]
-    return f'CS_INERT("{key}", {names[0] if names else json.dumps(sentence)}),' if sentence else None
+    return f'CE_INERT("{key}", {names[0] if names else json.dumps(sentence)}),' if sentence else None
 
 
 def read_table():

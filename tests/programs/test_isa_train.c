@@ -15,7 +15,7 @@ static const char config[] =
     "    \"model\": { \"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 32,\n"
     "               \"n_positions\": 32, \"vocab_size\": 256 } } }\n";
 
-static char highest[CS_ISA_LIST], list[CS_ISA_LIST];
+static char highest[CE_ISA_LIST], list[CE_ISA_LIST];
 
 static void prepare(void)
 {

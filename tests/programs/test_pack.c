@@ -244,7 +244,7 @@ START_TEST(long_texts_take_several_shards)
     for (int whole = 0; whole < 2; whole++) {
         ce_windows *windows;
         static const char *const names[] = { "out/train-*.bin" };
-        ce_data_settings with = { names, 1, .seq_len = 70, .documents = whole, .longer = CS_LONG_SPLIT, .all = true };
+        ce_data_settings with = { names, 1, .seq_len = 70, .documents = whole, .longer = CE_LONG_SPLIT, .all = true };
         int32_t inputs[70], targets[70], starts[70];
         int64_t scored = 0;
         ck_assert_msg(ce_windows_open(&windows, &with) == CS_OK, "%s", cs_error());

@@ -245,14 +245,14 @@ START_TEST(a_second_signal_ends_a_rank_at_once)
         child[i] = start_listener(i < ENDS ? getpid() : getppid(), &asked[i]);
         await_asked(asked[i], LISTENS);
         kill(child[i], handled[i % ENDS]);
-        await_asked(asked[i], CS_ASKED_END);
+        await_asked(asked[i], CE_ASKED_END);
     }
     sleep(1); /* within a second, the same signal would be the same request */
     for (int i = 0; i < ROWS; i++)
         kill(child[i], handled[i % ENDS]);
     for (int i = 0; i < ENDS; i++) {
         kill(child[i], SIGUSR1);
-        await_asked(asked[i], CS_ASKED_SAVE);
+        await_asked(asked[i], CE_ASKED_SAVE);
         kill(child[i], SIGKILL);
     }
     for (int i = 0; i < ROWS; i++) {

@@ -1,6 +1,6 @@
 /* test_own_schedule.c - learning rates that the program sets with cs_set_schedule, in place of the configuration's:
  * they are used, reported, and removed again. */
-#include "engine.h"
+#include "core/engine.h"
 #include "runs.h"
 #include "suite.h"
 

@@ -26,10 +26,10 @@ enum { HEAD_BYTES = 16 };
 static cs_tensor view(const golden *file, const entry *from)
 {
     cs_tensor tensor = { .dtype = from->type == 0 ? CS_F32 : CS_I32, .dims = (int32_t)from->dims };
-    CS_ASSERT(from->type <= 1);
-    CS_ASSERT(from->dims <= CS_MAX_DIMS);
+    CE_ASSERT(from->type <= 1);
+    CE_ASSERT(from->dims <= CS_MAX_DIMS);
     memcpy(tensor.shape, from->shape, sizeof tensor.shape);
-    CS_ASSERT(from->offset + (uint64_t)cs_count(tensor) * 4 <= file->size);
+    CE_ASSERT(from->offset + (uint64_t)cs_count(tensor) * 4 <= file->size);
     tensor.data = file->bytes + from->offset;
     return tensor;
 }
@@ -41,10 +41,10 @@ golden *golden_open(const char *path)
         ce_fatal(CS_NOT_FOUND, "%s: cannot open this golden file", path);
     fseek(stream, 0, SEEK_END);
     golden *file = calloc(1, sizeof *file);
-    CS_ASSERT(file);
+    CE_ASSERT(file);
     file->size = (size_t)ftell(stream);
     file->bytes = aligned_alloc(64, (file->size + 64) / 64 * 64);
-    CS_ASSERT(file->bytes);
+    CE_ASSERT(file->bytes);
     rewind(stream);
     if (fread(file->bytes, 1, file->size, stream) != file->size || file->size < HEAD_BYTES ||
         memcmp(file->bytes, "CSGOLDEN", 8) != 0)

@@ -3,7 +3,7 @@
 
 cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind, double seconds)
 {
-    CS_TRY(ce_device_open(&rank->device, &(ce_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
+    CE_TRY(ce_device_open(&rank->device, &(ce_device_settings){ .kind = "cuda", .local_rank = world->local_rank }));
     return cs_comm_open(&rank->comm, world,
                         &(cs_comm_settings){ .kind = kind, .timeout_seconds = seconds, .device = rank->device });
 }
@@ -11,7 +11,7 @@ cs_status gpu_rank_open(gpu_rank *rank, const cs_world *world, const char *kind,
 cs_status gpu_rank_open_here(gpu_rank *rank, const char *kind)
 {
     cs_world world;
-    CS_TRY(cs_world_read(&world));
+    CE_TRY(cs_world_read(&world));
     return gpu_rank_open(rank, &world, kind, GPU_RANKS_SECONDS);
 }
 

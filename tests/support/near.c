@@ -182,7 +182,7 @@ const char *near_device(void)
 
 cs_device *near_open(int threads)
 {
-    CS_ASSERT(!device);
+    CE_ASSERT(!device);
     CS_MUST(
         ce_device_open(&device, &(ce_device_settings){ .kind = near_device(), .threads = threads, .local_ranks = 1 }));
     return device;
@@ -309,7 +309,7 @@ cs_tensor near_at(cs_tensor x)
         return x;
     twin *it = twin_of(x);
     if (!it->fresh)
-        ce_stream_copy(ce_device_stream(device, CS_COMPUTE), it->there, it->here.memory, it->here.bytes);
+        ce_stream_copy(ce_device_stream(device, CE_COMPUTE), it->there, it->here.memory, it->here.bytes);
     it->fresh = true;
     x.data = it->there + ((char *)x.data - it->here.memory);
     return x;
@@ -328,7 +328,7 @@ ce_state_ranges near_ranges(cs_tensor (*at)(cs_tensor x), ce_state_range *ranges
 
 void near_fetch(void)
 {
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     for (int i = 0; i < twin_count; i++)
         if (twins[i].fresh)
             ce_stream_copy(stream, twins[i].here.memory, twins[i].there, twins[i].here.bytes);

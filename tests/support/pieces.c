@@ -16,7 +16,7 @@ static void *copy_of(cs_engine *engine, const void *from, size_t bytes)
         return NULL;
     ck_assert_uint_le(used + bytes, capacity);
     void *copy = memory + used;
-    ce_stream_fetch(ce_device_stream(engine->device, CS_COMPUTE), copy, from, bytes);
+    ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), copy, from, bytes);
     used += (bytes + 7) / 8 * 8;
     return copy;
 }
@@ -36,14 +36,14 @@ int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
     free(memory);
     used = capacity = 0;
     for (int at = 0; at < count; at++)
-        capacity += (2 + CS_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
+        capacity += (2 + CE_OPTIM_SLOTS) * (bytes_of(&pieces[at], CS_F32) + 8);
     memory = malloc(capacity + 1);
     ck_assert_ptr_nonnull(memory);
     for (int at = 0; at < count; at++) {
         ce_shard_piece *piece = &pieces[at];
         piece->master = copy_of(engine, piece->master, bytes_of(piece, types.masters));
         piece->gradient = copy_of(engine, piece->gradient, bytes_of(piece, types.sums));
-        for (int slot = 0; slot < CS_OPTIM_SLOTS; slot++)
+        for (int slot = 0; slot < CE_OPTIM_SLOTS; slot++)
             piece->slots[slot] = copy_of(engine, piece->slots[slot], bytes_of(piece, types.slots));
     }
     return count;
@@ -51,7 +51,7 @@ int pieces_take(cs_engine *engine, int number, ce_shard_piece *pieces)
 
 void pieces_put(cs_engine *engine, int number, const ce_shard_piece *pieces, int count)
 {
-    cs_stream *stream = ce_device_stream(engine->device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(engine->device, CE_COMPUTE);
     ce_shard_piece own[PIECES];
     int owned = ce_shard_pieces(engine->shards[number], own);
     for (int at = 0; at < owned; at++)

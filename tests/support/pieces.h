@@ -2,7 +2,7 @@
 #ifndef CS_TESTS_PIECES_H
 #define CS_TESTS_PIECES_H
 
-#include "engine.h"
+#include "core/engine.h"
 
 /* Waits for the compute stream and the comm stream. Then stores the pieces of shard `number` (ce_shard_pieces) in
  * pieces[], for reading, and returns their number. If the device has memory of its own, the pieces point to copies in

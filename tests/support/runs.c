@@ -2,7 +2,7 @@
 #include "runs.h"
 #include "near.h"
 #include "pieces.h"
-#include "engine.h"
+#include "core/engine.h"
 #include "base/crc.h"
 #include "comm/transport.h"
 #include "cspeed/ops.h"
@@ -152,7 +152,7 @@ static void compile_products(void)
     float x[ROWS * WIDTH] = { 0 }, w[WIDTH * WIDTH] = { 0 }, y[ROWS * WIDTH];
     if (compiled || !near_is_cpu()) /* a test may not fork after it has opened a GPU */
         return;
-    cs_op_matmul(ce_device_stream(near_open(1), CS_COMPUTE), cs_matrix(y, CS_F32, ROWS, WIDTH),
+    cs_op_matmul(ce_device_stream(near_open(1), CE_COMPUTE), cs_matrix(y, CS_F32, ROWS, WIDTH),
                  cs_matrix(x, CS_F32, ROWS, WIDTH), cs_matrix(w, CS_F32, WIDTH, WIDTH), (cs_tensor){ 0 }, CS_IN_OUT);
     near_close();
     compiled = true;

@@ -133,7 +133,7 @@ static cs_status load_in(cs_comm *comm, saved_deal deal, const char *dir, const 
 {
     ce_checkpoint_reader *reader;
     saved_pieces pieces;
-    CS_TRY(ce_checkpoint_open(&reader, comm, dir, tag));
+    CE_TRY(ce_checkpoint_open(&reader, comm, dir, tag));
     *step = json_integer_value(json_object_get(ce_checkpoint_engine(reader), "global_step"));
     saved_open(&pieces, cs_comm_rank(comm), cs_comm_size(comm), deal, -1);
     cs_status status = ce_checkpoint_read(reader, comm, pieces.piece, pieces.count);

@@ -128,8 +128,8 @@ static void *scratch(size_t bytes)
 
 static void move(void *to, const void *from, size_t bytes)
 {
-    ce_stream_copy(ce_device_stream(far, CS_COMM), to, from, bytes);
-    ce_stream_sync(ce_device_stream(far, CS_COMM));
+    ce_stream_copy(ce_device_stream(far, CE_COMM), to, from, bytes);
+    ce_stream_sync(ce_device_stream(far, CE_COMM));
 }
 
 static void place_values(void *data, int64_t count, int rank, int salt, cs_dtype dtype)

@@ -2,7 +2,7 @@
 #ifndef CS_TESTS_TOKENIZERS_H
 #define CS_TESTS_TOKENIZERS_H
 
-#include "base/json.h"
+#include "json/json.h"
 
 /* Returns the content of tokenizer.golden: [{"name", "tokenizer", "cases": [{"text", "ids"}]}]. The caller releases
  * it. */

@@ -5,7 +5,7 @@
 #include "suite.h"
 #include "text/encoder.h"
 
-#include "base/json.h"
+#include "json/json.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -51,7 +51,7 @@ static cs_status write_one(ce_chat *chat, json_t *messages, ce_chat_lines *lines
     json_t *document = json_pack("{s:O}", "messages", messages);
     bool prompt = says(messages, json_array_size(messages) - 1, "user");
     cs_status status =
-        prompt ? ce_chat_prompt(chat, document, &lines->text) : ce_chat_write(chat, document, CS_TURNS_AUTO, lines);
+        prompt ? ce_chat_prompt(chat, document, &lines->text) : ce_chat_write(chat, document, CE_TURNS_AUTO, lines);
     json_decref(document);
     return status;
 }
@@ -109,7 +109,7 @@ static cs_status write_auto(const char *template, const char *conversation, bool
     cs_status status = ce_chat_open(&chat, "auto", tokenizer);
     if (status == CS_OK)
         status =
-            prompt ? ce_chat_prompt(chat, document, &lines->text) : ce_chat_write(chat, document, CS_TURNS_AUTO, lines);
+            prompt ? ce_chat_prompt(chat, document, &lines->text) : ce_chat_write(chat, document, CE_TURNS_AUTO, lines);
     ce_chat_close(chat);
     json_decref(document);
     ce_tokenizer_close(tokenizer);

@@ -122,7 +122,7 @@ START_TEST(contents_are_texts)
           "\"user\", \"bot\"" },
     };
     enter();
-    check(examples, COUNT(examples), CS_TURNS_AUTO);
+    check(examples, COUNT(examples), CE_TURNS_AUTO);
     leave();
 }
 END_TEST
@@ -143,7 +143,7 @@ START_TEST(reasoning_is_read_by_any_of_its_names)
         { "plain", ANSWER("\"content\": \"a\", \"reasoning\": \"R\""), "!a conversation with \"reasoning_content\"" },
     };
     enter();
-    check(examples, COUNT(examples), CS_TURNS_AUTO);
+    check(examples, COUNT(examples), CE_TURNS_AUTO);
     leave();
 }
 END_TEST
@@ -206,7 +206,7 @@ START_TEST(rows_say_what_is_learnt)
           "[u:q][a:«a]»\n" },
     };
     enter();
-    check(examples, COUNT(examples), CS_TURNS_AUTO);
+    check(examples, COUNT(examples), CE_TURNS_AUTO);
     leave();
 }
 END_TEST
@@ -235,9 +235,9 @@ START_TEST(answers_become_samples)
         { SIMPLE, TWO("", ", \"loss\": false"), "[u:p][a:«a]»\n" },
     };
     enter();
-    check(examples, COUNT(examples), CS_TURNS_AUTO);
-    check(all, COUNT(all), CS_TURNS_ALL);
-    check(last, COUNT(last), CS_TURNS_LAST);
+    check(examples, COUNT(examples), CE_TURNS_AUTO);
+    check(all, COUNT(all), CE_TURNS_ALL);
+    check(last, COUNT(last), CE_TURNS_LAST);
     leave();
 }
 END_TEST
@@ -245,14 +245,14 @@ END_TEST
 /* golden/turns.golden has what transformers makes of conversations (tests/peers/turns_golden.py). */
 START_TEST(samples_are_those_of_transformers)
 {
-    static const char *const names[] = { [CS_TURNS_AUTO] = "auto", [CS_TURNS_ALL] = "all", [CS_TURNS_LAST] = "last" };
+    static const char *const names[] = { [CE_TURNS_AUTO] = "auto", [CE_TURNS_ALL] = "all", [CE_TURNS_LAST] = "last" };
     json_t *golden = json_load_file(CS_TESTS "/golden/turns.golden", 0, NULL), *row;
     size_t index;
     ck_assert_ptr_nonnull(golden);
     enter();
     json_array_foreach (json_object_get(golden, "rows"), index, row) {
         char *conversation = json_dumps(json_object_get(row, "row"), 0);
-        for (int turns = CS_TURNS_AUTO; turns <= CS_TURNS_LAST; turns++) {
+        for (int turns = CE_TURNS_AUTO; turns <= CE_TURNS_LAST; turns++) {
             example one = { json_string_value(json_object_get(golden, "template")), conversation,
                             json_string_value(json_object_get(row, names[turns])) };
             check(&one, 1, (ce_chat_turns)turns);

@@ -141,10 +141,10 @@ START_TEST(parts_have_the_tokens_of_the_whole)
         int64_t count = made->count, first;
         int32_t whole[256];
         memcpy(whole, made->ids, (size_t)count * sizeof *whole);
-        first = cut ? ce_encoder_part(encoder, text, cut, CS_ENCODER_BEGINS)->count : 0;
+        first = cut ? ce_encoder_part(encoder, text, cut, CE_ENCODER_BEGINS)->count : 0;
         ck_assert_int_eq(memcmp(made->ids, whole, (size_t)first * sizeof *whole), 0);
         if (cut) {
-            made = ce_encoder_part(encoder, text + cut, sizeof text - 1 - cut, CS_ENCODER_ENDS);
+            made = ce_encoder_part(encoder, text + cut, sizeof text - 1 - cut, CE_ENCODER_ENDS);
             ck_assert_int_eq(first + made->count, count);
             ck_assert_int_eq(memcmp(made->ids, whole + first, (size_t)made->count * sizeof *whole), 0);
             cuts++;

@@ -18,19 +18,19 @@ static char *read_all(size_t *size)
 {
     size_t capacity = 1 << 20;
     char *bytes = malloc(capacity);
-    CS_ASSERT(bytes);
+    CE_ASSERT(bytes);
     *size = 0;
     for (size_t got; (got = fread(bytes + *size, 1, capacity - *size, stdin)) > 0;)
         if ((*size += got) == capacity) {
             bytes = realloc(bytes, capacity *= 2);
-            CS_ASSERT(bytes);
+            CE_ASSERT(bytes);
         }
     return bytes;
 }
 
 static void put(const void *bytes, size_t size)
 {
-    CS_ASSERT(fwrite(bytes, 1, size, stdout) == size);
+    CE_ASSERT(fwrite(bytes, 1, size, stdout) == size);
 }
 
 /* Encodes all texts, and writes tokens and decoded texts if `writes`. Returns the seconds of encoding. */
@@ -43,7 +43,7 @@ static double run(const ce_tokenizer *tokenizer, ce_encoder *encoder, const char
         uint32_t length;
         memcpy(&length, texts + at, sizeof length);
         at += sizeof length;
-        CS_ASSERT(length <= size - at);
+        CE_ASSERT(length <= size - at);
         double begin = ce_clock_seconds();
         const ce_encoded *made =
             document ? ce_encoder_document(encoder, texts + at, length) : ce_encoder_text(encoder, texts + at, length);

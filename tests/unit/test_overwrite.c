@@ -1,7 +1,7 @@
 /* test_overwrite.c - gradients of parameters are not cleared before a backward: the first operation sets them, and later
  * ones add. Tested with parameters that two operations use, that none uses, and that do not take part, over
  * micro-batches and steps. */
-#include "engine.h"
+#include "core/engine.h"
 #include "pieces.h"
 #include "runs.h"
 #include "suite.h"

@@ -23,7 +23,7 @@ static void begin(cs_pass *pass, ce_pass_mode mode)
 START_TEST(scratch_ends_with_its_unit_and_kept_is_taken_in_mirror_order)
 {
     cs_pass *pass = open_pass(NULL, 0);
-    begin(pass, CS_PASS_TRAINING);
+    begin(pass, CE_PASS_TRAINING);
     ce_pass_enter(pass);
     cs_tensor a = cs_pass_make(pass, CS_F32, 4, 4), b = cs_pass_like(pass, a), c = cs_pass_like(pass, a);
     ck_assert_ptr_ne(a.data, b.data);
@@ -45,7 +45,7 @@ END_TEST
 START_TEST(evaluation_keeps_no_tensor)
 {
     cs_pass *pass = open_pass(NULL, 0);
-    begin(pass, CS_PASS_EVALUATION);
+    begin(pass, CE_PASS_EVALUATION);
     ck_assert(!cs_pass_training(pass));
     ce_pass_enter(pass);
     cs_pass_keep(pass, cs_pass_make(pass, CS_BF16, 5, 7));
@@ -59,7 +59,7 @@ END_TEST
 START_TEST(rewinding_forgets_what_was_kept_since)
 {
     cs_pass *pass = open_pass(NULL, 0);
-    begin(pass, CS_PASS_TRAINING);
+    begin(pass, CE_PASS_TRAINING);
     ce_pass_enter(pass);
     cs_tensor a = cs_pass_make(pass, CS_F32, 1, 16);
     cs_pass_keep(pass, a);
@@ -82,7 +82,7 @@ START_TEST(tensors_of_others_may_be_kept)
 {
     int32_t tokens[6] = { 0 };
     cs_pass *pass = open_pass(NULL, 0);
-    begin(pass, CS_PASS_TRAINING);
+    begin(pass, CE_PASS_TRAINING);
     ce_pass_enter(pass);
     cs_pass_keep(pass, cs_matrix(tokens, CS_I32, 2, 3));
     ce_pass_leave(pass);
@@ -105,7 +105,7 @@ static size_t random_walk(cs_pass *pass, bool real)
 {
     unsigned short state[3] = { 5, 6, 7 };
     holding all = { .count = 0 };
-    begin(pass, CS_PASS_TRAINING);
+    begin(pass, CE_PASS_TRAINING);
     for (int i = 0; i < 3000; i++) {
         ce_pass_enter(pass);
         cs_tensor tensor = cs_pass_make(pass, CS_U8, 1, 1 + (int64_t)(erand48(state) * 1000));

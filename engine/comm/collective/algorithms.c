@@ -205,7 +205,7 @@ static cs_status compare(cs_comm *comm)
 cs_status ce_algorithms_apply(cs_comm *comm)
 {
     bool by_library = false;
-    CS_TRY(compare(comm));
+    CE_TRY(compare(comm));
     for (int i = 0; i < SIZE_NAMES; i++)
         if (*size_at(&comm->wish.sizes, i) != CE_SIZE_UNCHANGED)
             *size_at(&comm->sizes, i) = *size_at(&comm->wish.sizes, i);

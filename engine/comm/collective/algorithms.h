@@ -7,8 +7,8 @@
  *
  * The functions below carry out a collective. They use the algorithm that the list chooses or, if it chooses none, the
  * transport's own function. */
-#ifndef CS_COMM_COLLECTIVE_ALGORITHMS_H
-#define CS_COMM_COLLECTIVE_ALGORITHMS_H
+#ifndef CE_COMM_COLLECTIVE_ALGORITHMS_H
+#define CE_COMM_COLLECTIVE_ALGORITHMS_H
 
 #include "comm/transport.h"
 

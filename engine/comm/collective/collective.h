@@ -6,8 +6,8 @@
  * The functions ce_among_... carry out the collectives of comm.h among some ranks of a comm. These ranks are the
  * members; `root` is the index of a member, and part i belongs to member i. The functions ce_messages_... are
  * collectives among all ranks, with the signatures of ce_transport. */
-#ifndef CS_COMM_COLLECTIVE_COLLECTIVE_H
-#define CS_COMM_COLLECTIVE_COLLECTIVE_H
+#ifndef CE_COMM_COLLECTIVE_COLLECTIVE_H
+#define CE_COMM_COLLECTIVE_COLLECTIVE_H
 
 #include "comm/transport.h"
 

@@ -15,7 +15,7 @@ cs_status ce_exchange_open(cs_comm *comm)
     comm->messages = calloc(MESSAGES_PER_RANK * size, sizeof *comm->messages);
     comm->inputs = calloc(size, sizeof *comm->inputs);
     /* Unused parts of the staging buffer cost nothing, because pages that are never written cost no memory. */
-    comm->staging = malloc(CS_COMM_STAGING);
+    comm->staging = malloc(CE_COMM_STAGING);
     if (!comm->all.ranks || !comm->messages || !comm->inputs || !comm->staging)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     for (int i = 0; i < comm->world.size; i++)
@@ -33,7 +33,7 @@ void ce_exchange_close(cs_comm *comm)
 
 static void add(cs_comm *comm, int peer, bool incoming, const void *data, size_t bytes)
 {
-    CS_ASSERT(comm->message_count < MESSAGES_PER_RANK * comm->world.size);
+    CE_ASSERT(comm->message_count < MESSAGES_PER_RANK * comm->world.size);
     comm->messages[comm->message_count++] =
         (ce_message){ .peer = peer, .incoming = incoming, .data = (char *)(size_t)data, .bytes = bytes };
 }
@@ -57,7 +57,7 @@ void ce_exchange_run(cs_comm *comm)
 
 size_t ce_exchange_slot_bytes(const ce_members *among)
 {
-    size_t capacity = CS_COMM_STAGING / (size_t)among->count / SLOT_STEP * SLOT_STEP;
+    size_t capacity = CE_COMM_STAGING / (size_t)among->count / SLOT_STEP * SLOT_STEP;
     return capacity < SLOT ? capacity : SLOT;
 }
 

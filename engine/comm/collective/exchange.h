@@ -1,6 +1,6 @@
 /* exchange.h - groups of messages that move at the same time; each step of a collective is one such group. */
-#ifndef CS_COMM_COLLECTIVE_EXCHANGE_H
-#define CS_COMM_COLLECTIVE_EXCHANGE_H
+#ifndef CE_COMM_COLLECTIVE_EXCHANGE_H
+#define CE_COMM_COLLECTIVE_EXCHANGE_H
 
 #include "comm/transport.h"
 

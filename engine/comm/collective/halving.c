@@ -250,7 +250,7 @@ void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out
                                cs_dtype dtype, cs_reduce_op op)
 {
     request r = { .comm = comm, .among = among, .dtype = dtype, .op = op == CS_AVG ? CS_SUM : op };
-    size_t element = cs_dtype_bytes(dtype), capacity = CS_COMM_STAGING / 2;
+    size_t element = cs_dtype_bytes(dtype), capacity = CE_COMM_STAGING / 2;
     int previous = find_block(&r), own_index = among->own_index, index = 0;
     int64_t capacity_of_one = (int64_t)(capacity / element) / among->count, max = ce_parts_longest(parts, among->count);
     r.paired = among->count - r.leaves;

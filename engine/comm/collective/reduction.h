@@ -4,8 +4,8 @@
  * Sums of 16-bit floats are computed in fp32 and rounded once. Integers wrap around. A minimum or maximum is NaN if any
  * rank's value is NaN; if zeros with different signs are compared, the zero of the higher rank is the result. CS_AVG
  * divides the sum by the number of inputs. An element of the result depends only on the same element of the inputs. */
-#ifndef CS_COMM_REDUCE_H
-#define CS_COMM_REDUCE_H
+#ifndef CE_COMM_COLLECTIVE_REDUCTION_H
+#define CE_COMM_COLLECTIVE_REDUCTION_H
 
 #include "cspeed/comm.h"
 

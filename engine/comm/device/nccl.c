@@ -148,7 +148,7 @@ static _Noreturn void fail(connection *conn, ncclResult_t error)
 
 static bool is_waiting(connection *conn)
 {
-    return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CS_COMM));
+    return atomic_load(&conn->deadline) > 0 || ce_cuda_is_busy(ce_device_stream(conn->comm->device, CE_COMM));
 }
 
 /* Ends the process if another rank was lost. If another rank has closed its comm, that rank has completed all its
@@ -201,7 +201,7 @@ static void *watch(void *argument)
     double since = ce_clock_seconds();
     /* Each thread has a current device of its own, at first GPU 0. Without this call, this thread would also open GPU
      * 0. */
-    CS_CUDA(cudaSetDevice(conn->number));
+    CE_CUDA(cudaSetDevice(conn->number));
     while (!atomic_load(&conn->closing)) {
         look_for_ranks(conn, &since);
         look_for_errors(conn);
@@ -307,7 +307,7 @@ static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 
 /* Writes a name of the GPU that no other GPU of any machine has. GPUs of two machines may have the same address on the
  * bus, so the name contains the random id that the kernel gives to each boot. */
-static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
+static void gpu_name(char text[CE_TRANSPORT_GPU_NAME])
 {
     char machine[40] = "", bus[32] = "";
     int number = 0;
@@ -316,9 +316,9 @@ static void gpu_name(char text[CS_TRANSPORT_GPU_NAME])
         machine[0] = 0;
     if (file)
         fclose(file);
-    CS_CUDA(cudaGetDevice(&number));
-    CS_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, number));
-    snprintf(text, CS_TRANSPORT_GPU_NAME, "%s of machine %s", bus, machine);
+    CE_CUDA(cudaGetDevice(&number));
+    CE_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, number));
+    snprintf(text, CE_TRANSPORT_GPU_NAME, "%s of machine %s", bus, machine);
 }
 
 static cs_status share_id(const connection *conn, ncclUniqueId *id)
@@ -356,11 +356,11 @@ static cs_status open_nccl(cs_comm *comm, const cs_comm_settings *settings)
     if (!conn)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d GPUs", comm->world.size);
     conn->comm = comm;
-    conn->stream = ce_cuda_stream(ce_device_stream(comm->device, CS_COMM));
+    conn->stream = ce_cuda_stream(ce_device_stream(comm->device, CE_COMM));
     conn->seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     pthread_mutex_init(&conn->lock, NULL);
-    CS_CUDA(cudaGetDevice(&conn->number));
-    CS_TRY(share_id(conn, &id));
+    CE_CUDA(cudaGetDevice(&conn->number));
+    CE_TRY(share_id(conn, &id));
     int error = ce_thread_start(&conn->watch, watch, conn);
     if (error)
         return ce_fail_errno(CS_NO_MEMORY, error, "cannot start the thread that watches NCCL");
@@ -377,7 +377,7 @@ static bool finish(connection *conn)
 {
     double seconds = conn->seconds < CLOSE_SECONDS ? conn->seconds : CLOSE_SECONDS;
     struct timespec end;
-    ce_stream_sync(ce_device_stream(conn->comm->device, CS_COMM));
+    ce_stream_sync(ce_device_stream(conn->comm->device, CE_COMM));
     stop_if_ending(conn);
     ce_cuda_graphs_drop(conn->comm->device);
     atomic_store(&conn->closing, true);
@@ -385,7 +385,7 @@ static bool finish(connection *conn)
     end.tv_sec += 1 + (time_t)seconds;
     if (pthread_timedjoin_np(conn->watch, NULL, &end) == 0)
         return true;
-    ce_log(CS_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
+    ce_log(CE_LOG_WARNING, "NCCL did not end within %.3g seconds, and is left as it is", seconds);
     return false;
 }
 
@@ -399,7 +399,7 @@ static void close_nccl(cs_comm *comm)
 }
 
 const ce_transport ce_comm_nccl = {
-    .edition = CS_TRANSPORT_EDITION,
+    .edition = CE_TRANSPORT_EDITION,
     .name = "nccl",
     .open = open_nccl,
     .close = close_nccl,

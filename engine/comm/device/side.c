@@ -11,7 +11,7 @@
 /* What each rank sends to the other ranks about its device. */
 typedef struct {
     bool has_nccl;
-    char gpu_name[CS_TRANSPORT_GPU_NAME]; /* identifies the GPU among all GPUs of all machines */
+    char gpu_name[CE_TRANSPORT_GPU_NAME]; /* identifies the GPU among all GPUs of all machines */
 } device_info;
 
 static const ce_transport *nccl_of(cs_device *device)
@@ -19,7 +19,7 @@ static const ce_transport *nccl_of(cs_device *device)
     const ce_module *module = NULL;
     if (strcmp(ce_device_kind(device), "cuda") != 0 || ce_module_open(&module) != CS_OK)
         return NULL;
-    return module->nccl && module->nccl->edition == CS_TRANSPORT_EDITION ? module->nccl : NULL;
+    return module->nccl && module->nccl->edition == CE_TRANSPORT_EDITION ? module->nccl : NULL;
 }
 
 /* Returns CS_OK if NCCL can connect these ranks. Otherwise cs_error() says why it cannot. */
@@ -68,14 +68,14 @@ static cs_status choose(const ce_transport **chosen, cs_comm *comm, const cs_com
         return ce_fail(status, "communication \"nccl\": %s; use communication \"%s\"", cs_error(),
                        comm->transport->name);
     if (status != CS_OK)
-        ce_log(CS_LOG_WARNING, "collectives go through the host's memory: %s", cs_error());
+        ce_log(CE_LOG_WARNING, "collectives go through the host's memory: %s", cs_error());
     return CS_OK;
 }
 
 cs_status ce_device_side_open(cs_comm *comm, const cs_comm_settings *settings)
 {
     const ce_transport *chosen = NULL;
-    CS_TRY(choose(&chosen, comm, settings));
+    CE_TRY(choose(&chosen, comm, settings));
     cs_comm *side = calloc(1, sizeof *side);
     comm->device_side = side;
     if (!side)

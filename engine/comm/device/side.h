@@ -1,6 +1,6 @@
 /* side.h - the device side of a comm, which moves GPU memory. Only comm.c and collectives.c use it. */
-#ifndef CS_COMM_DEVICE_SIDE_H
-#define CS_COMM_DEVICE_SIDE_H
+#ifndef CE_COMM_DEVICE_SIDE_H
+#define CE_COMM_DEVICE_SIDE_H
 
 #include "comm/transport.h"
 

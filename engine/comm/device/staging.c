@@ -31,7 +31,7 @@ typedef struct {
 /* One call. `in` is the device memory that this rank reads, and `out` the memory that it writes. If this rank
  * reads or writes nothing, the vector has 0 parts. */
 typedef struct {
-    int what;      /* the collective, a constant CS_BEAT_... */
+    int what;      /* the collective, a constant CE_BEAT_... */
     int64_t count; /* number of elements of a part */
     cs_dtype dtype;
     cs_reduce_op op;
@@ -65,19 +65,19 @@ static void run_on_host(cs_comm *comm, const request *r, char *piece, int64_t co
     cs_comm *host = comm->host;
     char *own_part = piece + bytes_of(r, comm->world.rank * count);
     switch (r->what) {
-    case CS_BEAT_ALL_REDUCE:
+    case CE_BEAT_ALL_REDUCE:
         ce_algorithms_all_reduce(host, piece, count, r->dtype, r->op);
         break;
-    case CS_BEAT_REDUCE_SCATTER:
+    case CE_BEAT_REDUCE_SCATTER:
         ce_algorithms_reduce_scatter(host, own_part, piece, count, r->dtype, r->op);
         break;
-    case CS_BEAT_ALL_GATHER:
+    case CE_BEAT_ALL_GATHER:
         ce_algorithms_all_gather(host, piece, own_part, count, r->dtype);
         break;
-    case CS_BEAT_BROADCAST:
+    case CE_BEAT_BROADCAST:
         host->transport->broadcast(host, piece, count, r->dtype, r->peer);
         break;
-    case CS_BEAT_SEND:
+    case CE_BEAT_SEND:
         ce_exchange_send(host, r->peer, piece, (size_t)count);
         ce_exchange_run(host);
         break;
@@ -115,13 +115,13 @@ static bool alone(const cs_comm *comm)
 
 static void copy(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    ce_stream_copy(ce_device_stream(comm->device, CS_COMM), out, in, (size_t)count * cs_dtype_bytes(dtype));
+    ce_stream_copy(ce_device_stream(comm->device, CE_COMM), out, in, (size_t)count * cs_dtype_bytes(dtype));
 }
 
 static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     if (!alone(comm))
-        run(comm, &(request){ CS_BEAT_ALL_REDUCE, count, dtype, op, 0, { data, 1, 0 }, { data, 1, 0 } });
+        run(comm, &(request){ CE_BEAT_ALL_REDUCE, count, dtype, op, 0, { data, 1, 0 }, { data, 1, 0 } });
 }
 
 static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
@@ -130,7 +130,7 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
     if (alone(comm))
         copy(comm, out, in, count, dtype);
     else
-        run(comm, &(request){ CS_BEAT_REDUCE_SCATTER, count, dtype, op, 0, whole, part });
+        run(comm, &(request){ CE_BEAT_REDUCE_SCATTER, count, dtype, op, 0, whole, part });
 }
 
 static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
@@ -139,7 +139,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
     if (alone(comm))
         copy(comm, out, in, count, dtype);
     else
-        run(comm, &(request){ CS_BEAT_ALL_GATHER, count, dtype, CS_SUM, 0, part, whole });
+        run(comm, &(request){ CE_BEAT_ALL_GATHER, count, dtype, CS_SUM, 0, part, whole });
 }
 
 static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
@@ -147,18 +147,18 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
     vector all = { data, 1, 0 }, none = { 0 };
     bool mine = comm->world.rank == root;
     if (!alone(comm))
-        run(comm, &(request){ CS_BEAT_BROADCAST, count, dtype, CS_SUM, root, mine ? all : none, mine ? none : all });
+        run(comm, &(request){ CE_BEAT_BROADCAST, count, dtype, CS_SUM, root, mine ? all : none, mine ? none : all });
 }
 
 static void send_message(cs_comm *comm, const void *data, size_t bytes, int to)
 {
     vector all = { (char *)(size_t)data, 1, 0 };
-    run(comm, &(request){ CS_BEAT_SEND, (int64_t)bytes, CS_U8, CS_SUM, to, all, { 0 } });
+    run(comm, &(request){ CE_BEAT_SEND, (int64_t)bytes, CS_U8, CS_SUM, to, all, { 0 } });
 }
 
 static void receive_message(cs_comm *comm, void *data, size_t bytes, int from)
 {
-    run(comm, &(request){ CS_BEAT_RECEIVE, (int64_t)bytes, CS_U8, CS_SUM, from, { 0 }, { data, 1, 0 } });
+    run(comm, &(request){ CE_BEAT_RECEIVE, (int64_t)bytes, CS_U8, CS_SUM, from, { 0 }, { data, 1, 0 } });
 }
 
 static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
@@ -170,7 +170,7 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
     comm->private_data = buffers;
     if (!buffers)
         return ce_fail(CS_NO_MEMORY, "no memory for staging the collectives of a device");
-    buffers->stream = ce_device_stream(comm->device, CS_COMM);
+    buffers->stream = ce_device_stream(comm->device, CE_COMM);
     for (int i = 0; i < 2; i++)
         buffers->pieces[i] = ce_device_alloc_pinned(comm->device, PIECE);
     return CS_OK;
@@ -179,7 +179,7 @@ static cs_status open_pair(cs_comm *comm, const cs_comm_settings *settings)
 static void close_pair(cs_comm *comm)
 {
     staging_buffers *buffers = comm->private_data;
-    ce_stream_sync(ce_device_stream(comm->device, CS_COMM)); /* the last copies may still read the buffers */
+    ce_stream_sync(ce_device_stream(comm->device, CE_COMM)); /* the last copies may still read the buffers */
     for (int i = 0; buffers && i < 2; i++)
         ce_device_free(comm->device, buffers->pieces[i]);
     free(buffers);

@@ -15,7 +15,7 @@ enum { PAUSE = 50 * 1000 }; /* sleep of a waiting rank, in nanoseconds */
 
 static void add(ce_mpi_queue *queue, const cs_comm *comm, void *data, size_t bytes)
 {
-    CS_ASSERT(queue->count < CS_MPI_FRAMES);
+    CE_ASSERT(queue->count < CE_MPI_FRAMES);
     queue->frames[queue->count++] = (ce_mpi_frame){ .head = { comm->call, bytes },
                                                     .data = data,
                                                     .bytes = bytes,
@@ -33,7 +33,7 @@ void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how)
 static void check_call(const ce_mpi *mpi, int from, const ce_call *its)
 {
     cs_comm *comm = mpi->comm;
-    if (its->what == CS_MPI_CLOSED)
+    if (its->what == CE_MPI_CLOSED)
         ce_mpi_frames_lose(comm, from, "has left");
     if (!ce_call_same(its, &comm->call))
         ce_call_refuse(ce_comm_name(comm, comm->world.rank), &comm->call, ce_comm_name(comm, from), its);
@@ -46,7 +46,7 @@ static void check_head(const ce_mpi *mpi, int from, const ce_mpi_frame *frame)
         ce_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
                  ce_comm_name(mpi->comm, from), (unsigned long long)frame->head.bytes,
                  ce_comm_name(mpi->comm, mpi->comm->world.rank), frame->bytes);
-    CS_ASSERT(frame->head.bytes == frame->bytes);
+    CE_ASSERT(frame->head.bytes == frame->bytes);
 }
 
 /* ---- queues ---- */
@@ -87,7 +87,7 @@ static void give_frames(const ce_mpi *mpi, int peer, ce_mpi_queue *queue, bool i
 {
     for (int i = queue->at; i < queue->count; i++) {
         ce_mpi_frame *frame = &queue->frames[i];
-        size_t left = frame->bytes - frame->given, piece = left < CS_MPI_PIECE ? left : CS_MPI_PIECE;
+        size_t left = frame->bytes - frame->given, piece = left < CE_MPI_PIECE ? left : CE_MPI_PIECE;
         if (!frame->begun)
             begin_frame(mpi, peer, frame, incoming);
         if (piece > 0 && frame->data_request == MPI_REQUEST_NULL) {

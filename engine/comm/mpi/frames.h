@@ -4,26 +4,26 @@
  * ranks has. So a group needs no MPI communicator, and only its own ranks take part when it is opened. Only a comm that
  * uses MPI's own collectives has an MPI communicator too.
  *
- * A message is sent as a frame: a head, which names the collective call, and pieces of data of at most CS_MPI_PIECE
+ * A message is sent as a frame: a head, which names the collective call, and pieces of data of at most CE_MPI_PIECE
  * bytes, which go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same
  * tag between two ranks. All ranks must have the same byte order.
  *
  * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED). Threads that send, receive or call MPI's collectives
  * hold ce_mpi_lock. None of these calls blocks, so that the thread of the nonblocking calls can move its messages while
  * another thread waits. Only ce_mpi_collectives_open blocks while it holds the lock. */
-#ifndef CS_COMM_MPI_FRAMES_H
-#define CS_COMM_MPI_FRAMES_H
+#ifndef CE_COMM_MPI_FRAMES_H
+#define CE_COMM_MPI_FRAMES_H
 
 #include "comm/transport.h"
 
 #include <mpi.h>
 
 enum {
-    CS_MPI_FRAMES = 2,      /* maximum number of frames of a queue */
-    CS_MPI_MEETING = 0,     /* tag of the messages by which the ranks of a new comm agree on its tag */
-    CS_MPI_PIECE = 1 << 30, /* maximum bytes of a piece, because MPI counts bytes in an int */
+    CE_MPI_FRAMES = 2,      /* maximum number of frames of a queue */
+    CE_MPI_MEETING = 0,     /* tag of the messages by which the ranks of a new comm agree on its tag */
+    CE_MPI_PIECE = 1 << 30, /* maximum bytes of a piece, because MPI counts bytes in an int */
     /* A value of ce_call.what that is not a collective. It means that the sender closes its comm. */
-    CS_MPI_CLOSED = 100
+    CE_MPI_CLOSED = 100
 };
 
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
 /* The frames of the current call for one direction. */
 typedef struct {
     int count, at; /* number of frames in the queue, and number of complete frames */
-    ce_mpi_frame frames[CS_MPI_FRAMES];
+    ce_mpi_frame frames[CE_MPI_FRAMES];
 } ce_mpi_queue;
 
 typedef struct {

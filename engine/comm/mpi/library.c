@@ -12,7 +12,7 @@
 MPI_Comm ce_mpi_ranks;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open;
-static int last_tag = CS_MPI_MEETING, greatest_tag;
+static int last_tag = CE_MPI_MEETING, greatest_tag;
 
 int *ce_mpi_last_tag(int *greatest)
 {
@@ -146,11 +146,11 @@ cs_status ce_mpi_library_open(const cs_comm *comm)
 {
     static bool is_ours;
     if (!is_open)
-        CS_TRY(initialize(&is_ours));
-    CS_TRY(compare(comm));
+        CE_TRY(initialize(&is_ours));
+    CE_TRY(compare(comm));
     if (is_open)
         return CS_OK;
-    CS_TRY(duplicate());
+    CE_TRY(duplicate());
     is_open = true;
     return on_exit(finalize, &is_ours) == 0 ? CS_OK : ce_fail(CS_NO_MEMORY, "no memory for the end of MPI");
 }

@@ -33,9 +33,9 @@ static void exchange(const cs_comm *comm, meeting *m)
         m->requests[i] = m->requests[size + i] = MPI_REQUEST_NULL;
         if (i == comm->world.rank)
             continue;
-        ce_mpi_check(MPI_Irecv(&m->all[i], bytes, MPI_BYTE, other, CS_MPI_MEETING, ce_mpi_ranks, &m->requests[i]),
+        ce_mpi_check(MPI_Irecv(&m->all[i], bytes, MPI_BYTE, other, CE_MPI_MEETING, ce_mpi_ranks, &m->requests[i]),
                      "MPI_Irecv");
-        ce_mpi_check(MPI_Isend(&m->own_greeting, bytes, MPI_BYTE, other, CS_MPI_MEETING, ce_mpi_ranks,
+        ce_mpi_check(MPI_Isend(&m->own_greeting, bytes, MPI_BYTE, other, CE_MPI_MEETING, ce_mpi_ranks,
                                &m->requests[size + i]),
                      "MPI_Isend");
     }
@@ -97,7 +97,7 @@ static cs_status meet(cs_comm *comm, ce_mpi *mpi, double seconds)
         return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", comm->world.size);
     exchange(comm, m);
     /* After a failure the memory stays allocated, because MPI may still write to it. */
-    CS_TRY(wait_for_all(comm, m, seconds));
+    CE_TRY(wait_for_all(comm, m, seconds));
     cs_status status = choose_tag(comm, mpi, m);
     free(m->all);
     free(m->requests);
@@ -119,7 +119,7 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
     bool roomy = ce_processors_allowed() >= comm->world.local_size || comm->world.bound;
     mpi->comm = comm;
     mpi->yields = roomy ? YIELDS_ROOMY : YIELDS_CROWDED;
-    CS_TRY(ce_mpi_library_open(comm));
+    CE_TRY(ce_mpi_library_open(comm));
     return meet(comm, mpi, seconds);
 }
 
@@ -127,7 +127,7 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
  * receives the notice only at the end of its process. */
 static void send_notice(const ce_mpi *mpi, int to)
 {
-    static const ce_mpi_head closed = { .call = { .what = CS_MPI_CLOSED } };
+    static const ce_mpi_head closed = { .call = { .what = CE_MPI_CLOSED } };
     MPI_Request request;
     ce_mpi_check(MPI_Isend(&closed, sizeof closed, MPI_BYTE, ce_comm_name(mpi->comm, to), mpi->tag, ce_mpi_ranks,
                            &request),
@@ -151,7 +151,7 @@ static void close_mpi(cs_comm *comm)
 }
 
 __attribute__((visibility("default"))) const ce_mpi_module ce_module_mpi = {
-    .edition = CS_TRANSPORT_EDITION,
+    .edition = CE_TRANSPORT_EDITION,
     .release = CS_VERSION,
     .open = open_mpi,
     .close = close_mpi,

@@ -21,7 +21,7 @@ static bool begin(ce_shm *shm, ce_shm_call *call, const void *buffer, int root)
     call->first = ce_shm_place_of(shm, buffer);
     ce_shm_barrier(shm, call);
     for (int i = 0; i < shm->size; i++)
-        if ((root < 0 || i == root) && ce_shm_call_of(shm, i)->first == CS_SHM_NOWHERE)
+        if ((root < 0 || i == root) && ce_shm_call_of(shm, i)->first == CE_SHM_NOWHERE)
             return false;
     shm->comm->algorithm = "in_place";
     return true;

@@ -1,6 +1,6 @@
 /* copy.h - functions like memcpy between the memories of ranks, with normal or non-temporal stores. */
-#ifndef CS_COMM_COPY_H
-#define CS_COMM_COPY_H
+#ifndef CE_COMM_SHM_COPY_H
+#define CE_COMM_SHM_COPY_H
 
 #include <stddef.h>
 

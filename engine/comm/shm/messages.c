@@ -22,7 +22,7 @@ static void check_chunk(const ce_shm *shm, const ce_shm_channel *channel, const 
 static size_t next_bytes(const ce_message *message)
 {
     size_t left = message->bytes - message->moved;
-    return left < CS_SHM_CHUNK ? left : CS_SHM_CHUNK;
+    return left < CE_SHM_CHUNK ? left : CE_SHM_CHUNK;
 }
 
 static bool send_chunk(ce_shm *shm, ce_message *message)

@@ -43,7 +43,7 @@ static void drop(rendezvous *server, int index)
 
 static void refuse(int socket, const char *sentence)
 {
-    ce_unix_message message = { .kind = CS_UNIX_REFUSAL };
+    ce_unix_message message = { .kind = CE_UNIX_REFUSAL };
     snprintf(message.text, sizeof message.text, "%s", sentence);
     /* A failure to send is ignored: it means that the process at the other end of the socket has ended. */
     ce_unix_socket_send(socket, &message, NULL);
@@ -139,7 +139,7 @@ static void pause_briefly(void)
 static cs_status send_handles(const rendezvous *server, const connection *client, double end)
 {
     for (int i = 0; i < server->world->size; i++) {
-        ce_unix_message message = { .kind = CS_UNIX_HANDLES, .rank = i, .bytes = *server->bytes };
+        ce_unix_message message = { .kind = CE_UNIX_HANDLES, .rank = i, .bytes = *server->bytes };
         while (i != client->rank && !ce_unix_socket_send(client->socket, &message, &server->handles[i])) {
             if ((errno != EAGAIN && errno != ETOOMANYREFS) || ce_clock_seconds() > end)
                 return ce_fail_errno(CS_NO_PEER, errno, "rank %d was lost while the ranks met", client->rank);
@@ -158,14 +158,14 @@ static cs_status collect_and_send(rendezvous *server, double seconds)
                        world->port, world->job);
     if (server->listener < 0)
         return ce_fail_errno(CS_IO_ERROR, errno, "no socket for the ranks to meet");
-    CS_TRY(await_all(server, seconds));
+    CE_TRY(await_all(server, seconds));
     /* The listener is closed before any rank continues, so that its name is free for the next rendezvous of these
      * ranks. */
     close(server->listener);
     server->listener = -1;
     for (int i = 0; i < server->connection_count; i++)
         if (server->connections[i].rank >= 0)
-            CS_TRY(send_handles(server, &server->connections[i], ce_clock_seconds() + seconds));
+            CE_TRY(send_handles(server, &server->connections[i], ce_clock_seconds() + seconds));
     return CS_OK;
 }
 
@@ -214,7 +214,7 @@ static outcome receive_handles(int socket, const cs_world *world, double end, ui
             continue;
         if (!ce_unix_socket_receive(socket, &message, &received))
             return AGAIN;
-        if (message.kind == CS_UNIX_REFUSAL) {
+        if (message.kind == CE_UNIX_REFUSAL) {
             ce_fail(CS_NO_PEER, "%s", message.text);
             return FAILED;
         }
@@ -232,7 +232,7 @@ static outcome receive_handles(int socket, const cs_world *world, double end, ui
 static outcome join_once(const cs_world *world, double seconds, uint64_t *bytes, ce_shm_handles *handles)
 {
     int socket = ce_unix_socket_connect(world);
-    ce_unix_message hello = { .kind = CS_UNIX_HELLO, .rank = world->rank, .size = world->size, .bytes = *bytes };
+    ce_unix_message hello = { .kind = CE_UNIX_HELLO, .rank = world->rank, .size = world->size, .bytes = *bytes };
     outcome result = AGAIN;
     if (socket < 0)
         return AGAIN;

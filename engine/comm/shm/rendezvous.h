@@ -3,8 +3,8 @@
  * Rank 0 listens on a Unix socket in the abstract name space, which has no file and disappears with the process. The
  * name contains the user, MASTER_PORT and the job id. Every rank sends two file descriptors. When all ranks have
  * connected, rank 0 sends the descriptors of all ranks to each rank. Only processes of the same user are accepted. */
-#ifndef CS_COMM_SHM_RENDEZVOUS_H
-#define CS_COMM_SHM_RENDEZVOUS_H
+#ifndef CE_COMM_SHM_RENDEZVOUS_H
+#define CE_COMM_SHM_RENDEZVOUS_H
 
 #include "base/status.h"
 #include "cspeed/comm.h"

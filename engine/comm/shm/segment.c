@@ -24,13 +24,13 @@ enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIE
  * are copied through slots, which saves a barrier. */
 enum { CROWDED = 4 };
 
-_Static_assert(sizeof(ce_shm_header) <= CS_SHM_PAGE, "a header is one page");
-_Static_assert(sizeof(ce_shm_signal) == CS_SHM_LINE, "a signal is one cache line");
+_Static_assert(sizeof(ce_shm_header) <= CE_SHM_PAGE, "a header is one page");
+_Static_assert(sizeof(ce_shm_signal) == CE_SHM_LINE, "a signal is one cache line");
 
 static cs_status reserve(ce_shm *shm, const cs_comm_settings *settings)
 {
     for (size_t heap = ce_comm_heap_wish(settings);; heap /= 2) {
-        size_t segment = (size_t)ce_round_up((int64_t)(ce_shm_heap_at(shm->size) + heap), CS_SHM_HUGE);
+        size_t segment = (size_t)ce_round_up((int64_t)(ce_shm_heap_at(shm->size) + heap), CE_SHM_HUGE);
         size_t bytes = segment * (size_t)shm->size;
         void *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         shm->segment_bytes = segment;
@@ -131,15 +131,15 @@ cs_status ce_segment_open(cs_comm *comm, const cs_comm_settings *settings)
     shm->rank = comm->world.rank;
     shm->size = comm->world.size;
     shm->life_end = -1;
-    CS_TRY(make_lists(shm));
-    CS_TRY(reserve(shm, settings));
-    CS_TRY(make_memory(shm));
-    CS_TRY(make_life(shm));
+    CE_TRY(make_lists(shm));
+    CE_TRY(reserve(shm, settings));
+    CE_TRY(make_memory(shm));
+    CE_TRY(make_life(shm));
     uint64_t agreed = shm->segment_bytes;
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
-    CS_TRY(ce_shm_rendezvous(&comm->world, seconds, &agreed, shm->handles));
+    CE_TRY(ce_shm_rendezvous(&comm->world, seconds, &agreed, shm->handles));
     shm->segment_bytes = agreed;
-    CS_TRY(map_all(shm));
+    CE_TRY(map_all(shm));
     choose_patience(shm);
     comm->heap = ce_shm_segment(shm, shm->rank) + ce_shm_heap_at(shm->size);
     comm->heap_bytes = shm->segment_bytes - ce_shm_heap_at(shm->size);

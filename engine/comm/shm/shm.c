@@ -25,7 +25,7 @@ enum {
 static bool all_have_first(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (ce_shm_call_of(shm, i)->first == CS_SHM_NOWHERE)
+        if (ce_shm_call_of(shm, i)->first == CE_SHM_NOWHERE)
             return false;
     return true;
 }
@@ -33,7 +33,7 @@ static bool all_have_first(const ce_shm *shm)
 static bool all_have_second(const ce_shm *shm)
 {
     for (int i = 0; i < shm->size; i++)
-        if (ce_shm_call_of(shm, i)->second == CS_SHM_NOWHERE)
+        if (ce_shm_call_of(shm, i)->second == CE_SHM_NOWHERE)
             return false;
     return true;
 }
@@ -47,7 +47,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
 {
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), ce_shm_place_of(shm, data), 0 };
+    ce_shm_call call = { describe(shm, CE_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), ce_shm_place_of(shm, data), 0 };
     bool small = (size_t)count * element <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -72,7 +72,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
 {
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), ce_shm_place_of(shm, in), 0 };
+    ce_shm_call call = { describe(shm, CE_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), ce_shm_place_of(shm, in), 0 };
     bool small = (size_t)(shm->size * count) * element <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
@@ -95,10 +95,10 @@ static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t cou
 static void reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
     ce_shm *shm = comm->private_data;
-    ce_shm_call call = { describe(shm, CS_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count), ce_shm_place_of(shm, in), 0 };
+    ce_shm_call call = { describe(shm, CE_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count), ce_shm_place_of(shm, in), 0 };
     float block[ADD_BLOCK];
     ce_shm_barrier(shm, &call);
-    CS_ASSERT(all_have_first(shm));
+    CE_ASSERT(all_have_first(shm));
     for (int64_t at = 0; at < count; at += ADD_BLOCK) {
         int64_t length = count - at < ADD_BLOCK ? count - at : ADD_BLOCK;
         for (int i = 0; i < shm->size; i++)
@@ -137,7 +137,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
 {
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_ALL_GATHER, dtype, 0, 0, count), ce_shm_place_of(shm, out),
+    ce_shm_call call = { describe(shm, CE_BEAT_ALL_GATHER, dtype, 0, 0, count), ce_shm_place_of(shm, out),
                          ce_shm_place_of(shm, in) };
     bool small = (size_t)shm->size * bytes <= comm->sizes.slots;
     if (!small)
@@ -158,11 +158,11 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 {
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
-    ce_shm_call call = { describe(shm, CS_BEAT_BROADCAST, dtype, 0, root, count), ce_shm_place_of(shm, data), 0 };
+    ce_shm_call call = { describe(shm, CE_BEAT_BROADCAST, dtype, 0, root, count), ce_shm_place_of(shm, data), 0 };
     bool small = bytes <= comm->sizes.slots;
     if (!small)
         ce_shm_barrier(shm, &call);
-    if (small || ce_shm_call_of(shm, root)->first == CS_SHM_NOWHERE) {
+    if (small || ce_shm_call_of(shm, root)->first == CE_SHM_NOWHERE) {
         ce_shm_slots_broadcast(shm, &call, data);
         return;
     }
@@ -175,7 +175,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
 static void barrier(cs_comm *comm)
 {
     ce_shm *shm = comm->private_data;
-    ce_shm_barrier(shm, &(ce_shm_call){ .is = describe(shm, CS_BEAT_BARRIER, CS_F32, 0, 0, 0) });
+    ce_shm_barrier(shm, &(ce_shm_call){ .is = describe(shm, CE_BEAT_BARRIER, CS_F32, 0, 0, 0) });
 }
 
 static void *first(cs_comm *comm, void *memory)

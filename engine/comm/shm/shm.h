@@ -11,8 +11,8 @@
  * A signal is a counter in its own cache line, together with a description of the call. Barrier number n is passed when
  * arrival[n % 2] of every rank is n. Two signals are enough, since no rank reaches barrier n + 2 before all ranks have
  * left barrier n. */
-#ifndef CS_COMM_SHM_H
-#define CS_COMM_SHM_H
+#ifndef CE_COMM_SHM_SHM_H
+#define CE_COMM_SHM_SHM_H
 
 #include "comm/call.h"
 #include "comm/shm/rendezvous.h"
@@ -21,21 +21,21 @@
 #include <sched.h>
 
 enum {
-    CS_SHM_LINE = 64,
-    CS_SHM_PAGE = 4096,
-    CS_SHM_SLOT = 256 << 10, /* size of a staging slot, in bytes */
-    CS_SHM_CHUNK = 64 << 10, /* size of a chunk of a message, in bytes */
-    CS_SHM_HUGE = 2 << 20
+    CE_SHM_LINE = 64,
+    CE_SHM_PAGE = 4096,
+    CE_SHM_SLOT = 256 << 10, /* size of a staging slot, in bytes */
+    CE_SHM_CHUNK = 64 << 10, /* size of a chunk of a message, in bytes */
+    CE_SHM_HUGE = 2 << 20
 };
 
 /* A collective call of a rank. The member `is` must be equal on all ranks. `first` and `second` are the offsets of the
  * call's two buffers in the rank's segment. */
 typedef struct {
     ce_call is;
-    uint64_t first, second; /* offsets in bytes; CS_SHM_NOWHERE if the buffer is not in the segment */
+    uint64_t first, second; /* offsets in bytes; CE_SHM_NOWHERE if the buffer is not in the segment */
 } ce_shm_call;
 
-#define CS_SHM_NOWHERE UINT64_MAX
+#define CE_SHM_NOWHERE UINT64_MAX
 
 /* The version of another rank's ce_shm_shown at this rank's last check, and the number of checks in sequence that have
  * found the same version again. */
@@ -45,7 +45,7 @@ typedef struct {
 } ce_shm_look;
 
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t value;
+    _Alignas(CE_SHM_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
     ce_shm_call call;
 } ce_shm_signal;
@@ -54,7 +54,7 @@ typedef struct {
  * with its own call. */
 typedef struct {
     /* Version of this record; it is odd while the other members are being written. */
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t version;
+    _Alignas(CE_SHM_LINE) _Atomic uint32_t version;
     _Atomic uint32_t number;
     _Atomic uint64_t kind; /* the call in bit fields, from the lowest bits: what, dtype, op, 8 zero bits, root */
     _Atomic int64_t count;
@@ -64,17 +64,17 @@ typedef struct {
     ce_shm_signal arrival[2];
     ce_shm_signal news; /* a signal that changes when a chunk of a channel to or from this rank is filled or emptied */
     ce_shm_shown shown;
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t closed; /* Set by cs_comm_close: this rank has finished and is not lost. */
+    _Alignas(CE_SHM_LINE) _Atomic uint32_t closed; /* Set by cs_comm_close: this rank has finished and is not lost. */
     _Atomic uint32_t gave_up;                      /* set when this rank ends because another rank failed */
     cpu_set_t cores;                               /* set of the cores that this rank may use */
 } ce_shm_header;
 
 typedef struct {
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t filled; /* number of chunks that the sender has filled so far */
+    _Alignas(CE_SHM_LINE) _Atomic uint32_t filled; /* number of chunks that the sender has filled so far */
     ce_call call[2];   /* for each chunk, the call that the sender made when it sent the chunk */
     uint64_t bytes[2]; /* for each chunk, the length of the whole message in bytes */
-    _Alignas(CS_SHM_LINE) _Atomic uint32_t emptied;
-    _Alignas(CS_SHM_PAGE) char chunk[2][CS_SHM_CHUNK];
+    _Alignas(CE_SHM_LINE) _Atomic uint32_t emptied;
+    _Alignas(CE_SHM_PAGE) char chunk[2][CE_SHM_CHUNK];
 } ce_shm_channel;
 
 typedef struct {
@@ -100,11 +100,11 @@ static inline char *ce_shm_segment(const ce_shm *shm, int rank)
     return shm->base + (size_t)rank * shm->segment_bytes;
 }
 
-/* Returns the offset of this rank's buffer in its segment, or CS_SHM_NOWHERE if the buffer is not in the segment. */
+/* Returns the offset of this rank's buffer in its segment, or CE_SHM_NOWHERE if the buffer is not in the segment. */
 static inline uint64_t ce_shm_place_of(const ce_shm *shm, const void *data)
 {
     uintptr_t segment = (uintptr_t)ce_shm_segment(shm, shm->rank), at = (uintptr_t)data;
-    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CS_SHM_NOWHERE;
+    return at >= segment && at < segment + shm->segment_bytes ? at - segment : CE_SHM_NOWHERE;
 }
 
 static inline ce_shm_header *ce_shm_header_of(const ce_shm *shm, int rank)
@@ -114,18 +114,18 @@ static inline ce_shm_header *ce_shm_header_of(const ce_shm *shm, int rank)
 
 static inline ce_shm_channel *ce_shm_channel_of(const ce_shm *shm, int from, int to)
 {
-    return (ce_shm_channel *)(void *)(ce_shm_segment(shm, from) + CS_SHM_PAGE) + to;
+    return (ce_shm_channel *)(void *)(ce_shm_segment(shm, from) + CE_SHM_PAGE) + to;
 }
 
 static inline size_t ce_shm_slots_at(int size)
 {
-    return CS_SHM_PAGE + (size_t)size * sizeof(ce_shm_channel);
+    return CE_SHM_PAGE + (size_t)size * sizeof(ce_shm_channel);
 }
 
 static inline size_t ce_shm_heap_at(int size)
 {
-    size_t end = ce_shm_slots_at(size) + 2 * CS_SHM_SLOT;
-    return (end + CS_SHM_HUGE - 1) / CS_SHM_HUGE * CS_SHM_HUGE;
+    size_t end = ce_shm_slots_at(size) + 2 * CE_SHM_SLOT;
+    return (end + CE_SHM_HUGE - 1) / CE_SHM_HUGE * CE_SHM_HUGE;
 }
 
 /* The next two functions are in segment.c. They create, exchange, map and unmap the segments. */

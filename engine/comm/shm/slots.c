@@ -13,7 +13,7 @@
 
 static char *slot_of(const ce_shm *shm, int rank)
 {
-    return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CS_SHM_SLOT;
+    return ce_shm_segment(shm, rank) + ce_shm_slots_at(shm->size) + (shm->slot % 2) * (size_t)CE_SHM_SLOT;
 }
 
 /* Copies into this rank's slot with ce_copy_for_others, because the other ranks have read the slot and have its lines
@@ -64,7 +64,7 @@ static void reduce_piece_together(ce_shm *shm, const ce_shm_call *call, char *da
 void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
-    int64_t capacity = (int64_t)(CS_SHM_SLOT / element), at = 0;
+    int64_t capacity = (int64_t)(CE_SHM_SLOT / element), at = 0;
     bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->comm->sizes.slots;
     shm->comm->algorithm = "slots";
     do {
@@ -82,7 +82,7 @@ void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 void ce_shm_slots_reduce_scatter(ce_shm *shm, const ce_shm_call *call, void *out, const void *in, int64_t apart)
 {
     size_t element = cs_dtype_bytes(call->is.dtype),
-           stride = CS_SHM_SLOT / (size_t)shm->size / CS_SHM_LINE * CS_SHM_LINE;
+           stride = CE_SHM_SLOT / (size_t)shm->size / CE_SHM_LINE * CE_SHM_LINE;
     int64_t capacity = (int64_t)(stride / element), at = 0;
     shm->comm->algorithm = "slots";
     do {
@@ -108,7 +108,7 @@ void ce_shm_slots_all_gather(ce_shm *shm, const ce_shm_call *call, void *out, co
     copy((char *)out + (size_t)shm->rank * total, in, total);
     shm->comm->algorithm = "slots";
     do {
-        size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
+        size_t bytes = total - at < CE_SHM_SLOT ? total - at : CE_SHM_SLOT;
         fill(slot_of(shm, shm->rank), (const char *)in + at, bytes);
         ce_shm_barrier(shm, call);
         for (int i = 0; i < shm->size; i++)
@@ -124,7 +124,7 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data)
     size_t total = (size_t)call->is.count * cs_dtype_bytes(call->is.dtype), at = 0;
     shm->comm->algorithm = "slots";
     do {
-        size_t bytes = total - at < CS_SHM_SLOT ? total - at : CS_SHM_SLOT;
+        size_t bytes = total - at < CE_SHM_SLOT ? total - at : CE_SHM_SLOT;
         char *piece = (char *)data + at;
         if (shm->rank == call->is.root)
             fill(slot_of(shm, shm->rank), piece, bytes);

@@ -1,10 +1,10 @@
 /* unix_socket.h - messages with file descriptors between processes of one user, over a Unix socket (SCM_RIGHTS). */
-#ifndef CS_COMM_UNIX_SOCKET_H
-#define CS_COMM_UNIX_SOCKET_H
+#ifndef CE_COMM_SHM_UNIX_SOCKET_H
+#define CE_COMM_SHM_UNIX_SOCKET_H
 
 #include "comm/shm/rendezvous.h"
 
-typedef enum { CS_UNIX_HELLO, CS_UNIX_HANDLES, CS_UNIX_REFUSAL } ce_unix_kind;
+typedef enum { CE_UNIX_HELLO, CE_UNIX_HANDLES, CE_UNIX_REFUSAL } ce_unix_kind;
 
 typedef struct {
     uint32_t magic;

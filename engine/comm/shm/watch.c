@@ -50,7 +50,7 @@ static bool read_shown(const ce_shm *shm, int rank, ce_call *call, uint32_t *ver
  * `rank` receives from this rank and the channel is empty. */
 static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
 {
-    bool sends = its->what == CS_BEAT_SEND;
+    bool sends = its->what == CE_BEAT_SEND;
     const ce_shm_channel *channel =
         sends ? ce_shm_channel_of(shm, rank, shm->rank) : ce_shm_channel_of(shm, shm->rank, rank);
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
@@ -61,7 +61,7 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
  * this collective next, is stuck in a message to or from this rank. */
 static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
 {
-    if (ce_call_is_message(own_call) || its->what == CS_BEAT_NONE)
+    if (ce_call_is_message(own_call) || its->what == CE_BEAT_NONE)
         return false;
     if (ce_call_is_message(its))
         return stuck && its->number + 1 == own_call->number && waits_for_message(shm, rank, its);

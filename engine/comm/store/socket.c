@@ -2,7 +2,7 @@
  * host. */
 #include "comm/store/socket.h"
 #include "base/inet.h"
-#include "base/join.h"
+#include "security/join.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ const char *ce_socket_text(const ce_address *address, char *text)
         inet_ntop(AF_INET6, &six_of(&own)->sin6_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &four_of(&own)->sin_addr, host, sizeof host);
-    snprintf(text, CS_SOCKET_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_socket_port(address));
+    snprintf(text, CE_SOCKET_TEXT, six ? "[%s]:%d" : "%s:%d", host, ce_socket_port(address));
     return text;
 }
 
@@ -98,9 +98,9 @@ void ce_socket_set_any(ce_address *address, int port)
 
 cs_status ce_socket_listen(int *made, ce_address *address, bool keyed)
 {
-    char text[CS_SOCKET_TEXT];
+    char text[CE_SOCKET_TEXT];
     *made = -1;
-    CS_TRY(ce_join_allow(plain(address), keyed));
+    CE_TRY(ce_join_allow(plain(address), keyed));
     int listener, error = ce_inet_bind(plain(address), address->bytes, &listener);
     if (error == 0 && listen(listener, BACKLOG) == 0) {
         *made = listener;
@@ -132,7 +132,7 @@ cs_status ce_socket_listen_at(int *made, ce_address *address, const char *host, 
     struct addrinfo *all;
     cs_status status = CS_OK;
     bool elsewhere = true;
-    CS_TRY(find(&all, host, port));
+    CE_TRY(find(&all, host, port));
     for (const struct addrinfo *a = has_own_address(all) ? all : NULL; a && elsewhere; a = a->ai_next) {
         *address = (ce_address){ .bytes = a->ai_addrlen };
         memcpy(&address->name, a->ai_addr, a->ai_addrlen);
@@ -150,7 +150,7 @@ static cs_status connect_to_list(int *made, const struct addrinfo *all, bool key
 {
     *made = -1;
     for (const struct addrinfo *a = all; a; a = a->ai_next)
-        CS_TRY(ce_join_allow(a->ai_addr, keyed));
+        CE_TRY(ce_join_allow(a->ai_addr, keyed));
     int error = ce_inet_connect(all, seconds, NULL, NULL, made);
     return error == 0 ? CS_OK : ce_fail(CS_NO_PEER, "%s", strerror(error));
 }
@@ -159,7 +159,7 @@ cs_status ce_socket_connect(int *made, const char *host, int port, bool keyed, d
 {
     struct addrinfo *all;
     *made = -1;
-    CS_TRY(find(&all, host, port));
+    CE_TRY(find(&all, host, port));
     cs_status status = connect_to_list(made, all, keyed, seconds);
     freeaddrinfo(all);
     return status != CS_NO_PEER || !host

@@ -1,8 +1,8 @@
 /* socket.h - TCP addresses and sockets of IPv4 and IPv6: functions that resolve names, listen and connect.
  *
- * If the job has no key, sockets may be bound and connected to loopback addresses only (base/join.h). */
-#ifndef CS_COMM_SOCKET_H
-#define CS_COMM_SOCKET_H
+ * If the job has no key, sockets may be bound and connected to loopback addresses only (security/join.h). */
+#ifndef CE_COMM_STORE_SOCKET_H
+#define CE_COMM_STORE_SOCKET_H
 
 #include "base/status.h"
 
@@ -13,9 +13,9 @@ typedef struct {
     socklen_t bytes;
 } ce_address;
 
-enum { CS_SOCKET_TEXT = 64 };
+enum { CE_SOCKET_TEXT = 64 };
 
-/* Writes the address to `text`, which has CS_SOCKET_TEXT bytes, in the form "127.0.0.1:29500" or "[::1]:29500", and
+/* Writes the address to `text`, which has CE_SOCKET_TEXT bytes, in the form "127.0.0.1:29500" or "[::1]:29500", and
  * returns `text`. */
 const char *ce_socket_text(const ce_address *address, char *text);
 void ce_socket_set_port(ce_address *address, int port);

@@ -1,7 +1,7 @@
 /* store.c - the client of the key-value store: connects to rank 0, authenticates, sends requests and reads replies. */
 #include "comm/store/store.h"
 #include "base/clock.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "comm/store/store_server.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ enum { LATE_SECONDS = 3 };
 
 struct ce_store {
     cs_world world;
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed;
     bool everywhere; /* on rank 0: ranks of other hosts may connect, at any address of this host */
     int socket;
@@ -53,12 +53,12 @@ static cs_status inherit_listener(int *listener, ce_address *address, const char
 
 cs_status ce_store_listen(const cs_world *world, int *listener, int *port)
 {
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed;
     ce_address address;
-    CS_TRY(ce_join_key(key, &keyed));
+    CE_TRY(ce_join_key(key, &keyed));
     ce_mac_forget(key, sizeof key);
-    CS_TRY(ce_socket_listen_at(listener, &address, world->address, world->port, keyed));
+    CE_TRY(ce_socket_listen_at(listener, &address, world->address, world->port, keyed));
     *port = ce_socket_port(&address);
     return CS_OK;
 }
@@ -109,9 +109,9 @@ static outcome join(ce_store *store, double end)
                       sizeof identity) != CS_OK)
         return FAILED;
     join.deadline = end;
-    while ((state = ce_join_advance(&join, store->socket)) == CS_JOIN_WAITS)
+    while ((state = ce_join_advance(&join, store->socket)) == CE_JOIN_WAITS)
         poll(&(struct pollfd){ store->socket, ce_join_events(&join), 0 }, 1, 1000);
-    if (state == CS_JOIN_REFUSED)
+    if (state == CE_JOIN_REFUSED)
         /* The server that closed the connection may have been that of the previous rendezvous, so the rank tries
          * again. */
         return join.silent ? AGAIN : FAILED;
@@ -121,7 +121,7 @@ static outcome join(ce_store *store, double end)
 
 static outcome connect_once(ce_store *store, double end)
 {
-    char text[CS_SOCKET_TEXT];
+    char text[CE_SOCKET_TEXT];
     double left = end - ce_clock_seconds(), seconds = left < 5 ? left : 5;
     bool own = store->world.rank == 0;
     cs_status status =
@@ -197,7 +197,7 @@ static void send_request(ce_store *store, int kind, void *body, size_t bytes, do
         move(store, body, bytes, false, end);
 }
 
-/* Sends the request in `body`, and writes the reply to `body`, which has CS_STORE_BODY + 1 bytes. */
+/* Sends the request in `body`, and writes the reply to `body`, which has CE_STORE_BODY + 1 bytes. */
 static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, double seconds)
 {
     double end = ce_clock_seconds() + seconds + LATE_SECONDS;
@@ -205,7 +205,7 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
     /* A failure to send is ignored here: before rank 0 closed the connection, it may have sent a message that says why,
      * and this message is read below. */
     send_request(store, kind, body, *bytes, end);
-    if (!move(store, &head, sizeof head, true, end) || head.bytes > CS_STORE_BODY ||
+    if (!move(store, &head, sizeof head, true, end) || head.bytes > CE_STORE_BODY ||
         !move(store, body, head.bytes, true, end))
         return lost(store);
     struct iovec parts[] = { { &head, offsetof(ce_store_head, tag) }, { body, head.bytes } };
@@ -213,38 +213,38 @@ static cs_status ask(ce_store *store, int kind, char *body, size_t *bytes, doubl
         return ce_fail(CS_NO_PEER, "an answer at the meeting of the ranks is not rank 0's");
     *bytes = head.bytes;
     body[head.bytes] = 0;
-    return head.kind == CS_STORE_REPLY ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
+    return head.kind == CE_STORE_REPLY ? CS_OK : ce_fail(CS_NO_PEER, "%s", body);
 }
 
 static cs_status check_name(const char *name)
 {
-    if (!name[0] || strlen(name) > CS_STORE_NAME)
-        return ce_fail(CS_BAD_CONFIG, "store: a name has 1 to %d bytes, not %zu", CS_STORE_NAME, strlen(name));
+    if (!name[0] || strlen(name) > CE_STORE_NAME)
+        return ce_fail(CS_BAD_CONFIG, "store: a name has 1 to %d bytes, not %zu", CE_STORE_NAME, strlen(name));
     return CS_OK;
 }
 
 cs_status ce_store_set(ce_store *store, const char *name, const void *value, size_t bytes)
 {
-    char body[CS_STORE_BODY + 1];
+    char body[CE_STORE_BODY + 1];
     size_t length = strlen(name), whole = 1 + length + bytes;
-    CS_TRY(check_name(name));
-    if (bytes > CS_STORE_VALUE)
-        return ce_fail(CS_BAD_CONFIG, "store: a value has at most %d bytes, not %zu", CS_STORE_VALUE, bytes);
+    CE_TRY(check_name(name));
+    if (bytes > CE_STORE_VALUE)
+        return ce_fail(CS_BAD_CONFIG, "store: a value has at most %d bytes, not %zu", CE_STORE_VALUE, bytes);
     body[0] = (char)length;
     memcpy(body + 1, name, length);
     memcpy(body + 1 + length, value, bytes);
-    return ask(store, CS_STORE_SET, body, &whole, store->seconds);
+    return ask(store, CE_STORE_SET, body, &whole, store->seconds);
 }
 
 cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t capacity, size_t *bytes, double seconds)
 {
-    char body[CS_STORE_BODY + 1];
+    char body[CE_STORE_BODY + 1];
     uint32_t milliseconds = seconds < 4e6 ? (uint32_t)(seconds * 1000) : UINT32_MAX;
     size_t whole = sizeof milliseconds + strlen(name);
-    CS_TRY(check_name(name));
+    CE_TRY(check_name(name));
     memcpy(body, &milliseconds, sizeof milliseconds);
     memcpy(body + sizeof milliseconds, name, strlen(name));
-    CS_TRY(ask(store, CS_STORE_GET, body, &whole, seconds));
+    CE_TRY(ask(store, CE_STORE_GET, body, &whole, seconds));
     if (whole > capacity)
         return ce_fail(CS_NO_PEER, "store: \"%s\" has %zu bytes, more than the %zu expected", name, whole, capacity);
     memcpy(value, body, whole);
@@ -254,21 +254,21 @@ cs_status ce_store_get(ce_store *store, const char *name, void *value, size_t ca
 
 static cs_status await_all(ce_store *store, double end)
 {
-    char body[CS_STORE_BODY + 1];
+    char body[CE_STORE_BODY + 1];
     double left = end - ce_clock_seconds();
     uint32_t milliseconds = left < 0 ? 0 : (uint32_t)(left < 4e6 ? left * 1000 : 4e9);
     size_t bytes = sizeof milliseconds;
     memcpy(body, &milliseconds, sizeof milliseconds);
-    return ask(store, CS_STORE_ALL, body, &bytes, left);
+    return ask(store, CE_STORE_ALL, body, &bytes, left);
 }
 
 static cs_status build(ce_store *store)
 {
     double end = ce_clock_seconds() + store->seconds;
-    CS_TRY(ce_join_key(store->key, &store->keyed));
+    CE_TRY(ce_join_key(store->key, &store->keyed));
     if (store->world.rank == 0)
-        CS_TRY(start_server(store));
-    CS_TRY(connect_until(store, end));
+        CE_TRY(start_server(store));
+    CE_TRY(connect_until(store, end));
     return await_all(store, end);
 }
 

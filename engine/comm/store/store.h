@@ -1,17 +1,17 @@
 /* store.h - the key-value store by which ranks of several hosts find each other; rank 0 serves it.
  *
  *     ce_store *store;
- *     CS_TRY(ce_store_open(&store, &world, 600));         every rank; returns when all are connected
- *     CS_TRY(ce_store_set(store, "address/3", mine, 28));
- *     CS_TRY(ce_store_get(store, "address/0", its, 28, &bytes, 60));
+ *     CE_TRY(ce_store_open(&store, &world, 600));         every rank; returns when all are connected
+ *     CE_TRY(ce_store_set(store, "address/3", mine, 28));
+ *     CE_TRY(ce_store_get(store, "address/0", its, 28, &bytes, 60));
  *     ce_store_close(store);
  *
  * Rank 0 listens at MASTER_ADDR:MASTER_PORT, or on the listening socket whose descriptor is CSPEED_MASTER_FD. A thread
  * of rank 0 serves requests until every other rank has closed the store. Connections that are not of this job, or do
- * not know its key, are logged and closed without delaying the ranks (base/join.h). All messages are authenticated
- * (base/seal.h). A rank that opens a store again waits until the other ranks do the same. */
-#ifndef CS_COMM_STORE_H
-#define CS_COMM_STORE_H
+ * not know its key, are logged and closed without delaying the ranks (security/join.h). All messages are authenticated
+ * (security/seal.h). A rank that opens a store again waits until the other ranks do the same. */
+#ifndef CE_COMM_STORE_STORE_H
+#define CE_COMM_STORE_STORE_H
 
 #include "base/status.h"
 #include "comm/store/socket.h"
@@ -19,7 +19,7 @@
 
 typedef struct ce_store ce_store;
 
-enum { CS_STORE_NAME = 64, CS_STORE_VALUE = 4096 }; /* maximum lengths of a name and of a value, in bytes */
+enum { CE_STORE_NAME = 64, CE_STORE_VALUE = 4096 }; /* maximum lengths of a name and of a value, in bytes */
 
 /* Opens the store, and returns when all ranks have called this function. Every 10 seconds rank 0 prints the missing
  * ranks on stderr. If ranks are still missing after `seconds`, every rank gets CS_NO_PEER with a message that names

@@ -24,7 +24,7 @@ static void answer(ce_store_client *to, int kind, const void *body, size_t bytes
 void ce_store_requests_fail(ce_store_client *to)
 {
     size_t length = strlen(cs_error());
-    answer(to, CS_STORE_FAILED, cs_error(), length < CS_STORE_VALUE ? length : CS_STORE_VALUE);
+    answer(to, CE_STORE_FAILED, cs_error(), length < CE_STORE_VALUE ? length : CE_STORE_VALUE);
 }
 
 static ce_store_entry *find(const ce_store_server *server, const char *name)
@@ -47,16 +47,16 @@ const char *ce_store_requests_list_missing(const ce_store_server *server, ce_nam
 static void try_answer(const ce_store_server *server, ce_store_client *to)
 {
     ce_names names = { 0 };
-    const ce_store_entry *found = to->waits == CS_STORE_GET ? find(server, to->wants) : NULL;
+    const ce_store_entry *found = to->waits == CE_STORE_GET ? find(server, to->wants) : NULL;
     double time = ce_clock_seconds();
     if (found) {
-        answer(to, CS_STORE_REPLY, found->value, found->bytes);
-    } else if (to->waits == CS_STORE_ALL && server->missing == 0) {
-        answer(to, CS_STORE_REPLY, NULL, 0);
-    } else if (to->waits == CS_STORE_GET && time > to->deadline) {
+        answer(to, CE_STORE_REPLY, found->value, found->bytes);
+    } else if (to->waits == CE_STORE_ALL && server->missing == 0) {
+        answer(to, CE_STORE_REPLY, NULL, 0);
+    } else if (to->waits == CE_STORE_GET && time > to->deadline) {
         ce_fail(CS_NO_PEER, "no rank has set \"%s\" within %.3g seconds", to->wants, to->seconds);
         ce_store_requests_fail(to);
-    } else if (to->waits == CS_STORE_ALL && time > to->deadline) {
+    } else if (to->waits == CE_STORE_ALL && time > to->deadline) {
         ce_fail(CS_NO_PEER,
                 "%s did not come within %.3g seconds: start all %d ranks with the same MASTER_ADDR (here \"%s\"), "
                 "MASTER_PORT (here %d) and CSPEED_JOB_ID (here \"%s\")",
@@ -76,7 +76,7 @@ void ce_store_requests_answer_waiting(ce_store_server *server)
 static bool store_value(ce_store_server *server, const unsigned char *body, size_t bytes)
 {
     size_t name = bytes ? body[0] : 0;
-    if (name == 0 || name > CS_STORE_NAME || 1 + name > bytes || bytes - 1 - name > CS_STORE_VALUE)
+    if (name == 0 || name > CE_STORE_NAME || 1 + name > bytes || bytes - 1 - name > CE_STORE_VALUE)
         return false;
     ce_store_entry *made = calloc(1, sizeof *made + bytes - 1 - name);
     if (!made)
@@ -94,7 +94,7 @@ static bool begin_wait(ce_store_client *from, int kind, const unsigned char *bod
 {
     uint32_t milliseconds;
     size_t name = bytes - sizeof milliseconds;
-    if (bytes < sizeof milliseconds || name > CS_STORE_NAME)
+    if (bytes < sizeof milliseconds || name > CE_STORE_NAME)
         return false;
     memcpy(&milliseconds, body, sizeof milliseconds);
     memcpy(from->wants, body + sizeof milliseconds, name);
@@ -112,14 +112,14 @@ static bool handle_request(ce_store_server *server, ce_store_client *from, const
                              { (void *)(size_t)body, head->bytes } };
     if (!ce_seal_check(&from->seal, head->tag, parts, 2))
         return false;
-    if (head->kind == CS_STORE_SET) {
+    if (head->kind == CE_STORE_SET) {
         if (!store_value(server, body, head->bytes))
             return false;
-        answer(from, CS_STORE_REPLY, NULL, 0);
+        answer(from, CE_STORE_REPLY, NULL, 0);
         ce_store_requests_answer_waiting(server);
         return true;
     }
-    if ((head->kind != CS_STORE_GET && head->kind != CS_STORE_ALL) ||
+    if ((head->kind != CE_STORE_GET && head->kind != CE_STORE_ALL) ||
         !begin_wait(from, (int)head->kind, body, head->bytes))
         return false;
     try_answer(server, from);
@@ -145,7 +145,7 @@ bool ce_store_requests_read(ce_store_server *server, ce_store_client *from)
         size_t wanted = sizeof head;
         if (from->in_bytes >= sizeof head) {
             memcpy(&head, from->in, sizeof head);
-            if (head.bytes > CS_STORE_BODY)
+            if (head.bytes > CE_STORE_BODY)
                 return false;
             wanted += head.bytes;
             if (from->in_bytes == wanted) {

@@ -1,10 +1,10 @@
 /* store_requests.h - the state of the key-value store: entries, connections, and ranks that wait. For store_server.c
  * and store_requests.c. */
-#ifndef CS_COMM_STORE_REQUESTS_H
-#define CS_COMM_STORE_REQUESTS_H
+#ifndef CE_COMM_STORE_STORE_REQUESTS_H
+#define CE_COMM_STORE_STORE_REQUESTS_H
 
 #include "base/names.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "comm/store/store_server.h"
 
 #include <poll.h>
@@ -14,26 +14,26 @@ typedef struct ce_store_client {
     struct ce_store_client *next;
     int socket, rank; /* `rank` is -1 until the rank is authenticated */
     bool closed;
-    char from[CS_SOCKET_TEXT];
+    char from[CE_SOCKET_TEXT];
     ce_join join;
     ce_seal seal;
-    unsigned char in[sizeof(ce_store_head) + CS_STORE_BODY], out[sizeof(ce_store_head) + CS_STORE_BODY];
+    unsigned char in[sizeof(ce_store_head) + CE_STORE_BODY], out[sizeof(ce_store_head) + CE_STORE_BODY];
     size_t in_bytes, out_bytes, out_sent;
-    int waits; /* The request that has no reply yet: CS_STORE_GET or CS_STORE_ALL; 0 if there is none. */
-    char wants[CS_STORE_NAME + 1];
+    int waits; /* The request that has no reply yet: CE_STORE_GET or CE_STORE_ALL; 0 if there is none. */
+    char wants[CE_STORE_NAME + 1];
     double seconds, deadline; /* how many seconds this rank waits for the reply, and the time at which the wait ends */
 } ce_store_client;
 
 typedef struct ce_store_entry {
     struct ce_store_entry *next;
-    char name[CS_STORE_NAME + 1];
+    char name[CE_STORE_NAME + 1];
     size_t bytes;
     unsigned char value[];
 } ce_store_entry;
 
 struct ce_store_server {
     cs_world world;
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed, complete;
     int listener, wakeup, missing, unauthenticated;
     bool *connected; /* one element for each rank */

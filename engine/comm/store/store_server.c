@@ -20,7 +20,7 @@ enum { MAX_UNAUTHENTICATED = 256, REPORT_SECONDS = 10, PAUSE_SECONDS = 1, TICK_M
 
 static void log_refusal(const ce_store_client *client)
 {
-    ce_log(CS_LOG_WARNING, "refused %s at the meeting of the ranks: %s", client->from, cs_error());
+    ce_log(CE_LOG_WARNING, "refused %s at the meeting of the ranks: %s", client->from, cs_error());
 }
 
 static void drop(ce_store_server *server, ce_store_client *client)
@@ -92,9 +92,9 @@ static void serve_client(ce_store_server *server, ce_store_client *client)
 {
     if (client->rank < 0) {
         ce_join_state state = ce_join_advance(&client->join, client->socket);
-        if (state == CS_JOIN_REFUSED)
+        if (state == CE_JOIN_REFUSED)
             log_refusal(client);
-        if (state == CS_JOIN_REFUSED || (state == CS_JOIN_DONE && !admit(server, client)))
+        if (state == CE_JOIN_REFUSED || (state == CE_JOIN_DONE && !admit(server, client)))
             drop(server, client);
         return;
     }
@@ -124,7 +124,7 @@ static void pause_listening(ce_store_server *server, int error)
     if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
         return;
     if (server->paused_until == 0)
-        ce_log(CS_LOG_WARNING, "ranks cannot come to their meeting: %s", ce_reason(error));
+        ce_log(CE_LOG_WARNING, "ranks cannot come to their meeting: %s", ce_reason(error));
     server->paused_until = ce_clock_seconds() + PAUSE_SECONDS;
 }
 
@@ -244,7 +244,7 @@ static void report_missing(ce_store_server *server)
     if (server->missing == 0 || time < server->reported + REPORT_SECONDS)
         return;
     server->reported = time;
-    ce_log(CS_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", ce_store_requests_list_missing(server, &names),
+    ce_log(CE_LOG_INFO, "waiting for %s of %d for %.0f s now, at %s:%d", ce_store_requests_list_missing(server, &names),
            server->world.size, time - server->begun, server->world.address, server->world.port);
 }
 

@@ -9,18 +9,18 @@
  *     ALL      milliseconds 4                   REPLY (empty) when all ranks are connected, or FAILED with the missing
  *                                               ranks
  *     FAILED   an error message */
-#ifndef CS_COMM_STORE_SERVER_H
-#define CS_COMM_STORE_SERVER_H
+#ifndef CE_COMM_STORE_STORE_SERVER_H
+#define CE_COMM_STORE_STORE_SERVER_H
 
-#include "base/seal.h"
+#include "security/seal.h"
 #include "comm/store/store.h"
 
-enum { CS_STORE_SET = 1, CS_STORE_GET, CS_STORE_ALL, CS_STORE_REPLY, CS_STORE_FAILED };
-enum { CS_STORE_BODY = 1 + CS_STORE_NAME + CS_STORE_VALUE };
+enum { CE_STORE_SET = 1, CE_STORE_GET, CE_STORE_ALL, CE_STORE_REPLY, CE_STORE_FAILED };
+enum { CE_STORE_BODY = 1 + CE_STORE_NAME + CE_STORE_VALUE };
 
 typedef struct {
     uint32_t kind, bytes; /* `bytes` is the length of the body */
-    unsigned char tag[CS_SEAL_TAG];
+    unsigned char tag[CE_SEAL_TAG];
 } ce_store_head;
 
 /* The identity that a rank sends in the handshake. */

@@ -34,7 +34,7 @@ static void add_outgoing(ce_tcp *tcp, int to, const void *data, size_t bytes)
     ce_tcp_link *link = &tcp->links[to];
     ce_tcp_queue *queue = &link->out;
     int at = queue->count++;
-    CS_ASSERT(at < CS_TCP_FRAMES);
+    CE_ASSERT(at < CE_TCP_FRAMES);
     ce_tcp_head *head = &queue->heads[at];
     /* The whole head is zeroed, because the padding between its members is authenticated too. */
     memset(head, 0, sizeof *head);
@@ -56,7 +56,7 @@ static void add_incoming(ce_tcp *tcp, int from, void *data, size_t bytes)
 {
     ce_tcp_queue *queue = &tcp->links[from].in;
     int at = queue->count++;
-    CS_ASSERT(at < CS_TCP_FRAMES);
+    CE_ASSERT(at < CE_TCP_FRAMES);
     queue->data[at] = data;
     queue->bytes[at] = bytes;
 }
@@ -82,7 +82,7 @@ static void send_notice(ce_tcp *tcp, int to, int what, int about)
 void ce_tcp_frames_leave(ce_tcp *tcp)
 {
     for (int i = 0; i < tcp->size; i++)
-        send_notice(tcp, i, CS_TCP_CLOSED, tcp->rank);
+        send_notice(tcp, i, CE_TCP_CLOSED, tcp->rank);
 }
 
 static bool send_some(ce_tcp *tcp, int to);
@@ -111,7 +111,7 @@ static _Noreturn void end_because_of(ce_tcp *tcp, int peer, const char *what)
 {
     finish_frames(tcp);
     for (int i = 0; i < tcp->size; i++)
-        send_notice(tcp, i, CS_TCP_LOST, peer);
+        send_notice(tcp, i, CE_TCP_LOST, peer);
     ce_fatal(CS_NO_PEER, "rank %d %s (while this rank waited in %s)", ce_comm_name(tcp->comm, peer), what,
              ce_call_name(tcp->comm->call.what));
 }
@@ -131,7 +131,7 @@ static _Noreturn void report_first_lost(ce_tcp *tcp, int peer)
         const ce_tcp_link *link = &tcp->links[i];
         if (link->socket >= 0 && link->in.done == 0 &&
             recv(link->socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT) == sizeof last &&
-            last.call.what == CS_TCP_LOST && last.call.root >= 0 && last.call.root < tcp->size)
+            last.call.what == CE_TCP_LOST && last.call.root >= 0 && last.call.root < tcp->size)
             peer = last.call.root;
     }
     end_because_of(tcp, peer, "was lost");
@@ -152,16 +152,16 @@ static void check_head(ce_tcp *tcp, int from)
     if (!ce_seal_check(&link->seal, head->tag, &part, 1))
         ce_fatal(CS_NO_PEER, "a frame on the connection with rank %d is not of that rank, or not in its turn",
                  ce_comm_name(tcp->comm, from));
-    if (head->call.what == CS_TCP_CLOSED)
+    if (head->call.what == CE_TCP_CLOSED)
         end_because_of(tcp, from, "has left");
-    if (head->call.what == CS_TCP_LOST)
+    if (head->call.what == CE_TCP_LOST)
         end_because_of(tcp, head->call.root, "was lost");
     check_call(tcp, from, &head->call);
     if (ce_call_is_message(&head->call) && head->bytes != link->in.bytes[link->in.at])
         ce_fatal(CS_DISAGREE, "rank %d sent %llu bytes, but rank %d receives %zu: both must name the same length",
                  ce_comm_name(tcp->comm, from), (unsigned long long)head->bytes, ce_comm_name(tcp->comm, tcp->rank),
                  link->in.bytes[link->in.at]);
-    CS_ASSERT(head->bytes == link->in.bytes[link->in.at]);
+    CE_ASSERT(head->bytes == link->in.bytes[link->in.at]);
 }
 
 /* ---- queues ---- */
@@ -209,7 +209,7 @@ static bool is_complete(const ce_tcp_queue *queue)
 static bool send_some(ce_tcp *tcp, int to)
 {
     ce_tcp_link *link = &tcp->links[to];
-    struct iovec pieces[2 * CS_TCP_FRAMES];
+    struct iovec pieces[2 * CE_TCP_FRAMES];
     if (link->send_closed || is_complete(&link->out))
         return false;
     struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)remaining(&link->out, pieces) };
@@ -224,7 +224,7 @@ static bool send_some(ce_tcp *tcp, int to)
 static bool receive_some(ce_tcp *tcp, int from)
 {
     ce_tcp_link *link = &tcp->links[from];
-    struct iovec pieces[2 * CS_TCP_FRAMES];
+    struct iovec pieces[2 * CE_TCP_FRAMES];
     if (is_complete(&link->in))
         return false;
     struct msghdr packet = { .msg_iov = pieces, .msg_iovlen = (size_t)remaining(&link->in, pieces) };
@@ -245,7 +245,7 @@ static void read_notice(ce_tcp *tcp, int peer)
 {
     ce_tcp_head last;
     ssize_t got = recv(tcp->links[peer].socket, &last, sizeof last, MSG_PEEK | MSG_DONTWAIT);
-    if (got == sizeof last && last.call.what == CS_TCP_CLOSED)
+    if (got == sizeof last && last.call.what == CE_TCP_CLOSED)
         end_because_of(tcp, peer, "has left");
     report_first_lost(tcp, peer);
 }
@@ -275,7 +275,7 @@ static bool has_unread(int socket)
     return ioctl(socket, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
-/* Returns the notice that a rank sent before it closed its connection, CS_TCP_CLOSED or CS_TCP_LOST, or 0 if the rank
+/* Returns the notice that a rank sent before it closed its connection, CE_TCP_CLOSED or CE_TCP_LOST, or 0 if the rank
  * sent none. The notice may follow frames that were not read yet. */
 static int last_notice(int socket, int *about)
 {
@@ -290,7 +290,7 @@ static int last_notice(int socket, int *about)
     if (got >= (ssize_t)sizeof last)
         memcpy(&last, unread + got - sizeof last, sizeof last);
     free(unread);
-    bool notice = (last.call.what == CS_TCP_CLOSED || last.call.what == CS_TCP_LOST) && last.bytes == 0;
+    bool notice = (last.call.what == CE_TCP_CLOSED || last.call.what == CE_TCP_LOST) && last.bytes == 0;
     *about = last.call.root;
     return notice ? last.call.what : 0;
 }
@@ -305,10 +305,10 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed)
         if (poll(&line, 1, 0) <= 0)
             continue;
         int notice = last_notice(line.fd, &about);
-        if (notice == CS_TCP_CLOSED)
+        if (notice == CE_TCP_CLOSED)
             left = i;
         else
-            lost = notice == CS_TCP_LOST && about >= 0 && about < tcp->size && about != tcp->rank ? about : i;
+            lost = notice == CE_TCP_LOST && about >= 0 && about < tcp->size && about != tcp->rank ? about : i;
     }
     *closed = lost < 0;
     return lost < 0 ? left : lost;
@@ -323,7 +323,7 @@ static void check_senders(ce_tcp *tcp)
         ce_tcp_head next;
         if (link->socket >= 0 && !is_complete(&link->out) && is_complete(&link->in) &&
             recv(link->socket, &next, sizeof next, MSG_PEEK | MSG_DONTWAIT) == sizeof next &&
-            next.call.what < CS_BEAT_COUNT)
+            next.call.what < CE_BEAT_COUNT)
             check_call(tcp, i, &next.call);
     }
 }

@@ -38,7 +38,7 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
     tcp->across.count = tcp->size / each;
     tcp->across.own_index = tcp->rank / each;
     tcp->across.ranks = calloc((size_t)tcp->across.count, sizeof *tcp->across.ranks);
-    tcp->slots = malloc(CS_COMM_STAGING);
+    tcp->slots = malloc(CE_COMM_STAGING);
     if (!tcp->across.ranks || !tcp->slots)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d hosts", tcp->across.count);
     for (int i = 0; i < tcp->across.count; i++)
@@ -50,7 +50,7 @@ static cs_status build(ce_tcp *tcp, const cs_comm_settings *settings)
         return ce_fail(CS_NO_MEMORY, "no memory for the names of %d ranks", each);
     for (int i = 0; i < each; i++)
         names[i] = ce_comm_name(tcp->comm, tcp->across.own_index * each + i);
-    CS_TRY(ce_comm_open(&tcp->inside, &inside, &within, names, NULL));
+    CE_TRY(ce_comm_open(&tcp->inside, &inside, &within, names, NULL));
     tcp->comm->heap = tcp->inside->heap;
     tcp->comm->heap_bytes = tcp->inside->heap_bytes;
     return CS_OK;

@@ -2,7 +2,7 @@
  * store. Each rank connects to the ranks with lower numbers, and both sides of a connection authenticate each other. */
 #include "base/names.h"
 #include "base/clock.h"
-#include "base/join.h"
+#include "security/join.h"
 #include "base/log.h"
 #include "base/plural.h"
 #include "comm/tcp/tcp.h"
@@ -15,7 +15,7 @@
 
 enum { NAME_BYTES = 32, MAX_UNKNOWN = 16 };
 
-enum { PER_PAGE = CS_STORE_VALUE / sizeof(ce_mesh_endpoint) };
+enum { PER_PAGE = CE_STORE_VALUE / sizeof(ce_mesh_endpoint) };
 
 /* The identity that a rank sends in the handshake with another rank. */
 typedef struct {
@@ -34,7 +34,7 @@ typedef struct {
     ce_tcp *tcp;
     ce_store *store;
     ce_mesh_endpoint *endpoints;
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed;
     int listener, missing;
     int peer_count, peer_capacity;
@@ -51,12 +51,12 @@ static cs_status make_own_endpoint(mesh_builder *all, ce_mesh_endpoint *own_endp
 {
     const cs_world *world = &all->tcp->comm->world;
     ce_address address;
-    CS_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
+    CE_TRY(ce_socket_local(&address, ce_store_socket(all->store)));
     bool by_master = world->rank == 0 && !getenv("CSPEED_SOCKET_IFNAME");
     /* Other ranks use the address at which they have reached the store, which may be any address of this host. */
     if (by_master && ce_store_is_everywhere(all->store))
         ce_socket_set_any(&address, 0);
-    CS_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
+    CE_TRY(ce_socket_listen(&all->listener, &address, all->keyed));
     *own_endpoint = (ce_mesh_endpoint){ .place = { world->local_rank, world->local_size },
                                         .port = ce_socket_port(&address),
                                         .bytes = by_master ? 0 : (int32_t)address.bytes };
@@ -73,14 +73,14 @@ static cs_status collect(mesh_builder *all)
     int size = all->tcp->size;
     for (int i = 1; i < size; i++) {
         snprintf(name, sizeof name, "endpoint/%d", i);
-        CS_TRY(ce_store_get(all->store, name, &all->endpoints[i], sizeof(ce_mesh_endpoint), &bytes, all->seconds));
+        CE_TRY(ce_store_get(all->store, name, &all->endpoints[i], sizeof(ce_mesh_endpoint), &bytes, all->seconds));
         if (bytes != sizeof(ce_mesh_endpoint))
             return ce_fail(CS_NO_PEER, "rank %d is of another version of cspeed: install the same on all hosts", i);
     }
     for (int from = 0; from < size; from += (int)PER_PAGE) {
         int count = size - from < (int)PER_PAGE ? size - from : (int)PER_PAGE;
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(ce_store_set(all->store, name, &all->endpoints[from], (size_t)count * sizeof(ce_mesh_endpoint)));
+        CE_TRY(ce_store_set(all->store, name, &all->endpoints[from], (size_t)count * sizeof(ce_mesh_endpoint)));
     }
     return CS_OK;
 }
@@ -90,15 +90,15 @@ static cs_status exchange_endpoints(mesh_builder *all)
     char name[NAME_BYTES];
     size_t bytes;
     int size = all->tcp->size, rank = all->tcp->rank;
-    CS_TRY(make_own_endpoint(all, &all->endpoints[rank]));
+    CE_TRY(make_own_endpoint(all, &all->endpoints[rank]));
     if (rank == 0)
         return collect(all);
     snprintf(name, sizeof name, "endpoint/%d", rank);
-    CS_TRY(ce_store_set(all->store, name, &all->endpoints[rank], sizeof(ce_mesh_endpoint)));
+    CE_TRY(ce_store_set(all->store, name, &all->endpoints[rank], sizeof(ce_mesh_endpoint)));
     for (int from = 0; from < size; from += (int)PER_PAGE) {
         size_t capacity = (size_t)(size - from) * sizeof(ce_mesh_endpoint);
         snprintf(name, sizeof name, "page/%d", from);
-        CS_TRY(ce_store_get(all->store, name, &all->endpoints[from], capacity, &bytes, all->seconds));
+        CE_TRY(ce_store_get(all->store, name, &all->endpoints[from], capacity, &bytes, all->seconds));
         if (bytes != (capacity < PER_PAGE * sizeof(ce_mesh_endpoint) ? capacity : PER_PAGE * sizeof(ce_mesh_endpoint)))
             return ce_fail(CS_NO_PEER, "rank 0 is of another version of cspeed: install the same on all hosts");
     }
@@ -121,7 +121,7 @@ static void begin_joining(mesh_builder *all, peer *with, int socket, int rank)
 
 static cs_status connect_to(mesh_builder *all, int rank)
 {
-    char text[CS_SOCKET_TEXT];
+    char text[CE_SOCKET_TEXT];
     const ce_mesh_endpoint *its = &all->endpoints[rank];
     ce_address address = { 0 };
     if (all->store)
@@ -138,7 +138,7 @@ static cs_status connect_to(mesh_builder *all, int rank)
                        "rank %d cannot reach rank %d at %s: if its host has another network for this, name the "
                        "interface in CSPEED_SOCKET_IFNAME: %s",
                        all->tcp->rank, rank, ce_socket_text(&address, text), cs_error());
-    CS_TRY(status);
+    CE_TRY(status);
     begin_joining(all, &all->peers[all->peer_count++], made, rank);
     return CS_OK;
 }
@@ -205,15 +205,15 @@ static cs_status advance_handshake(mesh_builder *all, int index)
     peer *with = &all->peers[index];
     ce_join_state state = ce_join_advance(&with->join, with->socket);
     cs_status status = CS_OK;
-    if (state == CS_JOIN_WAITS)
+    if (state == CE_JOIN_WAITS)
         return CS_OK;
-    if (state == CS_JOIN_REFUSED)
+    if (state == CE_JOIN_REFUSED)
         status = with->rank < 0 ? CS_OK
                                 : ce_fail(CS_NO_PEER, "rank %d and rank %d do not come together: %s", all->tcp->rank,
                                           with->rank, cs_error());
-    if (state == CS_JOIN_REFUSED && with->rank < 0)
-        ce_log(CS_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
-    if (state == CS_JOIN_DONE)
+    if (state == CE_JOIN_REFUSED && with->rank < 0)
+        ce_log(CE_LOG_WARNING, "refused a caller at rank %d: %s", all->tcp->rank, cs_error());
+    if (state == CE_JOIN_DONE)
         status = admit(all, with);
     drop(all, index);
     return status;
@@ -234,7 +234,7 @@ static cs_status report_missing(const mesh_builder *all)
 static cs_status connect_all(mesh_builder *all)
 {
     for (int i = 0; i < all->tcp->rank; i++)
-        CS_TRY(connect_to(all, i));
+        CE_TRY(connect_to(all, i));
     while (all->missing > 0) {
         int count = all->peer_count;
         if (ce_clock_seconds() > all->end)
@@ -245,9 +245,9 @@ static cs_status connect_all(mesh_builder *all)
         poll(all->polls, (nfds_t)count + 1, 500);
         /* `i` descends, because drop() removes a connection by moving the last connection to its index. */
         for (int i = count - 1; i >= 0; i--)
-            CS_TRY(advance_handshake(all, i));
+            CE_TRY(advance_handshake(all, i));
         if (all->polls[0].revents)
-            CS_TRY(accept_peer(all));
+            CE_TRY(accept_peer(all));
     }
     return CS_OK;
 }
@@ -264,17 +264,17 @@ static cs_status build(mesh_builder *all, ce_mesh_place *places)
     all->polls = calloc((size_t)all->peer_capacity + 1, sizeof *all->polls);
     if (!all->endpoints || !all->peers || !all->polls)
         return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", all->tcp->size);
-    CS_TRY(ce_join_key(all->key, &all->keyed));
+    CE_TRY(ce_join_key(all->key, &all->keyed));
     if (meeting && meeting->endpoints) {
         all->listener = *meeting->listener;
         *meeting->listener = -1;
         memcpy(all->endpoints, meeting->endpoints, size * sizeof *all->endpoints);
     } else if (meeting) {
         all->store = meeting->store;
-        CS_TRY(exchange_endpoints(all));
+        CE_TRY(exchange_endpoints(all));
     } else {
-        CS_TRY(ce_store_open(&all->store, &all->tcp->comm->world, all->seconds));
-        CS_TRY(exchange_endpoints(all));
+        CE_TRY(ce_store_open(&all->store, &all->tcp->comm->world, all->seconds));
+        CE_TRY(exchange_endpoints(all));
     }
     all->end = ce_clock_seconds() + all->seconds;
     for (size_t i = 0; i < size; i++)
@@ -301,13 +301,13 @@ cs_status ce_mesh_open(ce_tcp *tcp, ce_mesh_place *places, double seconds)
 
 cs_status ce_mesh_listen(const ce_tcp *tcp, int other, int *listener, ce_mesh_endpoint *own_endpoint)
 {
-    unsigned char key[CS_MAC_BYTES];
+    unsigned char key[CE_MAC_BYTES];
     bool keyed;
     ce_address address;
-    CS_TRY(ce_join_key(key, &keyed));
+    CE_TRY(ce_join_key(key, &keyed));
     ce_mac_forget(key, sizeof key);
-    CS_TRY(ce_socket_local(&address, tcp->links[other].socket));
-    CS_TRY(ce_socket_listen(listener, &address, keyed));
+    CE_TRY(ce_socket_local(&address, tcp->links[other].socket));
+    CE_TRY(ce_socket_listen(listener, &address, keyed));
     own_endpoint->port = ce_socket_port(&address);
     own_endpoint->bytes = (int32_t)address.bytes;
     memcpy(own_endpoint->name, &address.name, (size_t)address.bytes);

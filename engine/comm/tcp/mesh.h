@@ -1,7 +1,7 @@
 /* mesh.h - how the ranks of the TCP transport find each other and connect: through the store or, for the ranks of a
  * group, through the parent comm. */
-#ifndef CS_COMM_TCP_MESH_H
-#define CS_COMM_TCP_MESH_H
+#ifndef CE_COMM_TCP_MESH_H
+#define CE_COMM_TCP_MESH_H
 
 #include "comm/store/store.h"
 #include "comm/transport.h"

@@ -105,7 +105,7 @@ static cs_status connect_all(ce_tcp *tcp, ce_mesh_place *places, const cs_comm_s
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     if (!places)
         return ce_fail(CS_NO_MEMORY, "no memory for the places of %d ranks", tcp->size);
-    CS_TRY(ce_mesh_open(tcp, places, seconds));
+    CE_TRY(ce_mesh_open(tcp, places, seconds));
     return ce_hierarchical_fits(tcp, places) ? ce_hierarchical_open(tcp, settings) : ce_heap_open(tcp->comm, settings);
 }
 
@@ -120,8 +120,8 @@ static cs_status open_tcp(cs_comm *comm, const cs_comm_settings *settings)
     tcp->size = comm->world.size;
     bool roomy = ce_processors_allowed() >= comm->world.local_size;
     tcp->yields = roomy || comm->world.bound ? YIELDS_ROOMY : YIELDS_CROWDED;
-    CS_TRY(check_address(&comm->world));
-    CS_TRY(make_lists(tcp));
+    CE_TRY(check_address(&comm->world));
+    CE_TRY(make_lists(tcp));
     ce_mesh_place *places = calloc((size_t)tcp->size, sizeof *places);
     cs_status status = connect_all(tcp, places, settings);
     free(places);

@@ -2,39 +2,39 @@
  *
  * Each pair of ranks has one connection. Data is sent in frames: a head, and the bytes that it announces, which go
  * directly from the sender's buffer to the receiver's. The head names the collective call and is authenticated and
- * numbered (base/seal.h). So a rank detects foreign, repeated and reordered frames, and detects that another rank makes
+ * numbered (security/seal.h). So a rank detects foreign, repeated and reordered frames, and detects that another rank makes
  * a different call. The bytes after the head are neither authenticated nor encrypted, as with NCCL and Gloo.
  *
  * A queue has the frames of the current call for one direction of a connection. ce_tcp_frames_move sends and receives
  * until the frames of all queues are complete. All ranks must have the same byte order. */
-#ifndef CS_COMM_TCP_H
-#define CS_COMM_TCP_H
+#ifndef CE_COMM_TCP_TCP_H
+#define CE_COMM_TCP_TCP_H
 
-#include "base/seal.h"
+#include "security/seal.h"
 #include "comm/transport.h"
 #include "comm/tcp/mesh.h"
 
 #include <poll.h>
 
 enum {
-    CS_TCP_FRAMES = 2, /* maximum number of frames of a queue */
+    CE_TCP_FRAMES = 2, /* maximum number of frames of a queue */
     /* A value of ce_call.what that is not a collective. It means that the sender closes its comm. */
-    CS_TCP_CLOSED = 100,
-    CS_TCP_LOST /* A value of ce_call.what. It means that the sender ends because the rank in ce_call.root was lost. */
+    CE_TCP_CLOSED = 100,
+    CE_TCP_LOST /* A value of ce_call.what. It means that the sender ends because the rank in ce_call.root was lost. */
 };
 
 typedef struct {
     ce_call call;
     uint64_t bytes; /* length of the data after the head, in bytes */
-    unsigned char tag[CS_SEAL_TAG];
+    unsigned char tag[CE_SEAL_TAG];
 } ce_tcp_head;
 
 typedef struct {
     int count, at; /* number of frames in the queue, and number of complete frames */
     size_t done;   /* number of bytes of frames[at], head included, that were sent or received */
-    ce_tcp_head heads[CS_TCP_FRAMES];
-    char *data[CS_TCP_FRAMES];
-    size_t bytes[CS_TCP_FRAMES];
+    ce_tcp_head heads[CE_TCP_FRAMES];
+    char *data[CE_TCP_FRAMES];
+    size_t bytes[CE_TCP_FRAMES];
 } ce_tcp_queue;
 
 typedef struct {
@@ -54,7 +54,7 @@ struct ce_tcp {
      * ranks. */
     cs_comm *inside;
     ce_members across; /* the ranks with this rank's local rank, one on each host */
-    char *slots;       /* sums over this host; the buffer has CS_COMM_STAGING bytes */
+    char *slots;       /* sums over this host; the buffer has CE_COMM_STAGING bytes */
 };
 
 /* frames.c */

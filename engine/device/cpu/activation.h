@@ -1,6 +1,6 @@
 /* activation.h - GELU in its tanh form, and its derivative, for a chunk of elements. */
-#ifndef CS_DEVICE_CPU_ACTIVATION_H
-#define CS_DEVICE_CPU_ACTIVATION_H
+#ifndef CE_DEVICE_CPU_ACTIVATION_H
+#define CE_DEVICE_CPU_ACTIVATION_H
 
 #include <stdint.h>
 

@@ -1,21 +1,21 @@
 /* attention.h - declarations for attention.c (forward) and attention_grad.c (backward): the packed matrices of a head,
  * the masks, and the exponential.
  *
- * Scores are computed for one block of CS_BLOCK queries and CS_BLOCK keys after another, and within a block for
- * CS_TILE_ROWS queries (a strip) at a time. So the memory of the scores does not depend on T and stays in the first two
+ * Scores are computed for one block of CE_BLOCK queries and CE_BLOCK keys after another, and within a block for
+ * CE_TILE_ROWS queries (a strip) at a time. So the memory of the scores does not depend on T and stays in the first two
  * caches (FlashAttention, Dao et al. 2022). Keys are processed in vectors; a strip skips a vector if none of its
  * queries sees a key of the vector. If the CPU multiplies bf16 natively, all products multiply bf16 pairs:
  * probabilities and gradients of scores are rounded to bf16 before they are multiplied, as in PyTorch. Otherwise all
  * products multiply fp32 elements; 16-bit tensors are converted to fp32 copies first. Sums and softmax are always
  * fp32. */
-#ifndef CS_DEVICE_CPU_ATTENTION_H
-#define CS_DEVICE_CPU_ATTENTION_H
+#ifndef CE_DEVICE_CPU_ATTENTION_H
+#define CE_DEVICE_CPU_ATTENTION_H
 
 #include "device/cpu/attention_tile.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/elements.h"
 
-enum { CS_BLOCK = 96 }; /* a multiple of CS_TILE_ROWS and of CS_LANES */
+enum { CE_BLOCK = 96 }; /* a multiple of CE_TILE_ROWS and of CE_LANES */
 
 typedef struct {
     const ce_attention_args *given;
@@ -60,11 +60,11 @@ static inline int64_t ce_attention_words(const ce_attention_job *all)
 }
 
 /* Rows of a head are far apart in memory, so the processor does not prefetch them by itself. This macro prefetches the
- * row that is read or written CS_AHEAD rows later. An address after the tensor's end does no harm. */
-enum { CS_AHEAD = 8, CS_LINE = 64 };
-#define CS_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
-    for (size_t fetched = 0; fetched < (bytes); fetched += CS_LINE)                                                    \
-    __builtin_prefetch((const char *)(address) + CS_AHEAD * (stride) + fetched, write)
+ * row that is read or written CE_AHEAD rows later. An address after the tensor's end does no harm. */
+enum { CE_AHEAD = 8, CE_LINE = 64 };
+#define CE_ATTENTION_FETCH(address, stride, bytes, write)                                                              \
+    for (size_t fetched = 0; fetched < (bytes); fetched += CE_LINE)                                                    \
+    __builtin_prefetch((const char *)(address) + CE_AHEAD * (stride) + fetched, write)
 
 /* Copies one head's T rows of x to the layout "rows" (attention_tile.h). The head's first element is at (row, column).
  * Lines of the result after row T - 1 are 0. */
@@ -99,9 +99,9 @@ static inline int64_t ce_attention_first(const ce_attention_job *all, const ce_a
 static inline ce_range ce_attention_strip(const ce_attention_job *all, const ce_attention_mask *mask, int64_t row,
                                           int64_t key)
 {
-    int64_t first = ce_attention_first(all, mask, row) - key, seen = row + CS_TILE_ROWS - key;
-    ce_range range = { first > 0 ? first / CS_LANES * CS_LANES : 0,
-                       ce_round_up(seen < CS_BLOCK ? seen : CS_BLOCK, CS_LANES) };
+    int64_t first = ce_attention_first(all, mask, row) - key, seen = row + CE_TILE_ROWS - key;
+    ce_range range = { first > 0 ? first / CE_LANES * CE_LANES : 0,
+                       ce_round_up(seen < CE_BLOCK ? seen : CE_BLOCK, CE_LANES) };
     return range.from < range.to ? range : (ce_range){ 0, 0 };
 }
 
@@ -137,7 +137,7 @@ static inline void ce_attention_cap(const ce_attention_job *all, float *row, ce_
     }
 }
 
-/* Returns the random bits for the dropout of row i at the given range of keys. `scratch` has room for CS_BLOCK + 16
+/* Returns the random bits for the dropout of row i at the given range of keys. `scratch` has room for CE_BLOCK + 16
  * values. */
 const uint16_t *ce_attention_bits(const ce_attention_job *all, const ce_attention_mask *mask, int64_t i, ce_range keys,
                                   uint16_t *scratch);

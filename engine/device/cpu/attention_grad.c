@@ -29,7 +29,7 @@ static bool is_pairs(const ce_attention_job *all)
 static int64_t scratch_floats(const ce_attention_job *all)
 {
     int64_t packed = 9 * (ce_attention_words(all) + 16), gradients = 3 * all->lines * all->wide;
-    int64_t blocks = 2 * CS_BLOCK * CS_BLOCK / all->each, strips = 3 * CS_TILE_ROWS * CS_BLOCK;
+    int64_t blocks = 2 * CE_BLOCK * CE_BLOCK / all->each, strips = 3 * CE_TILE_ROWS * CE_BLOCK;
     return ce_round_up(packed + gradients + blocks + strips + 2 * all->lines + 2 * all->wide + 12 * 16, 16);
 }
 
@@ -52,11 +52,11 @@ static float *take_keys(const ce_attention_job *all, head *view, int64_t sample,
     memset(view->dv, 0, (size_t)size * sizeof(float));
     view->lse = ce_attention_take(&space, all->lines);
     view->delta = ce_attention_take(&space, all->lines);
-    view->across[0] = ce_attention_take(&space, CS_BLOCK * CS_BLOCK / all->each);
-    view->across[1] = ce_attention_take(&space, CS_BLOCK * CS_BLOCK / all->each);
-    view->p = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK);
-    view->ds = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK);
-    view->along = ce_attention_take(&space, CS_TILE_ROWS * CS_BLOCK / 2);
+    view->across[0] = ce_attention_take(&space, CE_BLOCK * CE_BLOCK / all->each);
+    view->across[1] = ce_attention_take(&space, CE_BLOCK * CE_BLOCK / all->each);
+    view->p = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK);
+    view->ds = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK);
+    view->along = ce_attention_take(&space, CE_TILE_ROWS * CE_BLOCK / 2);
     view->line = ce_attention_take(&space, 2 * all->wide);
     return space;
 }
@@ -67,8 +67,8 @@ static void take_deltas(const ce_attention_job *all, const head *view, int64_t r
     int64_t columns = cs_columns(y), at = row * columns + column;
     size_t stride = (size_t)columns * cs_dtype_bytes(y.dtype), bytes = (size_t)all->width * cs_dtype_bytes(y.dtype);
     for (int64_t t = 0; t < all->length; t++, at += columns) {
-        CS_ATTENTION_FETCH(ce_elements_at(y, at), stride, bytes, 0);
-        CS_ATTENTION_FETCH(ce_elements_at(dy, at), stride, bytes, 0);
+        CE_ATTENTION_FETCH(ce_elements_at(y, at), stride, bytes, 0);
+        CE_ATTENTION_FETCH(ce_elements_at(dy, at), stride, bytes, 0);
         view->delta[t] = ce_elements_dot(ce_elements_read(y, at, all->width, view->line),
                                          ce_elements_read(dy, at, all->width, view->line + all->wide), all->width);
     }
@@ -99,9 +99,9 @@ static void multiply_strip(const ce_attention_job *all, float *c, const float *r
     int64_t line = all->wide / all->each;
     ce_tile tile = { .a = rows + row * line, .a_row = line, .a_step = 1 };
     tile.b = panels + (key + strip.from) * all->depth;
-    tile.b_vector = CS_LANES * all->depth, tile.b_step = CS_LANES;
-    tile.c = c + strip.from, tile.c_row = CS_BLOCK;
-    tile.depth = all->depth, tile.vectors = ce_range_length(strip) / CS_LANES;
+    tile.b_vector = CE_LANES * all->depth, tile.b_step = CE_LANES;
+    tile.c = c + strip.from, tile.c_row = CE_BLOCK;
+    tile.depth = all->depth, tile.vectors = ce_range_length(strip) / CE_LANES;
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
@@ -111,7 +111,7 @@ static void softmax_grad_row(const ce_attention_job *all, const head *view, floa
                              int64_t i)
 {
     float scale = all->scale, lse = view->lse[i], delta = view->delta[i];
-    for (int64_t j = strip.from; j < strip.to; j += CS_LANES) {
+    for (int64_t j = strip.from; j < strip.to; j += CE_LANES) {
         ce_lanes *at = (ce_lanes *)(void *)(p + j), *slope = (ce_lanes *)(void *)(ds + j);
         *at = ce_attention_exp(*at * scale - lse);
         *slope = *at * (*slope - delta) * scale;
@@ -122,9 +122,9 @@ static void softmax_grad_row(const ce_attention_job *all, const head *view, floa
 static void softmax_grad_drop_row(const ce_attention_job *all, const head *view, float *p, float *ds, ce_range strip,
                                   int64_t i, int64_t key)
 {
-    uint16_t scratch[CS_BLOCK + 16];
+    uint16_t scratch[CE_BLOCK + 16];
     uint32_t threshold = ce_dropout_threshold(all->given->dropout);
-    float keep = 1 / (1 - all->given->dropout.rate), kept[CS_BLOCK];
+    float keep = 1 / (1 - all->given->dropout.rate), kept[CE_BLOCK];
     const uint16_t *bits =
         ce_attention_bits(all, &view->mask, i, (ce_range){ key + strip.from, key + strip.to }, scratch);
     for (int64_t j = strip.from; j < strip.to; j++) {
@@ -143,15 +143,15 @@ static void make_words(const head *view, ce_range strip, int64_t at)
     int64_t count = ce_range_length(strip);
     const float *strips[] = { view->p, view->ds };
     for (int which = 0; which < 2; which++) {
-        for (int64_t r = 0; r < CS_TILE_ROWS; r += 2) {
-            float *to = view->across[which] + (at + r) / 2 * CS_BLOCK;
-            const float *from = strips[which] + r * CS_BLOCK + strip.from;
+        for (int64_t r = 0; r < CE_TILE_ROWS; r += 2) {
+            float *to = view->across[which] + (at + r) / 2 * CE_BLOCK;
+            const float *from = strips[which] + r * CE_BLOCK + strip.from;
             memset(to, 0, (size_t)strip.from * sizeof(float));
-            ce_tile_pairs_across(to + strip.from, from, from + CS_BLOCK, count);
+            ce_tile_pairs_across(to + strip.from, from, from + CE_BLOCK, count);
         }
     }
-    for (int64_t r = 0; r < CS_TILE_ROWS; r++)
-        ce_tile_pairs_along(view->along + (r * CS_BLOCK + strip.from) / 2, view->ds + r * CS_BLOCK + strip.from, count);
+    for (int64_t r = 0; r < CE_TILE_ROWS; r++)
+        ce_tile_pairs_along(view->along + (r * CE_BLOCK + strip.from) / 2, view->ds + r * CE_BLOCK + strip.from, count);
 }
 
 /* Computes P and dS for one strip of queries, which begins at query `row`, and one block of keys, which begins at
@@ -160,12 +160,12 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
                            ce_range strip)
 {
     bool pairs = is_pairs(all);
-    float *p = pairs ? view->p : view->across[0] + at * CS_BLOCK;
-    float *ds = pairs ? view->ds : view->across[1] + at * CS_BLOCK;
+    float *p = pairs ? view->p : view->across[0] + at * CE_BLOCK;
+    float *ds = pairs ? view->ds : view->across[1] + at * CE_BLOCK;
     multiply_strip(all, p, view->q, view->k_panels, row, key, strip);
     multiply_strip(all, ds, view->dy, view->v_panels, row, key, strip);
-    for (int64_t r = 0; r < CS_TILE_ROWS; r++) {
-        float *line = p + r * CS_BLOCK, *slope = ds + r * CS_BLOCK, capped[CS_BLOCK];
+    for (int64_t r = 0; r < CE_TILE_ROWS; r++) {
+        float *line = p + r * CE_BLOCK, *slope = ds + r * CE_BLOCK, capped[CE_BLOCK];
         ce_range seen = ce_attention_seen(all, &view->mask, row + r, key, strip);
         if (all->cap > 0)
             ce_attention_cap(all, line, strip, capped);
@@ -185,11 +185,11 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
     if (pairs)
         make_words(view, strip, at);
     ce_tile queries = { .a = (pairs ? view->along : ds) + strip.from / all->each, .add = true };
-    queries.a_row = CS_BLOCK / all->each, queries.a_step = 1;
+    queries.a_row = CE_BLOCK / all->each, queries.a_step = 1;
     queries.b = view->k_layers + (key + strip.from) / all->each * all->wide;
-    queries.b_vector = CS_LANES, queries.b_step = all->wide;
+    queries.b_vector = CE_LANES, queries.b_step = all->wide;
     queries.c = view->dq + row * all->wide, queries.c_row = all->wide;
-    queries.depth = ce_range_length(strip) / all->each, queries.vectors = all->wide / CS_LANES;
+    queries.depth = ce_range_length(strip) / all->each, queries.vectors = all->wide / CE_LANES;
     ce_tile_multiply(&queries, pairs);
 }
 
@@ -199,12 +199,12 @@ static void backward_strip(const ce_attention_job *all, const head *view, int64_
 static void add_to_keys(const ce_attention_job *all, float *gradient, const float *across, const float *layers,
                         int64_t row, int64_t key, int64_t column, ce_range lines)
 {
-    ce_tile tile = { .a = across + lines.from / all->each * CS_BLOCK + column, .add = true };
-    tile.a_row = 1, tile.a_step = CS_BLOCK;
+    ce_tile tile = { .a = across + lines.from / all->each * CE_BLOCK + column, .add = true };
+    tile.a_row = 1, tile.a_step = CE_BLOCK;
     tile.b = layers + (row + lines.from) / all->each * all->wide;
-    tile.b_vector = CS_LANES, tile.b_step = all->wide;
+    tile.b_vector = CE_LANES, tile.b_step = all->wide;
     tile.c = gradient + (key + column) * all->wide, tile.c_row = all->wide;
-    tile.depth = ce_range_length(lines) / all->each, tile.vectors = all->wide / CS_LANES;
+    tile.depth = ce_range_length(lines) / all->each, tile.vectors = all->wide / CE_LANES;
     ce_tile_multiply(&tile, is_pairs(all));
 }
 
@@ -214,16 +214,16 @@ static void add_to_keys(const ce_attention_job *all, float *gradient, const floa
 static void backward_block(const ce_attention_job *all, const head *view, int64_t row, int64_t key)
 {
     int64_t lines = 0;
-    for (int64_t at = 0; at < CS_BLOCK && row + at < all->length; at += CS_TILE_ROWS) {
+    for (int64_t at = 0; at < CE_BLOCK && row + at < all->length; at += CE_TILE_ROWS) {
         ce_range strip = ce_attention_strip(all, &view->mask, row + at, key);
         if (strip.to == 0)
             break;
         backward_strip(all, view, row + at, at, key, strip);
-        lines = at + CS_TILE_ROWS;
+        lines = at + CE_TILE_ROWS;
     }
     if (lines == 0)
         return;
-    for (int64_t column = 0; column < CS_BLOCK && key + column < all->length; column += CS_TILE_ROWS) {
+    for (int64_t column = 0; column < CE_BLOCK && key + column < all->length; column += CE_TILE_ROWS) {
         ce_range used = { row == key ? column : 0, lines };
         add_to_keys(all, view->dv, view->across[0], view->dy_layers, row, key, column, used);
         add_to_keys(all, view->dk, view->across[1], view->q_layers, row, key, column, used);
@@ -236,7 +236,7 @@ static void copy_out(const ce_attention_job *all, const float *from, int64_t row
     int64_t columns = cs_columns(to), at = row * columns + column;
     size_t each = cs_dtype_bytes(to.dtype);
     for (int64_t t = 0; t < all->length; t++, at += columns, from += all->wide) {
-        CS_ATTENTION_FETCH(ce_elements_at(to, at), (size_t)columns * each, (size_t)all->width * each, 1);
+        CE_ATTENTION_FETCH(ce_elements_at(to, at), (size_t)columns * each, (size_t)all->width * each, 1);
         ce_elements_write(to, at, all->width, from);
     }
 }
@@ -250,8 +250,8 @@ static void backward_group(void *argument, int index, int thread)
     float *space = take_keys(all, &view, sample, group, thread);
     for (int64_t which = group * all->group; which < (group + 1) * all->group; which++) {
         take_queries(all, &view, sample, which, space);
-        for (int64_t key = 0; key < all->length; key += CS_BLOCK)
-            for (int64_t row = key; row < all->length; row += CS_BLOCK)
+        for (int64_t key = 0; key < all->length; key += CE_BLOCK)
+            for (int64_t row = key; row < all->length; row += CE_BLOCK)
                 backward_block(all, &view, row, key);
         copy_out(all, view.dq, begin, which * all->width);
     }

@@ -12,7 +12,7 @@
 #define HAS_PAIRS 0
 #endif
 
-enum { ROWS = CS_TILE_ROWS, VECTORS = CS_TILE_VECTORS, LANES = CS_LANES };
+enum { ROWS = CE_TILE_ROWS, VECTORS = CE_TILE_VECTORS, LANES = CE_LANES };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -65,7 +65,7 @@ static void multiply_columns(const ce_tile *tile, int64_t from, int64_t vectors)
         multiply_floats(tile, from, 1);
     else if (vectors == 2)
         multiply_floats(tile, from, 2);
-#if CS_TILE_VECTORS > 2
+#if CE_TILE_VECTORS > 2
     else if (vectors == 3)
         multiply_floats(tile, from, 3);
     else
@@ -126,7 +126,7 @@ void ce_tile_multiply(const ce_tile *tile, bool pairs)
 
 /* ---- layouts of operands ---- */
 
-#if CS_LANES == 16
+#if CE_LANES == 16
 #define ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #else

@@ -15,10 +15,10 @@ static void columns_rows(void *argument, ce_range range, int part)
     (void)part;
     const ce_columns *job = argument;
     int64_t columns = cs_columns(job->narrow);
-    float wide_x[CS_CHUNK], wide_y[CS_CHUNK], out[CS_CHUNK];
+    float wide_x[CE_CHUNK], wide_y[CE_CHUNK], out[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t at = 0; at < columns; at += CS_CHUNK) {
-            int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK;
+        for (int64_t at = 0; at < columns; at += CE_CHUNK) {
+            int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK;
             int64_t narrow = row * columns + at, wide = row * cs_columns(job->wide) + job->first + at;
             const float *y = ce_elements_read(job->wide, wide, count, wide_y);
             if (job->takes) {

@@ -27,7 +27,7 @@ static int wanted_threads(const ce_device_settings *settings, int cores)
 bool ce_cpu_computes_bf16(const cs_device *device)
 {
     const ce_product_choice *choice = &((const ce_cpu *)device->private_data)->choice;
-    return choice->dtype == CS_BF16 && ce_products_methods(choice) & 1u << CS_METHOD_NATIVE;
+    return choice->dtype == CS_BF16 && ce_products_methods(choice) & 1u << CE_METHOD_NATIVE;
 }
 
 static void describe(cs_device *device)
@@ -55,16 +55,16 @@ static cs_status cpu_open(cs_device *device, const ce_device_settings *settings)
     device->threads = wanted_threads(settings, cores);
     ce_matmul_quiet();
     if (device->isa < ce_isa_highest(ce_isa_available()))
-        CS_TRY(ce_matmul_limit(device->isa));
-    CS_TRY(ce_matmul_open(&cpu->matmul, device));
+        CE_TRY(ce_matmul_limit(device->isa));
+    CE_TRY(ce_matmul_open(&cpu->matmul, device));
     /* the worker is opened before the team pins threads, so that it may run on any of the cores */
     if (cores / ranks > 1)
-        CS_TRY(ce_worker_open(&cpu->worker));
+        CE_TRY(ce_worker_open(&cpu->worker));
     bool enough = device->threads * ranks <= cores;
     ce_team_shape shape = { .threads = device->threads,
                             .cores = enough && ranks == 1 ? &allowed : NULL,
                             .spin = enough };
-    CS_TRY(ce_team_open(&cpu->team, &shape));
+    CE_TRY(ce_team_open(&cpu->team, &shape));
     describe(device);
     return CS_OK;
 }
@@ -135,7 +135,7 @@ void *ce_cpu_workspace(cs_device *device, ce_cpu_use use, size_t bytes)
 void ce_cpu_drop_workspaces(cs_device *device)
 {
     ce_cpu *cpu = ce_cpu_of(device);
-    for (int use = 0; use < CS_CPU_WORKSPACES; use++) {
+    for (int use = 0; use < CE_CPU_WORKSPACES; use++) {
         ce_device_free(device, cpu->memory[use]);
         device->workspace -= cpu->bytes[use];
         cpu->memory[use] = NULL;
@@ -147,7 +147,7 @@ void ce_cpu_drop_workspaces(cs_device *device)
 
 static cs_status cpu_lower(cs_device *device, ce_isa isa)
 {
-    CS_TRY(ce_matmul_limit(isa));
+    CE_TRY(ce_matmul_limit(isa));
     device->isa = isa;
     describe(device);
     return CS_OK;
@@ -158,11 +158,11 @@ static cs_status cpu_lower(cs_device *device, ce_isa isa)
 unsigned ce_cpu_methods(cs_device *device, cs_dtype dtype, bool slow)
 {
     ce_matmul_grade grade = ce_matmul_grade_of(ce_cpu_of(device)->matmul, dtype);
-    unsigned methods = 1u << CS_METHOD_FIXED | 1u << CS_METHOD_SGEMM;
+    unsigned methods = 1u << CE_METHOD_FIXED | 1u << CE_METHOD_SGEMM;
     if (ce_gemm_fits())
-        methods |= 1u << CS_METHOD_PACKED;
-    if (grade == CS_MATMUL_FAST || (slow && grade == CS_MATMUL_PLAIN))
-        methods |= 1u << CS_METHOD_NATIVE;
+        methods |= 1u << CE_METHOD_PACKED;
+    if (grade == CE_MATMUL_FAST || (slow && grade == CE_MATMUL_PLAIN))
+        methods |= 1u << CE_METHOD_NATIVE;
     return methods;
 }
 
@@ -241,7 +241,7 @@ void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *par
 
 static ce_worker *worker_of(cs_stream *stream)
 {
-    return stream->role == CS_COMM ? ce_cpu_of(stream->device)->worker : NULL;
+    return stream->role == CE_COMM ? ce_cpu_of(stream->device)->worker : NULL;
 }
 
 static void cpu_call(cs_stream *stream, void (*call)(void *argument), void *argument)

@@ -4,8 +4,8 @@
  * A kernel splits its work into parts. The parts depend only on the shapes and the number of threads. So a kernel gives
  * the same bits in whatever order the threads run. A workspace grows to the size that the largest call needs, and does
  * not shrink. */
-#ifndef CS_DEVICE_CPU_CPU_H
-#define CS_DEVICE_CPU_CPU_H
+#ifndef CE_DEVICE_CPU_CPU_H
+#define CE_DEVICE_CPU_CPU_H
 
 #include <sched.h>
 
@@ -55,7 +55,7 @@ void ce_matmul_quiet(void);              /* makes OpenMP regions of the calling 
 cs_status ce_matmul_limit(ce_isa isa);
 void ce_matmul_version(char text[32]); /* writes the version, for example "oneDNN 2.6.3" */
 /* What oneDNN offers for products of a type on this CPU: nothing, reference loops, or optimized code. */
-typedef enum { CS_MATMUL_NONE, CS_MATMUL_PLAIN, CS_MATMUL_FAST } ce_matmul_grade;
+typedef enum { CE_MATMUL_NONE, CE_MATMUL_PLAIN, CE_MATMUL_FAST } ce_matmul_grade;
 ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype);
 void ce_matmul_sgemm(const ce_panel *panel, const float *a, const float *b, float *c);
 
@@ -77,7 +77,7 @@ size_t ce_matmul_prepare(ce_matmul *matmul, const ce_matmul_shape *shape);
 void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread);
 
 /* ---- cpu.c ---- */
-typedef enum { CS_CPU_LEFT, CS_CPU_RIGHT, CS_CPU_RESULT, CS_CPU_SCRATCH, CS_CPU_WORKSPACES } ce_cpu_use;
+typedef enum { CE_CPU_LEFT, CE_CPU_RIGHT, CE_CPU_RESULT, CE_CPU_SCRATCH, CE_CPU_WORKSPACES } ce_cpu_use;
 
 typedef struct {
     ce_team *team;
@@ -86,8 +86,8 @@ typedef struct {
     /* the chosen methods; in a new device all members are zero, and each product uses FIXED */
     ce_product_choice choice;
     char products_on[160]; /* the result of ce_device_products_on; "" before the first call of that function */
-    void *memory[CS_CPU_WORKSPACES];
-    size_t bytes[CS_CPU_WORKSPACES];
+    void *memory[CE_CPU_WORKSPACES];
+    size_t bytes[CE_CPU_WORKSPACES];
 } ce_cpu;
 
 static inline ce_cpu *ce_cpu_of(cs_device *device)

@@ -127,7 +127,7 @@ typedef struct {
 static void forward_chunk(const columns_job *job, int64_t row, int64_t at, int64_t count)
 {
     const cs_dora *dora = job->dora;
-    float wide_y[CS_CHUNK], wide_z[CS_CHUNK], wide_m[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK], sum[CS_CHUNK];
+    float wide_y[CE_CHUNK], wide_z[CE_CHUNK], wide_m[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK], sum[CE_CHUNK];
     int64_t narrow = row * cs_columns(job->z) + at, wide = row * cs_columns(job->y) + dora->first + at;
     const float *y = ce_elements_read(job->y, wide, count, wide_y);
     const float *z = ce_elements_read(job->z, narrow, count, wide_z);
@@ -148,8 +148,8 @@ static void forward_rows(void *argument, ce_range range, int part)
     const columns_job *job = argument;
     int64_t columns = cs_columns(job->z);
     for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t at = 0; at < columns; at += CS_CHUNK)
-            forward_chunk(job, row, at, min(CS_CHUNK, columns - at));
+        for (int64_t at = 0; at < columns; at += CE_CHUNK)
+            forward_chunk(job, row, at, min(CE_CHUNK, columns - at));
 }
 
 void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
@@ -162,7 +162,7 @@ void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, c
 static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
 {
     const cs_dora *dora = job->dora;
-    float wide_y[CS_CHUNK], wide_z[CS_CHUNK], wide_m[CS_CHUNK], out[CS_CHUNK], sum[CS_CHUNK];
+    float wide_y[CE_CHUNK], wide_z[CE_CHUNK], wide_m[CE_CHUNK], out[CE_CHUNK], sum[CE_CHUNK];
     float *gradient = (float *)job->dmagnitude.data + at;
     const float *magnitude = ce_elements_read(dora->magnitude, at, count, wide_m), *norms = job->norms + at;
     for (int64_t i = 0; i < count; i++)
@@ -185,8 +185,8 @@ static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
 static void backward_columns(void *argument, ce_range range, int part)
 {
     (void)part;
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
-        backward_chunk(argument, at, min(CS_CHUNK, range.to - at));
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
+        backward_chunk(argument, at, min(CE_CHUNK, range.to - at));
 }
 
 void ce_cpu_dora_grad(cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,

@@ -99,12 +99,12 @@ static void dropout_part(void *argument, ce_range range, int part)
     const dropout_job *all = argument;
     uint32_t threshold = ce_dropout_threshold(all->dropout);
     float scale = 1 / (1 - all->dropout.rate);
-    float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
-    uint16_t scratch[CS_CHUNK + 16];
+    float wide_a[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK];
+    uint16_t scratch[CE_CHUNK + 16];
     for (int64_t at = range.from, count; at < range.to; at += count) {
         int64_t sample = at / all->sample, end = (sample + 1) * all->sample;
         end = end < range.to ? end : range.to;
-        count = end - at < CS_CHUNK ? end - at : CS_CHUNK;
+        count = end - at < CE_CHUNK ? end - at : CE_CHUNK;
         uint64_t key = ce_dropout_key(all->dropout, sample);
         const uint16_t *bits = ce_dropout_bits(scratch, key, (uint64_t)(at - sample * all->sample), count);
         dropout_chunk(out, ce_elements_read(all->b, at, count, wide_b), bits, count, threshold, scale);

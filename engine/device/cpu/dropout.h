@@ -1,6 +1,6 @@
 /* dropout.h - the random bits of dropout, computed for many elements at a time. */
-#ifndef CS_DEVICE_CPU_DROPOUT_H
-#define CS_DEVICE_CPU_DROPOUT_H
+#ifndef CE_DEVICE_CPU_DROPOUT_H
+#define CE_DEVICE_CPU_DROPOUT_H
 
 #include "cspeed/ops.h"
 

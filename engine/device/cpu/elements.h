@@ -1,15 +1,15 @@
 /* elements.h - functions on short arrays of elements: conversion between fp32 and 16-bit types, sums in a fixed order,
  * e^x.
  *
- * Kernels work on chunks of CS_CHUNK elements, which stay in the first-level cache: a kernel reads a chunk (without a
+ * Kernels work on chunks of CE_CHUNK elements, which stay in the first-level cache: a kernel reads a chunk (without a
  * copy if the tensor is fp32), computes it in a plain loop that the compiler vectorizes, and writes it. */
-#ifndef CS_DEVICE_CPU_ELEMENTS_H
-#define CS_DEVICE_CPU_ELEMENTS_H
+#ifndef CE_DEVICE_CPU_ELEMENTS_H
+#define CE_DEVICE_CPU_ELEMENTS_H
 
 #include "base/half.h"
 #include "cspeed/cspeed.h"
 
-enum { CS_CHUNK = 1024 };
+enum { CE_CHUNK = 1024 };
 
 void ce_elements_widen(float *restrict to, const void *restrict from, cs_dtype dtype, int64_t count);
 void ce_elements_narrow(void *restrict to, cs_dtype dtype, const float *restrict from, int64_t count);

@@ -16,7 +16,7 @@ enum { MIN_ROWS = 8, MIN_COLUMNS = 64 };
 static int64_t token_at(const embed_job *all, int64_t row)
 {
     int64_t token = ((const int32_t *)all->tokens.data)[row];
-    CS_ASSERT(token >= 0 && token < cs_rows(all->table));
+    CE_ASSERT(token >= 0 && token < cs_rows(all->table));
     return token;
 }
 
@@ -30,7 +30,7 @@ static int64_t position_of(const embed_job *all, int64_t row)
 static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
 {
     int64_t width = cs_columns(all->y);
-    float sum[CS_CHUNK], wide[CS_CHUNK];
+    float sum[CE_CHUNK], wide[CE_CHUNK];
     ce_elements_widen(sum, ce_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
     if (all->positions.data)
         ce_elements_add(sum, ce_elements_read(all->positions, position_of(all, row) * width + from, count, wide),
@@ -44,8 +44,8 @@ static void embed_rows(void *argument, ce_range range, int part)
     const embed_job *all = argument;
     int64_t width = cs_columns(all->y);
     for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t from = 0; from < width; from += CS_CHUNK)
-            embed_row(all, row, from, width - from < CS_CHUNK ? width - from : CS_CHUNK);
+        for (int64_t from = 0; from < width; from += CE_CHUNK)
+            embed_row(all, row, from, width - from < CE_CHUNK ? width - from : CE_CHUNK);
 }
 
 void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
@@ -60,9 +60,9 @@ static void embed_grad_columns(void *argument, ce_range range, int part)
     (void)part;
     const embed_job *all = argument;
     int64_t width = cs_columns(all->y);
-    float *table = all->table.data, *positions = all->positions.data, wide[CS_CHUNK];
-    for (int64_t from = range.from; from < range.to; from += CS_CHUNK) {
-        int64_t count = range.to - from < CS_CHUNK ? range.to - from : CS_CHUNK;
+    float *table = all->table.data, *positions = all->positions.data, wide[CE_CHUNK];
+    for (int64_t from = range.from; from < range.to; from += CE_CHUNK) {
+        int64_t count = range.to - from < CE_CHUNK ? range.to - from : CE_CHUNK;
         for (int64_t row = 0; row < cs_rows(all->y); row++) {
             const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
             int64_t token = token_at(all, row);

@@ -42,7 +42,7 @@ void ce_cpu_take_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_rou
 
 static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t count)
 {
-    float sum[CS_CHUNK] = { 0 }, wide[CS_CHUNK];
+    float sum[CE_CHUNK] = { 0 }, wide[CE_CHUNK];
     int64_t columns = cs_columns(all->x);
     for (int64_t j = 0; j < all->chosen; j++) {
         const float *x = ce_elements_read(all->x, all->index[row * all->chosen + j] * columns + at, count, wide);
@@ -57,8 +57,8 @@ static void add_rows(void *argument, ce_range range, int part)
     const slot_job *all = argument;
     int64_t columns = cs_columns(all->x);
     for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t at = 0; at < columns; at += CS_CHUNK)
-            add_chunk(all, row, at, columns - at < CS_CHUNK ? columns - at : CS_CHUNK);
+        for (int64_t at = 0; at < columns; at += CE_CHUNK)
+            add_chunk(all, row, at, columns - at < CE_CHUNK ? columns - at : CE_CHUNK);
 }
 
 void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
@@ -75,9 +75,9 @@ static void reserve(cs_device *device, const ce_product *whole)
 {
     bool widens = whole->a.dtype != CS_F32 && !ce_gemm_fits();
     int64_t slots = cs_rows(whole->a), rows = widens ? slots : slots < FEW_ROWS ? slots : FEW_ROWS;
-    ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)(rows * ce_round_up(cs_columns(whole->a), CS_LANES)) * sizeof(float));
+    ce_cpu_workspace(device, CE_CPU_LEFT, (size_t)(rows * ce_round_up(cs_columns(whole->a), CE_LANES)) * sizeof(float));
     if (widens && whole->transpose_a)
-        ce_cpu_workspace(device, CS_CPU_RIGHT, (size_t)cs_count(whole->b) * sizeof(float));
+        ce_cpu_workspace(device, CE_CPU_RIGHT, (size_t)cs_count(whole->b) * sizeof(float));
 }
 
 /* Computes the products of the experts, one expert after another. Each product is divided among the threads. */
@@ -111,10 +111,10 @@ static float factor_at(const scale_job *all, int64_t row)
 
 static void scale_one(const scale_job *all, cs_tensor y, cs_tensor x, int64_t row)
 {
-    float wide[CS_CHUNK], out[CS_CHUNK], factor = factor_at(all, row);
+    float wide[CE_CHUNK], out[CE_CHUNK], factor = factor_at(all, row);
     int64_t columns = cs_columns(x);
-    for (int64_t at = 0; at < columns; at += CS_CHUNK) {
-        int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = row * columns + at;
+    for (int64_t at = 0; at < columns; at += CE_CHUNK) {
+        int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = row * columns + at;
         ce_elements_scale(out, ce_elements_read(x, place, count, wide), factor, count);
         ce_elements_write(y, place, count, out);
     }
@@ -136,10 +136,10 @@ void ce_cpu_scale_rows(cs_device *device, cs_tensor y, cs_tensor x, cs_tensor fa
 
 static float dot_of(const scale_job *all, int64_t row)
 {
-    float wide_x[CS_CHUNK], wide_dy[CS_CHUNK], sum = 0;
+    float wide_x[CE_CHUNK], wide_dy[CE_CHUNK], sum = 0;
     int64_t columns = cs_columns(all->x);
-    for (int64_t at = 0; at < columns; at += CS_CHUNK) {
-        int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = row * columns + at;
+    for (int64_t at = 0; at < columns; at += CE_CHUNK) {
+        int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = row * columns + at;
         sum += ce_elements_dot(ce_elements_read(all->x, place, count, wide_x),
                                ce_elements_read(all->dy, place, count, wide_dy), count);
     }

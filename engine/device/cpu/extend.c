@@ -152,10 +152,10 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     for (int64_t j = rows.from; j < rows.to; j++) {
         const char *line = (const char *)k + (size_t)(j * deep) * bytes;
         ce_lanes part = { 0 };
-        float tail[CS_LANES], sum;
+        float tail[CE_LANES], sum;
         int64_t d = 0;
         fetch_ahead(line, (size_t)deep * bytes, (size_t)width * bytes);
-        for (; d + CS_LANES <= width; d += CS_LANES)
+        for (; d + CE_LANES <= width; d += CE_LANES)
             part += *(const ce_lanes *)(q + d) * ce_lanes_load(line, d, dtype);
         sum = ce_lanes_sum(part);
         if (d < width)
@@ -166,29 +166,29 @@ static inline void score_keys(float *restrict score, const float *restrict q, co
     }
 }
 
-/* Multiplies each row of v by its probability, and adds the products to columns [at, at + sets * CS_LANES) of y. */
+/* Multiplies each row of v by its probability, and adds the products to columns [at, at + sets * CE_LANES) of y. */
 static inline void add_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                               ce_range rows, int64_t at, int sets, cs_dtype dtype)
 {
     ce_lanes part[SETS] = { 0 };
     for (int64_t j = rows.from; j < rows.to; j++) {
         const char *line = (const char *)v + (size_t)(j * deep + at) * cs_dtype_bytes(dtype);
-        fetch_ahead(line, (size_t)deep * cs_dtype_bytes(dtype), (size_t)(sets * CS_LANES) * cs_dtype_bytes(dtype));
+        fetch_ahead(line, (size_t)deep * cs_dtype_bytes(dtype), (size_t)(sets * CE_LANES) * cs_dtype_bytes(dtype));
         for (int set = 0; set < sets; set++)
-            part[set] += score[j] * ce_lanes_load(line, set * CS_LANES, dtype);
+            part[set] += score[j] * ce_lanes_load(line, set * CE_LANES, dtype);
     }
     for (int set = 0; set < sets; set++)
-        *(ce_lanes *)(y + at + set * CS_LANES) = part[set];
+        *(ce_lanes *)(y + at + set * CE_LANES) = part[set];
 }
 
 static inline void weigh_values(float *restrict y, const float *restrict score, const void *v, int64_t deep,
                                 ce_range rows, int64_t width, cs_dtype dtype)
 {
     int64_t at = 0;
-    float tail[CS_LANES];
-    for (; at + SETS * CS_LANES <= width; at += SETS * CS_LANES)
+    float tail[CE_LANES];
+    for (; at + SETS * CE_LANES <= width; at += SETS * CE_LANES)
         add_values(y, score, v, deep, rows, at, SETS, dtype);
-    for (; at + CS_LANES <= width; at += CS_LANES)
+    for (; at + CE_LANES <= width; at += CE_LANES)
         add_values(y, score, v, deep, rows, at, 1, dtype);
     memset(y + at, 0, (size_t)(width - at) * sizeof *y);
     for (int64_t j = rows.from; at < width && j < rows.to; j++) {
@@ -265,7 +265,7 @@ static void store_rows(void *argument, ce_range rows, int part)
 static void begin_text(cs_device *device, const ce_extension *given)
 {
     int64_t rows = cs_rows(given->y);
-    float *lse = ce_cpu_workspace(device, CS_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
+    float *lse = ce_cpu_workspace(device, CE_CPU_RESULT, (size_t)(given->heads.queries * rows) * sizeof *lse);
     ce_attention_args attention = { .y = given->y,
                                     .lse = cs_matrix(lse, CS_F32, given->heads.queries, rows),
                                     .qkv = given->qkv,
@@ -289,6 +289,6 @@ void ce_cpu_extend(cs_device *device, const ce_extension *given)
     all.cap = heads.cap;
     all.narrow = given->y.dtype != CS_F32;
     all.stride = scratch_floats(&all);
-    all.scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
+    all.scratch = ce_cpu_workspace(device, CE_CPU_SCRATCH, (size_t)(all.stride * device->threads) * sizeof(float));
     ce_team_run(ce_cpu_of(device)->team, (int)heads.keys, extend_head, &all);
 }

@@ -121,9 +121,9 @@ static void activation_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const function_job *all = argument;
-    float wide[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+    float wide[CE_CHUNK], out[CE_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
+        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
         functions[all->function].value(out, ce_elements_read(all->x, at, count, wide), count);
         ce_elements_write(all->y, at, count, out);
     }
@@ -133,9 +133,9 @@ static void activation_grad_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const function_job *all = argument;
-    float wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+    float wide[CE_CHUNK], wide_dy[CE_CHUNK], out[CE_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
+        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
         const float *x = ce_elements_read(all->x, at, count, wide);
         functions[all->function].slope(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
         ce_elements_write(all->y, at, count, out);
@@ -161,10 +161,10 @@ static void gated_rows(void *argument, ce_range range, int part)
     (void)part;
     const function_job *all = argument;
     int64_t columns = cs_columns(all->y);
-    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], out[CS_CHUNK];
+    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], out[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < columns; at += CS_CHUNK) {
-            int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = 2 * row * columns + at;
+        for (int64_t at = 0; at < columns; at += CE_CHUNK) {
+            int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = 2 * row * columns + at;
             const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
             functions[all->function].value(out, ce_elements_read(all->x, place, count, wide_gate), count);
             for (int64_t i = 0; i < count; i++)
@@ -179,10 +179,10 @@ static void gated_grad_rows(void *argument, ce_range range, int part)
     (void)part;
     const function_job *all = argument;
     int64_t columns = cs_columns(all->dy);
-    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], wide_dy[CS_CHUNK], dgate[CS_CHUNK], dup[CS_CHUNK], product[CS_CHUNK];
+    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], wide_dy[CE_CHUNK], dgate[CE_CHUNK], dup[CE_CHUNK], product[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < columns; at += CS_CHUNK) {
-            int64_t count = columns - at < CS_CHUNK ? columns - at : CS_CHUNK, place = 2 * row * columns + at;
+        for (int64_t at = 0; at < columns; at += CE_CHUNK) {
+            int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = 2 * row * columns + at;
             const float *gate = ce_elements_read(all->x, place, count, wide_gate);
             const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
             const float *dy = ce_elements_read(all->dy, row * columns + at, count, wide_dy);
@@ -215,9 +215,9 @@ static void softcap_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const function_job *all = argument;
-    float cap = all->cap, wide[CS_CHUNK], wide_dy[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+    float cap = all->cap, wide[CE_CHUNK], wide_dy[CE_CHUNK], out[CE_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
+        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
         const float *x = ce_elements_read(all->x, at, count, wide), *dy = NULL;
         if (all->dy.data)
             dy = ce_elements_read(all->dy, at, count, wide_dy);

@@ -1,6 +1,6 @@
 /* gemm.h - cspeed's own matrix product, for CPUs and shapes where it is faster than oneDNN's. */
-#ifndef CS_DEVICE_CPU_GEMM_H
-#define CS_DEVICE_CPU_GEMM_H
+#ifndef CE_DEVICE_CPU_GEMM_H
+#define CE_DEVICE_CPU_GEMM_H
 
 #include "device/cpu/cpu.h"
 

@@ -63,7 +63,7 @@ typedef struct {
     int64_t rows;
 } slab;
 
-/* Returns CS_LANES columns, from column `at` on, of line w. If words are pairs, returns pairs of these columns of lines
+/* Returns CE_LANES columns, from column `at` on, of line w. If words are pairs, returns pairs of these columns of lines
  * 2 w and 2 w + 1. */
 static inline ce_lanes load_across(const slab *all, int w, int64_t at, word_form form)
 {
@@ -80,7 +80,7 @@ static inline void add_slab(float *restrict sum, int64_t leading, const slab *al
                             word_form form)
 {
     const int depth = STREAMS / (form == PAIRS ? 2 : 1);
-    for (int64_t j = from; j < to; j += CS_LANES) {
+    for (int64_t j = from; j < to; j += CE_LANES) {
         ce_lanes b[STREAMS];
         for (int w = 0; w < depth; w++)
             b[w] = load_across(all, w, j, form);
@@ -105,11 +105,11 @@ static void add_slab_of(float *sum, int64_t leading, const slab *all, int64_t fr
         add_slab(sum, leading, all, from, to, PAIRS);
 }
 
-/* Adds the products for the last columns, whose number is less than CS_LANES, by means of padded copies. */
+/* Adds the products for the last columns, whose number is less than CE_LANES, by means of padded copies. */
 static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from, int64_t count, const job *of)
 {
     slab edge = *all;
-    float copy[STREAMS][CS_LANES] = { 0 }, part[MAX_ROWS][CS_LANES] = { 0 };
+    float copy[STREAMS][CE_LANES] = { 0 }, part[MAX_ROWS][CE_LANES] = { 0 };
     size_t bytes = cs_dtype_bytes(of->product->b.dtype);
     for (int k = 0; k < STREAMS; k++) {
         memcpy(copy[k], (const char *)all->line[k] + (size_t)from * bytes, (size_t)count * bytes);
@@ -117,7 +117,7 @@ static void add_edge(float *sum, int64_t leading, const slab *all, int64_t from,
     }
     for (int64_t i = 0; i < all->rows; i++)
         memcpy(part[i], sum + i * leading + from, (size_t)count * sizeof(float));
-    add_slab_of(part[0], CS_LANES, &edge, 0, CS_LANES, of->form);
+    add_slab_of(part[0], CE_LANES, &edge, 0, CE_LANES, of->form);
     for (int64_t i = 0; i < all->rows; i++)
         memcpy(sum + i * leading + from, part[i], (size_t)count * sizeof(float));
 }
@@ -140,7 +140,7 @@ static void select_line(const job *all, slab *next, int k, int64_t line, bool en
 static void across(void *argument, ce_range lines, int part)
 {
     const job *all = argument;
-    int64_t columns = cs_columns(all->product->b), whole = columns / CS_LANES * CS_LANES;
+    int64_t columns = cs_columns(all->product->b), whole = columns / CE_LANES * CE_LANES;
     int64_t length = ce_divide_up(ce_range_length(lines), STREAMS);
     float *sum = all->sums + part * all->rows * columns;
     memset(sum, 0, (size_t)(all->rows * columns) * sizeof *sum);
@@ -159,7 +159,7 @@ static void across(void *argument, ce_range lines, int part)
 /* ---- b (columns, inner): an element of c is the dot product of two lines ---- */
 
 /* Pairs of 16-bit elements; the first pair of a line may begin at any element. */
-typedef float pairs __attribute__((vector_size(4 * CS_LANES), aligned(2), may_alias));
+typedef float pairs __attribute__((vector_size(4 * CE_LANES), aligned(2), may_alias));
 
 static inline ce_lanes load_along(const void *line, int64_t word, word_form form)
 {
@@ -171,7 +171,7 @@ static inline ce_lanes load_along(const void *line, int64_t word, word_form form
 /* One line of b for each stream, and copies of the last words of these lines, padded with zeros. */
 typedef struct {
     const void *line[LINES];
-    uint32_t tail[LINES][CS_LANES];
+    uint32_t tail[LINES][CE_LANES];
     int64_t whole; /* number of words of a line that come before the copied words */
 } bundle;
 
@@ -181,7 +181,7 @@ static inline void dot_rows(float sum[MAX_ROWS][LINES], const job *all, const bu
 {
     ce_lanes part[MAX_ROWS][LINES] = { 0 };
     const uint32_t *a = all->a + first * all->stride;
-    for (int64_t w = 0; w < b->whole; w += CS_LANES) {
+    for (int64_t w = 0; w < b->whole; w += CE_LANES) {
         ce_lanes right[LINES];
         for (int t = 0; t < LINES; t++)
             right[t] = load_along(b->line[t], w, form);
@@ -212,7 +212,7 @@ static void dot_bundle(float sum[MAX_ROWS][LINES], const job *all, const int64_t
 {
     cs_tensor b = all->product->b;
     int64_t each = all->form == PAIRS ? 2 : 1; /* number of elements in a word */
-    bundle some = { .whole = all->inner / each / CS_LANES * CS_LANES };
+    bundle some = { .whole = all->inner / each / CE_LANES * CE_LANES };
     int64_t rest = all->inner - some.whole * each;
     for (int t = 0; t < LINES; t++) {
         some.line[t] = ce_elements_at(b, columns[t] * all->inner);
@@ -306,7 +306,7 @@ static void add_parts(void *argument, ce_range range, int part)
 static word_form form_of(const cs_device *device, cs_dtype dtype)
 {
 #ifdef __AVX512F__
-    if (dtype == CS_BF16 && device->isa >= CS_ISA_AVX512_BF16)
+    if (dtype == CS_BF16 && device->isa >= CE_ISA_AVX512_BF16)
         return PAIRS;
 #endif
     (void)device;
@@ -332,14 +332,14 @@ void ce_gemv_run(cs_device *device, const ce_product *product)
     int64_t columns = cs_columns(product->c);
     job all = { .product = product, .rows = cs_rows(product->c), .inner = cs_columns(product->a) };
     all.form = form_of(device, product->a.dtype);
-    all.stride = ce_round_up(all.form == PAIRS ? (all.inner + 1) / 2 : all.inner, CS_LANES);
-    copy_a(&all, ce_cpu_workspace(device, CS_CPU_LEFT, (size_t)(all.rows * all.stride) * sizeof *all.a));
+    all.stride = ce_round_up(all.form == PAIRS ? (all.inner + 1) / 2 : all.inner, CE_LANES);
+    copy_a(&all, ce_cpu_workspace(device, CE_CPU_LEFT, (size_t)(all.rows * all.stride) * sizeof *all.a));
     if (product->transpose_b) {
         ce_cpu_walk(device, columns, MIN_LINES, along, &all);
         return;
     }
     all.parts = ce_cpu_parts(device, all.inner, MIN_LINES);
-    all.sums = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(all.parts * all.rows * columns) * sizeof(float));
+    all.sums = ce_cpu_workspace(device, CE_CPU_SCRATCH, (size_t)(all.parts * all.rows * columns) * sizeof(float));
     ce_cpu_walk(device, all.inner, MIN_LINES, across, &all);
     ce_cpu_walk(device, columns, MIN_SUMS / all.rows, add_parts, &all);
 }

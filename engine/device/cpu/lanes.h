@@ -1,25 +1,25 @@
-/* lanes.h - vectors of CS_LANES fp32 elements, as wide as the registers of the set of instructions, with the functions
+/* lanes.h - vectors of CE_LANES fp32 elements, as wide as the registers of the set of instructions, with the functions
  * that kernels need: loads that convert 16-bit elements, and sums. */
-#ifndef CS_DEVICE_CPU_LANES_H
-#define CS_DEVICE_CPU_LANES_H
+#ifndef CE_DEVICE_CPU_LANES_H
+#define CE_DEVICE_CPU_LANES_H
 
 #include "cspeed/cspeed.h"
 
 #ifdef __AVX512F__
 #include <immintrin.h>
-#define CS_LANES 16
+#define CE_LANES 16
 #else
-#define CS_LANES 8
+#define CE_LANES 8
 #endif
 
-typedef float ce_lanes __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef int32_t ce_lane_bits __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef uint32_t ce_lane_words __attribute__((vector_size(4 * CS_LANES), aligned(4), may_alias));
-typedef uint16_t ce_lane_halves __attribute__((vector_size(2 * CS_LANES), aligned(2), may_alias));
+typedef float ce_lanes __attribute__((vector_size(4 * CE_LANES), aligned(4), may_alias));
+typedef int32_t ce_lane_bits __attribute__((vector_size(4 * CE_LANES), aligned(4), may_alias));
+typedef uint32_t ce_lane_words __attribute__((vector_size(4 * CE_LANES), aligned(4), may_alias));
+typedef uint16_t ce_lane_halves __attribute__((vector_size(2 * CE_LANES), aligned(2), may_alias));
 typedef float ce_eight_lanes __attribute__((vector_size(32)));
 typedef float ce_four_lanes __attribute__((vector_size(16)));
 
-/* Returns elements [at, at + CS_LANES) of a line as fp32. Callers pass a constant dtype, so that the branches
+/* Returns elements [at, at + CE_LANES) of a line as fp32. Callers pass a constant dtype, so that the branches
  * disappear. */
 static inline ce_lanes ce_lanes_load(const void *line, int64_t at, cs_dtype dtype)
 {

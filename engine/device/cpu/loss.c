@@ -13,13 +13,13 @@ typedef struct {
 
 static int64_t chunk_at(int64_t from, int64_t end)
 {
-    return end - from < CS_CHUNK ? end - from : CS_CHUNK;
+    return end - from < CE_CHUNK ? end - from : CE_CHUNK;
 }
 
 static int64_t target_of(const loss_job *all, int64_t row)
 {
     int64_t target = ((const int32_t *)all->targets.data)[row];
-    CS_ASSERT(target < all->classes);
+    CE_ASSERT(target < all->classes);
     return target;
 }
 
@@ -33,8 +33,8 @@ static void softmax_chunk(float *restrict out, const float *restrict x, int64_t 
 static float row_lse(const loss_job *all, int64_t row)
 {
     int64_t width = all->classes, first = row * cs_columns(all->x);
-    float wide[CS_CHUNK], power[CS_CHUNK], max = -INFINITY;
-    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+    float wide[CE_CHUNK], power[CE_CHUNK], max = -INFINITY;
+    for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         max = fmaxf(max, ce_elements_max(ce_elements_read(all->x, first + from, count, wide), count));
     }
@@ -42,7 +42,7 @@ static float row_lse(const loss_job *all, int64_t row)
      * or inf, respectively. */
     max = isfinite(max) ? max : 0;
     double sum = 0;
-    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+    for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         softmax_chunk(power, ce_elements_read(all->x, first + from, count, wide), count, max, 1);
         sum += (double)ce_elements_sum(power, count);
@@ -55,8 +55,8 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
 {
     int64_t width = all->classes, stride = cs_columns(all->x), first = row * stride;
     float scale = ((const float *)all->dloss.data)[row];
-    float wide[CS_CHUNK], out[CS_CHUNK] = { 0 }, zeros[CS_CHUNK] = { 0 };
-    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+    float wide[CE_CHUNK], out[CE_CHUNK] = { 0 }, zeros[CE_CHUNK] = { 0 };
+    for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         if (target >= 0)
             softmax_chunk(out, ce_elements_read(all->x, first + from, count, wide), count, lse, scale);
@@ -64,7 +64,7 @@ static void grad_row(const loss_job *all, int64_t row, int64_t target, float lse
             out[target - from] -= scale;
         ce_elements_write(all->x, first + from, count, out);
     }
-    for (int64_t from = width; from < stride; from += CS_CHUNK)
+    for (int64_t from = width; from < stride; from += CE_CHUNK)
         ce_elements_write(all->x, first + from, chunk_at(from, stride), zeros);
 }
 
@@ -95,8 +95,8 @@ void ce_cpu_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, c
 static int64_t largest_of(const loss_job *all, int64_t row)
 {
     int64_t width = all->classes, first = row * cs_columns(all->x), best = -1;
-    float max = 0, wide[CS_CHUNK];
-    for (int64_t from = 0; from < width; from += CS_CHUNK) {
+    float max = 0, wide[CE_CHUNK];
+    for (int64_t from = 0; from < width; from += CE_CHUNK) {
         int64_t count = chunk_at(from, width);
         const float *logits = ce_elements_read(all->x, first + from, count, wide);
         for (int64_t i = 0; i < count; i++) {
@@ -170,9 +170,9 @@ static void scale_signs(float *apart, int64_t count, float scale)
 
 static const error_kind squared = { add_squares, scale_all, 2 }, absolute = { add_magnitudes, scale_signs, 1 };
 
-static void read_differences(float apart[CS_CHUNK], const error_job *all, int64_t at, int64_t count)
+static void read_differences(float apart[CE_CHUNK], const error_job *all, int64_t at, int64_t count)
 {
-    float wide[CS_CHUNK];
+    float wide[CE_CHUNK];
     const float *y = ce_elements_read(all->y, at, count, wide), *target = (const float *)all->target.data + at;
     for (int64_t i = 0; i < count; i++)
         apart[i] = y[i] - target[i];
@@ -183,10 +183,10 @@ static void error_rows(void *argument, ce_range range, int part)
     (void)part;
     const error_job *all = argument;
     int64_t width = cs_columns(all->y);
-    float apart[CS_CHUNK];
+    float apart[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         double sum = 0;
-        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        for (int64_t from = 0; from < width; from += CE_CHUNK) {
             int64_t count = chunk_at(from, width);
             read_differences(apart, all, row * width + from, count);
             sum = all->kind->add(sum, apart, count);
@@ -200,10 +200,10 @@ static void error_grad_rows(void *argument, ce_range range, int part)
     (void)part;
     const error_job *all = argument;
     int64_t width = cs_columns(all->y);
-    float apart[CS_CHUNK];
+    float apart[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         float scale = all->kind->factor * ((const float *)all->loss.data)[row] / (float)width;
-        for (int64_t from = 0; from < width; from += CS_CHUNK) {
+        for (int64_t from = 0; from < width; from += CE_CHUNK) {
             int64_t count = chunk_at(from, width), at = row * width + from;
             read_differences(apart, all, at, count);
             all->kind->slope(apart, count, scale);

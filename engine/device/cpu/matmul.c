@@ -132,10 +132,10 @@ void ce_matmul_quiet(void)
 /* oneDNN accepts a limit only once in a process, and only before oneDNN first reads which instructions the CPU has. */
 cs_status ce_matmul_limit(ce_isa isa)
 {
-    static const dnnl_cpu_isa_t limits[CS_ISA_COUNT] = { [CS_ISA_AVX2] = dnnl_cpu_isa_avx2,
-                                                         [CS_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
-                                                         [CS_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
-                                                         [CS_ISA_AMX] = dnnl_cpu_isa_avx512_core_amx };
+    static const dnnl_cpu_isa_t limits[CE_ISA_COUNT] = { [CE_ISA_AVX2] = dnnl_cpu_isa_avx2,
+                                                         [CE_ISA_AVX512] = dnnl_cpu_isa_avx512_core,
+                                                         [CE_ISA_AVX512_BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                                                         [CE_ISA_AMX] = dnnl_cpu_isa_avx512_core_amx };
     if (dnnl_set_max_cpu_isa(limits[isa]) == dnnl_success ||
         ((unsigned)dnnl_get_effective_cpu_isa() & ~(unsigned)limits[isa]) == 0)
         return CS_OK;
@@ -337,9 +337,9 @@ ce_matmul_grade ce_matmul_grade_of(ce_matmul *matmul, cs_dtype dtype)
     const char *name = NULL;
     drop_descs(&shape, desc);
     if (status != dnnl_success)
-        return CS_MATMUL_NONE;
+        return CE_MATMUL_NONE;
     must(dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &name), "an implementation's name");
-    ce_matmul_grade grade = strncmp(name, "ref", 3) == 0 ? CS_MATMUL_PLAIN : CS_MATMUL_FAST;
+    ce_matmul_grade grade = strncmp(name, "ref", 3) == 0 ? CE_MATMUL_PLAIN : CE_MATMUL_FAST;
     dnnl_primitive_desc_destroy(made);
     return grade;
 }
@@ -370,7 +370,7 @@ static void *unlocked(const void *pointer)
 void ce_matmul_run(ce_matmul *matmul, const ce_matmul_shape *shape, const ce_matmul_operands *with, int thread)
 {
     entry *place = find(matmul, shape, hash_of(shape));
-    CS_ASSERT(place && thread < matmul->device->threads);
+    CE_ASSERT(place && thread < matmul->device->threads);
     void *handles[ARGUMENTS] = { unlocked(with->a), unlocked(with->b), with->c, with->scratch, unlocked(with->bias) };
     dnnl_exec_arg_t arguments[ARGUMENTS];
     int count = shape->bias ? ARGUMENTS : ARGUMENTS - 1;

@@ -11,7 +11,7 @@ typedef struct {
 
 static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
 {
-    float wide[CS_CHUNK];
+    float wide[CE_CHUNK];
     ce_elements_widen(wide, ce_elements_at(all->from, at), all->from.dtype, count);
     for (int64_t i = 0; i < count; i++)
         wide[i] *= all->factor;
@@ -21,8 +21,8 @@ static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
 static void convert_part(void *argument, ce_range range, int part)
 {
     (void)part;
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
-        convert_chunk(argument, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK);
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
+        convert_chunk(argument, at, range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK);
 }
 
 void ce_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)

@@ -23,7 +23,7 @@ static norm_job make_job(cs_device *device, cs_tensor x, cs_tensor weight, cs_te
 {
     int64_t columns = cs_columns(x), parts = ce_cpu_parts(device, cs_rows(x), MIN_ROWS);
     int64_t padded = ce_round_up(columns, 16);
-    float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
+    float *scratch = ce_cpu_workspace(device, CE_CPU_SCRATCH, (size_t)(padded * (2 + ROWS * parts)) * sizeof(float));
     ce_elements_widen(scratch, weight.data, weight.dtype, columns);
     if (bias.data)
         ce_elements_widen(scratch + padded, bias.data, bias.dtype, columns);

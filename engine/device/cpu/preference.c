@@ -31,21 +31,21 @@ static void judge_pair(const ce_preference_rows *all, int64_t b)
     ce_preference_pair pair = { 0 };
     float *facts = (float *)all->facts.data + b;
     int64_t pairs = cs_columns(all->facts);
-    for (int i = 0; i < CS_ANSWERS; i++) {
-        read_answer(all, CS_ANSWERS * b + i, &pair.logp[i], &pair.tokens[i]);
+    for (int i = 0; i < CE_ANSWERS; i++) {
+        read_answer(all, CE_ANSWERS * b + i, &pair.logp[i], &pair.tokens[i]);
         if (all->references.data)
-            pair.reference[i] = ((const float *)all->references.data)[CS_ANSWERS * b + i];
+            pair.reference[i] = ((const float *)all->references.data)[CE_ANSWERS * b + i];
     }
     ce_preference_result result = ce_preference_judge(&all->rule, &pair);
-    bool real = pair.tokens[CS_CHOSEN] + pair.tokens[CS_REJECTED] > 0;
-    facts[CS_PREFERENCE_LOSS * pairs] = real ? (float)result.loss : 0;
-    facts[CS_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result.reward[CS_CHOSEN] : 0;
-    facts[CS_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result.reward[CS_REJECTED] : 0;
-    facts[CS_PREFERENCE_CORRECT * pairs] = real && result.reward[CS_CHOSEN] > result.reward[CS_REJECTED];
-    facts[CS_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair.logp[CS_CHOSEN] : 0;
-    facts[CS_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair.logp[CS_REJECTED] : 0;
-    for (int i = 0; i < CS_ANSWERS && all->weights.data; i++)
-        weigh_answer(all, CS_ANSWERS * b + i, result.slope[i]);
+    bool real = pair.tokens[CE_CHOSEN] + pair.tokens[CE_REJECTED] > 0;
+    facts[CE_PREFERENCE_LOSS * pairs] = real ? (float)result.loss : 0;
+    facts[CE_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result.reward[CE_CHOSEN] : 0;
+    facts[CE_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result.reward[CE_REJECTED] : 0;
+    facts[CE_PREFERENCE_CORRECT * pairs] = real && result.reward[CE_CHOSEN] > result.reward[CE_REJECTED];
+    facts[CE_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair.logp[CE_CHOSEN] : 0;
+    facts[CE_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair.logp[CE_REJECTED] : 0;
+    for (int i = 0; i < CE_ANSWERS && all->weights.data; i++)
+        weigh_answer(all, CE_ANSWERS * b + i, result.slope[i]);
 }
 
 static void judge_pairs(void *argument, ce_range range, int part)

@@ -79,7 +79,7 @@ static piece piece_of(const job *all, int index)
 static void multiply(const job *all, const piece *part, float *c, int thread)
 {
     const void *a = ce_elements_at(all->a, part->a), *b = ce_elements_at(all->b, part->b);
-    if (all->how == CS_METHOD_PACKED)
+    if (all->how == CE_METHOD_PACKED)
         ce_gemm_run(&part->panel, all->a.dtype, a, b, c,
                     (float *)(void *)(all->scratch + (size_t)thread * all->stride));
     else
@@ -91,9 +91,9 @@ static void multiply(const job *all, const piece *part, float *c, int thread)
 static void finish(const job *all, const piece *part, const float *result, int64_t leading)
 {
     const ce_product *product = all->product;
-    float bias[CS_CHUNK], wide[CS_CHUNK];
-    for (int64_t column = 0; column < part->panel.n; column += CS_CHUNK) {
-        int64_t count = part->panel.n - column < CS_CHUNK ? part->panel.n - column : CS_CHUNK;
+    float bias[CE_CHUNK], wide[CE_CHUNK];
+    for (int64_t column = 0; column < part->panel.n; column += CE_CHUNK) {
+        int64_t count = part->panel.n - column < CE_CHUNK ? part->panel.n - column : CE_CHUNK;
         if (product->bias.data)
             ce_elements_widen(bias, ce_elements_at(product->bias, part->column + column), product->bias.dtype, count);
         for (int64_t row = 0; row < part->panel.m; row++) {
@@ -147,7 +147,7 @@ static void run_piece(void *argument, int index, int thread)
     const job *all = argument;
     const ce_product *product = all->product;
     piece part = piece_of(all, index);
-    if (all->how == CS_METHOD_NATIVE) {
+    if (all->how == CE_METHOD_NATIVE) {
         run_native(all, &part, thread);
     } else if (product->c.dtype != CS_F32) {
         run_strips(all, &part, thread);
@@ -186,7 +186,7 @@ static cs_tensor widened(cs_device *device, ce_cpu_use use, cs_tensor x)
 ce_method ce_cpu_fixed_method(const ce_panel *panel, cs_dtype dtype)
 {
     bool weak = panel->m >= TINY && (panel->m < SMALL || panel->n < SMALL);
-    return ce_gemm_fits() && (dtype != CS_F32 || weak) ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
+    return ce_gemm_fits() && (dtype != CS_F32 || weak) ? CE_METHOD_PACKED : CE_METHOD_SGEMM;
 }
 
 /* The choice of methods is measured with many tokens. So products of few fp32 rows, as in text generation, use FIXED
@@ -198,8 +198,8 @@ static ce_method choose(const job *all)
     ce_panel panel = piece_of(all, 0).panel;
     ce_product_class of = ce_product_class_of(all->product);
     bool measured = choice->count > 0, few = dtype == CS_F32 && panel.m < TINY;
-    ce_method how = dtype == choice->dtype && !(measured && few) ? ce_products_method(choice, &of) : CS_METHOD_FIXED;
-    return how == CS_METHOD_FIXED ? ce_cpu_fixed_method(&panel, dtype) : how;
+    ce_method how = dtype == choice->dtype && !(measured && few) ? ce_products_method(choice, &of) : CE_METHOD_FIXED;
+    return how == CE_METHOD_FIXED ? ce_cpu_fixed_method(&panel, dtype) : how;
 }
 
 /* Panels of one product differ in size, so their primitives need scratch memory of different sizes. Each thread gets
@@ -222,20 +222,20 @@ static void prepare(job *all)
     size_t threads = (size_t)all->device->threads;
     all->a = product->a;
     all->b = product->b;
-    if (all->how == CS_METHOD_SGEMM) {
-        all->a = widened(all->device, CS_CPU_LEFT, product->a);
-        all->b = widened(all->device, CS_CPU_RIGHT, product->b);
+    if (all->how == CE_METHOD_SGEMM) {
+        all->a = widened(all->device, CE_CPU_LEFT, product->a);
+        all->b = widened(all->device, CE_CPU_RIGHT, product->b);
     } else {
-        size_t bytes = all->how == CS_METHOD_NATIVE ? prepare_native(all) : ce_gemm_scratch();
+        size_t bytes = all->how == CE_METHOD_NATIVE ? prepare_native(all) : ce_gemm_scratch();
         all->stride = (size_t)ce_round_up((int64_t)bytes + (bytes == 0), 64);
-        all->scratch = ce_cpu_workspace(all->device, CS_CPU_SCRATCH, all->stride * threads);
+        all->scratch = ce_cpu_workspace(all->device, CE_CPU_SCRATCH, all->stride * threads);
     }
-    if (all->how != CS_METHOD_NATIVE && product->c.dtype != CS_F32)
-        all->strips = ce_cpu_workspace(all->device, CS_CPU_RESULT,
+    if (all->how != CE_METHOD_NATIVE && product->c.dtype != CS_F32)
+        all->strips = ce_cpu_workspace(all->device, CE_CPU_RESULT,
                                        (size_t)(STRIP_ROWS * STRIP_COLUMNS) * sizeof(float) * threads);
 }
 
-/* Computes a product by the method `how`, or by gemv.c if c has few rows. CS_METHODS stands for the method that the
+/* Computes a product by the method `how`, or by gemv.c if c has few rows. CE_METHODS stands for the method that the
  * device has chosen for this product. */
 static void run_product(cs_device *device, const ce_product *product, ce_method how)
 {
@@ -246,14 +246,14 @@ static void run_product(cs_device *device, const ce_product *product, ce_method 
     job all = { .device = device, .product = product, .whole = whole_of(product) };
     all.by_columns = all.whole.n > all.whole.m;
     all.parts = ce_cpu_parts(device, all.by_columns ? all.whole.n : all.whole.m, 16);
-    all.how = how == CS_METHODS ? choose(&all) : how;
+    all.how = how == CE_METHODS ? choose(&all) : how;
     prepare(&all);
     ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
 
 void ce_cpu_product(cs_device *device, const ce_product *product)
 {
-    run_product(device, product, CS_METHODS);
+    run_product(device, product, CE_METHODS);
 }
 
 void ce_cpu_steady_product(cs_device *device, const ce_product *product)
@@ -266,7 +266,7 @@ void ce_cpu_steady_product(cs_device *device, const ce_product *product)
     all.by_columns = all.whole.n > all.whole.m;
     int64_t parts = (all.by_columns ? all.whole.n : all.whole.m) / STEADY_WIDTH;
     all.parts = parts < 1 ? 1 : (int)parts;
-    all.how = ce_gemm_fits() ? CS_METHOD_PACKED : CS_METHOD_SGEMM;
+    all.how = ce_gemm_fits() ? CE_METHOD_PACKED : CE_METHOD_SGEMM;
     prepare(&all);
     ce_team_run(ce_cpu_of(device)->team, all.parts, run_piece, &all);
 }
@@ -345,14 +345,14 @@ double ce_cpu_roof(cs_device *device, cs_dtype dtype)
 {
     size_t bytes = (size_t)SIDE * SIDE * cs_dtype_bytes(dtype);
     unsigned methods = ce_cpu_methods(device, dtype, false);
-    ce_method fastest = CS_METHOD_FIXED;
+    ce_method fastest = CE_METHOD_FIXED;
     double best = 0;
     void *memory[3];
     for (int i = 0; i < 3; i++) {
         memory[i] = ce_device_alloc(device, bytes);
         ce_cpu_fill(device, cs_matrix(memory[i], dtype, SIDE, SIDE), 0.5f);
     }
-    for (int how = CS_METHOD_NATIVE; how < CS_METHODS; how++) {
+    for (int how = CE_METHOD_NATIVE; how < CE_METHODS; how++) {
         double rate = methods & 1u << how ? square_rate(device, memory, dtype, TRIAL_SIDE, (ce_method)how, 0.004) : 0;
         fastest = rate > best ? (ce_method)how : fastest;
         best = fmax(best, rate);

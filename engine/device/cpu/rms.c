@@ -21,7 +21,7 @@ static rms_job make_job(cs_device *device, cs_tensor stats, cs_tensor x, cs_tens
 {
     int64_t width = cs_count(weight), padded = ce_round_up(width, 16);
     int64_t parts = ce_cpu_parts(device, cs_rows(x), MIN_ROWS);
-    float *scratch = ce_cpu_workspace(device, CS_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
+    float *scratch = ce_cpu_workspace(device, CE_CPU_SCRATCH, (size_t)(padded * (1 + ROWS * parts)) * sizeof(float));
     ce_elements_widen(scratch, weight.data, weight.dtype, width);
     return (rms_job){ .stats = stats,
                       .x = x,

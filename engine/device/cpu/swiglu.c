@@ -38,10 +38,10 @@ static void swiglu_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const swiglu_job *all = argument;
-    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], out[CS_CHUNK];
+    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], out[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
-            int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
+        for (int64_t at = 0; at < all->columns; at += CE_CHUNK) {
+            int64_t count = all->columns - at < CE_CHUNK ? all->columns - at : CE_CHUNK;
             int64_t place = 2 * row * all->columns + at;
             const float *gate = ce_elements_read(all->x, place, count, wide_gate);
             swiglu_chunk(out, gate, ce_elements_read(all->x, place + all->columns, count, wide_up), count);
@@ -54,10 +54,10 @@ static void swiglu_grad_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const swiglu_job *all = argument;
-    float wide_gate[CS_CHUNK], wide_up[CS_CHUNK], wide_dy[CS_CHUNK], dgate[CS_CHUNK], dup[CS_CHUNK];
+    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], wide_dy[CE_CHUNK], dgate[CE_CHUNK], dup[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < all->columns; at += CS_CHUNK) {
-            int64_t count = all->columns - at < CS_CHUNK ? all->columns - at : CS_CHUNK;
+        for (int64_t at = 0; at < all->columns; at += CE_CHUNK) {
+            int64_t count = all->columns - at < CE_CHUNK ? all->columns - at : CE_CHUNK;
             int64_t place = 2 * row * all->columns + at;
             const float *gate = ce_elements_read(all->x, place, count, wide_gate);
             const float *up = ce_elements_read(all->x, place + all->columns, count, wide_up);

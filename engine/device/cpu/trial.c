@@ -34,7 +34,7 @@ static const double close_to = 1.1, far_behind = 0.6;
 typedef struct {
     cs_device *device;
     ce_product_trial *trial;
-    int order[CS_PRODUCTS]; /* indices of the classes; classes with the most work come first */
+    int order[CE_PRODUCTS]; /* indices of the classes; classes with the most work come first */
     cs_tensor a, b, c;      /* matrices with room for the greatest operands; their shapes are set for each product */
 } measurement;
 
@@ -97,7 +97,7 @@ static int64_t rows_of_b(const ce_panel *panel)
  * tensors for SGEMM are made without columns outside the panel. */
 static double multiply(const measurement *all, const ce_product_use *use, ce_panel panel, ce_method method)
 {
-    if (method == CS_METHOD_SGEMM && use->dtype != CS_F32) {
+    if (method == CE_METHOD_SGEMM && use->dtype != CS_F32) {
         panel.lda = panel.transpose_a ? panel.m : panel.k;
         panel.ldb = panel.transpose_b ? panel.k : panel.n;
     }
@@ -135,7 +135,7 @@ static void measure_class(measurement *all, int index, double end)
     ce_panel panel = part_of(all->device, use);
     double *speed = trial->speed[index], *fixed = &speed[trial->fixed[index]], best = 0;
     for (int round = 0; round < 3 || (round < MAX_ROUNDS && (cpu_seconds() < end || unsure(*fixed, best))); round++)
-        for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++) {
+        for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++) {
             if (!(trial->methods & 1u << method) || (round > 2 && speed[method] < far_behind * best))
                 continue;
             double rate = flops_of(&panel) / multiply(all, use, panel, (ce_method)method);
@@ -161,7 +161,7 @@ static double square(const measurement *all, ce_method method, int rounds)
  * because wide arithmetic is slow in its first milliseconds. */
 static void warm_up(const measurement *all)
 {
-    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+    for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
         if (all->trial->methods & 1u << method)
             square(all, (ce_method)method, 2);
 }
@@ -169,8 +169,8 @@ static void warm_up(const measurement *all)
 static void measure_roof(const measurement *all)
 {
     const double *speed = all->trial->speed[all->order[0]];
-    ce_method fastest = CS_METHOD_SGEMM;
-    for (int method = CS_METHOD_NATIVE; method < CS_METHODS; method++)
+    ce_method fastest = CE_METHOD_SGEMM;
+    for (int method = CE_METHOD_NATIVE; method < CE_METHODS; method++)
         if (speed[method] > speed[fastest])
             fastest = (ce_method)method;
     all->trial->roof = fmax(all->trial->roof, square(all, fastest, 3));
@@ -196,7 +196,7 @@ static void prepare(measurement *all)
         const ce_product_use *use = &trial->list->use[i];
         ce_panel whole = share_of(all->device, use), panel = part_of(all->device, use);
         ce_method fixed = ce_cpu_fixed_method(&whole, use->dtype);
-        trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CS_METHOD_SGEMM;
+        trial->fixed[i] = trial->methods & 1u << fixed ? fixed : CE_METHOD_SGEMM;
         a = max(a, rows_of_a(&panel) * panel.lda);
         b = max(b, rows_of_b(&panel) * panel.ldb);
         c = max(c, panel.m * panel.ldc);

@@ -4,7 +4,7 @@
 
 #include "optim/rules.h"
 
-enum { MIN_ELEMENTS = 16384, ROWS = 2 + CS_OPTIM_SLOTS };
+enum { MIN_ELEMENTS = 16384, ROWS = 2 + CE_OPTIM_SLOTS };
 
 typedef void rule_chunk(float *restrict master, float *restrict gradient, float *restrict slot0, float *restrict slot1,
                         int64_t count, ce_hyper hyper);
@@ -47,7 +47,7 @@ static float *open_row(float *copy, const update_job *all, int row, int64_t at, 
     return copy;
 }
 
-static void update_chunk(const update_job *all, float copies[ROWS][CS_CHUNK], int64_t at, int64_t count)
+static void update_chunk(const update_job *all, float copies[ROWS][CE_CHUNK], int64_t at, int64_t count)
 {
     float *x[ROWS];
     for (int row = 0; row < ROWS; row++)
@@ -63,9 +63,9 @@ static void update_chunk(const update_job *all, float copies[ROWS][CS_CHUNK], in
 static void update_part(void *argument, ce_range part, int index)
 {
     (void)index;
-    float copies[ROWS][CS_CHUNK] = { 0 };
-    for (int64_t at = part.from; at < part.to; at += CS_CHUNK)
-        update_chunk(argument, copies, at, part.to - at < CS_CHUNK ? part.to - at : CS_CHUNK);
+    float copies[ROWS][CE_CHUNK] = { 0 };
+    for (int64_t at = part.from; at < part.to; at += CE_CHUNK)
+        update_chunk(argument, copies, at, part.to - at < CE_CHUNK ? part.to - at : CE_CHUNK);
 }
 
 void ce_cpu_update(cs_stream *stream, const ce_optimizer *optimizer, ce_hyper hyper, const ce_state_rows *rows)

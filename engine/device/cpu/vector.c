@@ -21,9 +21,9 @@ static void add_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float wide_a[CS_CHUNK], wide_b[CS_CHUNK], out[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+    float wide_a[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
+        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
         const float *a = ce_elements_read(all->a, at, count, wide_a);
         add_chunk(out, a, ce_elements_read(all->b, at, count, wide_b), count);
         ce_elements_write(all->y, at, count, out);
@@ -48,9 +48,9 @@ static void cast_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float wide[CS_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK) {
-        int64_t count = range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK;
+    float wide[CE_CHUNK];
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
+        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
         ce_elements_write(all->y, at, count, ce_elements_read(all->a, at, count, wide));
     }
 }
@@ -65,11 +65,11 @@ static void fill_part(void *argument, ce_range range, int part)
 {
     (void)part;
     const vector_job *all = argument;
-    float same[CS_CHUNK];
-    for (int64_t i = 0; i < CS_CHUNK; i++)
+    float same[CE_CHUNK];
+    for (int64_t i = 0; i < CE_CHUNK; i++)
         same[i] = all->value;
-    for (int64_t at = range.from; at < range.to; at += CS_CHUNK)
-        ce_elements_write(all->y, at, range.to - at < CS_CHUNK ? range.to - at : CS_CHUNK, same);
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
+        ce_elements_write(all->y, at, range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK, same);
 }
 
 void ce_cpu_fill(cs_device *device, cs_tensor y, float value)

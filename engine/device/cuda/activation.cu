@@ -6,13 +6,13 @@
 #include "device/cuda/run.cuh"
 
 template <typename F>
-static __global__ void __launch_bounds__(CS_RUN_THREADS) activation_runs(ce_view y, ce_view x, ce_flat flat)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) activation_runs(ce_view y, ce_view x, ce_flat flat)
 {
     ce_range all = ce_run_all(flat);
     for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
-        float wide[CS_RUN];
+        float wide[CE_RUN];
         ce_run_read(wide, x, at, all);
-        for (int i = 0; i < CS_RUN; i++)
+        for (int i = 0; i < CE_RUN; i++)
             wide[i] = F::value(wide[i]);
         ce_run_store(y, at, all, wide);
     }
@@ -33,16 +33,16 @@ extern "C" void ce_cuda_gelu(cs_device *device, cs_tensor y, cs_tensor x)
 }
 
 template <typename F>
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     activation_grad_runs(ce_view dx, ce_view dy, ce_view x, ce_flat flat)
 {
     ce_range all = ce_run_all(flat);
     for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
         ce_run run_x = ce_run_load(x, at, all), run_dy = ce_run_load(dy, at, all);
-        float wide[CS_RUN], out[CS_RUN];
+        float wide[CE_RUN], out[CE_RUN];
         ce_run_widen(wide, run_x, x.dtype);
         ce_run_widen(out, run_dy, dy.dtype);
-        for (int i = 0; i < CS_RUN; i++)
+        for (int i = 0; i < CE_RUN; i++)
             out[i] *= F::terms(wide[i]).derivative;
         ce_run_store(dx, at, all, out);
     }

@@ -19,7 +19,7 @@
 namespace
 {
 
-enum { THREADS = 128, WARPS = THREADS / CS_WARP };
+enum { THREADS = 128, WARPS = THREADS / CE_WARP };
 
 /* The tile sizes of the kernel for heads of at most D columns. `shared` is the number of bytes of dynamic shared
  * memory. */
@@ -178,7 +178,7 @@ template <typename T> struct query_view {
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS) forward(ce_attention_job job)
 {
     constexpr int D = F::D, keys = F::keys, stride = ce_tile_stride<D>, size = keys * stride;
-    CS_SHARED uint8_t kept[F::rows * keys / 8];
+    CE_SHARED uint8_t kept[F::rows * keys / 8];
     T *q = reinterpret_cast<T *>(ce_shared_memory()), *k = q + F::rows * stride, *v = k + F::buffers * size;
 
     int whole = job.length * job.pack, tiles = (whole + F::rows - 1) / F::rows;
@@ -241,7 +241,7 @@ template <typename T, typename F> void launch(cudaStream_t stream, const ce_atte
 {
     int64_t tiles = ce_divide_up((int64_t)job->length * job->pack, F::rows);
     int64_t count = tiles * (job->queries / job->pack) * job->samples * job->splits;
-    CS_ASSERT(count <= INT32_MAX);
+    CE_ASSERT(count <= INT32_MAX);
     ce_launch(stream, (ce_shape{ dim3((unsigned)count), dim3(THREADS), F::shared }), forward<T, F>, *job);
 }
 
@@ -264,7 +264,7 @@ ce_attention_job ce_attention_make(const ce_attention_args *given)
     size_t bytes = cs_dtype_bytes(given->y.dtype), key = (size_t)(heads.queries * width) * bytes;
     size_t value = key + (size_t)(heads.keys * width) * bytes;
     unsigned char *qkv = (unsigned char *)given->qkv.data, *dqkv = (unsigned char *)given->dqkv.data;
-    CS_ASSERT(length <= INT32_MAX / 2 && width <= INT32_MAX && heads.queries <= INT32_MAX);
+    CE_ASSERT(length <= INT32_MAX / 2 && width <= INT32_MAX && heads.queries <= INT32_MAX);
     job.q = qkv, job.k = qkv + key, job.v = qkv + value;
     if (dqkv)
         job.dq = dqkv, job.dk = dqkv + key, job.dv = dqkv + value;

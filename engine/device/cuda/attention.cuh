@@ -3,8 +3,8 @@
  * Letters in the comments: there are B samples, each with T query rows and S >= T keys; the last T keys have the
  * positions of the query rows. There are H query heads of D = width columns each, and `group` query heads share one key
  * head. A block computes a tile of rows of one head of one sample. */
-#ifndef CS_DEVICE_ATTENTION_CUH
-#define CS_DEVICE_ATTENTION_CUH
+#ifndef CE_DEVICE_ATTENTION_CUH
+#define CE_DEVICE_ATTENTION_CUH
 
 #include "base/rng.h"
 #include "device/cuda/kernel.cuh"

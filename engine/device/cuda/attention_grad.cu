@@ -25,7 +25,7 @@ namespace
 {
 
 /* TEAM: number of lanes that compute one delta together */
-enum { THREADS = 128, WARPS = THREADS / CS_WARP, TEAM = 8, DELTA_THREADS = 256 };
+enum { THREADS = 128, WARPS = THREADS / CE_WARP, TEAM = 8, DELTA_THREADS = 256 };
 
 /* The tile sizes. A block keeps rows of two matrices in shared memory: `queries` rows in the kernel over queries, and
  * `keys` rows in the kernel over keys. It reads the two other matrices through buffers, in tiles of `streamed` rows.
@@ -58,7 +58,7 @@ template <typename T, int count> __global__ void __launch_bounds__(DELTA_THREADS
 {
     int64_t heads = (int64_t)job.samples * job.length * job.queries, step = (int64_t)gridDim.x * blockDim.x / TEAM;
     int lane = (int)threadIdx.x % TEAM;
-    for (int64_t from = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x / CS_WARP * CS_WARP) / TEAM; from < heads;
+    for (int64_t from = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x / CE_WARP * CE_WARP) / TEAM; from < heads;
          from += step) {
         int64_t at = from + ce_lane() / TEAM, row = at / job.queries, head = at % job.queries;
         float sum = 0;
@@ -128,7 +128,7 @@ __device__ inline void score_grads_by_query(float (&dscores)[F::tiles][F::stream
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_queries(ce_attention_job job)
 {
     constexpr int D = F::D, keys = F::streamed, stride = ce_tile_stride<D>, size = keys * stride;
-    CS_SHARED uint8_t bits[F::queries * keys / 8];
+    CE_SHARED uint8_t bits[F::queries * keys / 8];
     T *q = reinterpret_cast<T *>(ce_shared_memory()), *dy = q + F::queries * stride;
     T *k = dy + F::queries * stride, *v = k + 2 * size;
 
@@ -260,17 +260,17 @@ __device__ inline void exchange_products(float (&scores)[F::tiles][F::streamed /
                                          float (&dscores)[F::tiles][F::streamed / 8][4], float *products)
 {
     static_assert(F::tiles == 1, "a warp with wide heads has 16 rows");
-    constexpr int count = F::streamed / 8 * 4, half = WARPS / 2 * count * CS_WARP;
-    float *own = products + ce_warp() * count * CS_WARP + ce_lane();
+    constexpr int count = F::streamed / 8 * 4, half = WARPS / 2 * count * CE_WARP;
+    float *own = products + ce_warp() * count * CE_WARP + ce_lane();
     const float *first = ce_warp() < WARPS / 2 ? own : own - half;
 #pragma unroll
     for (int i = 0; i < count; i++)
-        own[i * CS_WARP] = scores[0][i / 4][i % 4];
+        own[i * CE_WARP] = scores[0][i / 4][i % 4];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < count; i++) {
-        scores[0][i / 4][i % 4] = first[i * CS_WARP];
-        dscores[0][i / 4][i % 4] = first[half + i * CS_WARP];
+        scores[0][i / 4][i % 4] = first[i * CE_WARP];
+        dscores[0][i / 4][i % 4] = first[half + i * CE_WARP];
     }
 }
 
@@ -282,8 +282,8 @@ struct visit {
 template <typename T, typename F> __global__ void __launch_bounds__(THREADS, 2) grad_keys(ce_attention_job job)
 {
     constexpr int D = F::D, queries = F::streamed, stride = ce_tile_stride<D>, size = queries * stride;
-    CS_SHARED uint8_t bits[F::keys * queries / 8];
-    CS_SHARED streamed_rows<queries> facts[2];
+    CE_SHARED uint8_t bits[F::keys * queries / 8];
+    CE_SHARED streamed_rows<queries> facts[2];
     T *k = reinterpret_cast<T *>(ce_shared_memory()), *v = k + F::keys * stride;
     T *q = v + F::keys * stride, *dy = q + 2 * size;
     float *products = reinterpret_cast<float *>(dy + 2 * size);
@@ -380,7 +380,7 @@ template <typename T, typename F> void launch(cudaStream_t stream, const ce_atte
     int64_t query_heads = (int64_t)job->samples * job->queries;
     int64_t key_blocks = ce_divide_up(job->length, F::keys) * key_heads;
     int64_t query_blocks = ce_divide_up(job->length, F::queries) * query_heads;
-    CS_ASSERT(key_blocks <= INT32_MAX && query_blocks <= INT32_MAX);
+    CE_ASSERT(key_blocks <= INT32_MAX && query_blocks <= INT32_MAX);
     ce_launch(stream, (ce_shape{ dim3((unsigned)key_blocks), dim3(THREADS), F::key_shared }), grad_keys<T, F>, *job);
     ce_launch(stream, (ce_shape{ dim3((unsigned)query_blocks), dim3(THREADS), F::query_shared }), grad_queries<T, F>,
               *job);
@@ -404,7 +404,7 @@ void ce_cuda_attention_grad(cs_device *device, const ce_attention_args *attentio
     cudaStream_t stream = ce_cuda_compute(device);
     cs_dtype dtype = attention->y.dtype;
     size_t rows = (size_t)cs_count(attention->lse);
-    job.delta = static_cast<float *>(ce_cuda_workspace(device, CS_CUDA_ATTENTION, rows * sizeof(float)));
+    job.delta = static_cast<float *>(ce_cuda_workspace(device, CE_CUDA_ATTENTION, rows * sizeof(float)));
     ce_by_type(dtype, [&](auto zero) { launch_deltas<decltype(zero)>(stream, &job); });
     if (!ce_attention_fits(&job, dtype))
         ce_attention_plain_grad(stream, &job, dtype);

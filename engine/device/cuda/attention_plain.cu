@@ -195,9 +195,9 @@ __device__ inline void write_rows(const ce_attention_job &job, const ce_attentio
 
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) forward(ce_attention_job job)
 {
-    CS_SHARED slabs shared;
-    CS_SHARED tile p;
-    CS_SHARED uint8_t bits[TILE * TILE / 8];
+    CE_SHARED slabs shared;
+    CE_SHARED tile p;
+    CE_SHARED uint8_t bits[TILE * TILE / 8];
 
     int whole = job.length * job.pack, tiles = (whole + TILE - 1) / TILE;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.pack, job.samples);
@@ -271,9 +271,9 @@ __device__ inline float score_grad(float score, float *dp, const ce_attention_jo
 
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries(ce_attention_job job)
 {
-    CS_SHARED slabs shared;
-    CS_SHARED tile ds;
-    CS_SHARED uint8_t bits[TILE * TILE / 8];
+    CE_SHARED slabs shared;
+    CE_SHARED tile ds;
+    CE_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries, job.samples);
@@ -305,9 +305,9 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_queries
 /* Computes dk and dv. Tiles of scores are transposed: their rows are keys. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce_attention_job job)
 {
-    CS_SHARED slabs shared;
-    CS_SHARED tile p, ds;
-    CS_SHARED uint8_t bits[TILE * TILE / 8];
+    CE_SHARED slabs shared;
+    CE_SHARED tile p, ds;
+    CE_SHARED uint8_t bits[TILE * TILE / 8];
 
     int tiles = (job.length + TILE - 1) / TILE, column = (int)blockIdx.y * CHUNK;
     ce_attention_work work = ce_attention_work_of(blockIdx.x, tiles, job.queries / job.group, job.samples);
@@ -347,7 +347,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) grad_keys(ce
 ce_shape shape_of(const ce_attention_job *job, int64_t rows, int64_t heads)
 {
     int64_t blocks = ce_divide_up(rows, TILE) * heads * job->samples * job->splits;
-    CS_ASSERT(blocks <= INT32_MAX);
+    CE_ASSERT(blocks <= INT32_MAX);
     return { dim3((unsigned)blocks, (unsigned)ce_divide_up(job->width, CHUNK)), dim3(THREADS) };
 }
 

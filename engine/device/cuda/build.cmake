@@ -56,8 +56,8 @@ else()
   string(APPEND built ", no cuDNN")
 endif()
 list(JOIN CSPEED_CUDA_ARCHITECTURES " " architectures)
-target_compile_definitions(cspeed_cuda PRIVATE CS_CUDA_BUILT="${built}, for ${architectures}"
-                           CS_CUDNN_LIBRARY="libcudnn.so.9")
+target_compile_definitions(cspeed_cuda PRIVATE CE_CUDA_BUILT="${built}, for ${architectures}"
+                           CE_CUDNN_LIBRARY="libcudnn.so.9")
 target_compile_options(cspeed_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-O3;-Xcompiler=-Wall,-Wextra,-Wshadow;-lineinfo>")
 # The step's verdict must have the CPU's bits; the CPU does not fuse multiply-adds.

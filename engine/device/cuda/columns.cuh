@@ -3,15 +3,15 @@
  * In the first step, each block adds some rows of 256 columns (ce_columns_shape). A thread adds eight columns of every
  * row from ce_columns_first_row on, in steps of ce_columns_row_step. Then ce_columns_store adds the sums of the warps
  * and stores them as partial sums. The second step, ce_columns_reduce, adds the partial sums in a fixed order. */
-#ifndef CS_DEVICE_COLUMNS_CUH
-#define CS_DEVICE_COLUMNS_CUH
+#ifndef CE_DEVICE_COLUMNS_CUH
+#define CE_DEVICE_COLUMNS_CUH
 
 #include "device/cuda/run.cuh"
 
-enum { CS_COLUMNS_WARPS = 8, CS_COLUMNS_TILE = CS_WARP * CS_RUN };
+enum { CE_COLUMNS_WARPS = 8, CE_COLUMNS_TILE = CE_WARP * CE_RUN };
 
 struct ce_columns_scratch {
-    float sums[CS_COLUMNS_WARPS][CS_COLUMNS_TILE];
+    float sums[CE_COLUMNS_WARPS][CE_COLUMNS_TILE];
 };
 
 /* Returns the launch configuration of the first step: grid.x blocks for the columns, and grid.y parts of the rows.
@@ -24,31 +24,31 @@ float *ce_columns_partial(cs_device *device, ce_shape shape, int64_t columns);
 /* Returns the first of the thread's eight columns. */
 __device__ inline int64_t ce_columns_at()
 {
-    return (int64_t)blockIdx.x * CS_COLUMNS_TILE + ce_lane() * CS_RUN;
+    return (int64_t)blockIdx.x * CE_COLUMNS_TILE + ce_lane() * CE_RUN;
 }
 
 __device__ inline int64_t ce_columns_first_row()
 {
-    return (int64_t)blockIdx.y * CS_COLUMNS_WARPS + ce_warp();
+    return (int64_t)blockIdx.y * CE_COLUMNS_WARPS + ce_warp();
 }
 
 __device__ inline int64_t ce_columns_row_step()
 {
-    return (int64_t)gridDim.y * CS_COLUMNS_WARPS;
+    return (int64_t)gridDim.y * CE_COLUMNS_WARPS;
 }
 
 /* Adds the sums of the block's warps in order, and stores the totals in the part's row of `partial`. `sum` has the sums
  * of the thread's eight columns; `scratch` is shared memory. */
 __device__ inline void ce_columns_store(float *partial, const float *sum, int64_t columns, ce_columns_scratch *scratch)
 {
-    for (int i = 0; i < CS_RUN; i++)
-        scratch->sums[ce_warp()][ce_lane() * CS_RUN + i] = sum[i];
+    for (int i = 0; i < CE_RUN; i++)
+        scratch->sums[ce_warp()][ce_lane() * CE_RUN + i] = sum[i];
     __syncthreads();
-    int64_t column = (int64_t)blockIdx.x * CS_COLUMNS_TILE + threadIdx.x;
+    int64_t column = (int64_t)blockIdx.x * CE_COLUMNS_TILE + threadIdx.x;
     if (column >= columns)
         return;
     float all = 0;
-    for (int i = 0; i < CS_COLUMNS_WARPS; i++)
+    for (int i = 0; i < CE_COLUMNS_WARPS; i++)
         all += scratch->sums[i][threadIdx.x];
     partial[(int64_t)blockIdx.y * columns + column] = all;
 }

@@ -53,7 +53,7 @@ cs_status ce_cuda_count(int *count)
 static int attribute(int number, enum cudaDeviceAttr which)
 {
     int value = 0;
-    CS_CUDA(cudaDeviceGetAttribute(&value, which, number));
+    CE_CUDA(cudaDeviceGetAttribute(&value, which, number));
     return value;
 }
 
@@ -85,7 +85,7 @@ static void describe(cs_device *device, const struct cudaDeviceProp *properties)
 {
     int runtime = 0;
     char driver[64];
-    CS_CUDA(cudaRuntimeGetVersion(&runtime));
+    CE_CUDA(cudaRuntimeGetVersion(&runtime));
     snprintf(device->description, sizeof device->description, "cuda: %.80s (sm_%d%d), %.0f GiB; CUDA %d.%d, %s",
              properties->name, properties->major, properties->minor, (double)properties->totalGlobalMem / (1 << 30),
              runtime / 1000, runtime % 1000 / 10, ce_cuda_driver(driver, sizeof driver));
@@ -98,12 +98,12 @@ static cs_status cuda_open(cs_device *device, const ce_device_settings *settings
     int count;
     if (!cuda)
         return ce_fail(CS_NO_MEMORY, "no memory for the CUDA device");
-    CS_TRY(ce_cuda_count(&count));
+    CE_TRY(ce_cuda_count(&count));
     cuda->number = settings->local_rank % count;
-    CS_TRY(select_gpu(cuda, &properties));
-    CS_TRY(ce_cuda_graphs_open(device));
-    CS_TRY(ce_cuda_streams_open(device));
-    CS_TRY(ce_cuda_products_open(device, settings));
+    CE_TRY(select_gpu(cuda, &properties));
+    CE_TRY(ce_cuda_graphs_open(device));
+    CE_TRY(ce_cuda_streams_open(device));
+    CE_TRY(ce_cuda_products_open(device, settings));
     describe(device, &properties);
     return CS_OK;
 }
@@ -154,9 +154,9 @@ extern const struct ce_transport ce_comm_nccl __attribute__((weak));
 extern const ce_module ce_module_cuda;
 
 const ce_module ce_module_cuda = {
-    .edition = CS_MODULE_EDITION,
+    .edition = CE_MODULE_EDITION,
     .release = CS_VERSION,
-    .built = CS_CUDA_BUILT,
+    .built = CE_CUDA_BUILT,
     .device = &ce_device_cuda,
     .nccl = &ce_comm_nccl,
     .report = ce_cuda_report,

@@ -5,8 +5,8 @@
  * nothing and does not wait, except where the host needs a number (ce_stream_sync). ce_stream_call on the comm stream
  * calls the given function at once in the caller's thread; that function puts its work into the comm stream. CUDA
  * errors are fatal and are reported with file and line. */
-#ifndef CS_DEVICE_CUDA_H
-#define CS_DEVICE_CUDA_H
+#ifndef CE_DEVICE_CUDA_CUDA_H
+#define CE_DEVICE_CUDA_CUDA_H
 
 #include <cuda_runtime.h>
 
@@ -24,17 +24,17 @@ static inline bool ce_is_aligned(const void *address)
 }
 
 /* Checks a call of the CUDA runtime; an error is fatal. */
-#define CS_CUDA(call) ce_cuda_check((call), #call, __FILE__, __LINE__)
+#define CE_CUDA(call) ce_cuda_check((call), #call, __FILE__, __LINE__)
 void ce_cuda_check(cudaError_t error, const char *call, const char *file, int line);
 
 /* The uses of workspaces. A workspace is device memory that kernels need besides their tensors. Uses that may be needed
  * at the same time have separate workspaces. After the first step the sizes do not change. */
 typedef enum {
-    CS_CUDA_PRODUCT,   /* cuBLASLt's workspace */
-    CS_CUDA_REDUCTION, /* partial sums of weight gradients */
-    CS_CUDA_SORT,      /* the sorted tokens of the backward of an embedding; the sort of slots in route.cu */
-    CS_CUDA_ATTENTION, /* the row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
-    CS_CUDA_WORKSPACES
+    CE_CUDA_PRODUCT,   /* cuBLASLt's workspace */
+    CE_CUDA_REDUCTION, /* partial sums of weight gradients */
+    CE_CUDA_SORT,      /* the sorted tokens of the backward of an embedding; the sort of slots in route.cu */
+    CE_CUDA_ATTENTION, /* the row sums (delta) of attention backward; partial results of extend.cu; cuDNN's workspace */
+    CE_CUDA_WORKSPACES
 } ce_cuda_use;
 /* Returns at least `bytes` bytes of device memory, which is valid until the next request for the same use, in stream
  * order. */

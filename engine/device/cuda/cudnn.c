@@ -43,7 +43,7 @@ static void check(const struct ce_cudnn *cudnn, cudnnStatus_t status, const char
 
 static cs_status open_handle(struct ce_cudnn *cudnn)
 {
-    CS_TRY(ce_cudnn_library_open(&cudnn->library));
+    CE_TRY(ce_cudnn_library_open(&cudnn->library));
     cudnnStatus_t status = cudnn->library.open(&cudnn->target.handle);
     if (status == CUDNN_STATUS_SUCCESS)
         return CS_OK;
@@ -63,7 +63,7 @@ static struct ce_cudnn *cudnn_of(cs_device *device)
         ce_fatal(CS_NO_MEMORY, "no memory for cuDNN's plans");
     cs_status status = open_handle(cuda->cudnn);
     if (status != CS_OK)
-        ce_log(status == CS_NO_DEVICE ? CS_LOG_DEBUG : CS_LOG_INFO, "%s; attention runs by the engine's own kernels",
+        ce_log(status == CS_NO_DEVICE ? CE_LOG_DEBUG : CE_LOG_INFO, "%s; attention runs by the engine's own kernels",
                cs_error());
     return cuda->cudnn;
 }
@@ -108,7 +108,7 @@ static void choose(struct ce_cudnn *cudnn, choice *made, ce_cudnn_bound bound)
                  (long long)made->plan.workspace);
     else
         snprintf(how, sizeof how, "by the engine's own kernels, not by cuDNN: %s", cs_error());
-    ce_log(fits ? CS_LOG_DEBUG : CS_LOG_INFO, "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s",
+    ce_log(fits ? CE_LOG_DEBUG : CE_LOG_INFO, "attention%s of (%lld, %lld), %lld heads over %lld of %lld, %s: %s",
            shape->grad ? "'s gradient" : "", (long long)shape->samples, (long long)shape->length,
            (long long)shape->queries, (long long)shape->keys, (long long)shape->width, types[shape->dtype], how);
 }
@@ -159,7 +159,7 @@ static ce_cudnn_shape shape_of(const ce_attention_args *given)
 /* ---- running ---- */
 
 /* The addresses of the inputs and outputs of the whole attention, or of a piece. The index is a ce_cudnn_number. */
-typedef void *addresses[CS_CUDNN_NUMBERS];
+typedef void *addresses[CE_CUDNN_NUMBERS];
 
 /* Returns a hash that identifies a run: it depends on the plan and on the addresses of the attention's tensors. */
 static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const ce_attention_args *given)
@@ -174,9 +174,9 @@ static uint64_t run_hash(const struct ce_cudnn *cudnn, const choice *made, const
 static void run_piece(struct ce_cudnn *cudnn, const choice *made, addresses at, void *workspace)
 {
     const ce_cudnn_library *library = &cudnn->library;
-    int64_t numbers[CS_CUDNN_NUMBERS], count = made->shape.grad ? CS_CUDNN_ONE : CS_CUDNN_HIDDEN;
+    int64_t numbers[CE_CUDNN_NUMBERS], count = made->shape.grad ? CE_CUDNN_ONE : CE_CUDNN_HIDDEN;
     cudnnBackendDescriptor_t pack;
-    for (int64_t i = 0; i < CS_CUDNN_NUMBERS; i++)
+    for (int64_t i = 0; i < CE_CUDNN_NUMBERS; i++)
         numbers[i] = i;
     check(cudnn, library->create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), "a pack");
     check(cudnn, library->set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, &numbers[1]),
@@ -194,7 +194,7 @@ static void run(struct ce_cudnn *cudnn, const choice *made, addresses whole, voi
 {
     for (int64_t piece = 0; piece < made->pieces; piece++) {
         addresses at;
-        for (int i = 1; i < CS_CUDNN_NUMBERS; i++)
+        for (int i = 1; i < CE_CUDNN_NUMBERS; i++)
             at[i] = ce_cudnn_piece_address(&made->plan, &made->shape, piece, (ce_cudnn_number)i, whole[i]);
         run_piece(cudnn, made, at, workspace);
     }
@@ -215,13 +215,13 @@ static void attend(cs_device *device, struct ce_cudnn *cudnn, const choice *made
     const ce_cudnn_shape *shape = &made->shape;
     float scale = ce_heads_scale(given->heads, shape->width), hidden = -INFINITY, one = 1;
     size_t rows = shape->grad ? (size_t)ce_round_up(cs_count(given->lse) * (int64_t)sizeof(float), 256) : 0;
-    char *workspace = ce_cuda_workspace(device, CS_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
-    addresses at = { [CS_CUDNN_Y] = given->y.data, [CS_CUDNN_LSE] = given->lse.data, [CS_CUDNN_DY] = given->dy.data,
-                     [CS_CUDNN_DELTA] = workspace, [CS_CUDNN_SCALE] = &scale,        [CS_CUDNN_HIDDEN] = &hidden,
-                     [CS_CUDNN_ONE] = &one };
-    split(given->qkv.data, shape, &at[CS_CUDNN_Q], &at[CS_CUDNN_K], &at[CS_CUDNN_V]);
+    char *workspace = ce_cuda_workspace(device, CE_CUDA_ATTENTION, rows + (size_t)made->plan.workspace);
+    addresses at = { [CE_CUDNN_Y] = given->y.data, [CE_CUDNN_LSE] = given->lse.data, [CE_CUDNN_DY] = given->dy.data,
+                     [CE_CUDNN_DELTA] = workspace, [CE_CUDNN_SCALE] = &scale,        [CE_CUDNN_HIDDEN] = &hidden,
+                     [CE_CUDNN_ONE] = &one };
+    split(given->qkv.data, shape, &at[CE_CUDNN_Q], &at[CE_CUDNN_K], &at[CE_CUDNN_V]);
     if (shape->grad)
-        split(given->dqkv.data, shape, &at[CS_CUDNN_DQ], &at[CS_CUDNN_DK], &at[CS_CUDNN_DV]);
+        split(given->dqkv.data, shape, &at[CE_CUDNN_DQ], &at[CE_CUDNN_DK], &at[CE_CUDNN_DV]);
     if (cudnn->stream != ce_cuda_compute(device)) {
         cudnn->stream = ce_cuda_compute(device);
         check(cudnn, cudnn->library.set_stream(cudnn->target.handle, cudnn->stream), "its stream");

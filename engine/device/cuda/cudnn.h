@@ -4,8 +4,8 @@
  * virtual: they are never stored. cuDNN's heuristic returns engines that run the whole graph as one fused kernel; an
  * execution plan is made of an engine and its configuration. Code that builds a graph need not check each call: after
  * the first failure all later calls do nothing, and graph->status and graph->what describe that failure. */
-#ifndef CS_DEVICE_CUDA_CUDNN_H
-#define CS_DEVICE_CUDA_CUDNN_H
+#ifndef CE_DEVICE_CUDA_CUDNN_H
+#define CE_DEVICE_CUDA_CUDNN_H
 
 #include "device/table.h"
 
@@ -36,12 +36,12 @@ cs_status ce_cudnn_library_open(ce_cudnn_library *library);
 
 /* ---- cudnn_graph.c: building a graph of operations ---- */
 
-enum { CS_CUDNN_PARTS = 160, CS_CUDNN_OPERATIONS = 40 };
+enum { CE_CUDNN_PARTS = 160, CE_CUDNN_OPERATIONS = 40 };
 
 typedef struct {
     const ce_cudnn_library *library;
-    cudnnBackendDescriptor_t parts[CS_CUDNN_PARTS]; /* all descriptors of the graph, in the order of creation */
-    cudnnBackendDescriptor_t operations[CS_CUDNN_OPERATIONS];
+    cudnnBackendDescriptor_t parts[CE_CUDNN_PARTS]; /* all descriptors of the graph, in the order of creation */
+    cudnnBackendDescriptor_t operations[CE_CUDNN_OPERATIONS];
     int part_count, operation_count;
     int64_t next; /* identifier of the next virtual tensor */
     cudnnStatus_t status;
@@ -102,20 +102,20 @@ typedef struct {
 
 /* The numbers that identify a plan's inputs and outputs. */
 typedef enum {
-    CS_CUDNN_Q = 1,
-    CS_CUDNN_K,
-    CS_CUDNN_V,
-    CS_CUDNN_Y,
-    CS_CUDNN_LSE,
-    CS_CUDNN_SCALE,
-    CS_CUDNN_HIDDEN,
-    CS_CUDNN_DY,
-    CS_CUDNN_DQ,
-    CS_CUDNN_DK,
-    CS_CUDNN_DV,
-    CS_CUDNN_DELTA,
-    CS_CUDNN_ONE,
-    CS_CUDNN_NUMBERS
+    CE_CUDNN_Q = 1,
+    CE_CUDNN_K,
+    CE_CUDNN_V,
+    CE_CUDNN_Y,
+    CE_CUDNN_LSE,
+    CE_CUDNN_SCALE,
+    CE_CUDNN_HIDDEN,
+    CE_CUDNN_DY,
+    CE_CUDNN_DQ,
+    CE_CUDNN_DK,
+    CE_CUDNN_DV,
+    CE_CUDNN_DELTA,
+    CE_CUDNN_ONE,
+    CE_CUDNN_NUMBERS
 } ce_cudnn_number;
 
 /* Builds the graph of forward, which computes y and lse from q, k, v; or of backward, which computes dq, dk, dv, and

@@ -57,13 +57,13 @@ static void forward(ce_cudnn_graph *graph, const ce_cudnn_shape *shape)
     int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
     layout query_heads = heads_of(shape, shape->queries, wide), key_heads = heads_of(shape, shape->keys, wide);
     layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
-    ce_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, query_heads),
-                    k = memory(graph, CS_CUDNN_K, shape, transposed(key_heads));
-    ce_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, key_heads), y = memory(graph, CS_CUDNN_Y, shape, rows);
-    ce_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape);
+    ce_cudnn_tensor q = memory(graph, CE_CUDNN_Q, shape, query_heads),
+                    k = memory(graph, CE_CUDNN_K, shape, transposed(key_heads));
+    ce_cudnn_tensor v = memory(graph, CE_CUDNN_V, shape, key_heads), y = memory(graph, CE_CUDNN_Y, shape, rows);
+    ce_cudnn_tensor lse = of_rows(graph, CE_CUDNN_LSE, shape);
 
-    ce_cudnn_tensor s = scores(graph, shape, q, k, ce_cudnn_graph_number(graph, CS_CUDNN_SCALE));
-    s = ce_cudnn_graph_causal(graph, s, ce_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
+    ce_cudnn_tensor s = scores(graph, shape, q, k, ce_cudnn_graph_number(graph, CE_CUDNN_SCALE));
+    s = ce_cudnn_graph_causal(graph, s, ce_cudnn_graph_number(graph, CE_CUDNN_HIDDEN));
     ce_cudnn_tensor max = ce_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, lse.size);
     ce_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_MAX, max, s);
     ce_cudnn_tensor power = ce_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, s, max);
@@ -95,23 +95,23 @@ static void backward(ce_cudnn_graph *graph, const ce_cudnn_shape *shape)
     int64_t wide = (shape->row_queries + 2 * shape->row_keys) * shape->width;
     layout query_heads = heads_of(shape, shape->queries, wide), key_heads = heads_of(shape, shape->keys, wide);
     layout rows = heads_of(shape, shape->queries, shape->row_queries * shape->width);
-    ce_cudnn_tensor q = memory(graph, CS_CUDNN_Q, shape, query_heads),
-                    k = memory(graph, CS_CUDNN_K, shape, transposed(key_heads));
-    ce_cudnn_tensor v = memory(graph, CS_CUDNN_V, shape, transposed(key_heads)),
-                    y = memory(graph, CS_CUDNN_Y, shape, rows);
-    ce_cudnn_tensor dy = memory(graph, CS_CUDNN_DY, shape, rows), dq = memory(graph, CS_CUDNN_DQ, shape, query_heads);
-    ce_cudnn_tensor dk = memory(graph, CS_CUDNN_DK, shape, key_heads),
-                    dv = memory(graph, CS_CUDNN_DV, shape, key_heads);
-    ce_cudnn_tensor lse = of_rows(graph, CS_CUDNN_LSE, shape), delta = of_rows(graph, CS_CUDNN_DELTA, shape);
-    ce_cudnn_tensor scale = ce_cudnn_graph_number(graph, CS_CUDNN_SCALE);
+    ce_cudnn_tensor q = memory(graph, CE_CUDNN_Q, shape, query_heads),
+                    k = memory(graph, CE_CUDNN_K, shape, transposed(key_heads));
+    ce_cudnn_tensor v = memory(graph, CE_CUDNN_V, shape, transposed(key_heads)),
+                    y = memory(graph, CE_CUDNN_Y, shape, rows);
+    ce_cudnn_tensor dy = memory(graph, CE_CUDNN_DY, shape, rows), dq = memory(graph, CE_CUDNN_DQ, shape, query_heads);
+    ce_cudnn_tensor dk = memory(graph, CE_CUDNN_DK, shape, key_heads),
+                    dv = memory(graph, CE_CUDNN_DV, shape, key_heads);
+    ce_cudnn_tensor lse = of_rows(graph, CE_CUDNN_LSE, shape), delta = of_rows(graph, CE_CUDNN_DELTA, shape);
+    ce_cudnn_tensor scale = ce_cudnn_graph_number(graph, CE_CUDNN_SCALE);
 
     ce_cudnn_tensor sum = ce_cudnn_graph_virtual(graph, CUDNN_DATA_FLOAT, delta.size);
     ce_cudnn_graph_reduce(graph, CUDNN_REDUCE_TENSOR_ADD, sum, ce_cudnn_graph_two(graph, CUDNN_POINTWISE_MUL, dy, y));
-    ce_cudnn_graph_map(graph, CUDNN_POINTWISE_MUL, delta, sum, ce_cudnn_graph_number(graph, CS_CUDNN_ONE));
+    ce_cudnn_graph_map(graph, CUDNN_POINTWISE_MUL, delta, sum, ce_cudnn_graph_number(graph, CE_CUDNN_ONE));
 
     ce_cudnn_tensor p = scores(graph, shape, q, k, scale);
     p = ce_cudnn_graph_two(graph, CUDNN_POINTWISE_SUB, p, lse);
-    p = ce_cudnn_graph_causal(graph, p, ce_cudnn_graph_number(graph, CS_CUDNN_HIDDEN));
+    p = ce_cudnn_graph_causal(graph, p, ce_cudnn_graph_number(graph, CE_CUDNN_HIDDEN));
     p = ce_cudnn_graph_one(graph, CUDNN_POINTWISE_EXP, p);
     product_over_shared_heads(graph, shape, dv, ce_cudnn_graph_transposed(graph, p, narrow_of(shape)), dy);
 

@@ -6,7 +6,7 @@
 
 void ce_cudnn_graph_open(ce_cudnn_graph *graph, const ce_cudnn_library *library)
 {
-    *graph = (ce_cudnn_graph){ .library = library, .next = CS_CUDNN_NUMBERS, .status = CUDNN_STATUS_SUCCESS };
+    *graph = (ce_cudnn_graph){ .library = library, .next = CE_CUDNN_NUMBERS, .status = CUDNN_STATUS_SUCCESS };
 }
 
 void ce_cudnn_graph_close(ce_cudnn_graph *graph)
@@ -27,7 +27,7 @@ bool ce_cudnn_graph_check(ce_cudnn_graph *graph, cudnnStatus_t status, const cha
 cudnnBackendDescriptor_t ce_cudnn_graph_make(ce_cudnn_graph *graph, cudnnBackendDescriptorType_t type)
 {
     cudnnBackendDescriptor_t part = NULL;
-    CS_ASSERT(graph->part_count < CS_CUDNN_PARTS);
+    CE_ASSERT(graph->part_count < CE_CUDNN_PARTS);
     if (graph->status != CUDNN_STATUS_SUCCESS ||
         !ce_cudnn_graph_check(graph, graph->library->create(type, &part), "a descriptor"))
         return NULL;
@@ -68,7 +68,7 @@ static void set_part(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, cudnn
 static void add_operation(ce_cudnn_graph *graph, cudnnBackendDescriptor_t part, const char *what)
 {
     ce_cudnn_graph_finish(graph, part, what);
-    CS_ASSERT(graph->operation_count < CS_CUDNN_OPERATIONS);
+    CE_ASSERT(graph->operation_count < CE_CUDNN_OPERATIONS);
     graph->operations[graph->operation_count++] = part;
 }
 

@@ -39,7 +39,7 @@ static const char *find_all(ce_cudnn_library *to)
 
 cs_status ce_cudnn_library_open(ce_cudnn_library *library)
 {
-    const char *given = getenv("CSPEED_CUDNN"), *name = given ? given : CS_CUDNN_LIBRARY;
+    const char *given = getenv("CSPEED_CUDNN"), *name = given ? given : CE_CUDNN_LIBRARY;
     *library = (ce_cudnn_library){ .library = dlopen(name, RTLD_LAZY | RTLD_LOCAL) };
     if (!library->library)
         return ce_fail(CS_NO_DEVICE, "cuDNN: %s", dlerror());

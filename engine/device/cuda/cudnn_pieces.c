@@ -60,19 +60,19 @@ void *ce_cudnn_piece_address(const ce_cudnn_plan *plan, const ce_cudnn_shape *wh
     if (!first)
         return NULL; /* the plan, for forward or for backward, does not have this input or output */
     switch (number) {
-    case CS_CUDNN_Q:
-    case CS_CUDNN_DQ:
+    case CE_CUDNN_Q:
+    case CE_CUDNN_DQ:
         return at + (sample * whole->length * wide + part * queries * whole->width) * 2;
-    case CS_CUDNN_K:
-    case CS_CUDNN_V:
-    case CS_CUDNN_DK:
-    case CS_CUDNN_DV:
+    case CE_CUDNN_K:
+    case CE_CUDNN_V:
+    case CE_CUDNN_DK:
+    case CE_CUDNN_DV:
         return at + (sample * whole->length * wide + part * keys * whole->width) * 2;
-    case CS_CUDNN_Y:
-    case CS_CUDNN_DY:
+    case CE_CUDNN_Y:
+    case CE_CUDNN_DY:
         return at + (sample * whole->length * narrow + part * queries * whole->width) * 2;
-    case CS_CUDNN_LSE:
-    case CS_CUDNN_DELTA:
+    case CE_CUDNN_LSE:
+    case CE_CUDNN_DELTA:
         return at + (sample * whole->queries + part * queries) * whole->length * (int64_t)sizeof(float);
     default:
         return first; /* the address is of a number in host memory, which is the same for all pieces */

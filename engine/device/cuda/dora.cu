@@ -5,7 +5,7 @@
  * columns.cuh adds the sums of warps and blocks. */
 #include "device/cuda/columns.cuh"
 
-enum { THREADS = CS_COLUMNS_WARPS * CS_WARP };
+enum { THREADS = CE_COLUMNS_WARPS * CE_WARP };
 
 /* y is the first of the scaled columns of the layer's result, or of its gradient. `stride` is the number of elements
  * from one row of y to the next. */
@@ -41,7 +41,7 @@ template <bool stores_z, typename Body> static __device__ void for_rows(const do
     for (int64_t row = ce_columns_first_row(); row < job.rows; row += ce_columns_row_step()) {
         ce_view row_y = ce_run_from(job.y, row * job.stride), row_z = ce_run_from(job.z, row * job.columns);
         ce_run run_y = ce_run_load(row_y, at, within), run_z = ce_run_load(row_z, at, within);
-        float y[CS_RUN], z[CS_RUN];
+        float y[CE_RUN], z[CE_RUN];
         ce_run_widen(y, run_y, job.y.dtype);
         ce_run_widen(z, run_z, job.z.dtype);
         body(y, z);
@@ -60,21 +60,21 @@ static __device__ void read_norms(float *norms, const dora_job &job)
 /* Reads magnitude / norm of the thread's columns. */
 static __device__ void read_gains(float *gains, const dora_job &job)
 {
-    float norms[CS_RUN];
+    float norms[CE_RUN];
     ce_run_read(gains, job.magnitude, ce_columns_at(), ce_range{ 0, job.columns });
     read_norms(norms, job);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         gains[i] /= norms[i];
 }
 
 static __global__ void __launch_bounds__(THREADS) dora_tiles(dora_job job)
 {
-    float gains[CS_RUN], bias[CS_RUN] = {};
+    float gains[CE_RUN], bias[CE_RUN] = {};
     read_gains(gains, job);
     if (job.bias.data)
         ce_run_read(bias, job.bias, ce_columns_at(), ce_range{ 0, job.columns });
     for_rows<true>(job, [&](float *y, float *z) {
-        for (int i = 0; i < CS_RUN; i++) {
+        for (int i = 0; i < CE_RUN; i++) {
             z[i] = y[i] - bias[i] + job.scale * z[i];
             y[i] = bias[i] + gains[i] * z[i];
         }
@@ -90,17 +90,17 @@ extern "C" void ce_cuda_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_ten
 /* Scales the columns of dy (job.y), and stores the part's sums of dy * z / norm in `partial`. */
 static __global__ void __launch_bounds__(THREADS) dora_grad_tiles(float *partial, dora_job job)
 {
-    CS_SHARED ce_columns_scratch scratch;
-    float gains[CS_RUN], norms[CS_RUN], sum[CS_RUN] = {};
+    CE_SHARED ce_columns_scratch scratch;
+    float gains[CE_RUN], norms[CE_RUN], sum[CE_RUN] = {};
     read_gains(gains, job);
     for_rows<false>(job, [&](float *dy, const float *z) {
-        for (int i = 0; i < CS_RUN; i++) {
+        for (int i = 0; i < CE_RUN; i++) {
             sum[i] += dy[i] * z[i];
             dy[i] *= gains[i];
         }
     });
     read_norms(norms, job);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         sum[i] /= norms[i];
     ce_columns_store(partial, sum, job.columns, &scratch);
 }

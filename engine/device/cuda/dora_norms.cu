@@ -15,7 +15,7 @@
 /* A tile has ROWS rows and COLUMNS columns of W as it is stored. A warp computes one band of 16 rows, and WIDTH columns
  * of it in groups of 32. The products of up to DEPTH pairs are added before the next pairs are loaded; the number of
  * inner indexes that are loaded at a time is a multiple of STEP, and so is the number of pairs. */
-enum { ROWS = 64, COLUMNS = 128, DEPTH = 96, STEP = 16, WARPS = 8, THREADS = WARPS * CS_WARP };
+enum { ROWS = 64, COLUMNS = 128, DEPTH = 96, STEP = 16, WARPS = 8, THREADS = WARPS * CE_WARP };
 enum { BANDS = ROWS / 16, WIDTH = COLUMNS / (WARPS / BANDS), GROUP = 32, GROUPS = WIDTH / GROUP };
 enum { STRIDE = ce_tile_stride<DEPTH>, PARTS = 3, MAX_PAIRS = 6 };
 
@@ -59,7 +59,7 @@ static __device__ dora_place place_of(const dora_norms_job &job)
  * group of 32 is such that the eight results of a lane are consecutive columns of W, which it can load at once. */
 static __device__ int column_place(int column)
 {
-    int in_group = column % GROUP, lane = in_group / CS_RUN, element = in_group % CS_RUN;
+    int in_group = column % GROUP, lane = in_group / CE_RUN, element = in_group % CE_RUN;
     return column / GROUP * GROUP + element / 2 * 8 + lane * 2 + element % 2;
 }
 
@@ -88,13 +88,13 @@ static __device__ void load_factors(bf16 *to, const dora_factors &from, int64_t 
 {
     int rows = from.by_line ? lines : count, columns = from.by_line ? count : lines;
     int64_t first_row = from.by_line ? line : inner, first_column = from.by_line ? inner : line;
-    for (int i = (int)threadIdx.x; i < rows * columns / CS_RUN; i += THREADS) {
-        int row = i % rows, column = i / rows * CS_RUN;
+    for (int i = (int)threadIdx.x; i < rows * columns / CE_RUN; i += THREADS) {
+        int row = i % rows, column = i / rows * CE_RUN;
         ce_range within = { 0, first_row + row < from.rows ? from.columns : 0 };
-        float values[CS_RUN];
+        float values[CE_RUN];
         ce_run_read(values, ce_run_from(from.matrix, (first_row + row) * from.columns), first_column + column, within);
 #pragma unroll
-        for (int k = 0; k < CS_RUN; k++) {
+        for (int k = 0; k < CE_RUN; k++) {
             int own_line = from.by_line ? row : column + k, own_inner = from.by_line ? column + k : row;
             int at = of_rows ? own_line : column_place(own_line);
             store_parts<of_rows>(to + at * STRIDE + own_inner * pairs, values[k], pairs);
@@ -141,7 +141,7 @@ static __device__ void multiply_factors(float (&c)[WIDTH / 8][4], dora_norms_sha
 static __device__ ce_run load_weights(const dora_norms_job &job, const dora_place &at, int lower, int group)
 {
     int64_t row = at.row + at.band * 16 + lower * 8 + at.group_row;
-    int64_t column = at.column + at.half * WIDTH + group * GROUP + at.group_lane * CS_RUN;
+    int64_t column = at.column + at.half * WIDTH + group * GROUP + at.group_lane * CE_RUN;
     return ce_run_load(ce_run_from(job.weight, row * job.columns), column,
                        ce_range{ 0, row < job.rows ? job.columns : 0 });
 }
@@ -156,10 +156,10 @@ static __device__ void store_sums(float (&sum)[count], dora_norms_shared *shared
 #pragma unroll
     for (int i = 0; i < count; i++) {
 #pragma unroll
-        for (int apart = by_row ? 1 : 4; apart < (by_row ? 4 : CS_WARP); apart *= 2)
+        for (int apart = by_row ? 1 : 4; apart < (by_row ? 4 : CE_WARP); apart *= 2)
             sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], apart);
         int row = at.band * 16 + i * 8 + at.group_row;
-        int column = at.half * WIDTH + i / CS_RUN * GROUP + at.group_lane * CS_RUN + i % CS_RUN;
+        int column = at.half * WIDTH + i / CE_RUN * GROUP + at.group_lane * CE_RUN + i % CE_RUN;
         if ((by_row ? at.group_lane : at.group_row) == 0)
             shared->sums[by_row ? at.half : at.band][by_row ? row : column] = sum[i];
     }
@@ -176,23 +176,23 @@ static __device__ void store_sums(float (&sum)[count], dora_norms_shared *shared
 /* Computes the partial sums of one tile. `by_row` tells that the outputs are rows of W. */
 template <bool by_row> static __global__ void __launch_bounds__(THREADS, 2) norm_tiles(dora_norms_job job)
 {
-    CS_SHARED dora_norms_shared shared;
+    CE_SHARED dora_norms_shared shared;
     dora_place at = place_of(job);
     ce_run weights[2][GROUPS];
 #pragma unroll
     for (int i = 0; i < 2 * GROUPS; i++)
         weights[i % 2][i / 2] = load_weights(job, at, i % 2, i / 2);
-    float c[WIDTH / 8][4] = {}, sum[by_row ? 2 : GROUPS * CS_RUN] = {};
+    float c[WIDTH / 8][4] = {}, sum[by_row ? 2 : GROUPS * CE_RUN] = {};
     multiply_factors(c, &shared, job, at);
 #pragma unroll
     for (int i = 0; i < 2 * GROUPS; i++) {
         int lower = i % 2, group = i / 2;
-        float w[CS_RUN];
+        float w[CE_RUN];
         ce_run_widen(w, weights[lower][group], job.weight.dtype);
 #pragma unroll
-        for (int k = 0; k < CS_RUN; k++) {
+        for (int k = 0; k < CE_RUN; k++) {
             float value = w[k] + job.scale * c[group * 4 + k / 2][2 * lower + k % 2];
-            sum[by_row ? lower : group * CS_RUN + k] += value * value;
+            sum[by_row ? lower : group * CE_RUN + k] += value * value;
         }
     }
     store_sums<by_row>(sum, &shared, job, at);
@@ -229,7 +229,7 @@ extern "C" void ce_cuda_dora_norms(cs_device *device, cs_tensor norms, const cs_
     int64_t down = ce_divide_up(job.rows, ROWS), across = ce_divide_up(job.columns, COLUMNS),
             parts = by_row ? across : down;
     job.partial =
-        (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, (size_t)(parts * cs_count(norms)) * sizeof(float));
+        (float *)ce_cuda_workspace(device, CE_CUDA_REDUCTION, (size_t)(parts * cs_count(norms)) * sizeof(float));
     ce_launch(ce_cuda_compute(device), ce_shape{ dim3((unsigned)(down * across)), dim3(THREADS) },
               by_row ? norm_tiles<true> : norm_tiles<false>, job);
     norms.overwrite = true;

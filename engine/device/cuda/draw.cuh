@@ -1,7 +1,7 @@
 /* draw.cuh - dropout inside kernels: random bits for runs of eight elements. One Philox counter gives the bits of one
  * run (ops.h). */
-#ifndef CS_DEVICE_DRAW_CUH
-#define CS_DEVICE_DRAW_CUH
+#ifndef CE_DEVICE_DRAW_CUH
+#define CE_DEVICE_DRAW_CUH
 
 #include "base/rng.h"
 #include "device/cuda/run.cuh"
@@ -29,9 +29,9 @@ inline ce_draw ce_draw_of(cs_dropout dropout, int64_t count)
 /* Applies dropout to eight values. values[i] is element first + i of the sample, and `first` is a multiple of 8. */
 __device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample, int64_t first)
 {
-    ce_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CS_RUN);
+    ce_rng_block block = cs_rng_philox(cs_rng_mix(draw.keys[sample], draw.place), (uint64_t)first / CE_RUN);
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         uint32_t bits = block.word[i / 2] >> i % 2 * 16 & 0xffff;
         values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;
     }
@@ -42,19 +42,19 @@ __device__ inline void ce_draw_apply(float *values, ce_draw draw, int64_t sample
 __device__ inline void ce_draw_apply_anywhere(float *values, ce_draw draw, int64_t first, int64_t end)
 {
     int64_t sample = first / draw.sample, element = first % draw.sample;
-    if (element % CS_RUN == 0 && element + CS_RUN <= draw.sample) {
+    if (element % CE_RUN == 0 && element + CE_RUN <= draw.sample) {
         ce_draw_apply(values, draw, sample, element);
         return;
     }
 #pragma unroll
-    for (int i = 0; i < CS_RUN && first + i < end; i++) {
+    for (int i = 0; i < CE_RUN && first + i < end; i++) {
         int64_t index = (first + i) % draw.sample;
         uint64_t key = cs_rng_mix(draw.keys[(first + i) / draw.sample], draw.place);
-        ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CS_RUN);
-        int part = (int)(index % CS_RUN);
+        ce_rng_block block = cs_rng_philox(key, (uint64_t)index / CE_RUN);
+        int part = (int)(index % CE_RUN);
         /* a loop selects the word, because an array with an index known only at run time would be in local memory */
         uint32_t word = block.word[0];
-        for (int w = 1; w < CS_RUN / 2; w++)
+        for (int w = 1; w < CE_RUN / 2; w++)
             word = part / 2 == w ? block.word[w] : word;
         uint32_t bits = word >> part % 2 * 16 & 0xffff;
         values[i] = bits >= draw.threshold ? values[i] * draw.scale : 0.0f;

@@ -4,7 +4,7 @@
  * of eight elements. blockIdx.y is the sample, so that each run of eight elements is one counter. */
 #include "device/cuda/draw.cuh"
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     dropout_runs(ce_view y, ce_view a, ce_view b, ce_draw draw, int64_t batch)
 {
     for (int64_t sample = blockIdx.y; sample < batch; sample += gridDim.y) {
@@ -12,12 +12,12 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
         ce_range within = { 0, draw.sample };
         ce_view to = ce_run_from(y, first), more = ce_run_from(b, first);
         for (int64_t at = ce_run_first(ce_flat{}); at < draw.sample; at += ce_run_step()) {
-            float out[CS_RUN], base[CS_RUN] = {};
+            float out[CE_RUN], base[CE_RUN] = {};
             if (a.data)
                 ce_run_read(base, ce_run_from(a, first), at, within);
             ce_run_read(out, more, at, within);
             ce_draw_apply(out, draw, sample, at);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 out[i] = a.data ? base[i] + out[i] : out[i];
             ce_run_store(to, at, within, out);
         }

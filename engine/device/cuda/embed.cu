@@ -10,7 +10,7 @@
 #include "device/cuda/run.cuh"
 #include "device/cuda/sort.cuh"
 
-enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CS_WARP * CS_RUN, KEY_THREADS = 256 };
+enum { PIECE = 32, TOGETHER = 4, WARPS = 4, TILE = CE_WARP * CE_RUN, KEY_THREADS = 256 };
 
 struct embed_job {
     ce_view y, table, positions; /* if `positions` is absent, there is no position embedding */
@@ -23,7 +23,7 @@ struct embed_job {
 static __device__ int64_t token_at(const embed_job &job, int64_t row)
 {
     int64_t token = job.tokens[row];
-    CS_KERNEL_ASSERT(token >= 0 && token < job.vocabulary);
+    CE_KERNEL_ASSERT(token >= 0 && token < job.vocabulary);
     return token;
 }
 
@@ -34,20 +34,20 @@ static __device__ int64_t position_of(const embed_job &job, int64_t row)
     return job.starts ? position - job.starts[row] : position;
 }
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) embed_rows(embed_job job)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) embed_rows(embed_job job)
 {
     ce_range all = { 0, job.columns };
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
         ce_view token = ce_run_from(job.table, token_at(job, row) * job.columns), position = job.positions;
         if (job.positions.data)
             position = ce_run_from(job.positions, position_of(job, row) * job.columns);
-        for (int64_t at = threadIdx.x * CS_RUN; at < job.columns; at += blockDim.x * CS_RUN) {
-            float sum[CS_RUN], more[CS_RUN] = {};
+        for (int64_t at = threadIdx.x * CE_RUN; at < job.columns; at += blockDim.x * CE_RUN) {
+            float sum[CE_RUN], more[CE_RUN] = {};
             ce_run run = ce_run_load(token, at, all);
             if (job.positions.data)
                 ce_run_read(more, position, at, all);
             ce_run_widen(sum, run, token.dtype);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 sum[i] += more[i];
             ce_run_store(ce_run_from(job.y, row * job.columns), at, all, sum);
         }
@@ -115,7 +115,7 @@ static __device__ warp_work find_work(const add_job &job)
 {
     int64_t warp = (int64_t)blockIdx.x * WARPS + ce_warp();
     int64_t piece = warp / job.tiles, to = (piece + 1) * PIECE;
-    return warp_work{ piece, warp % job.tiles * TILE + ce_lane() * CS_RUN,
+    return warp_work{ piece, warp % job.tiles * TILE + ce_lane() * CE_RUN,
                       ce_range{ piece * PIECE, to < job.count ? to : job.count }, ce_range{ 0, job.columns } };
 }
 
@@ -124,9 +124,9 @@ static __device__ void add_to_table(const add_job &job, const warp_work &work, u
     if (key == job.left_out)
         return;
     ce_view row = ce_run_from(job.into, (int64_t)key * job.columns);
-    float value[CS_RUN];
+    float value[CE_RUN];
     ce_run_read(value, row, work.at, work.columns);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         value[i] += sum[i];
     ce_run_store(row, work.at, work.columns, value);
 }
@@ -149,11 +149,11 @@ static __device__ void write_run(const add_job &job, const warp_work &work, uint
         add_to_table(job, work, key, sum);
 }
 
-static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_job job)
+static __global__ void __launch_bounds__(WARPS *CE_WARP) embed_grad_pieces(add_job job)
 {
     warp_work work = find_work(job);
     ce_range run = { work.span.from, work.span.from };
-    float sum[CS_RUN] = {};
+    float sum[CE_RUN] = {};
     if (work.span.from >= job.count)
         return;
     uint32_t key = job.keys[run.from];
@@ -175,9 +175,9 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_pieces(add_j
                 run.from = first + i;
                 memset(sum, 0, sizeof sum);
             }
-            float wide[CS_RUN];
+            float wide[CE_RUN];
             ce_run_widen(wide, dy[i], job.dy.dtype);
-            for (int k = 0; k < CS_RUN; k++)
+            for (int k = 0; k < CE_RUN; k++)
                 sum[k] += wide[k];
             run.to = first + i + 1;
         }
@@ -193,7 +193,7 @@ static __device__ bool crosses(const add_job &job, int64_t border)
 
 /* Adds the partial sums of a sequence that begins in this warp's piece and continues in later pieces, in the order of
  * pieces. */
-static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_job job)
+static __global__ void __launch_bounds__(WARPS *CE_WARP) embed_grad_edges(add_job job)
 {
     warp_work work = find_work(job);
     if (!crosses(job, work.span.to))
@@ -201,13 +201,13 @@ static __global__ void __launch_bounds__(WARPS *CS_WARP) embed_grad_edges(add_jo
     uint32_t key = job.keys[work.span.to];
     if (job.keys[work.span.from] == key && crosses(job, work.span.from))
         return;
-    float sum[CS_RUN], more[CS_RUN];
+    float sum[CE_RUN], more[CE_RUN];
     int64_t piece = work.piece;
     ce_run_read(sum, edge_of(job, piece, 1), work.at, work.columns);
     do {
         piece++;
         ce_run_read(more, edge_of(job, piece, 0), work.at, work.columns);
-        for (int i = 0; i < CS_RUN; i++)
+        for (int i = 0; i < CE_RUN; i++)
             sum[i] += more[i];
     } while (crosses(job, (piece + 1) * PIECE) && job.keys[(piece + 1) * PIECE] == key);
     add_to_table(job, work, key, sum);
@@ -230,7 +230,7 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, in
     cudaStream_t stream = ce_cuda_compute(device);
     int64_t pieces = ce_divide_up(job.rows, PIECE), tiles = ce_divide_up(job.columns, TILE);
     size_t bytes = (ce_sort_bytes(job.rows) + 63) / 64 * 64;
-    void *memory = ce_cuda_workspace(device, CS_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
+    void *memory = ce_cuda_workspace(device, CE_CUDA_SORT, bytes + (size_t)(2 * pieces * job.columns) * sizeof(float));
     ce_sort sort = ce_sort_layout(memory, job.rows);
     ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.rows, KEY_THREADS)), dim3(KEY_THREADS) }, name,
               sort.keys[0], sort.rows[0], job);
@@ -238,7 +238,7 @@ static void add_rows(cs_device *device, const embed_job &job, cs_tensor into, in
     add_job add = { ce_run_view(into), job.y,        (float *)((char *)memory + bytes),
                     sort.keys[0],      sort.rows[0], job.rows,
                     job.columns,       tiles,        left_out };
-    ce_shape all = { dim3((unsigned)ce_divide_up(pieces * tiles, WARPS)), dim3(WARPS * CS_WARP) };
+    ce_shape all = { dim3((unsigned)ce_divide_up(pieces * tiles, WARPS)), dim3(WARPS * CE_WARP) };
     ce_launch(stream, all, embed_grad_pieces, add);
     ce_launch(stream, all, embed_grad_edges, add);
 }

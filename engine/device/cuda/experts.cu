@@ -15,7 +15,7 @@
 namespace
 {
 
-enum { THREADS = CS_MULTIPLY_THREADS, ROWS = 128, FEW_ROWS = 16, COLUMNS = CS_MULTIPLY_COLUMNS };
+enum { THREADS = CE_MULTIPLY_THREADS, ROWS = 128, FEW_ROWS = 16, COLUMNS = CE_MULTIPLY_COLUMNS };
 
 template <typename T> __device__ ce_multiply_matrix<T> matrix_of(const void *data, ce_experts_rows part)
 {
@@ -128,14 +128,14 @@ bool is_aligned(const void *data, int64_t columns)
 
 template <typename T, int rows> void launch_slots(cudaStream_t stream, const ce_experts_job &job)
 {
-    ce_launch(stream, (ce_shape{ ce_experts_grid(job, rows, COLUMNS), dim3(THREADS), CS_MULTIPLY_SHARED }),
+    ce_launch(stream, (ce_shape{ ce_experts_grid(job, rows, COLUMNS), dim3(THREADS), CE_MULTIPLY_SHARED }),
               job.b_inner ? multiply_slots<T, rows, false> : multiply_slots<T, rows, true>, job);
 }
 
 template <typename T> void launch(cudaStream_t stream, const ce_experts_job &job)
 {
     if (job.sums)
-        ce_launch(stream, (ce_shape{ ce_experts_grid(job, ROWS, COLUMNS), dim3(THREADS), CS_MULTIPLY_SHARED }),
+        ce_launch(stream, (ce_shape{ ce_experts_grid(job, ROWS, COLUMNS), dim3(THREADS), CE_MULTIPLY_SHARED }),
                   sum_slots<T>, job);
     else if (job.slots <= FEW_ROWS * (int64_t)job.experts)
         launch_slots<T, FEW_ROWS>(stream, job);

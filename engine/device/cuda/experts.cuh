@@ -5,14 +5,14 @@
  * at least as many as its slots need, and at most one more. If the result is a matrix for each expert, every expert has
  * equally many tiles.
  *
- * Blocks that run at the same time share CS_EXPERTS_GROUP row tiles and some column tiles, so that most of their reads
+ * Blocks that run at the same time share CE_EXPERTS_GROUP row tiles and some column tiles, so that most of their reads
  * hit the L2 cache, and the matrix of an expert is read from memory once for each group of row tiles. */
-#ifndef CS_DEVICE_EXPERTS_CUH
-#define CS_DEVICE_EXPERTS_CUH
+#ifndef CE_DEVICE_EXPERTS_CUH
+#define CE_DEVICE_EXPERTS_CUH
 
 #include "device/cuda/kernel.cuh"
 
-enum { CS_EXPERTS_GROUP = 16 };
+enum { CE_EXPERTS_GROUP = 16 };
 
 /* The product c = a b of each expert, or c += a b. A row of `a` is a slot. If `sums` is set, a row of b is a slot too,
  * and c has `height` rows for each expert; otherwise a row of c is a slot, and b has `height` rows for each expert. The
@@ -49,7 +49,7 @@ __host__ __device__ inline int64_t ce_experts_row_tiles(const ce_experts_job &jo
 inline dim3 ce_experts_grid(const ce_experts_job &job, int rows, int columns)
 {
     int64_t blocks = ce_experts_row_tiles(job, rows) * ce_divide_up(job.c_columns, columns);
-    CS_ASSERT(blocks <= INT32_MAX);
+    CE_ASSERT(blocks <= INT32_MAX);
     return dim3((unsigned)blocks);
 }
 
@@ -62,7 +62,7 @@ __device__ inline int64_t ce_experts_first(const ce_experts_job &job, int expert
 /* Returns the expert that owns this row tile. All threads of the block must call this function. */
 __device__ inline int ce_experts_owner(const ce_experts_job &job, int64_t tile, int rows)
 {
-    CS_SHARED int owner;
+    CE_SHARED int owner;
     for (int e = (int)threadIdx.x; e < job.experts; e += (int)blockDim.x)
         if (ce_experts_first(job, e, rows) <= tile && tile < ce_experts_first(job, e + 1, rows))
             owner = e;
@@ -75,8 +75,8 @@ __device__ inline int ce_experts_owner(const ce_experts_job &job, int64_t tile, 
 __device__ inline bool ce_experts_find(ce_experts_tile *tile, const ce_experts_job &job, int rows, int columns)
 {
     int all = (int)ce_experts_row_tiles(job, rows), across = (int)ce_divide_up(job.c_columns, columns);
-    int group = (int)blockIdx.x / across / CS_EXPERTS_GROUP * CS_EXPERTS_GROUP;
-    int tall = min(all - group, (int)CS_EXPERTS_GROUP), inside = (int)blockIdx.x - group * across;
+    int group = (int)blockIdx.x / across / CE_EXPERTS_GROUP * CE_EXPERTS_GROUP;
+    int tall = min(all - group, (int)CE_EXPERTS_GROUP), inside = (int)blockIdx.x - group * across;
     int down = group + inside % tall;
     int64_t each = ce_divide_up(job.height, rows);
     tile->column = (int64_t)(inside / tall) * columns;

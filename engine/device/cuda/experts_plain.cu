@@ -39,8 +39,8 @@ __device__ ce_range row_range(int64_t row, int64_t rows, int64_t columns)
 __device__ void load(float *run, const factor &x, int64_t at, int64_t k)
 {
     int thread = (int)threadIdx.x;
-    int64_t row = x.outer ? k + thread / (SIDE / CS_RUN) : at + thread / (DEPTH / CS_RUN);
-    int64_t column = x.outer ? at + thread % (SIDE / CS_RUN) * CS_RUN : k + thread % (DEPTH / CS_RUN) * CS_RUN;
+    int64_t row = x.outer ? k + thread / (SIDE / CE_RUN) : at + thread / (DEPTH / CE_RUN);
+    int64_t column = x.outer ? at + thread % (SIDE / CE_RUN) * CE_RUN : k + thread % (DEPTH / CE_RUN) * CE_RUN;
     ce_run_read(run, x.view, row * x.columns + column, row_range(row, x.rows, x.columns));
 }
 
@@ -49,25 +49,25 @@ __device__ void put(tile_of_factor &tile, const float *run, bool outer)
 {
     int thread = (int)threadIdx.x;
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         if (outer)
-            tile[thread / (SIDE / CS_RUN)][thread % (SIDE / CS_RUN) * CS_RUN + i] = run[i];
+            tile[thread / (SIDE / CE_RUN)][thread % (SIDE / CE_RUN) * CE_RUN + i] = run[i];
         else
-            tile[thread % (DEPTH / CS_RUN) * CS_RUN + i][thread / (DEPTH / CS_RUN)] = run[i];
+            tile[thread % (DEPTH / CE_RUN) * CE_RUN + i][thread / (DEPTH / CE_RUN)] = run[i];
 }
 
 /* Returns the first row of the tile that this thread computes; column_of returns the first column. */
 __device__ int row_of()
 {
-    return (int)threadIdx.x / (SIDE / CS_RUN) * HIGH;
+    return (int)threadIdx.x / (SIDE / CE_RUN) * HIGH;
 }
 
 __device__ int column_of()
 {
-    return (int)threadIdx.x % (SIDE / CS_RUN) * CS_RUN;
+    return (int)threadIdx.x % (SIDE / CE_RUN) * CE_RUN;
 }
 
-__device__ void multiply(float (&c)[HIGH][CS_RUN], const tile_of_factor &a, const tile_of_factor &b)
+__device__ void multiply(float (&c)[HIGH][CE_RUN], const tile_of_factor &a, const tile_of_factor &b)
 {
 #pragma unroll
     for (int k = 0; k < DEPTH; k++) {
@@ -75,24 +75,24 @@ __device__ void multiply(float (&c)[HIGH][CS_RUN], const tile_of_factor &a, cons
         right[0] = *reinterpret_cast<const four *>(&b[k][column_of()]);
         right[1] = *reinterpret_cast<const four *>(&b[k][column_of() + 4]);
 #pragma unroll
-        for (int i = 0; i < HIGH * CS_RUN; i++)
-            c[i / CS_RUN][i % CS_RUN] += left.element[i / CS_RUN] * right[i % CS_RUN / 4].element[i % 4];
+        for (int i = 0; i < HIGH * CE_RUN; i++)
+            c[i / CE_RUN][i % CE_RUN] += left.element[i / CE_RUN] * right[i % CE_RUN / 4].element[i % 4];
     }
 }
 
 __device__ void store(const ce_experts_job &job, const ce_experts_rows &part, const ce_experts_tile &tile,
-                      float (&c)[HIGH][CS_RUN])
+                      float (&c)[HIGH][CE_RUN])
 {
     ce_view out = ce_run_from(ce_view{ static_cast<unsigned char *>(job.c), (cs_dtype)job.to }, part.first);
 #pragma unroll
     for (int i = 0; i < HIGH; i++) {
         int64_t row = tile.row + row_of() + i, at = row * part.columns + tile.column + column_of();
         ce_range within = row_range(row, part.rows, part.columns);
-        float old[CS_RUN] = {};
+        float old[CE_RUN] = {};
         if (job.add)
             ce_run_read(old, out, at, within);
 #pragma unroll
-        for (int j = 0; j < CS_RUN; j++)
+        for (int j = 0; j < CE_RUN; j++)
             c[i][j] += old[j];
         ce_run_store(out, at, within, c[i]);
     }
@@ -100,9 +100,9 @@ __device__ void store(const ce_experts_job &job, const ce_experts_rows &part, co
 
 __global__ void __launch_bounds__(THREADS) multiply_plain(ce_experts_job job)
 {
-    CS_SHARED __align__(16) tile_of_factor a_tiles[2], b_tiles[2];
+    CE_SHARED __align__(16) tile_of_factor a_tiles[2], b_tiles[2];
     ce_experts_tile tile;
-    float c[HIGH][CS_RUN] = {}, left[CS_RUN], right[CS_RUN];
+    float c[HIGH][CE_RUN] = {}, left[CE_RUN], right[CE_RUN];
     if (!ce_experts_find(&tile, job, SIDE, SIDE))
         return;
     ce_experts_rows own = ce_experts_own(job, tile, job.sums ? job.c_columns : job.b_columns);

@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(THREADS)
  * share of the softmax's denominator. One warp computes one row of a head. */
 template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_splits(T *y, ce_attention_job job)
 {
-    int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CS_WARP);
+    int64_t rows = (int64_t)job.length * job.queries, warps = (int64_t)gridDim.x * (THREADS / CE_WARP);
     int lane = ce_lane();
-    for (int64_t row = (int64_t)blockIdx.x * (THREADS / CS_WARP) + ce_warp(); row < rows; row += warps) {
+    for (int64_t row = (int64_t)blockIdx.x * (THREADS / CE_WARP) + ce_warp(); row < rows; row += warps) {
         float max = -INFINITY, whole = 0;
         for (int split = 0; split < job.splits; split++)
             max = fmaxf(max, job.lse[split * rows + row]);
@@ -45,7 +45,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS, 1) combine_spli
         for (int split = 0; split < job.splits; split++)
             whole += expf(job.lse[split * rows + row] - max);
         T *out = y + row % job.length * job.y_stride + row / job.length * job.width;
-        for (int d = lane; d < job.width; d += CS_WARP) {
+        for (int d = lane; d < job.width; d += CE_WARP) {
             float sum = 0;
             for (int split = 0; split < job.splits; split++) {
                 float share = expf(job.lse[split * rows + row] - max) / whole;
@@ -67,7 +67,7 @@ ce_attention_job make(const ce_extension *given)
                                 .dropout = {} };
     heads.heads.starts.data = NULL;
     ce_attention_job job = ce_attention_make(&heads);
-    CS_ASSERT(given->start + job.length <= INT32_MAX / 2);
+    CE_ASSERT(given->start + job.length <= INT32_MAX / 2);
     job.seen = (int)given->start + job.length;
     job.window = (int)(given->heads.window < job.seen ? given->heads.window : 0);
     job.k = given->keys.data;
@@ -115,7 +115,7 @@ void ce_cuda_extend(cs_device *device, const ce_extension *given)
     if (job.splits > 1) {
         size_t each = (size_t)(job.splits * rows);
         job.lse = static_cast<float *>(
-            ce_cuda_workspace(device, CS_CUDA_ATTENTION, each * (1 + (size_t)job.width) * sizeof(float)));
+            ce_cuda_workspace(device, CE_CUDA_ATTENTION, each * (1 + (size_t)job.width) * sizeof(float)));
         job.parts = job.lse + each;
     }
     ce_by_type(given->y.dtype, [&](auto zero) { append<decltype(zero)>(stream, given); });
@@ -123,7 +123,7 @@ void ce_cuda_extend(cs_device *device, const ce_extension *given)
     if (job.splits > 1)
         ce_by_type(given->y.dtype, [&](auto zero) {
             using T = decltype(zero);
-            ce_launch(stream, (ce_shape{ dim3(blocks_of(rows, THREADS / CS_WARP)), dim3(THREADS) }), combine_splits<T>,
+            ce_launch(stream, (ce_shape{ dim3(blocks_of(rows, THREADS / CE_WARP)), dim3(THREADS) }), combine_splits<T>,
                       static_cast<T *>(given->y.data), job);
         });
 }

@@ -3,8 +3,8 @@
  * Each function is a type, so kernels are templates over the function, and a kernel contains no branch on it. value(x)
  * is f(x). terms(x) is what gradients need: two factors whose product is f(x), and the derivative of f. The factors are
  * separate because a gradient multiplies them one after the other. */
-#ifndef CS_DEVICE_FUNCTION_CUH
-#define CS_DEVICE_FUNCTION_CUH
+#ifndef CE_DEVICE_FUNCTION_CUH
+#define CE_DEVICE_FUNCTION_CUH
 
 #include "base/normal.h"
 #include "device/cuda/kernel.cuh"

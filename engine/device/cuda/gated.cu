@@ -4,18 +4,18 @@
 #include "device/cuda/run.cuh"
 
 template <typename F>
-static __global__ void __launch_bounds__(CS_RUN_THREADS) gated_rows(ce_view y, ce_view x, int64_t rows, int64_t columns)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) gated_rows(ce_view y, ce_view x, int64_t rows, int64_t columns)
 {
     ce_range row_range = { 0, columns };
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         ce_view gate = ce_run_from(x, 2 * row * columns), up = ce_run_from(gate, columns);
         ce_view out = ce_run_from(y, row * columns);
-        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+        for (int64_t at = threadIdx.x * CE_RUN; at < columns; at += blockDim.x * CE_RUN) {
             ce_run run_gate = ce_run_load(gate, at, row_range), run_up = ce_run_load(up, at, row_range);
-            float g[CS_RUN], u[CS_RUN];
+            float g[CE_RUN], u[CE_RUN];
             ce_run_widen(g, run_gate, x.dtype);
             ce_run_widen(u, run_up, x.dtype);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 u[i] *= F::value(g[i]);
             ce_run_store(out, at, row_range, u);
         }
@@ -39,7 +39,7 @@ extern "C" void ce_cuda_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
 /* Replaces gate and up by their gradients. */
 template <typename F> static __device__ void gated_grad_run(float *gate, float *up, const float *dy)
 {
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         ce_terms terms = F::terms(gate[i]);
         float dup = dy[i] * terms.first * terms.second;
         gate[i] = dy[i] * up[i] * terms.derivative;
@@ -48,7 +48,7 @@ template <typename F> static __device__ void gated_grad_run(float *gate, float *
 }
 
 template <typename F>
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     gated_grad_rows(ce_view dx, ce_view dy, ce_view x, int64_t rows, int64_t columns)
 {
     ce_range row_range = { 0, columns };
@@ -56,10 +56,10 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
         ce_view gate = ce_run_from(x, 2 * row * columns), up = ce_run_from(gate, columns);
         ce_view dgate = ce_run_from(dx, 2 * row * columns), dup = ce_run_from(dgate, columns);
         ce_view from = ce_run_from(dy, row * columns);
-        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+        for (int64_t at = threadIdx.x * CE_RUN; at < columns; at += blockDim.x * CE_RUN) {
             ce_run run_gate = ce_run_load(gate, at, row_range), run_up = ce_run_load(up, at, row_range);
             ce_run run_dy = ce_run_load(from, at, row_range);
-            float g[CS_RUN], u[CS_RUN], d[CS_RUN];
+            float g[CE_RUN], u[CE_RUN], d[CE_RUN];
             ce_run_widen(g, run_gate, x.dtype);
             ce_run_widen(u, run_up, x.dtype);
             ce_run_widen(d, run_dy, dy.dtype);

@@ -66,7 +66,7 @@ void ce_cuda_graphs_drop(cs_device *device)
                                  "cspeed.cuda_graphs captures or replays it; set it to false");
     for (int i = 0; i < GRAPHS; i++) {
         if (graphs->known[i].ready)
-            CS_CUDA(cudaGraphExecDestroy(graphs->known[i].ready));
+            CE_CUDA(cudaGraphExecDestroy(graphs->known[i].ready));
         graphs->known[i].ready = NULL;
     }
 }
@@ -109,7 +109,7 @@ static cudaEvent_t new_event(ce_cuda_graphs *graphs, ce_stream_role role)
             ce_fatal(CS_NO_MEMORY, "no memory for the events of a graph");
     }
     cudaEvent_t *event = &graphs->events[role][graphs->count[role]++];
-    CS_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+    CE_CUDA(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
     return *event;
 }
 
@@ -118,7 +118,7 @@ bool ce_cuda_graph_records(const cs_stream *stream)
     if (!active)
         return false;
     if (!ce_cuda_replays((uint64_t)stream->role))
-        CS_CUDA(cudaEventRecord(new_event(active, stream->role), ce_cuda_stream(stream)));
+        CE_CUDA(cudaEventRecord(new_event(active, stream->role), ce_cuda_stream(stream)));
     return true;
 }
 
@@ -134,7 +134,7 @@ bool ce_cuda_graph_waits(const cs_stream *stream, ce_event event)
         return true;
     uint64_t at = event.sequence - active->first[from];
     if (!ce_cuda_replays(cs_rng_mix((uint64_t)from, at)))
-        CS_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), active->events[from][at], 0));
+        CE_CUDA(cudaStreamWaitEvent(ce_cuda_stream(stream), active->events[from][at], 0));
     return true;
 }
 
@@ -176,7 +176,7 @@ static void follow(cs_device *device, ce_stream_role later, ce_stream_role earli
 static void enter(cs_device *device, graph *it)
 {
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
-    follow(device, CS_COMPUTE, CS_COMM);
+    follow(device, CE_COMPUTE, CE_COMM);
     for (int role = 0; role < 2; role++) {
         graphs->first[role] = ce_cuda_of(device)->lanes[role].recorded + 1;
         graphs->count[role] = 0;
@@ -186,23 +186,23 @@ static void enter(cs_device *device, graph *it)
     graphs->hash = 0;
     if (graphs->capturing) {
         pthread_mutex_lock(&graphs->lock);
-        CS_CUDA(cudaStreamBeginCapture(ce_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
+        CE_CUDA(cudaStreamBeginCapture(ce_cuda_compute(device), cudaStreamCaptureModeThreadLocal));
     }
     active = graphs;
-    follow(device, CS_COMM, CS_COMPUTE);
+    follow(device, CE_COMM, CE_COMPUTE);
 }
 
 void ce_cuda_graph_begin(cs_device *device, uint64_t key)
 {
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     bool known;
-    CS_ASSERT(!active);
+    CE_ASSERT(!active);
     graph *it = find(graphs, key, &known);
     if (known) {
         enter(device, it);
     } else {
         if (it->ready)
-            CS_CUDA(cudaGraphExecDestroy(it->ready));
+            CE_CUDA(cudaGraphExecDestroy(it->ready));
         *it = (graph){ .key = key };
     }
     it->used = ++graphs->turn;
@@ -215,17 +215,17 @@ static void finish_capture(cs_device *device)
     ce_cuda_graphs *graphs = ce_cuda_of(device)->graphs;
     cudaGraph_t captured;
     size_t count = 0;
-    CS_CUDA(cudaStreamEndCapture(ce_cuda_compute(device), &captured));
+    CE_CUDA(cudaStreamEndCapture(ce_cuda_compute(device), &captured));
     pthread_mutex_unlock(&graphs->lock);
     size_t free_before = ce_cuda_free_bytes(device);
-    CS_CUDA(cudaGraphGetNodes(captured, NULL, &count));
-    CS_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
-    CS_CUDA(cudaGraphDestroy(captured));
+    CE_CUDA(cudaGraphGetNodes(captured, NULL, &count));
+    CE_CUDA(cudaGraphInstantiate(&graphs->open->ready, captured, cudaGraphInstantiateFlagUseNodePriority));
+    CE_CUDA(cudaGraphDestroy(captured));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < graphs->count[role]; i++)
-            CS_CUDA(cudaEventDestroy(graphs->events[role][i]));
+            CE_CUDA(cudaEventDestroy(graphs->events[role][i]));
     size_t left = ce_cuda_free_bytes(device);
-    ce_log(CS_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
+    ce_log(CE_LOG_DEBUG, "a graph of %zu operations was captured; it takes %zu bytes of the GPU", count,
            free_before > left ? free_before - left : 0);
     graphs->open->hash = graphs->hash;
 }
@@ -236,9 +236,9 @@ static void redirect_events(cs_device *device, ce_stream_role role)
 {
     ce_cuda_lane *lane = &ce_cuda_of(device)->lanes[role];
     uint64_t last = lane->recorded, count = last + 1 - ce_cuda_of(device)->graphs->first[role];
-    uint32_t place = (uint32_t)(ce_cuda_record(&device->streams[role]) % CS_CUDA_EVENTS);
-    for (uint64_t i = 0; i < count && i < CS_CUDA_EVENTS; i++)
-        lane->places[(last - i) % CS_CUDA_EVENTS] = place;
+    uint32_t place = (uint32_t)(ce_cuda_record(&device->streams[role]) % CE_CUDA_EVENTS);
+    for (uint64_t i = 0; i < count && i < CE_CUDA_EVENTS; i++)
+        lane->places[(last - i) % CE_CUDA_EVENTS] = place;
 }
 
 void ce_cuda_graph_end(cs_device *device)
@@ -247,7 +247,7 @@ void ce_cuda_graph_end(cs_device *device)
     graph *it = graphs->open;
     if (!it)
         return;
-    follow(device, CS_COMPUTE, CS_COMM);
+    follow(device, CE_COMPUTE, CE_COMM);
     if (graphs->capturing)
         finish_capture(device);
     else if (graphs->hash != it->hash)
@@ -255,8 +255,8 @@ void ce_cuda_graph_end(cs_device *device)
                                  "cspeed.cuda_graphs, because what was captured is run again; set it to false");
     active = NULL;
     graphs->open = NULL;
-    CS_CUDA(cudaGraphLaunch(it->ready, ce_cuda_compute(device)));
-    redirect_events(device, CS_COMPUTE);
-    follow(device, CS_COMM, CS_COMPUTE);
-    redirect_events(device, CS_COMM);
+    CE_CUDA(cudaGraphLaunch(it->ready, ce_cuda_compute(device)));
+    redirect_events(device, CE_COMPUTE);
+    follow(device, CE_COMM, CE_COMPUTE);
+    redirect_events(device, CE_COMM);
 }

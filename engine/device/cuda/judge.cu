@@ -17,11 +17,11 @@ extern "C" void ce_cuda_judge(cs_stream *stream, ce_verdict *verdict, const ce_s
 }
 
 /* Sets all elements of dy to scale / divisor: the gradient from which backward starts. */
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     seed_gradient_runs(ce_view dy, const double *scale, double divisor, ce_flat flat)
 {
-    float seed[CS_RUN];
-    for (int i = 0; i < CS_RUN; i++)
+    float seed[CE_RUN];
+    for (int i = 0; i < CE_RUN; i++)
         seed[i] = (float)(*scale / divisor);
     for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step())
         ce_run_store(dy, at, ce_run_all(flat), seed);

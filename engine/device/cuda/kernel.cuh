@@ -2,10 +2,10 @@
  *
  * Kernels are C++17 templates over the storage type (float, bf16, half); arithmetic is fp32. Both nvcc and the emulator
  * (tests/emulator) compile them, so kernels follow these rules: they are launched by ce_launch; they declare static
- * shared memory with CS_SHARED and get dynamic shared memory from ce_shared_memory(); every lane of a warp takes part
+ * shared memory with CE_SHARED and get dynamic shared memory from ce_shared_memory(); every lane of a warp takes part
  * in every warp-wide call, and every thread of a block in every __syncthreads; only tensor.cuh contains assembly. */
-#ifndef CS_DEVICE_KERNEL_CUH
-#define CS_DEVICE_KERNEL_CUH
+#ifndef CE_DEVICE_KERNEL_CUH
+#define CE_DEVICE_KERNEL_CUH
 
 #include "base/range.h"
 #include "base/rng.h"
@@ -19,10 +19,10 @@
 using bf16 = __nv_bfloat16;
 using half_t = __half;
 
-#ifdef CS_EMULATOR
-#define CS_SHARED static
+#ifdef CE_EMULATOR
+#define CE_SHARED static
 #else
-#define CS_SHARED __shared__
+#define CE_SHARED __shared__
 __device__ inline unsigned char *ce_shared_memory()
 {
     extern __shared__ __align__(128) unsigned char ce_dynamic_shared[];
@@ -30,24 +30,24 @@ __device__ inline unsigned char *ce_shared_memory()
 }
 #endif
 
-enum { CS_WARP = 32 };
+enum { CE_WARP = 32 };
 
 /* The index of the calling thread in its warp, and of the warp in its block. Blocks have one dimension. */
 __device__ inline int ce_lane()
 {
-    return (int)threadIdx.x % CS_WARP;
+    return (int)threadIdx.x % CE_WARP;
 }
 
 __device__ inline int ce_warp()
 {
-    return (int)threadIdx.x / CS_WARP;
+    return (int)threadIdx.x / CE_WARP;
 }
 
 /* An assertion inside kernels, which is active in release builds too. If it fails, the driver prints the condition with
  * file and line, and the next CUDA call of the host fails. */
 extern "C" __device__ void __assertfail(const char *condition, const char *file, unsigned line, const char *function,
                                         size_t character);
-#define CS_KERNEL_ASSERT(condition)                                                                                    \
+#define CE_KERNEL_ASSERT(condition)                                                                                    \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
             __assertfail(#condition, __FILE__, __LINE__, __func__, sizeof(char));                                      \
@@ -160,14 +160,14 @@ template <typename Body> void ce_by_type(cs_dtype dtype, Body body)
 
 template <typename T> __device__ inline T ce_warp_sum(T value)
 {
-    for (int apart = CS_WARP / 2; apart > 0; apart /= 2)
+    for (int apart = CE_WARP / 2; apart > 0; apart /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, apart);
     return value;
 }
 
 __device__ inline float ce_warp_max(float value)
 {
-    for (int apart = CS_WARP / 2; apart > 0; apart /= 2)
+    for (int apart = CE_WARP / 2; apart > 0; apart /= 2)
         value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, apart));
     return value;
 }
@@ -176,7 +176,7 @@ __device__ inline float ce_warp_max(float value)
  * one element for each warp. The function may be called again at once with the same scratch. */
 template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 {
-    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CE_WARP;
     value = ce_warp_sum(value);
     __syncthreads();
     if (lane == 0)
@@ -190,7 +190,7 @@ template <typename T> __device__ inline T ce_block_sum(T value, T *scratch)
 
 __device__ inline float ce_block_max(float value, float *scratch)
 {
-    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CS_WARP;
+    int lane = ce_lane(), warp = ce_warp(), warps = (int)blockDim.x / CE_WARP;
     value = ce_warp_max(value);
     __syncthreads();
     if (lane == 0)

@@ -14,7 +14,7 @@
 
 #define LOG2_E 1.44269504f
 
-enum { THREADS = 512, WARPS = THREADS / CS_WARP };
+enum { THREADS = 512, WARPS = THREADS / CE_WARP };
 
 /* A matrix whose rows are `stride` elements apart. Only the first `columns` elements of a row are used. */
 struct extent {
@@ -35,17 +35,17 @@ static __device__ ce_range row_of(int64_t row, extent all)
 
 static __device__ int64_t first_run(ce_range row)
 {
-    return row.from / CS_RUN * CS_RUN + (int64_t)threadIdx.x * CS_RUN;
+    return row.from / CE_RUN * CE_RUN + (int64_t)threadIdx.x * CE_RUN;
 }
 
 static __device__ int64_t run_step()
 {
-    return (int64_t)blockDim.x * CS_RUN;
+    return (int64_t)blockDim.x * CE_RUN;
 }
 
 static __device__ float element_of(ce_view x, int64_t at)
 {
-    float run[CS_RUN];
+    float run[CE_RUN];
     ce_run_read(run, x, at, ce_range{ at, at + 1 });
     return run[0];
 }
@@ -55,13 +55,13 @@ static __device__ float element_of(ce_view x, int64_t at)
 static __device__ int64_t target_index(const int32_t *targets, int64_t row, extent all)
 {
     int32_t target = targets[row];
-    CS_KERNEL_ASSERT(target < all.columns);
+    CE_KERNEL_ASSERT(target < all.columns);
     return target < 0 ? -1 : row * all.stride + target;
 }
 
 static inline ce_shape rows_shape(extent all)
 {
-    int64_t runs = all.columns / CS_RUN + 2, threads = ce_round_up(runs, CS_WARP);
+    int64_t runs = all.columns / CE_RUN + 2, threads = ce_round_up(runs, CE_WARP);
     return ce_shape{ dim3(ce_bounded_grid(all.rows)),
                      dim3((unsigned)(threads < THREADS ? threads : (int64_t)THREADS)) };
 }
@@ -102,15 +102,15 @@ static __device__ float rescale(float sum, float from, float to)
 /* Adds to the softmax state those elements of a run that belong to the row. */
 static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dtype, int64_t at, ce_range row)
 {
-    float run[CS_RUN], max = partial->max;
+    float run[CE_RUN], max = partial->max;
     ce_run_widen(run, stored, dtype);
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         run[i] = ce_run_has(at + i, row) ? run[i] : -INFINITY;
         max = fmaxf(max, run[i]);
     }
     partial->sum = rescale(partial->sum, partial->max, max);
     partial->max = max;
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         partial->sum += exp2f((run[i] - finite(max)) * LOG2_E);
 }
 
@@ -118,7 +118,7 @@ static __device__ void add_run(softmax_sum *partial, ce_run stored, cs_dtype dty
  * job.held, the run is not in shared memory. */
 static __device__ int64_t held_index(int64_t at, ce_range row)
 {
-    return at - row.from / CS_RUN * CS_RUN;
+    return at - row.from / CE_RUN * CE_RUN;
 }
 
 static __device__ ce_view held_of(const loss_job &job)
@@ -155,14 +155,14 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
     ce_range real = row_of(row, job.all), all = { real.from, real.from + job.all.stride };
     float scale = job.dloss[row];
     for (int64_t at = first_run(all); at < all.to; at += run_step()) {
-        float run[CS_RUN] = {};
+        float run[CE_RUN] = {};
         if (target >= 0 && at < real.to) {
             bool held = held_index(at, all) < job.held;
             ce_run_widen(run,
                          held ? ce_run_load(held_of(job), held_index(at, all), ce_range{ 0, job.held })
                               : ce_run_load(job.x, at, real),
                          job.x.dtype);
-            for (int i = 0; i < CS_RUN; i++) {
+            for (int i = 0; i < CE_RUN; i++) {
                 run[i] = ce_run_has(at + i, real) ? expf(run[i] - lse) * scale : 0;
                 run[i] = at + i == target ? run[i] - scale : run[i];
             }
@@ -173,7 +173,7 @@ static __device__ void write_grad(const loss_job &job, int64_t row, int64_t targ
 
 static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job job)
 {
-    CS_SHARED float scratch[WARPS];
+    CE_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < job.all.rows; row += gridDim.x) {
         int64_t target = target_index(job.targets, row, job.all);
         /* the logit is read here, before the gradient overwrites it */
@@ -194,9 +194,9 @@ static __global__ void __launch_bounds__(THREADS) cross_entropy_rows(loss_job jo
 static int64_t held_elements(cs_device *device, const loss_job &job)
 {
     enum { OTHER = 2048 }; /* OTHER: bytes of the kernel's static shared memory, rounded up */
-    int64_t runs = job.all.columns / CS_RUN + 2, capacity = ce_cuda_facts_of(device)->shared - OTHER;
-    int64_t max = capacity / (CS_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
-    return job.dloss ? (runs < max ? runs : max) * CS_RUN : 0;
+    int64_t runs = job.all.columns / CE_RUN + 2, capacity = ce_cuda_facts_of(device)->shared - OTHER;
+    int64_t max = capacity / (CE_RUN * (int64_t)cs_dtype_bytes(job.x.dtype));
+    return job.dloss ? (runs < max ? runs : max) * CE_RUN : 0;
 }
 
 extern "C" void ce_cuda_cross_entropy(cs_device *device, cs_tensor loss, cs_tensor logits, cs_tensor targets,
@@ -224,9 +224,9 @@ static __device__ best find_max(ce_view x, ce_range row)
 {
     best thread_best = { -INFINITY, -1, 0 };
     for (int64_t at = first_run(row); at < row.to; at += run_step()) {
-        float run[CS_RUN];
+        float run[CE_RUN];
         ce_run_read(run, x, at, row);
-        for (int i = 0; i < CS_RUN; i++) {
+        for (int i = 0; i < CE_RUN; i++) {
             if (!ce_run_has(at + i, row))
                 continue;
             thread_best.unknown += isnan(run[i]) ? 1 : 0;
@@ -242,8 +242,8 @@ static __device__ best find_max(ce_view x, ce_range row)
 /* The target is a hit if its logit equals the row's maximum and no logit before it equals the maximum. */
 static __global__ void __launch_bounds__(THREADS) hit_rows(float *hits, ce_view x, const int32_t *targets, extent all)
 {
-    CS_SHARED float scratch[WARPS];
-    CS_SHARED int counts[WARPS];
+    CE_SHARED float scratch[WARPS];
+    CE_SHARED int counts[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         int64_t target = target_index(targets, row, all);
         best thread_best = find_max(x, target < 0 ? ce_range{} : row_of(row, all));
@@ -266,24 +266,24 @@ extern "C" void ce_cuda_hits(cs_device *device, cs_tensor hits, cs_tensor logits
 
 static __device__ void subtract(float *difference, ce_view y, ce_view target, int64_t at, ce_range row)
 {
-    float wanted[CS_RUN];
+    float wanted[CE_RUN];
     ce_run run_y = ce_run_load(y, at, row), run_target = ce_run_load(target, at, row);
     ce_run_widen(difference, run_y, y.dtype);
     ce_run_widen(wanted, run_target, target.dtype);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         difference[i] -= wanted[i];
 }
 
 static __global__ void __launch_bounds__(THREADS) squared_error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
-    CS_SHARED float scratch[WARPS];
+    CE_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         ce_range row_range = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CS_RUN];
+            float difference[CE_RUN];
             subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 sum += difference[i] * difference[i];
         }
         sum = ce_block_sum(sum, scratch);
@@ -306,9 +306,9 @@ static __global__ void __launch_bounds__(THREADS)
         ce_range row_range = row_of(row, all);
         float scale = 2 * dloss[row] / (float)all.columns;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CS_RUN];
+            float difference[CE_RUN];
             subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 difference[i] *= scale;
             ce_run_store(dy, at, row_range, difference);
         }
@@ -326,14 +326,14 @@ extern "C" void ce_cuda_squared_error_grad(cs_device *device, cs_tensor dy, cs_t
 static __global__ void __launch_bounds__(THREADS)
     absolute_error_rows(float *loss, ce_view y, ce_view target, extent all)
 {
-    CS_SHARED float scratch[WARPS];
+    CE_SHARED float scratch[WARPS];
     for (int64_t row = blockIdx.x; row < all.rows; row += gridDim.x) {
         ce_range row_range = row_of(row, all);
         float sum = 0;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CS_RUN];
+            float difference[CE_RUN];
             subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 sum += fabsf(difference[i]);
         }
         sum = ce_block_sum(sum, scratch);
@@ -356,9 +356,9 @@ static __global__ void __launch_bounds__(THREADS)
         ce_range row_range = row_of(row, all);
         float scale = dloss[row] / (float)all.columns;
         for (int64_t at = first_run(row_range); at < row_range.to; at += run_step()) {
-            float difference[CS_RUN];
+            float difference[CE_RUN];
             subtract(difference, y, target, at, row_range);
-            for (int i = 0; i < CS_RUN; i++) {
+            for (int i = 0; i < CE_RUN; i++) {
                 float sign = difference[i] > 0 ? 1.0f : difference[i] < 0 ? -1.0f : difference[i];
                 difference[i] = sign * scale;
             }

@@ -30,8 +30,8 @@ cs_status ce_cuda_products_open(cs_device *device, const ce_device_settings *set
     if (status != CUBLAS_STATUS_SUCCESS)
         return ce_fail(CS_NO_DEVICE, "device \"cuda\": cuBLASLt cannot be opened: %s", cublasLtGetStatusString(status));
     products->wide = settings->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    CS_CUDA(cudaEventCreate(&products->begin));
-    CS_CUDA(cudaEventCreate(&products->end));
+    CE_CUDA(cudaEventCreate(&products->begin));
+    CE_CUDA(cudaEventCreate(&products->end));
     products->digest = ce_device_alloc(device, sizeof(uint64_t));
     products->fetched = ce_device_alloc_pinned(device, sizeof(uint64_t));
     device->workspace += sizeof(uint64_t);
@@ -50,9 +50,9 @@ void ce_cuda_products_close(cs_device *device)
         cublasLtMatrixLayoutDestroy(products->plans[i].c);
     }
     if (products->begin)
-        CS_CUDA(cudaEventDestroy(products->begin));
+        CE_CUDA(cudaEventDestroy(products->begin));
     if (products->end)
-        CS_CUDA(cudaEventDestroy(products->end));
+        CE_CUDA(cudaEventDestroy(products->end));
     if (products->handle)
         cublasLtDestroy(products->handle);
     free(products->plans);
@@ -172,7 +172,7 @@ cublasStatus_t ce_cuda_plan_run(cs_device *device, const ce_cuda_plan *plan, con
     point(plan, on);
     return cublasLtMatmul(ce_cuda_of(device)->products->handle, plan->operation, &one, on->b, plan->b, on->a, plan->a,
                           &beta, on->c, plan->c, on->c, plan->c, algorithm,
-                          ce_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE), CS_CUDA_WORKSPACE,
+                          ce_cuda_workspace(device, CE_CUDA_PRODUCT, CE_CUDA_WORKSPACE), CE_CUDA_WORKSPACE,
                           ce_cuda_compute(device));
 }
 
@@ -201,8 +201,8 @@ static bool run(cs_device *device, const ce_product *product, cublasLtEpilogue_t
 /* Returns an fp32 vector in the workspace, behind the part that cuBLASLt uses. */
 static cs_tensor vector_in_workspace(cs_device *device, int64_t count)
 {
-    char *memory = ce_cuda_workspace(device, CS_CUDA_PRODUCT, CS_CUDA_WORKSPACE + (size_t)count * sizeof(float));
-    return cs_vector(memory + CS_CUDA_WORKSPACE, CS_F32, count);
+    char *memory = ce_cuda_workspace(device, CE_CUDA_PRODUCT, CE_CUDA_WORKSPACE + (size_t)count * sizeof(float));
+    return cs_vector(memory + CE_CUDA_WORKSPACE, CS_F32, count);
 }
 
 /* Returns the bias in the result's type, which cuBLASLt requires. If the bias has another type, it is converted into
@@ -257,7 +257,7 @@ static bool run_with_sums(cs_device *device, const ce_product *product, cs_tenso
     if (sums.overwrite)
         ce_cuda_cast(device, sums, made);
     else
-        ce_cuda_add(ce_device_stream(device, CS_COMPUTE), sums, sums, made);
+        ce_cuda_add(ce_device_stream(device, CE_COMPUTE), sums, sums, made);
     return true;
 }
 
@@ -325,11 +325,11 @@ double ce_cuda_roof(cs_device *device, cs_dtype dtype)
     ce_product product = { .c = matrix[0], .a = matrix[1], .b = matrix[2] };
     ce_cuda_product(device, &product); /* the first product is tuned and warms up the GPU; its time is not measured */
     for (int round = 0; round < 3 || (all < 100 && round < 100); round++, all += milliseconds) {
-        CS_CUDA(cudaEventRecord(products->begin, ce_cuda_compute(device)));
+        CE_CUDA(cudaEventRecord(products->begin, ce_cuda_compute(device)));
         ce_cuda_product(device, &product);
-        CS_CUDA(cudaEventRecord(products->end, ce_cuda_compute(device)));
-        CS_CUDA(cudaEventSynchronize(products->end));
-        CS_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
+        CE_CUDA(cudaEventRecord(products->end, ce_cuda_compute(device)));
+        CE_CUDA(cudaEventSynchronize(products->end));
+        CE_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
         best = fminf(best, milliseconds);
     }
     ce_cuda_free(device, memory, 3 * bytes);

@@ -39,12 +39,12 @@ void *ce_cuda_alloc(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
     /* set in each call, because each thread has its own current device */
-    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
+    CE_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     if (!is_given(cudaMalloc(&memory, bytes ? bytes : 1), "cudaMalloc", __LINE__))
         return NULL;
     if (bytes) {
-        CS_CUDA(cudaMemsetAsync(memory, 0, bytes, ce_cuda_compute(device)));
-        CS_CUDA(cudaStreamSynchronize(ce_cuda_compute(device)));
+        CE_CUDA(cudaMemsetAsync(memory, 0, bytes, ce_cuda_compute(device)));
+        CE_CUDA(cudaStreamSynchronize(ce_cuda_compute(device)));
     }
     return memory;
 }
@@ -53,13 +53,13 @@ void ce_cuda_free(cs_device *device, void *memory, size_t bytes)
 {
     (void)device;
     (void)bytes;
-    CS_CUDA(cudaFree(memory));
+    CE_CUDA(cudaFree(memory));
 }
 
 void *ce_cuda_alloc_pinned(cs_device *device, size_t bytes)
 {
     void *memory = NULL;
-    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
+    CE_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
     if (!is_given(cudaHostAlloc(&memory, bytes ? bytes : 1, cudaHostAllocPortable), "cudaHostAlloc", __LINE__))
         return NULL;
     return memset(memory, 0, bytes);
@@ -69,14 +69,14 @@ void ce_cuda_free_pinned(cs_device *device, void *memory, size_t bytes)
 {
     (void)device;
     (void)bytes;
-    CS_CUDA(cudaFreeHost(memory));
+    CE_CUDA(cudaFreeHost(memory));
 }
 
 size_t ce_cuda_free_bytes(cs_device *device)
 {
     size_t unused = 0, whole = 0;
-    CS_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
-    CS_CUDA(cudaMemGetInfo(&unused, &whole));
+    CE_CUDA(cudaSetDevice(ce_cuda_of(device)->number));
+    CE_CUDA(cudaMemGetInfo(&unused, &whole));
     return unused;
 }
 
@@ -87,7 +87,7 @@ void *ce_cuda_workspace(cs_device *device, ce_cuda_use use, size_t bytes)
     if (cuda->bytes[use] < bytes) {
         ce_cuda_graphs_drop(device);
         for (int role = 0; role < 2; role++)
-            CS_CUDA(cudaStreamSynchronize(cuda->lanes[role].stream));
+            CE_CUDA(cudaStreamSynchronize(cuda->lanes[role].stream));
         ce_device_free(device, cuda->memory[use]);
         device->workspace += bytes - cuda->bytes[use];
         cuda->memory[use] = ce_device_alloc(device, bytes);

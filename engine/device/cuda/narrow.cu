@@ -7,13 +7,13 @@ struct convert_job {
     float factor;
 };
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) convert_runs(convert_job job, ce_flat flat)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) convert_runs(convert_job job, ce_flat flat)
 {
     ce_range all = ce_run_all(flat);
     for (int64_t at = ce_run_first(flat); at < flat.count; at += ce_run_step()) {
-        float wide[CS_RUN];
+        float wide[CE_RUN];
         ce_run_read(wide, job.from, at, all);
-        for (int i = 0; i < CS_RUN; i++)
+        for (int i = 0; i < CE_RUN; i++)
             wide[i] *= job.factor;
         ce_run_store(job.to, at, all, wide);
     }

@@ -1,14 +1,14 @@
 /* norm.cuh - LayerNorm and RMSNorm forward, over rows or over the heads of rows.
  *
- * A group of threads normalizes one row: 8, 16 or 32 lanes of a warp, or a whole block. Each thread keeps CS_NORM_HELD
+ * A group of threads normalizes one row: 8, 16 or 32 lanes of a warp, or a whole block. Each thread keeps CE_NORM_HELD
  * runs (run.cuh) of the row in registers, so that a row is read once and written once. If a row does not fit in the
  * registers of a block, the remaining runs are read from the cache again in each pass over the row. */
-#ifndef CS_DEVICE_NORM_CUH
-#define CS_DEVICE_NORM_CUH
+#ifndef CE_DEVICE_NORM_CUH
+#define CE_DEVICE_NORM_CUH
 
 #include "device/cuda/draw.cuh"
 
-enum { CS_NORM_HELD = 2, CS_NORM_THREADS = 128, CS_NORM_MAX_THREADS = 384 };
+enum { CE_NORM_HELD = 2, CE_NORM_THREADS = 128, CE_NORM_MAX_THREADS = 384 };
 
 struct ce_norm_job {
     ce_view y, x, weight, bias; /* bias: absent if the layer has no bias */
@@ -30,12 +30,12 @@ struct ce_norm_job {
 /* Returns the number of threads that normalize one item of this width together. */
 inline int ce_norm_group(int64_t width)
 {
-    int64_t threads = (width + CS_RUN * CS_NORM_HELD - 1) / (CS_RUN * CS_NORM_HELD);
+    int64_t threads = (width + CE_RUN * CE_NORM_HELD - 1) / (CE_RUN * CE_NORM_HELD);
     int group = 8;
-    while (group < CS_WARP && group < threads)
+    while (group < CE_WARP && group < threads)
         group *= 2;
-    if (threads > CS_WARP)
-        group = (int)(threads < CS_NORM_MAX_THREADS ? ce_round_up(threads, CS_WARP) : (int64_t)CS_NORM_MAX_THREADS);
+    if (threads > CE_WARP)
+        group = (int)(threads < CE_NORM_MAX_THREADS ? ce_round_up(threads, CE_WARP) : (int64_t)CE_NORM_MAX_THREADS);
     return group;
 }
 
@@ -48,10 +48,10 @@ inline void ce_norm_set_addition(ce_norm_job *job, const cs_addition *x)
 }
 
 /* Returns the number of threads of a block: the size of a group if that is more than a warp, otherwise
- * CS_NORM_THREADS. */
+ * CE_NORM_THREADS. */
 inline int ce_norm_threads(int group)
 {
-    return group > CS_WARP ? group : (int)CS_NORM_THREADS;
+    return group > CE_WARP ? group : (int)CE_NORM_THREADS;
 }
 
 /* ---- functions for kernels ---- */
@@ -84,13 +84,13 @@ __device__ inline ce_norm_work ce_norm_work_of(const ce_norm_job &job, int64_t f
 /* Returns the index, relative to the item, of the first element of this thread's run number `held`. */
 __device__ inline int64_t ce_norm_at(const ce_norm_job &job, const ce_norm_work &work, int held)
 {
-    return (int64_t)(held * job.group + work.lane) * CS_RUN;
+    return (int64_t)(held * job.group + work.lane) * CE_RUN;
 }
 
 /* Returns the sum over a group to each thread of the group. */
 __device__ inline float ce_norm_sum(float value, int group, float *scratch)
 {
-    if (group > CS_WARP)
+    if (group > CE_WARP)
         return ce_block_sum(value, scratch);
     for (int apart = group / 2; apart > 0; apart /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, apart);
@@ -112,38 +112,38 @@ __device__ inline void ce_norm_add(float *x, const ce_norm_job &job, const ce_no
     ce_run_widen(x, run, job.x.dtype);
     if (!job.more.data)
         return;
-    float more[CS_RUN];
+    float more[CE_RUN];
     ce_run_widen(more, run_more, job.more.dtype);
     if (job.draw.keys && at < work.within.to)
         ce_draw_apply_anywhere(more, job.draw, work.place + at, work.place + work.within.to);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         x[i] += more[i];
     ce_run_store(ce_run_from(job.sum, work.place), at, work.within, x);
     ce_run_widen(x, ce_run_narrow(x, job.sum.dtype), job.sum.dtype);
 }
 
-/* Loads the first CS_NORM_HELD of this thread's runs of the item into x. If job.more is present, adds dropout(job.more)
+/* Loads the first CE_NORM_HELD of this thread's runs of the item into x. If job.more is present, adds dropout(job.more)
  * to all runs of this thread, and stores the sums in job.sum (ce_norm_add). */
-__device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work)
+__device__ inline void ce_norm_load(float (&x)[CE_NORM_HELD][CE_RUN], const ce_norm_job &job, const ce_norm_work &work)
 {
     ce_view from = ce_run_from(job.x, work.place), from_more = job.more;
-    ce_run run[CS_NORM_HELD], more[CS_NORM_HELD] = {};
+    ce_run run[CE_NORM_HELD], more[CE_NORM_HELD] = {};
     if (job.more.data)
         from_more = ce_run_from(job.more, work.place);
 #pragma unroll
-    for (int r = 0; r < CS_NORM_HELD; r++) {
+    for (int r = 0; r < CE_NORM_HELD; r++) {
         run[r] = ce_run_load(from, ce_norm_at(job, work, r), work.within);
         if (job.more.data)
             more[r] = ce_run_load(from_more, ce_norm_at(job, work, r), work.within);
     }
 #pragma unroll
-    for (int r = 0; r < CS_NORM_HELD; r++)
+    for (int r = 0; r < CE_NORM_HELD; r++)
         ce_norm_add(x[r], job, work, ce_norm_at(job, work, r), run[r], more[r]);
     if (!job.more.data)
         return;
-    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
+    for (int r = CE_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
         int64_t at = ce_norm_at(job, work, r);
-        float rest[CS_RUN];
+        float rest[CE_RUN];
         ce_norm_add(rest, job, work, at, ce_run_load(from, at, work.within), ce_run_load(from_more, at, work.within));
     }
 }
@@ -151,15 +151,15 @@ __device__ inline void ce_norm_load(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
 /* Calls body(values, index) for each run of this thread. `values` are the eight elements of the run; `index` is the
  * first element's index in the item. */
 template <typename Body>
-__device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_norm_job &job, const ce_norm_work &work,
+__device__ inline void ce_norm_each(float (&x)[CE_NORM_HELD][CE_RUN], const ce_norm_job &job, const ce_norm_work &work,
                                     Body body)
 {
 #pragma unroll
-    for (int r = 0; r < CS_NORM_HELD; r++)
+    for (int r = 0; r < CE_NORM_HELD; r++)
         body(x[r], ce_norm_at(job, work, r));
     ce_view source = ce_norm_source(job, work);
-    for (int r = CS_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
-        float rest[CS_RUN];
+    for (int r = CE_NORM_HELD; ce_norm_at(job, work, r) < work.within.to; r++) {
+        float rest[CE_RUN];
         ce_run_read(rest, source, ce_norm_at(job, work, r), work.within);
         body(rest, ce_norm_at(job, work, r));
     }
@@ -169,34 +169,34 @@ __device__ inline void ce_norm_each(float (&x)[CS_NORM_HELD][CS_RUN], const ce_n
 __device__ inline void ce_norm_write(const ce_norm_job &job, const ce_norm_work &work, const float *x, int64_t at,
                                      float mean, float rstd)
 {
-    float y[CS_RUN], weight[CS_RUN], bias[CS_RUN] = {};
+    float y[CE_RUN], weight[CE_RUN], bias[CE_RUN] = {};
     ce_run_read(weight, job.weight, at, work.within);
     if (job.bias.data)
         ce_run_read(bias, job.bias, at, work.within);
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
     ce_run_store(ce_run_from(job.y, work.place), at, work.within, y);
 }
 
 /* If `centered` is true, computes LayerNorm, which subtracts the mean; otherwise computes RMSNorm. */
-template <bool centered> static __global__ void __launch_bounds__(CS_NORM_MAX_THREADS) ce_norm_rows(ce_norm_job job)
+template <bool centered> static __global__ void __launch_bounds__(CE_NORM_MAX_THREADS) ce_norm_rows(ce_norm_job job)
 {
-    CS_SHARED float scratch[CS_WARP];
+    CE_SHARED float scratch[CE_WARP];
     int64_t together = blockDim.x / job.group;
     for (int64_t first = blockIdx.x * together; first < job.items; first += gridDim.x * together) {
         ce_norm_work work = ce_norm_work_of(job, first);
-        float x[CS_NORM_HELD][CS_RUN], sum = 0, mean = 0;
+        float x[CE_NORM_HELD][CE_RUN], sum = 0, mean = 0;
         ce_norm_load(x, job, work);
         if (centered) {
             ce_norm_each(x, job, work, [&](const float *run, int64_t) {
-                for (int i = 0; i < CS_RUN; i++)
+                for (int i = 0; i < CE_RUN; i++)
                     sum += run[i];
             });
             mean = ce_norm_sum(sum, job.group, scratch) / (float)job.width;
         }
         sum = 0;
         ce_norm_each(x, job, work, [&](const float *run, int64_t at) {
-            for (int i = 0; i < CS_RUN; i++) {
+            for (int i = 0; i < CE_RUN; i++) {
                 float difference = ce_run_has(at + i, work.within) ? run[i] - mean : 0;
                 sum += difference * difference;
             }

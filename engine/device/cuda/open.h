@@ -1,20 +1,20 @@
 /* open.h - the state of an open CUDA device; internal to the C files of this folder. */
-#ifndef CS_DEVICE_CUDA_OPEN_H
-#define CS_DEVICE_CUDA_OPEN_H
+#ifndef CE_DEVICE_CUDA_OPEN_H
+#define CE_DEVICE_CUDA_OPEN_H
 
 #include "device/cuda/cuda.h"
 
 /* The number of events in a stream's ring. Even a step with many units records fewer events. If the ring has
  * overwritten an event, a wait for this event waits for a later event of the same stream; this is correct but takes
  * longer than necessary. */
-enum { CS_CUDA_EVENTS = 4096 };
+enum { CE_CUDA_EVENTS = 4096 };
 
 /* A CUDA stream with a ring of events. */
 typedef struct {
     cudaStream_t stream;
-    cudaEvent_t events[CS_CUDA_EVENTS];
-    /* places[i % CS_CUDA_EVENTS] is the index in `events` of event number i, counted from 1 */
-    uint32_t places[CS_CUDA_EVENTS];
+    cudaEvent_t events[CE_CUDA_EVENTS];
+    /* places[i % CE_CUDA_EVENTS] is the index in `events` of event number i, counted from 1 */
+    uint32_t places[CE_CUDA_EVENTS];
     uint64_t recorded; /* number of events recorded so far */
 } ce_cuda_lane;
 
@@ -24,12 +24,12 @@ typedef struct ce_cuda_graphs ce_cuda_graphs;     /* defined in graph.c */
 typedef struct {
     int number; /* index of the GPU among the GPUs visible to this process */
     ce_cuda_facts facts;
-    ce_cuda_lane lanes[CS_STREAM_ROLES]; /* the index is a ce_stream_role */
+    ce_cuda_lane lanes[CE_STREAM_ROLES]; /* the index is a ce_stream_role */
     ce_cuda_products *products;
     struct ce_cudnn *cudnn; /* the state of cudnn.c; NULL before the first attention that cuDNN may run */
     ce_cuda_graphs *graphs;
-    void *memory[CS_CUDA_WORKSPACES]; /* the workspaces; the index is a ce_cuda_use */
-    size_t bytes[CS_CUDA_WORKSPACES];
+    void *memory[CE_CUDA_WORKSPACES]; /* the workspaces; the index is a ce_cuda_use */
+    size_t bytes[CE_CUDA_WORKSPACES];
 } ce_cuda;
 
 static inline ce_cuda *ce_cuda_of(const cs_device *device)

@@ -25,26 +25,26 @@ template <typename T> static __device__ T sum_threads(T *shared, T value)
 static __device__ void write_facts(float *facts, int64_t pairs, const ce_preference_pair *pair,
                                    const ce_preference_result *result)
 {
-    bool real = pair->tokens[CS_CHOSEN] + pair->tokens[CS_REJECTED] > 0;
-    facts[CS_PREFERENCE_LOSS * pairs] = real ? (float)result->loss : 0;
-    facts[CS_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result->reward[CS_CHOSEN] : 0;
-    facts[CS_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result->reward[CS_REJECTED] : 0;
-    facts[CS_PREFERENCE_CORRECT * pairs] = real && result->reward[CS_CHOSEN] > result->reward[CS_REJECTED] ? 1 : 0;
-    facts[CS_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair->logp[CS_CHOSEN] : 0;
-    facts[CS_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair->logp[CS_REJECTED] : 0;
+    bool real = pair->tokens[CE_CHOSEN] + pair->tokens[CE_REJECTED] > 0;
+    facts[CE_PREFERENCE_LOSS * pairs] = real ? (float)result->loss : 0;
+    facts[CE_PREFERENCE_CHOSEN_REWARD * pairs] = real ? (float)result->reward[CE_CHOSEN] : 0;
+    facts[CE_PREFERENCE_REJECTED_REWARD * pairs] = real ? (float)result->reward[CE_REJECTED] : 0;
+    facts[CE_PREFERENCE_CORRECT * pairs] = real && result->reward[CE_CHOSEN] > result->reward[CE_REJECTED] ? 1 : 0;
+    facts[CE_PREFERENCE_CHOSEN_LOGP * pairs] = real ? pair->logp[CE_CHOSEN] : 0;
+    facts[CE_PREFERENCE_REJECTED_LOGP * pairs] = real ? pair->logp[CE_REJECTED] : 0;
 }
 
 static __global__ void __launch_bounds__(THREADS)
     judge_pairs(ce_preference rule, const float *losses, const int32_t *targets, const float *references,
                 float *weights, float *facts, int64_t length)
 {
-    CS_SHARED double shared[THREADS];
-    CS_SHARED int64_t counts[THREADS];
+    CE_SHARED double shared[THREADS];
+    CE_SHARED int64_t counts[THREADS];
     ce_preference_pair pair;
     int64_t b = blockIdx.x;
 #pragma unroll /* the loop is unrolled, so that `pair` stays in registers */
-    for (int i = 0; i < CS_ANSWERS; i++) {
-        int64_t first = (CS_ANSWERS * b + i) * length, tokens = 0;
+    for (int i = 0; i < CE_ANSWERS; i++) {
+        int64_t first = (CE_ANSWERS * b + i) * length, tokens = 0;
         double sum = 0;
         for (int64_t t = threadIdx.x; t < length; t += THREADS) {
             sum += (double)losses[first + t];
@@ -52,14 +52,14 @@ static __global__ void __launch_bounds__(THREADS)
         }
         pair.logp[i] = (float)-sum_threads(shared, sum);
         pair.tokens[i] = sum_threads(counts, tokens);
-        pair.reference[i] = references ? references[CS_ANSWERS * b + i] : 0;
+        pair.reference[i] = references ? references[CE_ANSWERS * b + i] : 0;
     }
     ce_preference_result result = ce_preference_judge(&rule, &pair);
     if (threadIdx.x == 0)
         write_facts(facts + b, gridDim.x, &pair, &result);
-    for (int64_t at = threadIdx.x; weights && at < CS_ANSWERS * length; at += THREADS) {
-        float *weight = weights + CS_ANSWERS * b * length + at;
-        *weight = (float)((double)*weight * -(at < length ? result.slope[CS_CHOSEN] : result.slope[CS_REJECTED]));
+    for (int64_t at = threadIdx.x; weights && at < CE_ANSWERS * length; at += THREADS) {
+        float *weight = weights + CE_ANSWERS * b * length + at;
+        *weight = (float)((double)*weight * -(at < length ? result.slope[CE_CHOSEN] : result.slope[CE_REJECTED]));
     }
 }
 

@@ -1,13 +1,13 @@
 /* product.h - cuBLASLt's plan of a matrix product: its description and the algorithm chosen for it. matmul.c and tune.c
  * use it. */
-#ifndef CS_DEVICE_CUDA_PRODUCT_H
-#define CS_DEVICE_CUDA_PRODUCT_H
+#ifndef CE_DEVICE_CUDA_PRODUCT_H
+#define CE_DEVICE_CUDA_PRODUCT_H
 
 #include "device/cuda/open.h"
 
 #include <cublasLt.h>
 
-enum { CS_CUDA_WORKSPACE = 32 << 20 }; /* bytes of workspace that cuBLASLt may use */
+enum { CE_CUDA_WORKSPACE = 32 << 20 }; /* bytes of workspace that cuBLASLt may use */
 
 /* The key of a plan: products for which all these members are equal run by the same algorithm. The members *_align are
  * alignments of addresses in bytes, at most 16. */

@@ -49,11 +49,11 @@ static void print_libraries(FILE *out)
     size_t products = cublasLtGetVersion();
     char text[64];
     const char *given = getenv("CSPEED_CUDNN");
-    any_function found = find(given ? given : CS_CUDNN_LIBRARY, "cudnnGetVersion");
+    any_function found = find(given ? given : CE_CUDNN_LIBRARY, "cudnnGetVersion");
     size_t dnn = found ? ((size_t(*)(void))found)() : 0;
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
-    fprintf(out, "module built with\t%s\n", CS_CUDA_BUILT);
+    fprintf(out, "module built with\t%s\n", CE_CUDA_BUILT);
     fprintf(out, "CUDA runtime\t%d.%d\n", runtime / 1000, runtime % 1000 / 10);
     if (driver)
         fprintf(out, "CUDA driver\t%s, for CUDA up to %d.%d\n", ce_cuda_driver(text, sizeof text), driver / 1000,

@@ -20,11 +20,11 @@ static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const
 {
     ce_range low_half = { 0, middle }, high_half = { middle, 2 * middle };
     ce_run run_low = ce_run_load(head, i, low_half), run_high = ce_run_load(head, i + middle, high_half);
-    float low[CS_RUN], high[CS_RUN];
+    float low[CE_RUN], high[CE_RUN];
     ce_run_widen(low, run_low, head.dtype);
     ce_run_widen(high, run_high, head.dtype);
 #pragma unroll
-    for (int k = 0; k < CS_RUN; k++) {
+    for (int k = 0; k < CE_RUN; k++) {
         float x = low[k], y = high[k];
         low[k] = x * cosine[i + k] - y * sine[i + k];
         high[k] = y * cosine[i + k] + x * sine[i + k];
@@ -35,8 +35,8 @@ static __device__ void rotate_run(ce_view head, int64_t middle, int64_t i, const
 
 static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job, cs_rope rope)
 {
-    CS_SHARED float cosine[HALF], sine[HALF];
-    int middle = (int)rope.width / 2, runs = (middle + CS_RUN - 1) / CS_RUN;
+    CE_SHARED float cosine[HALF], sine[HALF];
+    int middle = (int)rope.width / 2, runs = (middle + CE_RUN - 1) / CE_RUN;
     for (int64_t position = blockIdx.x; position < job.at.length; position += gridDim.x) {
         __syncthreads();
         for (int i = (int)threadIdx.x; i < HALF; i += (int)blockDim.x) {
@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(THREADS) rotate_positions(rope_job job,
         __syncthreads();
         for (int64_t row = position + blockIdx.y * job.at.length; row < job.rows; row += gridDim.y * job.at.length)
             for (int item = (int)threadIdx.x; item < (int)job.at.heads * runs; item += (int)blockDim.x)
-                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * job.head), middle, item % runs * CS_RUN,
+                rotate_run(ce_run_from(job.x, row * job.columns + item / runs * job.head), middle, item % runs * CE_RUN,
                            cosine, sine);
     }
 }

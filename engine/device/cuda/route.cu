@@ -20,14 +20,14 @@
 #include <math.h>
 
 /* MAX_THREADS: number of threads of blocks that have a thread for each expert */
-enum { TILE = 32, WARPS = 8, THREADS = WARPS * CS_WARP, MAX_THREADS = CS_MAX_EXPERTS };
+enum { TILE = 32, WARPS = 8, THREADS = WARPS * CE_WARP, MAX_THREADS = CS_MAX_EXPERTS };
 
 /* ---- rows of logits in shared memory: lane l of a warp reads and writes elements l, l + 32 and so on ---- */
 
 static __device__ void load_row(float *values, ce_view logits, int64_t row, int experts)
 {
     ce_view from = ce_run_from(logits, row * experts);
-    for (int e = ce_lane(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CE_WARP)
         values[e] = ce_run_read_one(from, e);
 }
 
@@ -35,15 +35,15 @@ static __device__ void load_row(float *values, ce_view logits, int64_t row, int 
 static __device__ void softmax_row(float *values, int experts)
 {
     float max = -INFINITY, sum = 0;
-    for (int e = ce_lane(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CE_WARP)
         max = fmaxf(max, values[e]);
     max = ce_warp_max(max);
-    for (int e = ce_lane(); e < experts; e += CS_WARP) {
+    for (int e = ce_lane(); e < experts; e += CE_WARP) {
         values[e] = expf(values[e] - max);
         sum += values[e];
     }
     sum = ce_warp_sum(sum);
-    for (int e = ce_lane(); e < experts; e += CS_WARP)
+    for (int e = ce_lane(); e < experts; e += CE_WARP)
         values[e] /= sum;
     __syncwarp();
 }
@@ -72,7 +72,7 @@ static __device__ void choose_experts(int32_t *to, const float *logits, int expe
     for (int j = 0; j < chosen; j++) {
         float best = -INFINITY;
         int expert = experts;
-        for (int i = 0, e = ce_lane(); e < experts; i++, e += CS_WARP) {
+        for (int i = 0, e = ce_lane(); e < experts; i++, e += CE_WARP) {
             float logit = fmaxf(logits[e], -INFINITY);
             if ((taken >> i & 1) == 0 && (expert == experts || logit > best)) {
                 best = logit;
@@ -81,8 +81,8 @@ static __device__ void choose_experts(int32_t *to, const float *logits, int expe
         }
         int winner = __reduce_min_sync(0xffffffffu, best == ce_warp_max(best) ? expert : experts);
         if (expert == winner)
-            taken |= 1u << expert / CS_WARP;
-        if (ce_lane() == j % CS_WARP)
+            taken |= 1u << expert / CE_WARP;
+        if (ce_lane() == j % CE_WARP)
             to[j] = winner;
     }
 }
@@ -92,12 +92,12 @@ static __device__ void weigh_row(const route_job &job, int64_t row, const float 
 {
     const int32_t *expert = job.slots + row * job.chosen;
     float sum = 0, divisor = 1;
-    for (int j = ce_lane(); j < job.chosen; j += CS_WARP)
+    for (int j = ce_lane(); j < job.chosen; j += CE_WARP)
         sum += probability[expert[j]];
     sum = ce_warp_sum(sum);
     if (job.normalized)
         divisor = sum;
-    for (int j = ce_lane(); j < job.chosen; j += CS_WARP) {
+    for (int j = ce_lane(); j < job.chosen; j += CE_WARP) {
         job.weights[row * job.chosen + j] = probability[expert[j]] / divisor;
         atomicOr(&masks[expert[j]], 1u << row % TILE);
     }
@@ -117,8 +117,8 @@ static __device__ void add_probabilities(float *sums, const float *probability, 
 /* Routes the rows of a tile. `slots` holds the numbers of the chosen experts until place_slots replaces them. */
 static __global__ void __launch_bounds__(THREADS) route_rows(route_job job)
 {
-    CS_SHARED uint32_t masks[CS_MAX_EXPERTS];
-    CS_SHARED float sums[CS_MAX_EXPERTS];
+    CE_SHARED uint32_t masks[CS_MAX_EXPERTS];
+    CE_SHARED float sums[CS_MAX_EXPERTS];
     float *values = (float *)ce_shared_memory(), *own = values + ce_warp() * job.experts;
     for (int e = (int)threadIdx.x; e < job.experts; e += THREADS) {
         masks[e] = 0;
@@ -152,8 +152,8 @@ static __global__ void __launch_bounds__(MAX_THREADS)
     count_tiles(uint32_t *__restrict__ earlier, const uint32_t *__restrict__ masks, int32_t *tokens, int64_t tiles,
                 int experts)
 {
-    CS_SHARED int32_t counts[MAX_THREADS / CS_WARP][CS_WARP];
-    int expert = (int)blockIdx.x * CS_WARP + ce_lane(), warps = MAX_THREADS / CS_WARP;
+    CE_SHARED int32_t counts[MAX_THREADS / CE_WARP][CE_WARP];
+    int expert = (int)blockIdx.x * CE_WARP + ce_lane(), warps = MAX_THREADS / CE_WARP;
     int64_t each = (tiles + warps - 1) / warps, from = ce_warp() * each, to = from + each < tiles ? from + each : tiles;
     int32_t count = 0;
     if (expert >= experts)
@@ -178,13 +178,13 @@ static __global__ void __launch_bounds__(MAX_THREADS)
 /* Returns, to thread e, the first slot of expert e: an exclusive scan of the numbers of slots. */
 static __device__ int32_t first_slot(const route_job &job)
 {
-    CS_SHARED int32_t sums[MAX_THREADS / CS_WARP];
+    CE_SHARED int32_t sums[MAX_THREADS / CE_WARP];
     int32_t own = (int)threadIdx.x < job.experts ? job.tokens[threadIdx.x] : 0, sum = own;
-    for (int apart = 1; apart < CS_WARP; apart *= 2) {
+    for (int apart = 1; apart < CE_WARP; apart *= 2) {
         int32_t lower = __shfl_up_sync(0xffffffffu, sum, (unsigned)apart);
         sum += ce_lane() >= apart ? lower : 0;
     }
-    if (ce_lane() == CS_WARP - 1)
+    if (ce_lane() == CE_WARP - 1)
         sums[ce_warp()] = sum;
     __syncthreads();
     for (int warp = 0; warp < ce_warp(); warp++)
@@ -195,7 +195,7 @@ static __device__ int32_t first_slot(const route_job &job)
 /* A thread places one slot. The first block also stores the bounds. */
 static __global__ void __launch_bounds__(MAX_THREADS) place_slots(route_job job)
 {
-    CS_SHARED int32_t bounds[CS_MAX_EXPERTS];
+    CE_SHARED int32_t bounds[CS_MAX_EXPERTS];
     int64_t count = job.count * job.chosen, i = (int64_t)blockIdx.x * MAX_THREADS + threadIdx.x;
     bounds[threadIdx.x] = first_slot(job);
     __syncthreads();
@@ -220,7 +220,7 @@ static void lay_out(cs_device *device, route_job *job, int64_t tiles, bool sums)
 {
     int64_t cells = tiles * job->experts, slots = job->count * job->chosen;
     size_t bytes = (size_t)(3 * cells + slots) * sizeof(uint32_t);
-    job->masks = (uint32_t *)ce_cuda_workspace(device, CS_CUDA_SORT, bytes);
+    job->masks = (uint32_t *)ce_cuda_workspace(device, CE_CUDA_SORT, bytes);
     job->earlier = job->masks + cells;
     job->weights = (float *)(job->earlier + cells);
     job->partial = sums ? job->weights + slots : NULL;
@@ -247,7 +247,7 @@ extern "C" void ce_cuda_route(cs_device *device, const cs_routing *routing, cs_t
     lay_out(device, &job, tiles, sums.data);
     size_t shared = (size_t)(WARPS * job.experts) * sizeof(float);
     ce_launch(stream, ce_shape{ dim3((unsigned)tiles), dim3(THREADS), shared }, route_rows, job);
-    ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.experts, CS_WARP)), dim3(MAX_THREADS) }, count_tiles,
+    ce_launch(stream, ce_shape{ dim3((unsigned)ce_divide_up(job.experts, CE_WARP)), dim3(MAX_THREADS) }, count_tiles,
               job.earlier, job.masks, job.tokens, tiles, job.experts);
     ce_launch(stream, ce_shape{ dim3((unsigned)(blocks > 0 ? blocks : 1)), dim3(MAX_THREADS) }, place_slots, job);
     sums.overwrite = true;
@@ -257,7 +257,7 @@ extern "C" void ce_cuda_route(cs_device *device, const cs_routing *routing, cs_t
 
 /* ---- the gradient of the logits ---- */
 
-enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * CS_WARP };
+enum { GRAD_WARPS = 8, GRAD_THREADS = GRAD_WARPS * CE_WARP };
 
 struct route_grad_job {
     ce_view dlogits, logits;
@@ -277,7 +277,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
 {
     const int32_t *slots = job.slots + row * job.chosen;
     float sum = 0, dot = 0, divisor = 1, mean = 0;
-    for (int j = ce_lane(); j < job.chosen; j += CS_WARP) {
+    for (int j = ce_lane(); j < job.chosen; j += CE_WARP) {
         float p = probability[ce_slot_expert(bounds, job.experts, slots[j])];
         sum += p;
         dot += p * job.dfactors[slots[j]];
@@ -288,7 +288,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
         divisor = sum;
         mean = dot / sum;
     }
-    for (int j = ce_lane(); j < job.chosen; j += CS_WARP)
+    for (int j = ce_lane(); j < job.chosen; j += CE_WARP)
         slope[ce_slot_expert(bounds, job.experts, slots[j])] += (job.dfactors[slots[j]] - mean) / divisor;
     __syncwarp();
 }
@@ -296,7 +296,7 @@ static __device__ void add_factors(float *slope, const route_grad_job &job, int6
 /* A warp computes a row. The gradient goes through the softmax: dlogit = p (dp - sum of p dp). */
 static __global__ void __launch_bounds__(GRAD_THREADS) route_grad_rows(route_grad_job job)
 {
-    CS_SHARED int32_t bounds[CS_MAX_EXPERTS];
+    CE_SHARED int32_t bounds[CS_MAX_EXPERTS];
     float *probability = (float *)ce_shared_memory() + 2 * ce_warp() * job.experts, *slope = probability + job.experts;
     for (int e = (int)threadIdx.x; e < job.experts; e += GRAD_THREADS)
         bounds[e] = job.bounds[e];
@@ -304,15 +304,15 @@ static __global__ void __launch_bounds__(GRAD_THREADS) route_grad_rows(route_gra
     int64_t first = (int64_t)blockIdx.x * GRAD_WARPS + ce_warp(), step = (int64_t)gridDim.x * GRAD_WARPS;
     for (int64_t row = first; row < job.count; row += step) {
         load_row(probability, job.logits, row, job.experts);
-        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CE_WARP)
             slope[e] = job.further ? job.further[e] : 0;
         softmax_row(probability, job.experts);
         add_factors(slope, job, row, probability, bounds);
         float sum = 0;
-        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CE_WARP)
             sum += probability[e] * slope[e];
         sum = ce_warp_sum(sum);
-        for (int e = ce_lane(); e < job.experts; e += CS_WARP)
+        for (int e = ce_lane(); e < job.experts; e += CE_WARP)
             ce_run_store_one(job.dlogits, row * job.experts + e, probability[e] * (slope[e] - sum));
     }
 }
@@ -354,7 +354,7 @@ struct balance_job {
  * probabilities, over all layers. The derivative with respect to a probability is E n_e / R^2. */
 static __global__ void __launch_bounds__(BALANCE_THREADS) balance_experts(balance_job job)
 {
-    CS_SHARED double scratch[BALANCE_THREADS / CS_WARP];
+    CE_SHARED double scratch[BALANCE_THREADS / CE_WARP];
     double all = (double)job.rows * (double)job.layers, value = 0, weight = 0;
 #pragma unroll 4
     for (int64_t row = threadIdx.x; row < job.rows; row += BALANCE_THREADS)
@@ -394,7 +394,7 @@ extern "C" void ce_cuda_balance(cs_device *device, const cs_balance *balance, cs
                         (const float *)dloss.data,
                         (float *)balance->dprobabilities.data,
                         (float *)loss.data,
-                        (float *)ce_cuda_workspace(device, CS_CUDA_REDUCTION, sizeof(float)),
+                        (float *)ce_cuda_workspace(device, CE_CUDA_REDUCTION, sizeof(float)),
                         cs_rows(loss),
                         cs_rows(balance->tokens),
                         cs_columns(balance->tokens),

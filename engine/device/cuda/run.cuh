@@ -6,14 +6,14 @@
  * combination of types. A branch on the type costs a few instructions for eight elements; all lanes of a warp take the
  * same branch. Elements outside the requested range are loaded as 0 and are not stored. So each element is computed by
  * the same instructions whatever its position is. */
-#ifndef CS_DEVICE_RUN_CUH
-#define CS_DEVICE_RUN_CUH
+#ifndef CE_DEVICE_RUN_CUH
+#define CE_DEVICE_RUN_CUH
 
 #include "device/cuda/kernel.cuh"
 
 #include <string.h>
 
-enum { CS_RUN = 8, CS_RUN_THREADS = 256 };
+enum { CE_RUN = 8, CE_RUN_THREADS = 256 };
 
 /* The elements of a tensor. If `data` is NULL, the tensor is absent. */
 struct ce_view {
@@ -24,7 +24,7 @@ struct ce_view {
 /* Eight elements in their storage type. Elements of 32 bits fill word[0] to word[7], elements of 16 bits word[0] to
  * word[3]. */
 struct ce_run {
-    uint32_t word[CS_RUN];
+    uint32_t word[CE_RUN];
 };
 
 struct alignas(16) ce_run_quad {
@@ -50,7 +50,7 @@ __device__ inline ce_view ce_run_from(ce_view x, int64_t element)
 /* Returns whether the run can be accessed 16 bytes at a time: the run must be inside the range and aligned. */
 __device__ inline bool ce_run_is_wide(const unsigned char *place, int64_t at, ce_range within)
 {
-    return at >= within.from && at + CS_RUN <= within.to && (uintptr_t)place % sizeof(ce_run_quad) == 0;
+    return at >= within.from && at + CE_RUN <= within.to && (uintptr_t)place % sizeof(ce_run_quad) == 0;
 }
 
 __device__ inline bool ce_run_has(int64_t element, ce_range within)
@@ -74,7 +74,7 @@ __device__ inline ce_run ce_run_load(ce_view x, int64_t at, ce_range within)
         return run;
     }
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         if (!ce_run_has(at + i, within))
             continue;
         if (size == 4)
@@ -97,7 +97,7 @@ template <typename To, typename From> __device__ inline To ce_run_bits(From from
 __device__ inline void ce_run_widen(float *to, ce_run run, cs_dtype dtype)
 {
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         uint16_t half = (uint16_t)(run.word[i / 2] >> i % 2 * 16);
         if (dtype == CS_F32)
             to[i] = ce_run_bits<float>(run.word[i]);
@@ -113,7 +113,7 @@ __device__ inline ce_run ce_run_narrow(const float *from, cs_dtype dtype)
 {
     ce_run run = {};
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         if (dtype == CS_F32) {
             run.word[i] = ce_run_bits<uint32_t>(from[i]);
             continue;
@@ -141,7 +141,7 @@ __device__ inline void ce_run_put(ce_view y, int64_t at, ce_range within, ce_run
         return;
     }
 #pragma unroll
-    for (int i = 0; i < CS_RUN; i++) {
+    for (int i = 0; i < CE_RUN; i++) {
         if (!ce_run_has(at + i, within))
             continue;
         if (size == 4)
@@ -168,9 +168,9 @@ template <int count> __device__ inline void ce_run_add(float *sum, const ce_run 
 {
 #pragma unroll
     for (int k = 0; k < count; k++) {
-        float wide[CS_RUN];
+        float wide[CE_RUN];
         ce_run_widen(wide, runs[k], dtype);
-        for (int i = 0; i < CS_RUN; i++)
+        for (int i = 0; i < CE_RUN; i++)
             sum[i] += wide[i];
     }
 }
@@ -206,27 +206,27 @@ struct ce_flat {
 
 inline ce_flat ce_run_flat(cs_tensor x)
 {
-    return ce_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CS_RUN), cs_count(x) };
+    return ce_flat{ (int64_t)((uintptr_t)x.data / cs_dtype_bytes(x.dtype) % CE_RUN), cs_count(x) };
 }
 
 /* Returns a launch configuration with one thread for each run. */
 inline ce_shape ce_run_shape(ce_flat flat)
 {
-    int64_t runs = ce_divide_up(flat.lead + flat.count, CS_RUN);
-    int64_t blocks = ce_divide_up(runs, CS_RUN_THREADS);
+    int64_t runs = ce_divide_up(flat.lead + flat.count, CE_RUN);
+    int64_t blocks = ce_divide_up(runs, CE_RUN_THREADS);
     if (flat.count == 0)
         blocks = 0;
-    return ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CS_RUN_THREADS) };
+    return ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CE_RUN_THREADS) };
 }
 
 __device__ inline int64_t ce_run_first(ce_flat flat)
 {
-    return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CS_RUN - flat.lead;
+    return ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CE_RUN - flat.lead;
 }
 
 __device__ inline int64_t ce_run_step()
 {
-    return (int64_t)gridDim.x * blockDim.x * CS_RUN;
+    return (int64_t)gridDim.x * blockDim.x * CE_RUN;
 }
 
 __device__ inline ce_range ce_run_all(ce_flat flat)
@@ -238,10 +238,10 @@ __device__ inline ce_range ce_run_all(ce_flat flat)
 
 inline ce_shape ce_run_rows_shape(int64_t rows, int64_t columns)
 {
-    int64_t runs = ce_divide_up(columns, CS_RUN);
-    int64_t threads = ce_round_up(runs, CS_WARP);
+    int64_t runs = ce_divide_up(columns, CE_RUN);
+    int64_t threads = ce_round_up(runs, CE_WARP);
     return ce_shape{ dim3(ce_bounded_grid(rows)),
-                     dim3((unsigned)(threads < CS_RUN_THREADS ? threads : (int64_t)CS_RUN_THREADS)) };
+                     dim3((unsigned)(threads < CE_RUN_THREADS ? threads : (int64_t)CE_RUN_THREADS)) };
 }
 
 #endif

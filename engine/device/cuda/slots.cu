@@ -12,7 +12,7 @@ enum { TOGETHER = 4 };
 /* ---- slots ---- */
 
 /* Copies four rows of x to four consecutive slots of y at a time. rows[slot] is the row of a slot. */
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     take_rows(ce_view y, ce_view x, const int32_t *rows, int64_t slots, int64_t columns)
 {
     for (int64_t first = (int64_t)blockIdx.x * TOGETHER; first < slots; first += (int64_t)gridDim.x * TOGETHER) {
@@ -24,7 +24,7 @@ static __global__ void __launch_bounds__(CS_RUN_THREADS)
             within[k] = ce_range{ 0, exists ? columns : 0 };
             from[k] = ce_run_from(x, exists ? rows[first + k] * columns : 0);
         }
-        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
+        for (int64_t at = threadIdx.x * CE_RUN; at < columns; at += blockDim.x * CE_RUN) {
             ce_run run[TOGETHER];
 #pragma unroll
             for (int k = 0; k < TOGETHER; k++)
@@ -58,12 +58,12 @@ static __device__ void add_runs(float *sum, ce_view x, const int32_t *slots, int
     }
 }
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS)
+static __global__ void __launch_bounds__(CE_RUN_THREADS)
     add_rows(ce_view y, ce_view x, const int32_t *slots, int64_t rows, int64_t columns, int chosen)
 {
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-        for (int64_t at = threadIdx.x * CS_RUN; at < columns; at += blockDim.x * CS_RUN) {
-            float sum[CS_RUN] = {};
+        for (int64_t at = threadIdx.x * CE_RUN; at < columns; at += blockDim.x * CE_RUN) {
+            float sum[CE_RUN] = {};
             add_runs(sum, x, slots + row * chosen, chosen, at, columns);
             ce_run_store(ce_run_from(y, row * columns), at, ce_range{ 0, columns }, sum);
         }
@@ -94,18 +94,18 @@ static __device__ float factor_of(const scale_job &job, int64_t row)
 
 static __device__ void scale_run(ce_view y, int64_t at, ce_range within, float *values, float factor)
 {
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         values[i] *= factor;
     ce_run_store(y, at, within, values);
 }
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) scale_factor_rows(scale_job job)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) scale_factor_rows(scale_job job)
 {
     ce_range within = { 0, job.columns };
     for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-        float factor = factor_of(job, row), x[CS_RUN];
+        float factor = factor_of(job, row), x[CE_RUN];
         ce_view from = ce_run_from(job.x, row * job.columns), to = ce_run_from(job.y, row * job.columns);
-        for (int64_t at = threadIdx.x * CS_RUN; at < job.columns; at += blockDim.x * CS_RUN) {
+        for (int64_t at = threadIdx.x * CE_RUN; at < job.columns; at += blockDim.x * CE_RUN) {
             ce_run_read(x, from, at, within);
             scale_run(to, at, within, x, factor);
         }
@@ -119,7 +119,7 @@ extern "C" void ce_cuda_scale_rows(cs_device *device, cs_tensor y, cs_tensor x, 
     ce_launch(ce_cuda_compute(device), ce_run_rows_shape(job.rows, job.columns), scale_factor_rows, job);
 }
 
-enum { WARPS = CS_RUN_THREADS / CS_WARP, STEP = CS_WARP * CS_RUN, PAIRS = 2 };
+enum { WARPS = CE_RUN_THREADS / CE_WARP, STEP = CE_WARP * CE_RUN, PAIRS = 2 };
 
 /* Computes this lane's runs of a row of y, the gradient of x. Returns the lane's part of the row's sum of x * dy. */
 static __device__ float scale_grad_row(const scale_job &job, int64_t row, float factor)
@@ -128,7 +128,7 @@ static __device__ float scale_grad_row(const scale_job &job, int64_t row, float 
     ce_view to = ce_run_from(job.y, row * job.columns);
     ce_range within = { 0, job.columns };
     float sum = 0;
-    for (int64_t at = ce_lane() * CS_RUN; at < job.columns; at += PAIRS * STEP) {
+    for (int64_t at = ce_lane() * CE_RUN; at < job.columns; at += PAIRS * STEP) {
         ce_run run_x[PAIRS], run_dy[PAIRS];
 #pragma unroll
         for (int k = 0; k < PAIRS; k++) {
@@ -137,10 +137,10 @@ static __device__ float scale_grad_row(const scale_job &job, int64_t row, float 
         }
 #pragma unroll
         for (int k = 0; k < PAIRS; k++) {
-            float x[CS_RUN], dy[CS_RUN];
+            float x[CE_RUN], dy[CE_RUN];
             ce_run_widen(x, run_x[k], job.x.dtype);
             ce_run_widen(dy, run_dy[k], job.dy.dtype);
-            for (int i = 0; i < CS_RUN; i++)
+            for (int i = 0; i < CE_RUN; i++)
                 sum += x[i] * dy[i];
             scale_run(to, at + k * STEP, within, dy, factor);
         }
@@ -148,7 +148,7 @@ static __device__ float scale_grad_row(const scale_job &job, int64_t row, float 
     return sum;
 }
 
-static __global__ void __launch_bounds__(CS_RUN_THREADS) scale_grad_rows(scale_job job)
+static __global__ void __launch_bounds__(CE_RUN_THREADS) scale_grad_rows(scale_job job)
 {
     int64_t warp = (int64_t)blockIdx.x * WARPS + ce_warp();
     for (int64_t row = warp; row < job.rows; row += (int64_t)gridDim.x * WARPS) {
@@ -165,6 +165,6 @@ extern "C" void ce_cuda_scale_rows_grad(cs_device *device, cs_tensor dx, cs_tens
     scale_job job = { ce_run_view(dx),       ce_run_view(x), ce_run_view(dy), ce_run_view(factors),
                       ce_run_view(dfactors), cs_rows(x),     cs_columns(x),   logistic };
     int64_t blocks = ce_divide_up(job.rows, WARPS);
-    ce_launch(ce_cuda_compute(device), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CS_RUN_THREADS) }, scale_grad_rows,
+    ce_launch(ce_cuda_compute(device), ce_shape{ dim3(ce_bounded_grid(blocks)), dim3(CE_RUN_THREADS) }, scale_grad_rows,
               job);
 }

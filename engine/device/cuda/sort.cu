@@ -46,12 +46,12 @@ static __device__ void count_by_thread(uint32_t (*counts)[THREADS], const uint32
 static __global__ void __launch_bounds__(THREADS)
     count_digits(uint32_t *table, const uint32_t *keys, int64_t count, int shift)
 {
-    CS_SHARED uint32_t counts[DIGITS][THREADS];
+    CE_SHARED uint32_t counts[DIGITS][THREADS];
     int lane = ce_lane(), warp = ce_warp();
     count_by_thread(counts, keys, count, shift);
-    for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
+    for (int digit = warp; digit < DIGITS; digit += THREADS / CE_WARP) {
         uint32_t sum = 0;
-        for (int i = lane; i < THREADS; i += CS_WARP)
+        for (int i = lane; i < THREADS; i += CE_WARP)
             sum += counts[digit][i];
         sum = ce_warp_sum(sum);
         if (lane == 0)
@@ -63,9 +63,9 @@ static __global__ void __launch_bounds__(THREADS)
 static __device__ void scan_counts(uint32_t (*counts)[THREADS], const uint32_t *table)
 {
     int lane = ce_lane(), warp = ce_warp();
-    for (int digit = warp; digit < DIGITS; digit += THREADS / CS_WARP) {
+    for (int digit = warp; digit < DIGITS; digit += THREADS / CE_WARP) {
         uint32_t before = 0;
-        for (int64_t i = lane; i < (int64_t)digit * gridDim.x + blockIdx.x; i += CS_WARP)
+        for (int64_t i = lane; i < (int64_t)digit * gridDim.x + blockIdx.x; i += CE_WARP)
             before += table[i];
         before = ce_warp_sum(before);
         for (int first = 0; lane == 0 && first < THREADS; first++) {
@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(THREADS)
     scatter_keys(uint32_t *to_keys, uint32_t *to_rows, const uint32_t *table, const uint32_t *keys,
                  const uint32_t *rows, int64_t count, int shift)
 {
-    CS_SHARED uint32_t places[DIGITS][THREADS];
+    CE_SHARED uint32_t places[DIGITS][THREADS];
     count_by_thread(places, keys, count, shift);
     scan_counts(places, table);
     for (int64_t i = first_of(blockIdx.x); i < first_of(blockIdx.x) + EACH && i < count; i++) {

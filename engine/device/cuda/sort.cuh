@@ -1,6 +1,6 @@
 /* sort.cuh - a stable radix sort of (key, row number) pairs on the device. */
-#ifndef CS_DEVICE_SORT_CUH
-#define CS_DEVICE_SORT_CUH
+#ifndef CE_DEVICE_SORT_CUH
+#define CE_DEVICE_SORT_CUH
 
 #include "device/cuda/kernel.cuh"
 

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { BLOCK = 64, LANES = 8, THREADS = 256, GROUPS = THREADS / LANES, WORDS = CS_EXACT_DIGITS + 1 };
+enum { BLOCK = 64, LANES = 8, THREADS = 256, GROUPS = THREADS / LANES, WORDS = CE_EXACT_DIGITS + 1 };
 
 typedef unsigned long long word;
 
@@ -30,8 +30,8 @@ static __device__ void add_exactly(digits *sum, double value)
     int exponent = (int)(bits >> 52 & 0x7ff),
         place = exponent - 1075 + 352; /* the lowest digit counts units of 2^-352 */
     int digit = place / 32, shift = place % 32;
-    if (exponent == 0x7ff || (place >= 0 && digit + 2 >= CS_EXACT_DIGITS)) {
-        sum->of[CS_EXACT_DIGITS]++;
+    if (exponent == 0x7ff || (place >= 0 && digit + 2 >= CE_EXACT_DIGITS)) {
+        sum->of[CE_EXACT_DIGITS]++;
         return;
     }
     if (place < 0)
@@ -92,7 +92,7 @@ template <typename T>
 static __global__ void __launch_bounds__(THREADS)
     sum_squares(ce_exact *sum, const T *g, int64_t lead, int64_t count, double unscale)
 {
-    CS_SHARED digits partial[GROUPS];
+    CE_SHARED digits partial[GROUPS];
     int lane = (int)threadIdx.x % LANES, group = (int)threadIdx.x / LANES;
     int64_t blocks = ce_divide_up(lead + count, BLOCK);
     word nonfinite = 0;
@@ -125,20 +125,20 @@ extern "C" void ce_cuda_sum_squares(cs_stream *stream, ce_exact *sum, cs_tensor 
 }
 
 /* Adds values exactly. Each lane of the warp has its own digits in shared memory. */
-static __global__ void __launch_bounds__(CS_WARP) sum_values(ce_exact *sum, const float *values, int64_t count)
+static __global__ void __launch_bounds__(CE_WARP) sum_values(ce_exact *sum, const float *values, int64_t count)
 {
-    CS_SHARED digits partial[CS_WARP];
-    clear_digits(partial, CS_WARP);
-    for (int64_t i = (int64_t)blockIdx.x * CS_WARP + threadIdx.x; i < count; i += (int64_t)gridDim.x * CS_WARP)
+    CE_SHARED digits partial[CE_WARP];
+    clear_digits(partial, CE_WARP);
+    for (int64_t i = (int64_t)blockIdx.x * CE_WARP + threadIdx.x; i < count; i += (int64_t)gridDim.x * CE_WARP)
         add_exactly(&partial[threadIdx.x], (double)values[i]);
-    add_to_device_sum(sum, partial, CS_WARP);
+    add_to_device_sum(sum, partial, CE_WARP);
 }
 
 extern "C" void ce_cuda_sum(cs_stream *stream, ce_exact *sum, const float *values, int64_t count)
 {
-    int64_t blocks = (count + 8 * CS_WARP - 1) / (8 * CS_WARP), max = 8 * ce_cuda_facts_of(stream->device)->processors;
+    int64_t blocks = (count + 8 * CE_WARP - 1) / (8 * CE_WARP), max = 8 * ce_cuda_facts_of(stream->device)->processors;
     if (count == 0)
         return;
-    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CS_WARP) },
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)(blocks < max ? blocks : max)), dim3(CE_WARP) },
               sum_values, sum, values, count);
 }

@@ -16,8 +16,8 @@
  * % 8 of tile l / 8 (16 bytes, aligned to 16) and gets elements 2t and 2t + 1 of row g of each tile; a transposed load
  * gets these elements of column g. The PTX manual describes mma, ldmatrix and cp.async; all of them exist from compute
  * capability 8.0 on. tests/emulator implements the same functions on the host. */
-#ifndef CS_DEVICE_TENSOR_CUH
-#define CS_DEVICE_TENSOR_CUH
+#ifndef CE_DEVICE_TENSOR_CUH
+#define CE_DEVICE_TENSOR_CUH
 
 #include "device/cuda/kernel.cuh"
 

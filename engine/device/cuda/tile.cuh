@@ -1,16 +1,16 @@
 /* tile.cuh - matrix products of tiles in shared memory, computed by one warp into its registers.
  *
- * A row of a tile has D 16-bit elements and CS_TILE_PAD elements of padding, which places the rows that one load reads
+ * A row of a tile has D 16-bit elements and CE_TILE_PAD elements of padding, which places the rows that one load reads
  * in different banks of shared memory. A warp computes `tiles` times 16 rows of a result; registers hold the columns in
  * the layout that tensor.cuh gives for C. */
-#ifndef CS_DEVICE_TILE_CUH
-#define CS_DEVICE_TILE_CUH
+#ifndef CE_DEVICE_TILE_CUH
+#define CE_DEVICE_TILE_CUH
 
 #include "device/cuda/tensor.cuh"
 
-constexpr int CS_TILE_PAD = 8;
+constexpr int CE_TILE_PAD = 8;
 
-template <int D> constexpr int ce_tile_stride = D + CS_TILE_PAD;
+template <int D> constexpr int ce_tile_stride = D + CE_TILE_PAD;
 
 /* The rows of one head of one sample in global memory. */
 template <typename T> struct ce_tile_view {

@@ -23,7 +23,7 @@ __device__ static inline unsigned long long hashed(unsigned long long place, uns
 static __global__ void __launch_bounds__(THREADS)
     digest_words(unsigned long long *digest, const uint16_t *words, int64_t count)
 {
-    CS_SHARED unsigned long long scratch[THREADS / CS_WARP];
+    CE_SHARED unsigned long long scratch[THREADS / CE_WARP];
     int64_t step = (int64_t)gridDim.x * THREADS;
     unsigned long long sum = 0;
     for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < count; i += step)

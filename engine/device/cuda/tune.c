@@ -38,7 +38,7 @@ static int keep_valid(cublasLtMatmulHeuristicResult_t *found, int count)
 static int candidates(cs_device *device, const ce_cuda_plan *plan, cublasLtMatmulHeuristicResult_t *found, int most)
 {
     const ce_cuda_problem *problem = &plan->problem;
-    size_t capacity = CS_CUDA_WORKSPACE;
+    size_t capacity = CE_CUDA_WORKSPACE;
     cublasLtMatmulPreference_t preference;
     int count = 0;
     if (cublasLtMatmulPreferenceCreate(&preference) != CUBLAS_STATUS_SUCCESS)
@@ -137,12 +137,12 @@ static bool digest(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_op
     cudaStream_t stream = ce_cuda_compute(device);
     ce_cuda_operands added = *trial;
     added.add = true;
-    CS_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
+    CE_CUDA(cudaMemsetAsync(products->digest, 0, sizeof(uint64_t), stream));
     if (!digest_result(device, plan, trial, algorithm) ||
         (plan->problem.to == CS_F32 && !digest_result(device, plan, &added, algorithm)))
         return false;
-    CS_CUDA(cudaMemcpyAsync(products->fetched, products->digest, sizeof(uint64_t), cudaMemcpyDeviceToHost, stream));
-    CS_CUDA(cudaStreamSynchronize(stream));
+    CE_CUDA(cudaMemcpyAsync(products->fetched, products->digest, sizeof(uint64_t), cudaMemcpyDeviceToHost, stream));
+    CE_CUDA(cudaStreamSynchronize(stream));
     *bits = *products->fetched;
     return true;
 }
@@ -156,12 +156,12 @@ static float measure(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_
     cudaStream_t stream = ce_cuda_compute(device);
     float best = INFINITY, milliseconds;
     for (int round = 0; round < ROUNDS; round++) {
-        CS_CUDA(cudaEventRecord(products->begin, stream));
+        CE_CUDA(cudaEventRecord(products->begin, stream));
         if (ce_cuda_plan_run(device, plan, trial, algorithm) != CUBLAS_STATUS_SUCCESS)
             return INFINITY;
-        CS_CUDA(cudaEventRecord(products->end, stream));
-        CS_CUDA(cudaEventSynchronize(products->end));
-        CS_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
+        CE_CUDA(cudaEventRecord(products->end, stream));
+        CE_CUDA(cudaEventSynchronize(products->end));
+        CE_CUDA(cudaEventElapsedTime(&milliseconds, products->begin, products->end));
         best = fminf(best, milliseconds);
     }
     return best;
@@ -180,7 +180,7 @@ static void log_choice(cs_device *device, const ce_cuda_plan *plan, const ce_cud
     float fastest = INFINITY;
     for (int i = 0; i < count; i++)
         fastest = fminf(fastest, measure(device, plan, trial, &found[i].algo));
-    ce_log(CS_LOG_DEBUG,
+    ce_log(CE_LOG_DEBUG,
            "product (%lld, %lld) over %lld, %s to %s, %c%c, epilogue %d: %s, fastest of %d, of any bits: %.3f)",
            (long long)problem->m, (long long)problem->n, (long long)problem->k, types[problem->from],
            types[problem->to], problem->transpose_a ? 'T' : 'N', problem->transpose_b ? 'T' : 'N',
@@ -208,7 +208,7 @@ static int choose(cs_device *device, const ce_cuda_plan *plan, const ce_cuda_ope
             best = milliseconds;
         }
     }
-    if (ce_log_shows(CS_LOG_DEBUG)) {
+    if (ce_log_shows(CE_LOG_DEBUG)) {
         char choice[80];
         snprintf(choice, sizeof choice, "algorithm %d of %d, %.3f ms (first: %.3f", chosen + 1, count, (double)best,
                  (double)first);

@@ -24,14 +24,14 @@
 
 /* The arguments of an update. `publish`, and slots that the optimizer does not have, may be absent. */
 struct update_job {
-    ce_view master, gradient, slots[CS_OPTIM_SLOTS], publish;
+    ce_view master, gradient, slots[CE_OPTIM_SLOTS], publish;
     ce_state_ranges ranges;
     ce_hyper hyper;
     /* decides whether the step is applied, and with which factor; NULL: the step is applied with factor 1 */
     const ce_gate *gate;
 };
 
-static_assert(CS_RUN * CS_RUN_THREADS == CS_STATE_TILE, "each thread of a block updates one run of a tile");
+static_assert(CE_RUN * CE_RUN_THREADS == CE_STATE_TILE, "each thread of a block updates one run of a tile");
 
 /* Returns the range that contains a tile: the last range whose first tile is not after this tile. */
 static __device__ ce_state_range find_range(ce_state_ranges ranges, int64_t tile)
@@ -58,13 +58,13 @@ static __device__ void update_run(const update_job &job, const ce_view *slots, c
 {
     ce_run run_p = ce_run_load(job.master, at, within), run_g = ce_run_load(job.gradient, at, within);
     ce_run run_0 = load_present(slots[0], at, within), run_1 = load_present(slots[1], at, within);
-    float p[CS_RUN], g[CS_RUN], slot0[CS_RUN], slot1[CS_RUN];
+    float p[CE_RUN], g[CE_RUN], slot0[CE_RUN], slot1[CE_RUN];
     ce_run_widen(p, run_p, job.master.dtype);
     ce_run_widen(g, run_g, job.gradient.dtype);
     ce_run_widen(slot0, run_0, slots[0].dtype);
     ce_run_widen(slot1, run_1, slots[1].dtype);
     float *to = Rule::directs ? g : p;
-    for (int i = 0; i < CS_RUN; i++)
+    for (int i = 0; i < CE_RUN; i++)
         to[i] = Rule::of(p[i], g[i] * hyper.grad_scale, &slot0[i], &slot1[i], hyper);
     ce_run_store(Rule::directs ? job.gradient : job.master, at, within, to);
     if (slots[0].data)
@@ -75,7 +75,7 @@ static __device__ void update_run(const update_job &job, const ce_view *slots, c
         ce_run_store(job.publish, at, within, p);
 }
 
-template <typename Rule> static __global__ void __launch_bounds__(CS_RUN_THREADS) update_tile(update_job job)
+template <typename Rule> static __global__ void __launch_bounds__(CE_RUN_THREADS) update_tile(update_job job)
 {
     if (job.gate && !job.gate->open)
         return;
@@ -83,14 +83,14 @@ template <typename Rule> static __global__ void __launch_bounds__(CS_RUN_THREADS
     ce_state_range range = find_range(job.ranges, tile);
     ce_range within = { range.from, range.to };
     ce_hyper hyper = job.hyper;
-    ce_view slots[CS_OPTIM_SLOTS];
+    ce_view slots[CE_OPTIM_SLOTS];
     hyper.grad_scale *= job.gate ? job.gate->factor : 1;
     if (!range.decays)
         hyper.decay = 0;
-    for (int i = 0; i < CS_OPTIM_SLOTS; i++)
+    for (int i = 0; i < CE_OPTIM_SLOTS; i++)
         slots[i] = job.slots[i].data ? ce_run_from(job.slots[i], range.slots[i] - range.from) : job.slots[i];
-    int64_t at = (range.from / CS_STATE_TILE + tile - range.tile) * CS_STATE_TILE + (int64_t)threadIdx.x * CS_RUN;
-    if (at + CS_RUN > range.from && at < range.to)
+    int64_t at = (range.from / CE_STATE_TILE + tile - range.tile) * CE_STATE_TILE + (int64_t)threadIdx.x * CE_RUN;
+    if (at + CE_RUN > range.from && at < range.to)
         update_run<Rule>(job, slots, hyper, at, within);
 }
 
@@ -106,12 +106,12 @@ extern "C" void ce_cuda_update(cs_stream *stream, const ce_optimizer *optimizer,
     update_job job = {};
     job.master = ce_run_view(rows->master);
     job.gradient = ce_run_view(rows->gradient);
-    for (int i = 0; i < CS_OPTIM_SLOTS; i++)
+    for (int i = 0; i < CE_OPTIM_SLOTS; i++)
         job.slots[i] = ce_run_view(rows->slots[i]);
     job.publish = ce_run_view(rows->publish);
     job.ranges = rows->ranges;
     job.hyper = hyper;
     job.gate = rows->gate;
-    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)rows->ranges.tiles), dim3(CS_RUN_THREADS) },
+    ce_launch(ce_cuda_stream(stream), ce_shape{ dim3((unsigned)rows->ranges.tiles), dim3(CE_RUN_THREADS) },
               kernels[optimizer->kind], job);
 }

@@ -29,7 +29,7 @@ message(STATUS "Arrow: ${arrow_library}")
 add_library(cspeed_arrow MODULE ${PROJECT_SOURCE_DIR}/engine/formats/arrow/rows.cpp)
 target_include_directories(cspeed_arrow PRIVATE ${PROJECT_SOURCE_DIR}/engine)
 target_include_directories(cspeed_arrow SYSTEM PRIVATE ${arrow_root}/include)
-target_compile_definitions(cspeed_arrow PRIVATE CS_RELEASE="${PROJECT_VERSION}")
+target_compile_definitions(cspeed_arrow PRIVATE CE_RELEASE="${PROJECT_VERSION}")
 target_compile_options(cspeed_arrow PRIVATE -Wall -Wextra -Wshadow -fvisibility=hidden)
 target_link_libraries(cspeed_arrow PRIVATE ${parquet_library} ${arrow_library})
 set_target_properties(cspeed_arrow PROPERTIES CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON

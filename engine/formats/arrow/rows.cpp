@@ -406,5 +406,5 @@ char *write(const char *path, const char *const *columns, ce_rows_put *put, ce_r
 
 extern "C" {
 extern __attribute__((visibility("default"))) const ce_rows_module ce_module_arrow;
-const ce_rows_module ce_module_arrow = { CS_ROWS_EDITION, CS_RELEASE, write };
+const ce_rows_module ce_module_arrow = { CE_ROWS_EDITION, CE_RELEASE, write };
 }

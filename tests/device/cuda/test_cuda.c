@@ -148,7 +148,7 @@ START_TEST(memory_is_zeroed_aligned_and_counted)
     if (!near_emulated("memory"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     size_t before = ce_device_allocated(device), whole = 0;
     char *host = ce_device_alloc_pinned(device, 100000);
     for (size_t i = 0; i < 100000; i++)
@@ -193,7 +193,7 @@ static void embed_a_wrong_token(void)
 {
     int32_t token = 4;
     cs_device *device = open_cuda();
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     float *memory = ce_device_alloc(device, 64 * sizeof *memory);
     cs_tensor table = cs_matrix(memory, CS_F32, 4, 8), y = cs_matrix(memory + 32, CS_F32, 1, 8);
     cs_tensor tokens = cs_matrix(memory + 48, CS_I32, 1, 1);
@@ -227,7 +227,7 @@ START_TEST(an_overwritten_event_is_still_waited_for)
     if (!near_emulated("events"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *compute = ce_device_stream(device, CS_COMPUTE), *comm = ce_device_stream(device, CS_COMM);
+    cs_stream *compute = ce_device_stream(device, CE_COMPUTE), *comm = ce_device_stream(device, CE_COMM);
     int32_t *first = ce_device_alloc(device, sizeof host), *second = ce_device_alloc(device, sizeof host);
     for (int i = 0; i < COUNT; i++)
         host[i] = i * 3 + 1;
@@ -256,7 +256,7 @@ START_TEST(calls_and_tasks_run_at_once)
     if (!near_emulated("calls"))
         return;
     cs_device *device = open_cuda();
-    ce_stream_call(ce_device_stream(device, CS_COMM), note, &called);
+    ce_stream_call(ce_device_stream(device, CE_COMM), note, &called);
     ck_assert_int_eq(called, 1);
     ce_device_enter(device, "a range");
     ce_device_leave(device);
@@ -280,13 +280,13 @@ START_TEST(concurrent_sums_are_added)
         ce_exact_add(&want, host[i]);
         ce_exact_add(&want, host[i]);
     }
-    ce_stream_copy(ce_device_stream(device, CS_COMPUTE), values, host, sizeof host);
-    ce_stream_sync(ce_device_stream(device, CS_COMPUTE));
+    ce_stream_copy(ce_device_stream(device, CE_COMPUTE), values, host, sizeof host);
+    ce_stream_sync(ce_device_stream(device, CE_COMPUTE));
     for (int role = 0; role < 2; role++)
         for (int i = 0; i < SUMS; i++)
             ce_state_sum(ce_device_stream(device, (ce_stream_role)role), &there[i], values, COUNT);
-    ce_stream_sync(ce_device_stream(device, CS_COMM));
-    ce_stream_fetch(ce_device_stream(device, CS_COMPUTE), sums, there, sizeof sums);
+    ce_stream_sync(ce_device_stream(device, CE_COMM));
+    ce_stream_fetch(ce_device_stream(device, CE_COMPUTE), sums, there, sizeof sums);
     for (int i = 0; i < SUMS; i++)
         ck_assert_double_eq(ce_exact_value(&sums[i]), ce_exact_value(&want));
     ce_device_close(device);
@@ -300,14 +300,14 @@ static cs_tensor on_device(cs_device *device, cs_tensor host)
     size_t bytes = (size_t)cs_count(host) * cs_dtype_bytes(host.dtype);
     cs_tensor there = host;
     there.data = ce_device_alloc(device, bytes);
-    ce_stream_copy(ce_device_stream(device, CS_COMPUTE), there.data, host.data, bytes);
-    ce_stream_sync(ce_device_stream(device, CS_COMPUTE));
+    ce_stream_copy(ce_device_stream(device, CE_COMPUTE), there.data, host.data, bytes);
+    ce_stream_sync(ce_device_stream(device, CE_COMPUTE));
     return there;
 }
 
 static void bring_back(cs_device *device, cs_tensor host, cs_tensor there)
 {
-    ce_stream_fetch(ce_device_stream(device, CS_COMPUTE), host.data, there.data,
+    ce_stream_fetch(ce_device_stream(device, CE_COMPUTE), host.data, there.data,
                     (size_t)cs_count(host) * cs_dtype_bytes(host.dtype));
     ce_device_free(device, there.data);
 }
@@ -323,11 +323,11 @@ START_TEST(tuning_adds_gradients_once_with_the_same_bits)
     CS_MUST(ce_device_open(&cpu, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
     cs_tensor x = near_random(CS_BF16, N, K, 1, 1), dy = near_random(CS_BF16, N, M, 2, 1);
     cs_tensor dw = near_random(CS_F32, K, M, 3, 1), want = near_copy(dw), first = near_copy(dw), again = near_copy(dw);
-    cs_op_matmul_grad_weight(ce_device_stream(cpu, CS_COMPUTE), want, (cs_tensor){ 0 }, x, dy, CS_IN_OUT);
+    cs_op_matmul_grad_weight(ce_device_stream(cpu, CE_COMPUTE), want, (cs_tensor){ 0 }, x, dy, CS_IN_OUT);
     cs_tensor there_x = on_device(device, x), there_dy = on_device(device, dy);
     for (int round = 0; round < 2; round++) {
         cs_tensor into = on_device(device, dw);
-        cs_op_matmul_grad_weight(ce_device_stream(device, CS_COMPUTE), into, (cs_tensor){ 0 }, there_x, there_dy,
+        cs_op_matmul_grad_weight(ce_device_stream(device, CE_COMPUTE), into, (cs_tensor){ 0 }, there_x, there_dy,
                                  CS_IN_OUT);
         bring_back(device, round ? again : first, into);
     }
@@ -347,7 +347,7 @@ START_TEST(small_narrow_results_run_by_the_first_algorithm)
     if (!near_emulated("small products"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     cs_tensor x = near_random(CS_BF16, N, K, 1, 1), w = near_random(CS_BF16, K, M, 2, 1);
     cs_tensor wide = near_new(CS_F32, K, M);
     cs_tensor there_x = on_device(device, x), there_w = on_device(device, w);
@@ -381,7 +381,7 @@ static void check_gelu(cs_device *cpu, cs_device *device, const gelu_case *c)
     cs_tensor x = near_random(c->dtype, N, K, 1, 1), w = near_random(c->dtype, K, c->columns, 2, 1);
     cs_tensor b = near_random(c->dtype, 1, c->columns, 3, 1), dy = near_random(c->dtype, N, K, 4, 1), out[2][3];
     for (int i = 0; i < 2; i++) {
-        cs_stream *stream = ce_device_stream(devices[i], CS_COMPUTE);
+        cs_stream *stream = ce_device_stream(devices[i], CE_COMPUTE);
         cs_tensor there[4] = { on_device(devices[i], x), on_device(devices[i], w), on_device(devices[i], b),
                                on_device(devices[i], dy) },
                   made[3];
@@ -425,7 +425,7 @@ START_TEST(workspace_settles_after_the_first_use)
     if (!near_emulated("workspace"))
         return;
     cs_device *device = open_cuda();
-    cs_stream *stream = ce_device_stream(device, CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(device, CE_COMPUTE);
     cs_tensor host = near_random(CS_F32, 16, 16, 1, 1), bias = near_random(CS_BF16, 1, 16, 2, 1);
     cs_tensor a = on_device(device, host), c = on_device(device, host), narrow = on_device(device, host);
     narrow.dtype = CS_BF16;
@@ -458,9 +458,9 @@ START_TEST(tf32_is_used_if_requested)
         CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda", .tf32 = asked }));
         CS_MUST(ce_device_open(&cpu, &(ce_device_settings){ .kind = "cpu", .threads = 1 }));
         cs_tensor a = near_random(CS_F32, N, N, 1, 1), want = near_copy(a), got = near_copy(a);
-        cs_op_matmul(ce_device_stream(cpu, CS_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_op_matmul(ce_device_stream(cpu, CE_COMPUTE), want, a, a, (cs_tensor){ 0 }, CS_IN_OUT);
         cs_tensor there = on_device(device, a), into = on_device(device, a);
-        cs_op_matmul(ce_device_stream(device, CS_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
+        cs_op_matmul(ce_device_stream(device, CE_COMPUTE), into, there, there, (cs_tensor){ 0 }, CS_IN_OUT);
         bring_back(device, got, into);
         ck_assert(near_tensors("product", got, want, asked ? 2e-3 : 2e-6));
         double max = 0, apart = 0;

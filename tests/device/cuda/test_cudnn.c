@@ -32,7 +32,7 @@ static bool enter(const char *cudnn)
     setenv("CSPEED_TEST_DEVICE", "cuda", 1);
     setenv("CSPEED_CUDNN", cudnn, 1);
     device = near_open(1);
-    stream = ce_device_stream(device, CS_COMPUTE);
+    stream = ce_device_stream(device, CE_COMPUTE);
     if (!runs) {
         void *symbol = dlsym(dlopen(FAKE, RTLD_LAZY | RTLD_LOCAL), "emulator_cudnn_runs");
         ck_assert_ptr_nonnull(symbol);
@@ -306,7 +306,7 @@ static int backward_in_graphs(attention *it)
         held = ce_device_allocated(device);
     }
     near_fetch();
-    ce_stream_sync(ce_device_stream(device, CS_COMM));
+    ce_stream_sync(ce_device_stream(device, CE_COMM));
     return runs() - before;
 }
 
@@ -379,7 +379,7 @@ START_TEST(a_failed_plan_is_logged_once)
     setenv("CSPEED_EMULATOR_CUDNN", "91500", 1);
     if (enter(FAKE)) {
         attention it = make(CS_BF16, (attention_case){ .B = 1, .T = 18, .queries = 1, .keys = 1, .D = 64 });
-        ce_log_open(CS_LOG_INFO, 0);
+        ce_log_open(CE_LOG_INFO, 0);
         dup2(fileno(log), STDERR_FILENO);
         ck_assert_int_eq(forward(&it) + backward(&it) + backward(&it), 1);
         dup2(before, STDERR_FILENO);

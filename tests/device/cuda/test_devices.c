@@ -385,7 +385,7 @@ START_TEST(products_of_unaligned_rows_are_counted)
     if (!near_emulated("unaligned rows") || !near_counts())
         return;
     setenv("CSPEED_TEST_DEVICE", "cuda", 1);
-    cs_stream *stream = ce_device_stream(near_open(1), CS_COMPUTE);
+    cs_stream *stream = ce_device_stream(near_open(1), CE_COMPUTE);
     ck_assert_uint_eq(unaligned_of(stream, 61), 16 * 32 * 61);
     ck_assert_uint_eq(unaligned_of(stream, 64), 0);
     near_close();

@@ -43,8 +43,8 @@ static bool open_emulated(const char *test)
     /* with this order of execution, a missing edge in the graph gives a wrong result */
     setenv("CSPEED_EMULATOR_ORDER", "reverse", 1);
     CS_MUST(ce_device_open(&device, &(ce_device_settings){ .kind = "cuda" }));
-    compute = ce_device_stream(device, CS_COMPUTE);
-    comm = ce_device_stream(device, CS_COMM);
+    compute = ce_device_stream(device, CE_COMPUTE);
+    comm = ce_device_stream(device, CE_COMM);
     one = new_row(1);
     sum = new_row(0);
     all = new_row(0);

@@ -6,7 +6,7 @@
 #include "suite.h"
 
 #include "base/must.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "suite.h"
 
 #include "base/must.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static int read_parameter(void *argument)
     run_step(engine, spec);
     CS_MUST(cs_param_local(engine, "transformer.wte.weight", &part));
     memcpy(&after, part.data, sizeof after);
-    ce_stream_sync(ce_device_stream(engine->device, CS_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
     memcpy(&settled, part.data, sizeof settled);
     cs_destroy(engine);
     return before == after || after != settled;

@@ -7,7 +7,7 @@
 #include "suite.h"
 
 #include "base/must.h"
-#include "engine.h"
+#include "core/engine.h"
 
 #include <dlfcn.h>
 #include <math.h>

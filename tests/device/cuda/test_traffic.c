@@ -266,17 +266,17 @@ static void update(cs_stream *stream, const cs_tensor *t, int kind)
 
 static void adamw(cs_stream *stream, const cs_tensor *t)
 {
-    update(stream, t, CS_OPTIM_ADAMW);
+    update(stream, t, CE_OPTIM_ADAMW);
 }
 
 static void sgd(cs_stream *stream, const cs_tensor *t)
 {
-    update(stream, t, CS_OPTIM_SGD);
+    update(stream, t, CE_OPTIM_SGD);
 }
 
 static void lion(cs_stream *stream, const cs_tensor *t)
 {
-    update(stream, t, CS_OPTIM_LION);
+    update(stream, t, CE_OPTIM_LION);
 }
 
 static void init(cs_stream *stream, const cs_tensor *t)
@@ -580,7 +580,7 @@ static const row rows[] = {
         { CS_I32, 2 * PAIRS, T, READ },
         { CS_F32, 0, 2 * PAIRS, READ },
         { CS_F32, 2 * PAIRS *T, 1, BOTH },
-        { CS_F32, CS_PREFERENCE_FACTS, PAIRS, WRITE } } },
+        { CS_F32, CE_PREFERENCE_FACTS, PAIRS, WRITE } } },
     { "attention to a cache",
       extend,
       1.01,
@@ -701,7 +701,7 @@ static cs_stream *open_instrumented(void)
     *(void **)&list_traffic = dlsym(module, "emulator_traffic_rows");
     *(void **)&clear_traffic = dlsym(module, "emulator_traffic_clear");
     ck_assert(list_traffic && clear_traffic);
-    return ce_device_stream(device, CS_COMPUTE);
+    return ce_device_stream(device, CE_COMPUTE);
 }
 
 START_TEST(kernels_move_few_bytes)

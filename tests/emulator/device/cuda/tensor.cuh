@@ -3,8 +3,8 @@
  *
  * An asynchronous copy happens as late as possible: the target of a copy is NaN until the kernel waits for the copy's
  * group. */
-#ifndef CS_DEVICE_TENSOR_CUH
-#define CS_DEVICE_TENSOR_CUH
+#ifndef CE_DEVICE_TENSOR_CUH
+#define CE_DEVICE_TENSOR_CUH
 
 #include "device/cuda/kernel.cuh"
 

@@ -1,0 +1,87 @@
+/* experts.c - how the tokens of a step were divided among the experts: the device adds up the counts of each
+ * micro-batch, and at the end of the step the counts of all ranks. The host reads the sums with the verdict on the
+ * step. */
+#include "core/engine.h"
+#include "base/range.h"
+#include "base/trace.h"
+
+#include <string.h>
+
+static int64_t cells_of(const cs_engine *engine)
+{
+    return engine->model->load.layers * engine->model->load.experts;
+}
+
+static size_t counting_bytes(const cs_engine *engine)
+{
+    return (size_t)cells_of(engine) * sizeof(int64_t);
+}
+
+static cs_stream *compute(const cs_engine *engine)
+{
+    return ce_device_stream(engine->device, CE_COMPUTE);
+}
+
+size_t ce_experts_bytes(const cs_engine *engine)
+{
+    return (size_t)ce_round_up((int64_t)(counting_bytes(engine) + ce_load_bytes(&engine->model->load)), 64);
+}
+
+cs_status ce_experts_check(const cs_engine *engine)
+{
+    if (cells_of(engine) == 0)
+        return CS_OK;
+    if (ce_preference_is_on(engine) && engine->model->load.coefficient > 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: cspeed.dpo with the model's \"output_router_logits\", because the "
+                       "loss of a pair has no load-balancing loss; set it to false");
+    return CS_OK;
+}
+
+void ce_experts_open(cs_engine *engine, void *memory)
+{
+    if (cells_of(engine) == 0)
+        return;
+    engine->experts.counting = memory;
+    ce_load_place(&engine->model->load, (char *)memory + counting_bytes(engine));
+    engine->experts.tokens = ce_device_alloc_pinned(engine->device, counting_bytes(engine));
+    memset(engine->experts.tokens, 0, counting_bytes(engine));
+}
+
+void ce_experts_close(cs_engine *engine)
+{
+    if (engine->experts.tokens)
+        ce_device_free(engine->device, engine->experts.tokens);
+}
+
+void ce_experts_begin(cs_engine *engine)
+{
+    if (engine->experts.counting)
+        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
+}
+
+void ce_experts_count(cs_engine *engine)
+{
+    ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
+}
+
+size_t ce_experts_sent(const cs_engine *engine)
+{
+    size_t world = (size_t)engine->world.size;
+    return 2 * (world - 1) * counting_bytes(engine) / world;
+}
+
+void ce_experts_sum(cs_engine *engine)
+{
+    double traced = ce_trace_begin();
+    if (!engine->experts.counting)
+        return;
+    cs_comm_all_reduce(engine->comm, engine->experts.counting, cells_of(engine), CS_I64, CS_SUM);
+    ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce tokens of experts", "", traced);
+}
+
+void ce_experts_fetch(cs_engine *engine)
+{
+    if (engine->experts.counting)
+        ce_stream_copy(compute(engine), engine->experts.tokens, engine->experts.counting, counting_bytes(engine));
+}

@@ -1,0 +1,315 @@
+/* evaluate.c - cs_evaluate, cs_score, cs_predict: forward passes that keep no activations. The mean loss is an exact
+ * sum of losses divided by their number. So every number of ranks gives the same mean loss, bit for bit. */
+#include "query/query.h"
+#include "input/input.h"
+#include "base/must.h"
+#include "base/progress.h"
+#include "data/data.h"
+#include "input/loader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The sums of an evaluation in device memory: first over this rank's batches, at the end over all ranks. */
+typedef struct {
+    ce_exact loss, hits, pairs[CE_PAIR_MEANS];
+    int64_t rows, pair_rows;
+} sums;
+
+/* Scratch tensors in device memory; a tensor that the evaluation does not need is absent. */
+typedef struct {
+    cs_tensor hits;  /* shape (rows, 1) */
+    cs_tensor facts; /* ce_preference_rows.facts of one micro-batch */
+} scratch;
+
+static cs_tensor alloc_matrix(cs_engine *engine, int64_t rows, int64_t columns)
+{
+    size_t bytes = (size_t)(rows * columns) * sizeof(float);
+    return cs_matrix(ce_device_alloc(engine->device, bytes), CS_F32, rows, columns);
+}
+
+static scratch open_scratch(cs_engine *engine, bool hits)
+{
+    scratch opened = { 0 };
+    if (hits)
+        opened.hits = alloc_matrix(engine, engine->sequences * engine->length, 1);
+    if (ce_preference_is_on(engine))
+        opened.facts = alloc_matrix(engine, CE_PREFERENCE_FACTS, engine->sequences / CE_ANSWERS);
+    return opened;
+}
+
+static void close_scratch(cs_engine *engine, scratch *opened)
+{
+    if (opened->hits.data)
+        ce_device_free(engine->device, opened->hits.data);
+    if (opened->facts.data)
+        ce_device_free(engine->device, opened->facts.data);
+}
+
+/* Adds the losses of one batch to the sums: one loss for each row, or for each pair in preference training. */
+static void add_losses(cs_engine *engine, cs_tensor loss, cs_tensor facts, sums *all)
+{
+    cs_stream *stream = cs_pass_stream(engine->pass);
+    if (!facts.data) {
+        ce_state_sum(stream, &all->loss, loss.data, cs_count(loss));
+        return;
+    }
+    ce_preference_facts(engine, loss, facts);
+    for (int i = 0; i < CE_PREFERENCE_FACTS; i++)
+        ce_state_sum(stream, i == CE_PREFERENCE_LOSS ? &all->loss : &all->pairs[i - 1],
+                     cs_matrix_rows(facts, i, 1).data, cs_columns(facts));
+}
+
+/* Evaluates one batch: adds its losses and its correct predictions (hits) to *all, and the numbers of its targets and
+ * pairs to *counted. */
+static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *with, sums *all, sums *counted)
+{
+    const int32_t *target = batch->targets.data;
+    cs_stream *stream = cs_pass_stream(engine->pass);
+    if (with->hits.data)
+        cs_op_fill(stream, with->hits, -1); /* -1 remains in `hits` if the last unit does not compute them */
+    cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
+                                                                   .inputs = batch->inputs,
+                                                                   .targets = batch->targets,
+                                                                   .starts = batch->starts,
+                                                                   .references = batch->references,
+                                                                   .hits = with->hits });
+    add_losses(engine, loss, with->facts, all);
+    if (with->hits.data)
+        ce_state_sum(stream, &all->hits, with->hits.data, cs_count(with->hits));
+    ce_pass_let_go(engine->pass, loss);
+    ce_pass_end(engine->pass);
+    for (int64_t i = 0; i < cs_count(batch->targets); i++)
+        counted->rows += target[i] >= 0;
+    if (with->facts.data)
+        counted->pair_rows += ce_preference_count(batch->targets);
+}
+
+static cs_scores scores_of(const sums *all, bool pairs)
+{
+    int64_t count = pairs ? all->pair_rows : all->rows;
+    double correct = ce_exact_value(&all->hits), means[CE_PAIR_MEANS];
+    for (int i = 0; i < CE_PAIR_MEANS; i++)
+        means[i] = pairs && count ? ce_exact_value(&all->pairs[i]) / (double)count : (double)NAN;
+    cs_scores scores = { .loss = count ? ce_exact_value(&all->loss) / (double)count : (double)NAN,
+                         .tokens = all->rows,
+                         .correct = correct < 0 ? -1 : (int64_t)correct,
+                         .pairs = all->pair_rows };
+    ce_preference_report(&scores.preference, means);
+    return scores;
+}
+
+/* Returns true if rank 0 cannot run a forward pass without this rank. This is so if the parameters are sharded over the
+ * group of rank 0, this rank is in the group, and the group has no common copy of the parameters. */
+static bool helps_rank0(const cs_engine *engine)
+{
+    return engine->zero.stage.params == CE_SHARDED && !engine->zero.common && engine->world.rank < engine->zero.world;
+}
+
+/* How the micro-batches of an evaluation are divided among ranks. */
+typedef struct {
+    int64_t wanted, rounds;
+    int sharers; /* number of ranks that evaluate micro-batches */
+} shares;
+
+/* If `batches` is 0, all of the data is evaluated. */
+static shares share_batches(const cs_engine *engine, const cs_data *data, int64_t batches, bool alone)
+{
+    int64_t micro = engine->settings->micro_batch, whole = ce_divide_up(ce_windows_count(data->windows), micro);
+    shares shared = { .wanted = batches > 0 && batches < whole ? batches : whole,
+                      .sharers = alone ? 1 : engine->world.size };
+    shared.rounds = ce_divide_up(shared.wanted, shared.sharers);
+    if (alone && engine->world.rank > 0 && !helps_rank0(engine))
+        shared.rounds = 0;
+    return shared;
+}
+
+/* Returns the number of this rank's micro-batch in `round`, or -1 if there is none; the rank then takes part with a
+ * batch without targets. */
+static int64_t lane_of(const cs_engine *engine, const shares *shared, int64_t round)
+{
+    int64_t lane = round * shared->sharers + engine->world.rank;
+    return engine->world.rank < shared->sharers && lane < shared->wanted ? lane : -1;
+}
+
+/* Adds to the progress line the micro-batches that all ranks have evaluated in `round`. */
+static void advance(ce_progress *progress, const shares *shared, int64_t round)
+{
+    int64_t left = shared->wanted - round * shared->sharers;
+    ce_progress_add(progress, left < shared->sharers ? left : shared->sharers);
+}
+
+static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, bool hits)
+{
+    sums all, counted = { 0 }, *there = ce_device_alloc(engine->device, sizeof all);
+    shares shared = share_batches(engine, data, batches, engine->settings->eval_on == CE_EVALUATE_ON_RANK0);
+    scratch with = open_scratch(engine, hits);
+    ce_progress progress;
+    ce_phase_begin(engine, CE_EVALUATE);
+    ce_step_settle(engine); /* prints the messages about the previous step before the evaluation begins */
+    ce_progress_begin(&progress, "evaluating", "batches", shared.wanted);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        cs_batch batch = ce_loader_lane(data, lane_of(engine, &shared, round));
+        add_batch(engine, &batch, &with, there, &counted);
+        advance(&progress, &shared, round);
+    }
+    ce_walk_settle(engine);
+    ce_progress_end(&progress);
+    ce_stream_fetch(cs_pass_stream(engine->pass), &all, there, sizeof all);
+    ce_device_free(engine->device, there);
+    close_scratch(engine, &with);
+    all.rows = counted.rows;
+    all.pair_rows = counted.pair_rows;
+    cs_comm_all_reduce(engine->comm, &all, (int64_t)(sizeof all / sizeof(int64_t)), CS_I64, CS_SUM);
+    ce_phase_end(engine, CE_EVALUATE);
+    return scores_of(&all, ce_preference_is_on(engine));
+}
+
+cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
+{
+    ce_phase_expect(engine, CE_FORWARD, "cs_evaluate");
+    ce_forward_drop_prediction(engine);
+    *loss = evaluate(engine, data, batches, false).loss;
+    return CS_OK;
+}
+
+cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
+{
+    ce_phase_expect(engine, CE_FORWARD, "cs_score");
+    ce_forward_drop_prediction(engine);
+    *scores = evaluate(engine, data, batches, true);
+    return CS_OK;
+}
+
+/* ---- log-probabilities of pairs ---- */
+
+/* Copies the log-probabilities of a micro-batch's pairs to `logps`. `first` is the number of the micro-batch's first
+ * pair. */
+static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t first, int64_t count)
+{
+    int64_t pairs = cs_columns(facts);
+    float *fetched = malloc((size_t)cs_count(facts) * sizeof *fetched);
+    CE_ASSERT(fetched);
+    ce_stream_fetch(cs_pass_stream(engine->pass), fetched, facts.data, (size_t)cs_count(facts) * sizeof *fetched);
+    for (int64_t b = 0; b < pairs && first + b < count; b++) {
+        logps[CE_ANSWERS * (first + b) + CE_CHOSEN] = fetched[CE_PREFERENCE_CHOSEN_LOGP * pairs + b];
+        logps[CE_ANSWERS * (first + b) + CE_REJECTED] = fetched[CE_PREFERENCE_REJECTED_LOGP * pairs + b];
+    }
+    free(fetched);
+}
+
+/* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks is the
+ * log-probabilities of all pairs. */
+void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
+{
+    int64_t count = ce_windows_count(data->windows);
+    shares shared = share_batches(engine, data, 0, false);
+    scratch with = open_scratch(engine, false);
+    ce_progress progress;
+    ce_phase_begin(engine, CE_EVALUATE);
+    ce_progress_begin(&progress, "computing the reference", "batches", shared.wanted);
+    memset(logps, 0, (size_t)(CE_ANSWERS * count) * sizeof *logps);
+    for (int64_t round = 0; round < shared.rounds; round++) {
+        int64_t lane = lane_of(engine, &shared, round);
+        cs_batch batch = ce_loader_lane(data, lane);
+        cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
+                                                                       .inputs = batch.inputs,
+                                                                       .targets = batch.targets });
+        ce_preference_facts(engine, loss, with.facts);
+        ce_pass_let_go(engine->pass, loss);
+        ce_pass_end(engine->pass);
+        if (lane >= 0)
+            take_pairs(engine, with.facts, logps, lane * engine->settings->micro_batch, count);
+        advance(&progress, &shared, round);
+    }
+    ce_walk_settle(engine);
+    ce_progress_end(&progress);
+    close_scratch(engine, &with);
+    cs_comm_all_reduce(engine->comm, logps, CE_ANSWERS * count, CS_F32, CS_SUM);
+    ce_phase_end(engine, CE_EVALUATE);
+}
+
+/* ---- predictions ---- */
+
+/* Returns the bytes that the predictor must have; 0 means that engine->pass is large enough. cs_predict computes all
+ * rows of the output and needs memory.prediction. A cs_context computes one row of logits for each text. For up to
+ * `length` texts the result is an upper bound: continuation.text, plus continuation.row (the bytes of a row of logits)
+ * for each text. continuation.text is enough for all tensors except the logits, because they have at most `length`
+ * rows. For more than `length` texts the result is memory.prediction. */
+static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
+{
+    int64_t texts = input->inputs.shape[0];
+    if (!input->sequences || texts > engine->length)
+        return engine->memory.prediction;
+    return engine->continuation.text + (size_t)texts * (size_t)ce_round_up((int64_t)engine->continuation.row, 64);
+}
+
+void ce_evaluate_close(cs_engine *engine)
+{
+    if (engine->predictor != engine->pass)
+        ce_pass_close(engine->predictor);
+    if (engine->predictor_block)
+        ce_device_free(engine->device, engine->predictor_block);
+    engine->predictor = NULL;
+    engine->predictor_block = NULL;
+}
+
+/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, but a
+ * prediction needs all wanted rows of that output. If these rows need more than the memory of a step, predictions get
+ * memory of their own. */
+static cs_status open_predictor(cs_engine *engine, size_t bytes)
+{
+    const ce_settings *settings = engine->settings;
+    if (!engine->predictor)
+        engine->predictor = engine->pass;
+    if (ce_pass_block_bytes(engine->predictor) >= bytes)
+        return CS_OK;
+    ce_evaluate_close(engine);
+    engine->predictor_block = ce_device_alloc(engine->device, bytes);
+    ce_pass_shape shape = {
+        engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
+        bytes,          engine->chunk_bytes
+    };
+    return ce_pass_open(&engine->predictor, &shape);
+}
+
+static cs_tensor predict(cs_engine *engine, const ce_forward_input *input)
+{
+    cs_pass *pass = engine->pass;
+    engine->pass = engine->predictor;
+    cs_tensor output = ce_forward_units(engine, input);
+    engine->pass = pass;
+    return output;
+}
+
+/* The output stays valid until the next public call. */
+cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
+{
+    cs_unit *last = engine->model->units[engine->model->count - 1];
+    int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
+    ce_phase_expect(engine, CE_FORWARD, verb);
+    ce_forward_drop_prediction(engine);
+    if (!last->kind->predict)
+        return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
+                       last->kind->name);
+    bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
+    if (!fits && !input->sequences)
+        return ce_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
+                       (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
+                       (long long)engine->settings->micro_batch, (long long)longest);
+    CE_TRY(open_predictor(engine, prediction_bytes(engine, input)));
+    engine->prediction = predict(engine, input);
+    *output = engine->prediction;
+    return ce_upload_fetch_output(engine, output);
+}
+
+cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
+{
+    return ce_evaluate_output(engine, "cs_predict",
+                              &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
+                                                   .inputs = batch->inputs,
+                                                   .starts = batch->starts,
+                                                   .predict = true },
+                              output);
+}

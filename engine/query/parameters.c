@@ -1,0 +1,100 @@
+/* parameters.c - the parameters of a model by name, this rank's shard of each parameter, and the parameter groups. */
+#include "core/engine.h"
+#include "base/must.h"
+
+#include <stdlib.h>
+
+static const ce_unit_entry *entry_at(const cs_engine *engine, int64_t index, const ce_shard **shard)
+{
+    for (int i = 0; i < engine->model->total; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        if (index < unit->entry_count) {
+            *shard = engine->shards[i];
+            return unit->entries[index];
+        }
+        index -= unit->entry_count;
+    }
+    return NULL;
+}
+
+int64_t cs_param_count(const cs_engine *engine)
+{
+    int64_t count = 0;
+    for (int i = 0; i < engine->model->total; i++)
+        count += engine->model->units[i]->entry_count;
+    return count;
+}
+
+const char *cs_param_name(const cs_engine *engine, int64_t index)
+{
+    const ce_shard *shard;
+    const ce_unit_entry *entry = index >= 0 ? entry_at(engine, index, &shard) : NULL;
+    if (!entry)
+        ce_fatal(CS_MISUSE, "cs_param_name: there is no parameter number %lld; the model has %lld", (long long)index,
+                 (long long)cs_param_count(engine));
+    return entry->full_name;
+}
+
+static cs_status not_found(const cs_engine *engine, const char *name)
+{
+    int64_t count = cs_param_count(engine);
+    const char **names = calloc((size_t)count + 1, sizeof *names);
+    if (!names)
+        return ce_fail(CS_NO_MEMORY, "out of memory for the names of %lld parameters", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        names[i] = cs_param_name(engine, i);
+    const char *nearest = cs_nearest(name, names);
+    cs_status status = ce_fail(CS_NOT_FOUND, "the model has no parameter %s%s%s", name,
+                               nearest ? "; the most similar name is " : "", nearest ? nearest : "");
+    free(names);
+    return status;
+}
+
+cs_status cs_param_local(const cs_engine *engine, const char *name, cs_param_part *part)
+{
+    const ce_unit_entry *entry = ce_model_find(engine->model, name);
+    const ce_shard *shard = NULL;
+    for (int i = 0; entry && i < engine->model->total; i++)
+        for (int at = 0; at < engine->model->units[i]->entry_count; at++)
+            if (engine->model->units[i]->entries[at] == entry)
+                shard = engine->shards[i];
+    if (!shard)
+        return not_found(engine, name);
+    /* cs_step does not wait for the update and for the all-gather of the new values. */
+    ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
+    ce_stream_sync(ce_device_stream(engine->device, CE_COMM));
+    ce_shard_local_part held = ce_shard_local(shard, entry);
+    int64_t columns = entry->param.value.dims > 1 ? cs_columns(entry->param.value) : 1;
+    *part = (cs_param_part){ .shape = entry->param.value,
+                             .sharded = held.sharded,
+                             .from = held.range.from,
+                             .to = held.range.to,
+                             .first = held.range.from / columns,
+                             .last = ce_divide_up(held.range.to, columns),
+                             .data = held.data };
+    part->shape.data = NULL;
+    part->shape.dtype = held.dtype;
+    return CS_OK;
+}
+
+int cs_param_group_count(const cs_engine *engine)
+{
+    return engine->settings->groups.count;
+}
+
+cs_param_group cs_param_group_at(const cs_engine *engine, int index)
+{
+    const ce_groups *groups = &engine->settings->groups;
+    if (index < 0 || index >= groups->count)
+        ce_fatal(CS_MISUSE, "cs_param_group_at: there is no group %d; the optimizer has %d", index, groups->count);
+    const ce_group *group = &groups->group[index];
+    ce_assigned has = ce_assign_count(groups, engine->model, index);
+    return (cs_param_group){
+        .optimizer = group->optimizer.name,
+        .learning_rate = cs_schedule_rate(engine, engine->scheduled) * group->ratio,
+        .weight_decay = group->settings.weight_decay,
+        .tensors = has.tensors,
+        .elements = has.elements,
+        .frozen = group->frozen,
+    };
+}

@@ -1,0 +1,437 @@
+/* save_load.c - cs_save_checkpoint, cs_load_checkpoint: saves and loads the engine's state as pieces of named tensors
+ * and some numbers. */
+#include "saving/saving.h"
+#include "products/products.h"
+#include "chat/chat.h"
+#include "base/beat.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "checkpoint/checkpoint.h"
+#include "base/files.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- pieces ---- */
+
+typedef struct {
+    ce_piece *piece;
+    int64_t count, capacity;
+} piece_list;
+
+static cs_status append(piece_list *list, ce_piece piece)
+{
+    if (list->count == list->capacity) {
+        list->capacity = list->capacity ? 2 * list->capacity : 256;
+        ce_piece *longer = realloc(list->piece, (size_t)list->capacity * sizeof *longer);
+        if (!longer)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        list->piece = longer;
+    }
+    list->piece[list->count++] = piece;
+    return CS_OK;
+}
+
+static void drop(piece_list *list)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (strcmp(list->piece[i].folder, "optim") == 0)
+            free((void *)(uintptr_t)list->piece[i].name);
+    free(list->piece);
+}
+
+/* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
+ * names. */
+static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
+{
+    const cs_param *param = &from->entry->param;
+    ce_piece piece = { .name = from->entry->full_name,
+                       .folder = "weights",
+                       .dtype = from->dtype,
+                       .dims = param->value.dims,
+                       .range = from->range,
+                       .data = from->master };
+    memcpy(piece.shape, param->value.shape, sizeof piece.shape);
+    CE_TRY(append(list, piece));
+    for (int slot = 0; states && slot < CE_OPTIM_SLOTS && from->slots[slot]; slot++) {
+        const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
+        char *name = NULL;
+        if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
+        piece.name = name;
+        piece.folder = "optim";
+        piece.dtype = zero->precision.slots;
+        piece.data = from->slots[slot];
+        CE_TRY(append(list, piece));
+    }
+    return CS_OK;
+}
+
+/* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
+static bool takes_adapter(const cs_engine *engine)
+{
+    return engine->config->reads && engine->settings->lora.adapter;
+}
+
+/* Lists this rank's part of every unit. At every stage the parts of all ranks cover each tensor exactly once. */
+static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
+{
+    for (int i = 0; i < engine->model->total; i++) {
+        int count = engine->model->units[i]->entry_count;
+        ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
+        if (!pieces)
+            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        count = ce_shard_pieces(engine->shards[i], pieces);
+        cs_status status = CS_OK;
+        for (int at = 0; at < count && status == CS_OK; at++)
+            if (!(pieces[at].entry->lora && takes_adapter(engine)))
+                status = list_parameter(list, &engine->zero, &pieces[at], states);
+        free(pieces);
+        CE_TRY(status);
+    }
+    return CS_OK;
+}
+
+/* ---- numbers ---- */
+
+enum { MARK_DIGITS = 17 };
+
+/* Writes the hash of the data (ce_windows_mark) as hexadecimal digits, because JSON integers are signed. */
+static void format_mark(char digits[MARK_DIGITS], uint64_t mark)
+{
+    snprintf(digits, MARK_DIGITS, "%016llx", (unsigned long long)mark);
+}
+
+/* The parts of the state that a load may skip. */
+typedef enum { PROGRESS, OPTIMIZER, SCHEDULER, SCALER, RECORDED } number_part;
+
+/* The integers of the state, which are all int64_t; `section` is NULL for the root. What is RECORDED is not restored. */
+static const struct {
+    const char *section, *key;
+    size_t offset;
+    number_part part;
+} numbers[] = {
+    { NULL, "global_step", offsetof(cs_engine, metrics.step), PROGRESS },
+    { NULL, "samples", offsetof(cs_engine, metrics.samples), PROGRESS },
+    { NULL, "tokens", offsetof(cs_engine, metrics.tokens), PROGRESS },
+    { NULL, "skipped_steps", offsetof(cs_engine, metrics.skipped), PROGRESS },
+    { "loss_scale", "hysteresis", offsetof(cs_engine, scaler.hysteresis), SCALER },
+    { "loss_scale", "iteration", offsetof(cs_engine, scaler.iteration), SCALER },
+    { "loss_scale", "last_overflow", offsetof(cs_engine, scaler.last_overflow), SCALER },
+    { "optimizer", "step", offsetof(cs_engine, updates), OPTIMIZER },
+    { "lr_scheduler", "last_step", offsetof(cs_engine, scheduled), SCHEDULER },
+    { "data", "windows", offsetof(cs_engine, windows), RECORDED },
+    { "data", "position", offsetof(cs_engine, metrics.samples), RECORDED },
+};
+enum { NUMBERS = sizeof numbers / sizeof *numbers };
+
+static json_t *engine_state(const cs_engine *engine)
+{
+    char mark[MARK_DIGITS];
+    format_mark(mark, engine->mark);
+    json_t *state = json_pack("{s:{s:s, s:f}, s:{s:s}, s:{}, s:{s:s, s:I}, s:{s:s}}", "loss_scale", "kind",
+                              engine->scaler.dynamic ? "dynamic" : "static", "scale", engine->scaler.scale, "optimizer",
+                              "type", engine->zero.optimizer.name, "lr_scheduler", "rng", "kind", "philox4x32", "seed",
+                              (json_int_t)engine->settings->seed, "data", "mark", mark);
+    for (int i = 0; i < NUMBERS; i++) {
+        json_t *section = numbers[i].section ? json_object_get(state, numbers[i].section) : state;
+        const int64_t *value = (const void *)((const char *)engine + numbers[i].offset);
+        json_object_set_new(section, numbers[i].key, json_integer(*value));
+    }
+    return state;
+}
+
+static json_t *provenance(const cs_engine *engine)
+{
+    static const char *const dtypes[] = { [CS_F32] = "F32", [CS_BF16] = "BF16", [CS_F16] = "F16" };
+    char host[256] = "";
+    FILE *file = fopen("/proc/sys/kernel/hostname", "r");
+    if (file) {
+        if (!fgets(host, sizeof host, file))
+            host[0] = 0;
+        host[strcspn(host, "\n")] = 0;
+        fclose(file);
+    }
+    /* An export needs the facts about the model even if the model's folder no longer exists. */
+    const char *model = engine->settings->model_path, *tokenizer = engine->settings->tokenizer;
+    char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
+    char *texts = tokenizer ? realpath(tokenizer, NULL) : NULL;
+    if (!tokenizer && model && ce_files_holds_tokenizer(model))
+        tokenizer = model; /* otherwise the tokens are bytes */
+    json_t *chat = ce_chat_record(engine->settings->template, tokenizer);
+    json_t *all =
+        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size", engine->world.size,
+                  "zero_stage", engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
+                  host, "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
+                  "model_folder", folder, "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
+    free(folder);
+    free(texts);
+    return all;
+}
+
+/* Checks that the tag is the same on every rank, as checkpoint.tag_validation asks. */
+static cs_status validate_tag(cs_engine *engine, const char *tag)
+{
+    int64_t min = (int64_t)(ce_rng_key(0, tag) >> 1), max = min;
+    if (engine->settings->tag_validation == CE_TAG_IGNORE)
+        return CS_OK;
+    cs_comm_all_reduce(engine->comm, &min, 1, CS_I64, CS_MIN);
+    cs_comm_all_reduce(engine->comm, &max, 1, CS_I64, CS_MAX);
+    if (min == max)
+        return CS_OK;
+    if (engine->settings->tag_validation == CE_TAG_FAIL)
+        return ce_fail(
+            CS_BAD_CONFIG,
+            "the checkpoint tag \"%s\" of this rank is not that of all others (checkpoint.tag_validation is Fail)",
+            tag);
+    ce_log(CE_LOG_WARNING, "the checkpoint tag is not the same on all ranks; rank 0's, \"%s\", is taken", tag);
+    return CS_OK;
+}
+
+cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag, const char *client_state)
+{
+    char automatic[64];
+    snprintf(automatic, sizeof automatic, "global_step%lld", (long long)engine->metrics.step);
+    ce_phase_expect(engine, CE_FORWARD, "cs_save_checkpoint");
+    if (engine->micro != 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "cs_save_checkpoint: %lld micro-batches of a step are under way; save at a boundary",
+                       (long long)engine->micro);
+    ce_walk_settle(engine);
+    double started = ce_clock_seconds();
+    CE_TRY(ce_async_save_finish(engine));
+    CE_TRY(validate_tag(engine, tag ? tag : automatic));
+    piece_list list = { 0 };
+    ce_checkpoint_content content = {
+        .tag = tag ? tag : automatic,
+        .client_state = client_state,
+        .config_text = engine->config->text,
+        .engine = engine_state(engine),
+        .aliases =
+            engine->facts.alias ? json_pack("{s:s}", engine->facts.alias, engine->facts.alias_of) : json_object(),
+        .provenance = provenance(engine),
+        /* As long as steps have a loss or gradients that are not finite, no older checkpoint is deleted. */
+        .keep_last = engine->metrics.not_finite > 0 ? 0 : engine->settings->keep_last,
+        .keep_every = engine->settings->keep_every,
+        .step = engine->metrics.step,
+        .writing = { .threads = (int)engine->settings->writer_threads,
+                     .buffer_bytes = (size_t)engine->settings->io_buffer_size,
+                     .buffered = !engine->settings->direct },
+        .finite = true,
+    };
+    cs_status status = list_pieces(engine, &list, true);
+    if (status == CS_OK)
+        status = ce_transfer_begin(engine, &content.device_copy);
+    content.pieces = list.piece;
+    content.piece_count = list.count;
+    ce_ancestry_offer(engine, dir, &content);
+    if (status == CS_OK)
+        status = ce_async_save_start(engine, dir, &content, started);
+    drop(&list);
+    json_decref((json_t *)(uintptr_t)content.engine);
+    json_decref((json_t *)(uintptr_t)content.aliases);
+    json_decref((json_t *)(uintptr_t)content.provenance);
+    engine->started += ce_clock_seconds() - started; /* The time of saving does not count as time of the step. */
+    return status;
+}
+
+/* ---- load ---- */
+
+/* Numbers that the checkpoint does not have become 0, but for the step of the last overflow, which becomes -1. */
+static void restore_numbers(cs_engine *engine, json_t *state, const cs_load_options *options)
+{
+    json_t *saved = json_object_get(state, "loss_scale");
+    const char *kind = json_string_value(json_object_get(saved, "kind"));
+    /* If the loss scale of the checkpoint or of the run is static, the run keeps its initial scale. */
+    bool scaled = engine->scaler.dynamic && kind && strcmp(kind, "dynamic") == 0;
+    for (int i = 0; i < NUMBERS; i++) {
+        number_part part = numbers[i].part;
+        const json_t *section = numbers[i].section ? json_object_get(state, numbers[i].section) : state;
+        const json_t *number = json_object_get(section, numbers[i].key);
+        bool skips = (part == OPTIMIZER && options->skip_optimizer_states) ||
+                     (part == SCHEDULER && options->skip_lr_scheduler_states);
+        if (part == RECORDED || (part == SCALER && !scaled))
+            continue;
+        int64_t missing = numbers[i].offset == offsetof(cs_engine, scaler.last_overflow) ? -1 : 0;
+        *(int64_t *)(void *)((char *)engine + numbers[i].offset) = skips ? 0
+                                                                   : json_is_integer(number)
+                                                                       ? json_integer_value(number)
+                                                                       : missing;
+    }
+    if (!scaled)
+        return;
+    const json_t *scale = json_object_get(saved, "scale");
+    engine->scaler.scale = scale ? json_number_value(scale) : 1;
+    ce_step_judge_place(engine);
+}
+
+static cs_status check_optimizer(cs_engine *engine, json_t *state)
+{
+    const char *saved = "";
+    json_unpack(state, "{s?{s?s}}", "optimizer", "type", &saved);
+    if (strcmp(saved, engine->zero.optimizer.name) != 0)
+        return ce_fail(CS_BAD_CONFIG,
+                       "the checkpoint was made by optimizer %s, this run uses %s: load without optimizer states, or "
+                       "use the same optimizer",
+                       saved, engine->zero.optimizer.name);
+    return CS_OK;
+}
+
+/* Warns if the seed or the data differ from those of the checkpoint, because the saved position in the data then stands
+ * for other samples. */
+static void warn_of_other_data(const cs_engine *engine, json_t *state)
+{
+    json_int_t seed = engine->settings->seed, windows = 0;
+    char current[MARK_DIGITS];
+    /* A checkpoint of an older version has no hash of the data; the data then counts as equal. */
+    const char *mark = current;
+    format_mark(current, engine->mark);
+    json_unpack(state, "{s?{s?I}, s?{s?I, s?s}}", "rng", "seed", &seed, "data", "windows", &windows, "mark", &mark);
+    if (seed != engine->settings->seed)
+        ce_log(CE_LOG_WARNING,
+               "the checkpoint was made with seed %lld, this run has %lld: data order and dropout change here",
+               (long long)seed, (long long)engine->settings->seed);
+    if (windows == 0 || engine->windows == 0)
+        return;
+    if (windows != engine->windows)
+        ce_log(CE_LOG_WARNING,
+               "the checkpoint was made on %lld windows of data, here there are %lld: the order of an "
+               "epoch is another, and what was learnt from may come again before the rest has come",
+               (long long)windows, (long long)engine->windows);
+    else if (strcmp(mark, current) != 0)
+        ce_log(CE_LOG_WARNING, "the checkpoint was made on other data of as many windows: training goes on with what "
+                               "cspeed.data.train names now");
+}
+
+/* Warns if the training began with another model folder than the one that is named now, because the values in that
+ * folder have no effect. */
+static void warn_of_other_folder(const cs_engine *engine, const char *saved)
+{
+    const char *path = engine->settings->model_path;
+    char *folder = path && saved && !engine->config->reads ? realpath(path, NULL) : NULL;
+    if (folder && strcmp(folder, saved) != 0)
+        ce_log(CE_LOG_WARNING,
+               "cspeed.model names %s, and this checkpoint's training began with %s: the checkpoint's parameters are "
+               "used, and none of %s; train with another cspeed.output, or with --fresh, to begin with that model",
+               path, saved, path);
+    free(folder);
+}
+
+/* Warns of model settings that differ from the checkpoint's and give the same tensors another meaning. Settings that
+ * change shapes are refused when the tensors are read. */
+static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
+{
+    char text[CE_MODELS_DIFFERENCES];
+    const json_t *saved = json_object_get(provenance, "model");
+    warn_of_other_folder(engine, json_string_value(json_object_get(provenance, "model_folder")));
+    if (!engine->model_json || !json_is_object(saved))
+        return;
+    ce_models_compare(text, saved, engine->model_json);
+    if (text[0])
+        ce_log(CE_LOG_WARNING,
+               "the checkpoint was made with another model: %s; its parameters were trained for what the "
+               "checkpoint says",
+               text);
+}
+
+/* Reads the parameters from the open checkpoint. If `states` is true, also reads the optimizer state. */
+static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
+{
+    CE_TRY(list_pieces(engine, list, states));
+    cs_status status = ce_checkpoint_read(reader, engine->comm, list->piece, list->count);
+    ce_transfer_end(engine);
+    return status;
+}
+
+/* Loads the state from the open checkpoint. Counters, the loss scale and positions in the data are set after all
+ * tensors have been read. So a read that fails at a damaged block has changed only tensors, and a later read of another
+ * checkpoint replaces all of these tensors. */
+static cs_status load(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, const cs_load_options *options)
+{
+    bool states = !options->module_only && !options->skip_optimizer_states;
+    json_t *state = ce_checkpoint_engine(reader);
+    piece_list list = { 0 };
+    if (states)
+        CE_TRY(check_optimizer(engine, state));
+    if (!options->module_only)
+        CE_TRY(ce_base_check(engine, ce_checkpoint_provenance(reader)));
+    cs_status status = read_pieces(engine, reader, states, &list);
+    drop(&list);
+    CE_TRY(status);
+    if (engine->config->reads)
+        ce_log(CE_LOG_NOTICE, "the model's values: %s of %s", ce_checkpoint_tag(reader), dir);
+    for (int i = 0; i < engine->model->total; i++) {
+        if (options->skip_optimizer_states)
+            ce_shard_forget(engine->shards[i]);
+        ce_shard_spread(engine->shards[i]);
+    }
+    warn_of_other_data(engine, state);
+    warn_of_other_model(engine, ce_checkpoint_provenance(reader));
+    /* The checkpoint may contain biases that the adapter's folder contains too. Loading the adapter again restores the
+     * values of the folder. */
+    if (takes_adapter(engine))
+        CE_TRY(ce_adapter_load(engine));
+    if (!options->module_only || engine->config->reads)
+        ce_products_resume(engine, ce_checkpoint_provenance(reader));
+    if (!options->module_only) {
+        restore_numbers(engine, state, options);
+        ce_schedule_change_read(engine, reader);
+    }
+    return CS_OK;
+}
+
+/* Loads the chosen checkpoint. If reading shows that it is damaged, loads the next candidate instead, and so on. */
+static cs_status load_whole(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader,
+                            const cs_load_options *options)
+{
+    cs_status status = load(engine, dir, reader, options);
+    while (status != CS_OK && ce_checkpoint_is_damaged(reader)) {
+        CE_TRY(ce_checkpoint_fall_back(reader, engine->comm));
+        status = load(engine, dir, reader, options);
+    }
+    return status;
+}
+
+cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag, const cs_load_options *options,
+                             char **client_state)
+{
+    static const cs_load_options everything = { 0 };
+    ce_checkpoint_reader *reader = NULL;
+    ce_phase_expect(engine, CE_FORWARD, "cs_load_checkpoint");
+    if (engine->micro != 0)
+        return ce_fail(CS_UNSUPPORTED,
+                       "cs_load_checkpoint: %lld micro-batches of a step are under way; load at a boundary",
+                       (long long)engine->micro);
+    ce_walk_settle(engine);
+    CE_TRY(ce_async_save_finish(engine));
+    options = options ? options : &everything;
+    bool begins = engine->metrics.step == 0 && !options->module_only; /* True for the load at the start of a run. */
+    if (begins && !tag && !engine->saving.resume_dir)
+        engine->saving.resume_dir = strdup(dir);
+    ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CE_BAD_LATEST_FAIL,
+                                      .verify = (unsigned)engine->settings->verify_on_load,
+                                      .names = options->loose ? CE_NAMES_LOOSE : CE_NAMES_ALL };
+    engine->fresh = false;
+    CE_TRY(ce_transfer_begin(engine, &reading.device_copy));
+    CE_TRY(ce_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
+    cs_status status = load_whole(engine, dir, reader, options);
+    if (status == CS_OK)
+        ce_ancestry_loaded(engine, dir, reader, options->module_only);
+    if (status == CS_OK && options->rewind)
+        status = ce_ancestry_rewind(engine, dir, reader);
+    if (status == CS_OK && client_state) {
+        const char *text = ce_checkpoint_client_state(reader);
+        *client_state = text ? strdup(text) : NULL;
+    }
+    if (status == CS_OK && begins)
+        ce_beat_keep(engine->metrics.step);
+    if (status == CS_OK) {
+        ce_async_save_trust(engine, dir, ce_checkpoint_tag(reader));
+        engine->metrics.not_finite = 0; /* the count belongs to the state that has been replaced */
+    }
+    ce_checkpoint_close(reader);
+    engine->started = ce_clock_seconds();
+    return status;
+}

@@ -1,0 +1,81 @@
+/* persistence.h - the functions of persistence/ that other files call, in this room or outside: saving and loading of
+ * checkpoints, of pretrained weights and of adapters. */
+#ifndef CE_SAVING_SAVING_H
+#define CE_SAVING_SAVING_H
+
+#include "core/engine.h"
+
+/* async_save.c: saves checkpoints, in the foreground or in the background */
+cs_status ce_async_save_open(cs_engine *engine);
+void ce_async_save_close(cs_engine *engine);
+/* Starts a save. `begun` is the time at which training stopped for this save. */
+cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun);
+/* Waits for the save in progress and returns its status, or the unreported failure of an earlier save. Collective. */
+cs_status ce_async_save_finish(cs_engine *engine);
+/* Returns the bytes of the copy of the state that a save in the background makes; 0 without cspeed.async_save. */
+size_t ce_async_save_copy(const cs_engine *engine);
+void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag); /* records a loaded checkpoint as good */
+/* Continues the save in progress when all ranks have written their parts, waits before an update until the state is
+ * copied, and completes the save at the end of the run. */
+extern const ce_observer ce_async_save_observer;
+
+/* ancestry.c: records which checkpoints the state descends from. ce_ancestry_offer is called before a save,
+ * ce_ancestry_saved after it, and ce_ancestry_loaded after a load. */
+void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, bool module_only);
+void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content);
+void ce_ancestry_saved(cs_engine *engine);
+void ce_ancestry_close(cs_engine *engine);
+/* Writes the name of the loaded checkpoint into dir/latest. If dir has checkpoints of later steps, logs their names,
+ * because the training does not continue from them. Collective. */
+cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkpoint_reader *reader);
+
+/* transfer.c: copies state between a device with its own memory and checkpoint files, through pinned buffers */
+/* Called before state is saved or loaded. *device_copy becomes the copy functions, or NULL if the device uses host
+ * memory. A copy function first waits for all operations that were queued on the compute stream and on the
+ * communication stream when ce_transfer_begin was called. */
+cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
+void ce_transfer_end(cs_engine *engine);       /* waits until all copies to the device are complete */
+size_t ce_transfer_bytes(void);                /* bytes of pinned memory, which the first ce_transfer_begin allocates */
+void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */
+
+/* schedule_change.c: logs a message if the learning-rate schedule differs from the checkpoint's.
+ * ce_schedule_change_read keeps the schedule of the open checkpoint; ce_schedule_change_say compares both schedules
+ * before the first update. Only rank 0 does something. */
+void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader);
+void ce_schedule_change_say(cs_engine *engine);
+
+/* pretrained.c: sets initial values from the weights in a Hugging Face folder, if the folder has any. Does nothing if
+ * `folder` is NULL. Collective. */
+cs_status ce_pretrained_load(cs_engine *engine, const char *folder);
+/* Reads the weights of another folder of the same model, in the same way as ce_pretrained_load. Collective. */
+cs_status ce_pretrained_reference(cs_engine *engine, const char *folder);
+/* Reads parameters of unit i from a source. If `adapter` is true, they are the parameters that a folder of PEFT has;
+ * otherwise the model's parameters, and the norms that are the initial magnitudes of DoRA. */
+struct ce_source;
+cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter);
+/* Returns true if a folder of PEFT has this parameter: if the parameter is part of an adapter, or is not frozen. */
+bool ce_adapter_has(const ce_unit_entry *entry);
+/* Opens the model that the config.json of a Hugging Face folder describes, and logs the warnings about it. If the folder
+ * has no config.json, the message says what the folder is and how to use it. */
+cs_status ce_pretrained_open(cs_engine *engine, const char *folder);
+
+/* adapter.c: cspeed.lora.adapter, a folder of PEFT. ce_adapter_describe sets r, alpha, rslora, dora, bias, targets
+ * (*targets is a new reference) and, if `dropout` is true, dropout. ce_adapter_load reads the values of the adapters
+ * from the folder if the configuration names one; it is collective. */
+cs_status ce_adapter_describe(ce_lora_settings *settings, json_t **targets, bool dropout);
+cs_status ce_adapter_load(cs_engine *engine);
+/* Returns the facts about the adapters that a checkpoint records in its provenance; an export needs these facts. NULL
+ * if there are no adapters. The caller owns the result. */
+json_t *ce_lora_record(const cs_engine *engine);
+
+/* ends.c: reads the ids of the tokens that end a text (cs_ends_text) if the engine was opened with cs_reopen's
+ * configuration. */
+cs_status ce_ends_load(cs_engine *engine);
+
+/* base.c: engine->base_digest, the digest of the weight files that the adapters extend. ce_base_note computes the
+ * digest from the files in `folder` if adapters are trained; collective. ce_base_check refuses, with CS_BAD_CONFIG, a
+ * checkpoint whose adapters were trained with other weights. */
+cs_status ce_base_note(cs_engine *engine, const char *folder);
+cs_status ce_base_check(const cs_engine *engine, const json_t *provenance);
+
+#endif

@@ -1,0 +1,423 @@
+/* initialize.c - cs_initialize, cs_destroy, cs_estimate: opens configuration, model, device, transport and shards. */
+#include "setup/setup.h"
+#include "products/products.h"
+#include "query/query.h"
+#include "input/input.h"
+#include "input/loader.h"
+#include "saving/saving.h"
+#include "reporting/reporting.h"
+#include "base/asked.h"
+#include "base/log.h"
+#include "base/plural.h"
+#include "comm/common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <math.h>
+#include <string.h>
+
+/* Opens the model that cspeed.model describes: a JSON object, or a folder that contains config.json. */
+static cs_status open_named_model(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    if (settings->model) {
+        CE_TRY(ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
+                                        settings->model, "cspeed.model"));
+        ce_json_print_warnings(engine->config->doc);
+        return CS_OK;
+    }
+    if (!settings->model_path)
+        return ce_fail(CS_BAD_CONFIG,
+                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
+                       "one (cspeed.model as an object with the keys of a config.json); a C program may give "
+                       "cs_initialize its own");
+    return ce_pretrained_open(engine, settings->model_path);
+}
+
+/* If the model comes from a folder, windows longer than the model's number of positions are cut, because the folder's
+ * author chose that number. If the configuration itself describes the model, longer windows are an error. */
+static cs_status fit_windows(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    long long asked = (long long)settings->seq_len, max = (long long)engine->facts.positions;
+    if (max == 0 || asked <= max)
+        return CS_OK;
+    if (!settings->model_path)
+        return ce_fail(CS_BAD_CONFIG,
+                       "cspeed.data.seq_len %lld is longer than the model's positions: --seq_len %lld "
+                       "is the most",
+                       asked, max);
+    if (settings->curriculum.kind != CE_DIFFICULTY_NONE && settings->curriculum.max > max)
+        return ce_fail(CS_BAD_CONFIG,
+                       "the curriculum ends at samples of %lld tokens, and the model of %s has %lld positions",
+                       (long long)settings->curriculum.max, settings->model_path, max);
+    ce_log(CE_LOG_WARNING, "cspeed.data.seq_len %lld is cut to %lld, the positions of the model in %s", asked, max,
+           settings->model_path);
+    ce_config_cut_windows(engine->config, max);
+    return CS_OK;
+}
+
+static cs_status open_model(cs_engine *engine, cs_model *model)
+{
+    engine->model = model;
+    if (!model)
+        CE_TRY(open_named_model(engine));
+    if (engine->model->count == 0)
+        return ce_fail(CS_BAD_CONFIG, "the model has no unit");
+    CE_TRY(ce_lora_open(engine));
+    if (!engine->model->inputs)
+        CE_TRY(fit_windows(engine));
+    engine->length = engine->model->inputs ? 1 : engine->settings->seq_len;
+    engine->sequences = engine->settings->micro_batch * (ce_preference_is_on(engine) ? CE_ANSWERS : 1);
+    if (ce_preference_is_on(engine) && engine->model->inputs)
+        return ce_fail(CS_BAD_CONFIG, "cspeed.dpo: this model reads floats, and the answers of a pair are texts");
+    return CS_OK;
+}
+
+static cs_status open_world(cs_engine *engine)
+{
+    cs_config *config = engine->config;
+    engine->world = config->world;
+    if (!config->comm)
+        CE_TRY(ce_connect(config));
+    engine->comm = config->comm;
+    engine->device = config->device;
+    config->disconnect = NULL; /* from now on the engine closes the comm and the device */
+    return CS_OK;
+}
+
+static void say_padding(const cs_memory *memory)
+{
+    if (memory->rows_zero > 0)
+        ce_log(CE_LOG_INFO,
+               "the vocabulary of %lld is held as %lld rows on the device, so that its products are aligned: the %lld "
+               "zero rows take %.1f MB, and are neither updated nor saved",
+               (long long)(memory->rows_held - memory->rows_zero), (long long)memory->rows_held,
+               (long long)memory->rows_zero, 1e-6 * (double)memory->padding);
+}
+
+/* Returns true if the ranks of this rank's group of hybrid sharding can compute with one common copy of the
+ * parameters. */
+static bool has_common(const cs_engine *engine)
+{
+    cs_world group = engine->world;
+    int first = engine->world.rank - engine->world.rank % engine->settings->shard_size;
+    int host = engine->world.rank - engine->world.local_rank;
+    group.size = engine->settings->shard_size;
+    if (first >= host && first + group.size <= host + engine->world.local_size)
+        group.local_size = group.size;
+    return ce_comm_has_common(&group, engine->settings->comm);
+}
+
+/* Hybrid sharding: opens the comm of this rank's group, and the comm of the ranks that have the same shard in other
+ * groups. */
+static cs_status open_groups(cs_engine *engine)
+{
+    int rank = engine->world.rank, size = engine->settings->shard_size;
+    if (size == engine->world.size)
+        return CS_OK;
+    ce_log(CE_LOG_INFO,
+           "hybrid sharding: %d groups of %d rank%s; each group has all parameters, gradients and optimizer state",
+           engine->world.size / size, size, ce_plural(size));
+    CE_TRY(cs_comm_split(&engine->group, engine->comm, rank / size, rank));
+    return cs_comm_split(&engine->across, engine->comm, rank % size, rank);
+}
+
+/* Offload from a GPU needs state that is sharded over all ranks: collectives then do not work on state in host memory.
+ * */
+static cs_status check_offload(const cs_engine *engine)
+{
+    const ce_zero *zero = &engine->zero;
+    if (zero->offload_optimizer && zero->stage.optim == CE_REPLICATED)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: zero_optimization.offload_optimizer on a GPU with stage 0, which "
+                       "shards no optimizer state; choose stage 1, 2 or 3");
+    if (zero->offload_params && zero->stage.params == CE_REPLICATED)
+        return ce_fail(CS_UNSUPPORTED,
+                       "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
+                       "shards no parameters; choose stage 3",
+                       engine->settings->stage);
+    if ((zero->offload_optimizer || zero->offload_params) && engine->settings->shard_size != engine->world.size)
+        return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
+                                       "with hybrid sharding (zero_optimization.mics_shard_size)");
+    return CS_OK;
+}
+
+/* Sets engine->zero, opens the pools and measures the memory that this rank needs. */
+static cs_status measure(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    bool gpu = ce_connect_is_gpu(engine);
+    engine->zero = (ce_zero){
+        .stage = ce_stages[settings->stage],
+        .precision = settings->precision,
+        .bucket_elements = settings->reduce_bucket_size,
+        .prescale_factor = settings->prescale_factor,
+        .optimizer = ce_optim_find(&settings->optim),
+        .groups = &settings->groups,
+        .comm = engine->group ? engine->group : engine->comm,
+        .across = engine->across,
+        .device = engine->device,
+        .common = !gpu && has_common(engine),
+        .offload_optimizer = gpu && settings->written.offload_optimizer == CE_OFFLOAD_CPU,
+        .offload_params = gpu && settings->written.offload_param == CE_OFFLOAD_CPU,
+    };
+    CE_TRY(check_offload(engine));
+    if (settings->stage == 3 && engine->zero.common && settings->prefetch > 1)
+        ce_log(CE_LOG_WARNING,
+               "cspeed.prefetch %lld has no effect: the CPU ranks of one host compute with each other's "
+               "parameters in place",
+               (long long)settings->prefetch);
+    ce_stage_place(&engine->zero, engine->world.rank, engine->world.size, settings->shard_size);
+    for (int i = 0; i < settings->groups.count; i++)
+        if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
+            engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
+    ce_assign_print(&settings->groups, engine->model);
+    CE_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
+    CE_TRY(ce_pool_open(&engine->grads, sizeof(float)));
+    return ce_dry_run(engine);
+}
+
+static cs_status open_shards(cs_engine *engine)
+{
+    const ce_settings *settings = engine->settings;
+    CE_TRY(measure(engine));
+    say_padding(&engine->memory);
+    CE_TRY(ce_memory_fit_check(engine));
+    CE_TRY(ce_loader_begin(engine));
+    CE_TRY(ce_products_agree(engine));
+    ce_pool_settle(engine->values, engine->zero.comm);
+    ce_pool_settle(engine->grads, engine->zero.comm);
+    size_t wire = ce_plan_wire(&engine->zero, engine->model);
+    engine->zero.wire = wire ? cs_comm_alloc(engine->zero.comm, wire) : NULL;
+    CE_TRY(ce_bucket_open(&engine->buckets, &engine->zero, engine->model));
+    engine->zero.buckets = engine->buckets;
+    engine->block = ce_device_alloc(engine->device, engine->memory.activations);
+    ce_step_judge_open(engine, engine->block);
+    size_t table = ce_step_judge_bytes(), load = table + ce_ranges_bytes(engine->model);
+    size_t rest = load + ce_experts_bytes(engine);
+    ce_experts_open(engine, (char *)engine->block + load);
+    ce_pass_shape shape = { engine->device,
+                            settings->precision.values,
+                            settings->precision.products,
+                            (char *)engine->block + rest,
+                            engine->memory.activations - rest,
+                            engine->chunk_bytes };
+    CE_TRY(ce_pass_open(&engine->pass, &shape));
+    for (int i = 0; i < engine->model->total; i++) {
+        CE_TRY(
+            ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        ce_shard_init(engine->shards[i], (uint64_t)settings->seed);
+    }
+    CE_TRY(ce_upload_open(engine));
+    CE_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
+                          (char *)engine->block + table));
+    CE_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
+    CE_TRY(ce_adapter_load(engine));
+    return ce_ends_load(engine);
+}
+
+/* Logs the data types and the clipping limit and, with mixed precision, the types of each kind of operation. */
+static void say_precision(const ce_settings *settings)
+{
+    const ce_precision *types = &settings->precision;
+    ce_precision_row row;
+    ce_log(CE_LOG_INFO,
+           "precision: parameters %s, masters %s, optimizer state %s, gradients %s, between ranks %s; %s%g",
+           ce_precision_name(types->values), ce_precision_name(types->masters), ce_precision_name(types->slots),
+           ce_precision_name(types->sums), ce_precision_name(types->wire),
+           settings->gradient_clipping > 0 ? "gradient_clipping " : "gradients are not clipped: gradient_clipping ",
+           settings->gradient_clipping);
+    for (int i = 0; settings->mixed && ce_precision_list(types, i, &row); i++)
+        ce_log(CE_LOG_INFO, "  %-18s takes %s, gives %s", row.operation, ce_precision_name(row.takes),
+               ce_precision_name(row.gives));
+}
+
+/* Decides which parameters are frozen, and computes the shapes that depend on the kind of device. */
+static cs_status lay_out(cs_engine *engine, const char *kind)
+{
+    CE_TRY(ce_assign_groups(&engine->settings->groups, engine->model));
+    CE_TRY(ce_model_freeze(engine->model));
+    ce_model_lay_out(engine->model, ce_device_row_multiple(kind));
+    engine->chunk_bytes = ce_device_chunk_bytes(kind);
+    return CS_OK;
+}
+
+static cs_status open_lists(cs_engine *engine)
+{
+    size_t units = (size_t)engine->model->total;
+    engine->shards = calloc(units, sizeof *engine->shards);
+    engine->inputs = calloc(units, sizeof *engine->inputs);
+    engine->keys = calloc((size_t)engine->sequences, sizeof *engine->keys);
+    if (!engine->shards || !engine->inputs || !engine->keys)
+        return ce_fail(CS_NO_MEMORY, "out of memory for the engine's lists");
+    CE_TRY(ce_experts_check(engine));
+    return ce_curriculum_open(engine);
+}
+
+static const ce_observer *const observers[] = { &ce_report_observer, &ce_async_save_observer, &ce_curriculum_observer,
+                                                NULL };
+
+static cs_status build(cs_engine *engine, cs_model *model)
+{
+    CE_TRY(cs_config_finish(engine->config));
+    engine->settings = &engine->config->settings;
+    ce_log_open(engine->config->reads ? CE_LOG_NOTICE : CE_LOG_INFO, engine->config->world.rank);
+    for (int i = 0; i < ce_json_note_count(engine->config->doc); i++)
+        ce_log(CE_LOG_INFO, "note: %s", ce_json_note_text(engine->config->doc, i));
+    ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
+    say_precision(engine->settings);
+    CE_TRY(open_model(engine, model));
+    CE_TRY(open_world(engine));
+    CE_TRY(ce_agreement_check(engine));
+    CE_TRY(ce_cpu_isa_agree(engine));
+    CE_TRY(lay_out(engine, ce_device_kind(engine->device)));
+    CE_TRY(open_lists(engine));
+    CE_TRY(open_groups(engine));
+    CE_TRY(open_shards(engine));
+    engine->metrics.loss = (double)NAN;
+    engine->metrics.loss_scale = engine->scaler.scale;
+    CE_TRY(ce_async_save_open(engine));
+    CE_TRY(ce_report_open(engine));
+    CE_TRY(ce_memory_fit_address_space());
+    ce_graphs_open(engine);
+    engine->observers = observers;
+    ce_preference_report(&engine->metrics.preference, (double[CE_PAIR_MEANS]){ NAN, NAN, NAN, NAN, NAN });
+    engine->fresh = true;
+    engine->started = ce_clock_seconds();
+    return CS_OK;
+}
+
+cs_status cs_initialize(cs_engine **engine, cs_config *config, cs_model *model)
+{
+    *engine = calloc(1, sizeof **engine);
+    cs_status status = *engine ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for an engine");
+    if (status != CS_OK) {
+        cs_config_close(config);
+        cs_model_free(model);
+        return status;
+    }
+    (*engine)->config = config;
+    (*engine)->model = model;
+    status = build(*engine, model);
+    if (status != CS_OK) {
+        cs_destroy(*engine);
+        *engine = NULL;
+    }
+    return status;
+}
+
+void cs_destroy(cs_engine *engine)
+{
+    if (!engine)
+        return;
+    cs_data_close(engine->begun[0]);
+    cs_data_close(engine->begun[1]);
+    if (engine->device && engine->comm)
+        /* the streams may be busy, because a program may close the engine in the middle of a step */
+        ce_walk_settle(engine);
+    ce_step_settle(engine);
+    ce_finite_close(engine);
+    ce_async_save_close(engine);
+    ce_report_close(engine);
+    ce_curriculum_close(engine);
+    ce_experts_close(engine);
+    for (int i = 0; engine->shards && i < engine->model->total; i++)
+        ce_shard_close(engine->shards[i]);
+    ce_update_close(engine->update);
+    ce_evaluate_close(engine);
+    ce_pass_close(engine->pass);
+    ce_step_judge_close(engine);
+    if (engine->block)
+        ce_device_free(engine->device, engine->block);
+    ce_upload_close(engine->upload);
+    ce_transfer_close(engine->transfer);
+    ce_pool_close(engine->values);
+    ce_pool_close(engine->grads);
+    cs_comm_close(engine->across);
+    cs_comm_close(engine->group);
+    cs_comm_close(engine->comm);
+    ce_device_close(engine->device);
+    cs_model_free(engine->model);
+    ce_lora_close(&engine->lora);
+    json_decref(engine->model_json);
+    json_decref(engine->ends);
+    cs_config_close(engine->config);
+    ce_asked_release();
+    free(engine->shards);
+    free(engine->buckets);
+    free(engine->inputs);
+    free(engine->keys);
+    free(engine);
+}
+
+/* Measures memory by a dry run only: no device or transport is opened. If `memory` is NULL, only the model is
+ * opened. */
+static cs_status estimate(cs_engine *engine, cs_memory *memory)
+{
+    CE_TRY(cs_config_finish(engine->config));
+    engine->settings = &engine->config->settings;
+    engine->world = engine->config->world;
+    ce_log_open(CE_LOG_WARNING, engine->world.rank);
+    CE_TRY(open_model(engine, NULL));
+    CE_TRY(lay_out(engine, ce_connect_kind(engine->settings->device)));
+    CE_TRY(open_lists(engine));
+    CE_TRY(measure(engine));
+    for (int i = 0; memory && i < engine->world.size; i++) {
+        ce_stage_place(&engine->zero, i, engine->world.size, engine->settings->shard_size);
+        memory[i] = engine->memory;
+        ce_dry_run_persistent(engine, &memory[i]);
+    }
+    return CS_OK;
+}
+
+cs_status cs_estimate(cs_config *config, cs_memory *memory, int64_t *parameters)
+{
+    cs_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) {
+        cs_config_close(config);
+        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
+    }
+    engine->config = config;
+    cs_status status = estimate(engine, memory);
+    *parameters = status == CS_OK ? engine->model->parameters : 0;
+    cs_destroy(engine);
+    return status;
+}
+
+static cs_status list_units(const cs_engine *engine, cs_unit_size **units, int64_t *count)
+{
+    const ce_zero *zero = &engine->zero;
+    size_t width = cs_dtype_bytes(zero->precision.values);
+    *count = engine->model->count;
+    *units = calloc((size_t)*count, sizeof **units);
+    if (!*units)
+        return ce_fail(CS_NO_MEMORY, "out of memory for a list of units");
+    for (int64_t i = 0; i < *count; i++) {
+        const cs_unit *unit = engine->model->units[i];
+        cs_unit_size *size = &(*units)[i];
+        int64_t padded = ce_stage_padded(zero, unit->length);
+        snprintf(size->name, sizeof size->name, "%s", ce_walk_name(unit));
+        for (int at = 0; at < unit->entry_count; at++)
+            size->elements += unit->entries[at]->count;
+        size->values = (size_t)padded * width;
+        size->part = (size_t)ce_stage_share(zero, zero->stage.params, padded) * width;
+    }
+    return CS_OK;
+}
+
+cs_status cs_estimate_units(cs_config *config, cs_unit_size **units, int64_t *count)
+{
+    cs_engine *engine = calloc(1, sizeof *engine);
+    *units = NULL;
+    if (!engine) {
+        cs_config_close(config);
+        return ce_fail(CS_NO_MEMORY, "out of memory for an engine");
+    }
+    engine->config = config;
+    cs_status status = estimate(engine, NULL);
+    if (status == CS_OK)
+        status = list_units(engine, units, count);
+    cs_destroy(engine);
+    return status;
+}

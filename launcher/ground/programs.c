@@ -1,0 +1,21 @@
+/* programs.c - finds the folder of cspeed's own programs. */
+#include "ground/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool cl_programs_folder(char path[PATH_MAX])
+{
+    char self[PATH_MAX], beside[2 * PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0)
+        return false;
+    self[length] = '\0';
+    *strrchr(self, '/') = '\0';
+    snprintf(beside, sizeof beside, "%s/" CL_PROGRAMS_FROM_BIN, self);
+    if (!realpath(beside, path))
+        memcpy(path, self, sizeof self);
+    return true;
+}
