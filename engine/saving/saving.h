@@ -1,4 +1,4 @@
-/* persistence.h - the functions of persistence/ that other files call, in this room or outside: saving and loading of
+/* saving.h - the functions of saving/ that other files call, in this room or outside: saving and loading of
  * checkpoints, of pretrained weights and of adapters. */
 #ifndef CE_SAVING_SAVING_H
 #define CE_SAVING_SAVING_H
