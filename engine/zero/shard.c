@@ -23,7 +23,11 @@ static bool is_common(const ce_zero *zero)
     return zero->common && zero->stage.params == CE_SHARDED;
 }
 
-/* Allocates memory that the device's kernels can access. If `offloads` is true, it is pinned host memory. */
+/* Allocates memory that the device's kernels can access. If `offloads` is true, it is pinned host memory.
+ *
+ * A GPU has not measured the alternatives yet: an update that reads offloaded state through a copy in device memory
+ * instead of in place; a stream of its own for the copy of a unit's part, which now waits in the stream of the
+ * collectives; pinned memory of the GPU's NUMA node, which the operating system chooses now. */
 static void *alloc_state(const ce_zero *zero, bool offloads, size_t bytes)
 {
     return offloads ? ce_device_alloc_pinned(zero->device, bytes) : ce_device_alloc(zero->device, bytes);
