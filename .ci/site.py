@@ -14,7 +14,9 @@ LINK = re.compile(r"\]\(([^)\s:#]+)(#[^)\s]*)?\)")
 
 
 def on_config(config):
-    """A page that mkdocs.yml does not name stands at the end of the menu's last part."""
+    """A page that mkdocs.yml does not name stands at the end of the menu's last part. Each page names the version."""
+    with open(os.path.join(ROOT, "include", "cspeed", "cspeed.h"), encoding="utf-8") as header:
+        config["copyright"] = "cspeed " + re.search(r'CS_VERSION "([^"]*)"', header.read())[1]
     named = {name for part in config["nav"] for pages in part.values() if isinstance(pages, list) for page in pages
              for name in page.values()}
     found = {os.path.basename(path) for path in glob.glob(os.path.join(config["docs_dir"], "*.md"))}
@@ -37,8 +39,7 @@ def on_files(files, config):
 
 
 def path_in_repository(page, target):
-    folder = "" if page.src_uri in PAGES else "docs"
-    return os.path.normpath(os.path.join(folder, target))
+    return os.path.relpath(os.path.join(os.path.dirname(page.abs_src_path), target), ROOT)
 
 
 def on_page_markdown(markdown, page, config, files):
@@ -46,8 +47,7 @@ def on_page_markdown(markdown, page, config, files):
 
     def mend(found):
         path = path_in_repository(page.file, found[1])
-        if path.startswith("docs/"):
-            path = path[len("docs/") :]
+        path = os.path.relpath(path.removeprefix("docs/"), os.path.dirname(page.file.src_uri) or ".")
         return f"]({path}{found[2] or ''})"
 
     for name, target in re.findall(r"\[([^]]*)\]\(([^)\s:#]+)\)", markdown):

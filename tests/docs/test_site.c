@@ -24,6 +24,8 @@ START_TEST(the_site_is_built_from_the_pages)
                          "cd site && for file in $(sed -n 's/.*<script src=\"\\([^\"]*\\)\".*/\\1/p' index.html); do "
                          "echo $file; test -s $file || exit 1; done && test -s site.js"),
                      0);
+    /* no link is left that leads to a source of a page */
+    ck_assert_int_eq(shell_run("! grep -rnE 'href=\"[^\":]*\\.md[\"#]' site --include='*.html'"), 0);
     /* copy buttons, dark mode, pictures as a part of the page */
     ck_assert_int_eq(shell_run("grep -q content.code.copy site/index.html && "
                                "grep -q 'prefers-color-scheme: dark' site/index.html && "
