@@ -1,11 +1,12 @@
-/* jobs.c - the commands for running jobs: `cspeed ps`, `cspeed status` and `cspeed stop`. */
+/* jobs.c - the commands for jobs: `cspeed ps`, `cspeed status` and `cspeed stop`. */
 #include "ground/codes.h"
 #include "ground/command.h"
-#include "front/registry_read.h"
+#include "front/logdir.h"
 
+#include "base/plural.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "json/json.h"
-#include "base/plural.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,8 +19,6 @@
 #include <unistd.h>
 
 enum { AGAIN_MILLISECONDS = 200, MOMENT_BYTES = 32 };
-
-#define ONE_JOB(command) CL_COMMAND_FORM(command, 1, 1, "which JOB? `cspeed ps` lists those that run")
 
 /* Returns the state of a job as parsed JSON; or NULL, with a sentence in cs_error(), if the job's front process does
  * not answer. */
@@ -46,12 +45,106 @@ static const char *number(const json_t *object, const char *key, char text[MOMEN
     return text;
 }
 
-static void print_since(int64_t since, char text[MOMENT_BYTES])
+static void print_moment(time_t moment, char text[MOMENT_BYTES])
 {
-    time_t moment = since;
     struct tm day;
     localtime_r(&moment, &day);
     strftime(text, MOMENT_BYTES, "%Y-%m-%d %H:%M:%S", &day);
+}
+
+/* ---- jobs that have ended ---- */
+
+/* Returns the contents of a job's result.json; NULL: there is none, because the launcher was killed. */
+static json_t *read_result(const char *folder)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/result.json", folder);
+    return json_load_file(path, JSON_ALLOW_NUL, NULL);
+}
+
+/* Returns how a job has ended. If a rank failed, the result's "kind" is "worker". */
+static const char *end_of(const json_t *result)
+{
+    json_int_t code = json_integer_value(json_object_get(result, "code"));
+    bool launcher = strcmp(word(result, "kind"), "launcher") == 0;
+    if (!result)
+        return "killed";
+    if (launcher && json_is_string(json_object_get(result, "signal")))
+        return "stopped";
+    if (launcher && (code == CL_CODE_TIMEOUT || code == CL_CODE_STALLED))
+        return code == CL_CODE_TIMEOUT ? "timeout" : "stalled";
+    return code ? "failed" : "done";
+}
+
+/* Writes the time when a job has ended, and how long it has run, as text. */
+static void print_end(const json_t *result, char ended[MOMENT_BYTES], char duration[CE_PROGRESS_TIME_BYTES])
+{
+    static const char form[] = "%Y-%m-%dT%H:%M:%SZ";
+    struct tm from = { 0 }, to = { 0 };
+    strcpy(ended, "-");
+    strcpy(duration, "-");
+    if (!strptime(word(result, "started"), form, &from) || !strptime(word(result, "ended"), form, &to))
+        return;
+    print_moment(timegm(&to), ended);
+    ce_progress_time(duration, difftime(timegm(&to), timegm(&from)));
+}
+
+typedef struct {
+    const cl_registry_job *jobs; /* the running jobs, which are not printed */
+    int count, width, printed;
+} ended_list;
+
+static void print_ended(const char *folder, const char *id, void *argument)
+{
+    ended_list *list = argument;
+    char ended[MOMENT_BYTES], duration[CE_PROGRESS_TIME_BYTES], code[MOMENT_BYTES], step[MOMENT_BYTES];
+    char *path = realpath(folder, NULL);
+    bool runs = false;
+    for (int i = 0; path && i < list->count; i++)
+        runs |= strcmp(list->jobs[i].run_dir, path) == 0;
+    free(path);
+    if (runs)
+        return;
+    if (list->printed++ == 0)
+        printf("%-*s %-8s %4s  %-19s %10s %8s  %s\n", list->width, "ENDED JOB", "STATE", "CODE", "ENDED", "DURATION",
+               "STEP", "FOLDER");
+    json_t *result = read_result(folder);
+    print_end(result, ended, duration);
+    printf("%-*s %-8s %4s  %-19s %10s %8s  %s\n", list->width, id, end_of(result), number(result, "code", code), ended,
+           duration, number(result, "last_step", step), folder);
+    json_decref(result);
+}
+
+/* Prints how a job has ended, for `cspeed status`. */
+static int print_result(const char *folder, bool bare)
+{
+    char ended[MOMENT_BYTES], duration[CE_PROGRESS_TIME_BYTES], code[MOMENT_BYTES], step[MOMENT_BYTES];
+    json_t *result = read_result(folder);
+    if (!result)
+        return cl_codes_fail(CL_CODE_NO_FILE,
+                             "the job of %s does not run, and its launcher was killed before it wrote result.json",
+                             folder);
+    print_end(result, ended, duration);
+    if (bare) {
+        json_dumpf(result, stdout, JSON_INDENT(2));
+        putchar('\n');
+    } else {
+        const char *why = word(result, "why"), *by = json_string_value(json_object_get(result, "signal"));
+        json_int_t ranks = json_integer_value(json_object_get(result, "world_size")),
+                   restarts = json_integer_value(json_object_get(result, "restarts"));
+        printf("job %s: %s%s%s%s, exit code %s, %lld rank%s, %lld restart%s, step %s\n", word(result, "job"),
+               end_of(result), by ? " (" : "", by ? by : "", by ? ")" : "", number(result, "code", code), ranks,
+               ce_plural(ranks), restarts, ce_plural(restarts), number(result, "last_step", step));
+        if (*why)
+            printf("reason   %s\n", why);
+        if (json_is_integer(json_object_get(result, "rank")))
+            printf("failed   rank %s on %s\n", number(result, "rank", code), word(result, "host"));
+        char *path = realpath(folder, NULL);
+        printf("ended    %s, after %s\nlogs     %s\n", ended, duration, path ? path : folder);
+        free(path);
+    }
+    json_decref(result);
+    return 0;
 }
 
 /* ---- ps ---- */
@@ -84,17 +177,8 @@ static int widest_id(const cl_registry_job *jobs, int count)
     return width;
 }
 
-static int run_ps(const cl_options *options, char **arguments)
+static void print_running(const cl_registry_job *jobs, int count, int width)
 {
-    cl_registry_job *jobs;
-    int count, code;
-    (void)options;
-    if (*arguments)
-        return cl_codes_fail(CL_CODE_USAGE, "ps: \"%s\" is unexpected", *arguments);
-    code = cl_registry_read_list(&jobs, &count, NULL);
-    if (code)
-        return code;
-    int width = widest_id(jobs, count);
     if (count)
         printf("%-*s %8s  %-19s %6s  %-9s %8s  %-16s %s\n", width, "JOB", "PID", "SINCE", "RANKS", "STATE", "STEP",
                "HOSTS", "COMMAND");
@@ -103,26 +187,50 @@ static int run_ps(const cl_options *options, char **arguments)
     for (int i = 0; i < count; i++) {
         char *text, since[MOMENT_BYTES], step[MOMENT_BYTES], hosts[HOSTS_WIDTH + 1];
         json_t *state = ask(&jobs[i], &text);
-        print_since(jobs[i].since, since);
+        print_moment(jobs[i].since, since);
         shorten_hosts(jobs[i].hosts, hosts);
         printf("%-*s %8d  %-19s %6d  %-9s %8s  %-16s %.60s\n", width, jobs[i].job, jobs[i].pid, since, jobs[i].ranks,
                word(state, "state"), number(state, "step", step), hosts, jobs[i].command);
         json_decref(state);
         free(text);
     }
-    free(jobs);
     ce_clear_error(); /* of a front process that does not answer; the row of its job shows "?" */
+}
+
+static int run_ps(const cl_options *options, char **arguments)
+{
+    static const cs_option table[] = { { .names = "all a", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = { CL_COMMAND_FORM("ps", 0, 0, NULL), CS_OPTIONS_TABLE(table) };
+    cl_registry_job *jobs = NULL;
+    bool all = false;
+    int count;
+    (void)options;
+    int code = cs_options_read(&form, &all, &arguments);
+    if (code == 0)
+        code = cl_registry_read_list(&jobs, &count, NULL);
+    if (code)
+        return code;
+    ended_list list = { .jobs = jobs, .count = count, .width = widest_id(jobs, count) };
+    print_running(jobs, count, list.width);
+    if (all)
+        cl_logdir_each(print_ended, &list);
+    if (all && !list.printed)
+        printf("no job has ended in ./cspeed_runs\n");
+    free(jobs);
     return 0;
 }
 
 const cl_command cl_command_ps = {
     .name = "ps",
     .group = "Look",
-    .summary = "list the running jobs",
-    .usage = "cspeed ps",
+    .summary = "list the running jobs, and with --all those that have ended",
+    .usage = "cspeed ps [--all]",
     .text = "Lists the jobs that you started on this machine and that are still running, the oldest first: id,\n"
-            "process id of the launcher, start time, number of ranks, state, last step, hosts and command.\n",
-    .example = "cspeed ps",
+            "process id of the launcher, start time, number of ranks, state, last step, hosts and command. --all (-a)\n"
+            "also lists the jobs in ./cspeed_runs that have ended: id, state (done, failed, stopped by a signal,\n"
+            "timeout, stalled; killed: the launcher was killed and has left no result.json), exit code, end time,\n"
+            "duration, last step and folder.\n",
+    .example = "cspeed ps --all",
     .run = run_ps,
 };
 
@@ -150,40 +258,49 @@ static void print_table(const cl_registry_job *job, const json_t *state)
     }
 }
 
-static int run_status(const cl_options *options, char **arguments)
+static int print_state(const cl_registry_job *job, bool bare)
 {
-    static const cs_option table[] = { { .names = "json", .kind = CS_OPTION_SWITCH } };
-    static const cs_options_form form = { ONE_JOB("status"), CS_OPTIONS_TABLE(table) };
-    bool bare = false;
-    cl_registry_job job;
     char *text;
-    (void)options;
-    int code = cs_options_read(&form, &bare, &arguments);
-    if (code == 0)
-        code = cl_registry_read_find(&job, *arguments);
-    if (code)
-        return code;
-    json_t *state = ask(&job, &text);
+    json_t *state = ask(job, &text);
     if (state && bare)
         fputs(text, stdout);
     else if (state)
-        print_table(&job, state);
-    code = state ? 0 : CL_CODE_SYSTEM;
+        print_table(job, state);
+    int code = state ? 0 : CL_CODE_SYSTEM;
     json_decref(state);
     free(text);
     return code;
 }
 
+static int run_status(const cl_options *options, char **arguments)
+{
+    static const cs_option table[] = { { .names = "json", .kind = CS_OPTION_SWITCH } };
+    static const cs_options_form form = { CL_COMMAND_FORM("status", 1, 1, "which JOB? `cspeed ps --all` lists them"),
+                                          CS_OPTIONS_TABLE(table) };
+    bool bare = false, runs;
+    cl_registry_job job;
+    char folder[PATH_MAX];
+    (void)options;
+    int code = cs_options_read(&form, &bare, &arguments);
+    if (code)
+        return code;
+    code = cl_logdir_find(*arguments, &job, &runs, folder);
+    if (runs)
+        return print_state(&job, bare);
+    return code ? code : print_result(folder, bare);
+}
+
 const cl_command cl_command_status = {
     .name = "status",
     .group = "Look",
-    .summary = "show the state of each rank of a job",
+    .summary = "show the state of each rank of a job, or how a job has ended",
     .usage = "cspeed status JOB [--json]",
-    .text = "Prints one row for each rank of the job: host, process id, state, last step, and, if the rank is\n"
-            "waiting in a collective, the name of the collective and the seconds that it has waited. JOB is the\n"
-            "id of a running job, or the first characters of the id. --json prints the job's state as one JSON\n"
-            "object.\n",
-    .example = "cspeed status 7f3a",
+    .text = "Prints one row for each rank of a running job: host, process id, state, last step, and, if the rank\n"
+            "is waiting in a collective, the name of the collective and the seconds that it has waited. Of a job\n"
+            "that has ended it prints the exit code, the reason, the end time and the duration. JOB is what\n"
+            "`cspeed logs` takes: the id of a job or the first characters of the id, the path of a log folder, or\n"
+            "\"latest\". --json prints the state, or the file result.json, as one JSON object.\n",
+    .example = "cspeed status latest",
     .run = run_status,
 };
 
@@ -219,7 +336,8 @@ static int stop(const cl_registry_job *job, bool now)
 static int run_stop(const cl_options *options, char **arguments)
 {
     static const cs_option table[] = { { .names = "now", .kind = CS_OPTION_SWITCH } };
-    static const cs_options_form form = { ONE_JOB("stop"), CS_OPTIONS_TABLE(table) };
+    static const cs_options_form form = { CL_COMMAND_FORM("stop", 1, 1, "which JOB? `cspeed ps` lists those that run"),
+                                          CS_OPTIONS_TABLE(table) };
     bool now = false;
     cl_registry_job job;
     (void)options;

@@ -31,11 +31,11 @@ enum { MAX_RENDEZVOUS = 256, MAX_OTHER = 8 };
 
 /* ---- setup ---- */
 
-/* Creates the folder cspeed_runs/<date>_<job>, and makes the link `latest` in cspeed_runs point to it. If the working
- * directory cannot be written to, the job runs without log files. */
+/* Creates the folder cspeed_runs/<date>_<job>. If the working directory cannot be written to, the job runs without log
+ * files. */
 static int open_default_folder(cl_front *front)
 {
-    char link[PATH_MAX + 32], name[128], day[32];
+    char name[128], day[32];
     time_t now = time(NULL);
     struct tm date;
     const cl_plan *plan = front->plan;
@@ -52,10 +52,19 @@ static int open_default_folder(cl_front *front)
         ce_clear_error();
         return 0;
     }
-    snprintf(link, sizeof link, "%s/cspeed_runs/latest", plan->workdir);
-    if ((unlink(link) == 0 || errno == ENOENT) && symlink(name, link) < 0 && front->options->verbose)
-        cl_output_say(&front->output, "cspeed: %s: %s", link, strerror(errno));
     return 0;
+}
+
+/* Makes the link `latest` in cspeed_runs point to the job's folder. */
+static void link_latest(cl_front *front)
+{
+    char link[PATH_MAX + 32];
+    if (front->options->log_dir || !*front->run_dir)
+        return;
+    snprintf(link, sizeof link, "%s/cspeed_runs/latest", front->plan->workdir);
+    if ((unlink(link) == 0 || errno == ENOENT) && symlink(strrchr(front->run_dir, '/') + 1, link) < 0 &&
+        front->options->verbose)
+        cl_output_say(&front->output, "cspeed: %s: %s", link, strerror(errno));
 }
 
 /* Opens the log folder. Its path is made absolute, so that every agent uses the same folder. */
@@ -109,16 +118,30 @@ static int open_front(cl_front *front)
     signal(SIGPIPE, SIG_IGN); /* a write to a console that its reader has closed must not end the job */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     int code = cl_output_open(&front->output, front->plan, now);
-    if (code == 0)
-        code = open_folder(front);
+    if (code == 0 && (code = open_folder(front)) != 0)
+        front->run_dir[0] = '\0';
     front->output.log_dir = *front->run_dir ? front->run_dir : NULL;
     if (code == 0)
         code = open_registry(front);
     if (code == 0)
         code = open_rendezvous(front);
-    if (code == 0)
-        code = cl_join_agents_open(front);
+    if (code)
+        return code;
+    link_latest(front);
+    code = cl_join_agents_open(front);
     return code ? code : cl_front_begin(front, now);
+}
+
+/* Records why a job has not begun: in result.json, or, if the command line is wrong, by leaving no folder. */
+static void give_up(cl_front *front, int code)
+{
+    front->code = code;
+    front->first = front->first_node = -1;
+    snprintf(front->why, sizeof front->why, "%s", cs_error());
+    if (code != CL_CODE_USAGE)
+        cl_result_write(front);
+    else if (*front->run_dir && !front->options->log_dir)
+        rmdir(front->run_dir);
 }
 
 /* ---- the loop ---- */
@@ -299,6 +322,8 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
     int code = signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
     if (code == 0)
         code = run_to_end(&front, signal_fd);
+    else
+        give_up(&front, code);
     close_front(&front);
     close(signal_fd);
     return code;

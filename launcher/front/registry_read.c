@@ -167,6 +167,23 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
     return code;
 }
 
+bool cl_registry_read_find_folder(cl_registry_job *job, const char *folder)
+{
+    cl_registry_job *jobs;
+    int count;
+    bool found = false;
+    char *path = realpath(folder, NULL);
+    if (path && cl_registry_read_list(&jobs, &count, NULL) == 0) {
+        for (int i = 0; i < count && !found; i++) {
+            *job = jobs[i];
+            found = strcmp(jobs[i].run_dir, path) == 0;
+        }
+        free(jobs);
+    }
+    free(path);
+    return found;
+}
+
 /* Connects to a job's socket. A socket's path has at most 107 bytes, so the path begins with /proc/self/fd/N, where N
  * is a descriptor of the folder. */
 static int connect_to(const cl_registry_job *job)

@@ -39,6 +39,9 @@ int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept);
  * CL_CODE_NO_FILE with a sentence that lists the running jobs. */
 int cl_registry_read_find(cl_registry_job *job, const char *id);
 
+/* Finds the running job whose log folder is `folder`. Returns false if there is none. */
+bool cl_registry_read_find_folder(cl_registry_job *job, const char *folder);
+
 /* Asks the front process of a job for its state and returns the answer as malloc'ed JSON text. Returns NULL, with a
  * sentence in cs_error(), if the front process does not answer. */
 char *cl_registry_read_ask(const cl_registry_job *job);

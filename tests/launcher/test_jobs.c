@@ -89,6 +89,11 @@ START_TEST(a_job_that_runs)
     command(0, "ps");
     check_has("no job runs");
     command(66, "stop alpha");
+    command(0, "status ./logs");
+    check_has("job alpha: stopped (SIGTERM), exit code 143, 2 ranks, 0 restarts, step -\nended    20");
+    check_has(", after 0:");
+    command(0, "status ./logs --json");
+    check_has("\"signal\": \"SIGTERM\"");
     shell_leave();
 }
 END_TEST
@@ -154,7 +159,7 @@ START_TEST(logs_of_jobs_that_have_ended)
         const char *says;
     } cases[] = {
         { "logs ab12", 0, "0| new\n1| newer\n" },
-        { "logs run_1", 0, "0| new\n1| newer\n" }, /* an id that contains a '_' */
+        { "logs ab12_run", 0, "0| new\n1| newer\n" }, /* an id that contains a '_' */
         { "logs latest", 0, "0| new\n1| newer\n" },
         { "logs ./cspeed_runs/latest --rank=1", 0, "newer\n" },
         { "logs -f latest --rank 0", 0, "oldest\nold\nnew\n" },
@@ -180,6 +185,59 @@ START_TEST(logs_of_jobs_that_have_ended)
             ck_assert_ptr_null(strstr(text, "stale"));
         }
     }
+    shell_leave();
+}
+END_TEST
+
+/* `ps --all` and `status` read how a job has ended from its folder in cspeed_runs. */
+START_TEST(jobs_that_have_ended)
+{
+    static const struct {
+        const char *line;
+        int code;
+        const char *row, *status;
+    } cases[] = {
+        { "--job_id fine /bin/true", 0, "fine         done        0  20", "job fine: done, exit code 0, 1 rank," },
+        { "--job_id bad /bin/sh -c 'exit 7'", 7, "bad          failed      7  20", "\nfailed   rank 0 on localhost\n" },
+        { "--job_id slow --timeout 0.1 /bin/sleep 1000", 124, "slow         timeout   124  20",
+          "job slow: timeout, exit code 124," },
+        { "--job_id none ./nosuch", 127, "none         failed    127  20", "nosuch" },
+    };
+    char line[256];
+    enter();
+    command(0, "ps --all");
+    check_has("no job runs\nno job has ended in ./cspeed_runs\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(line, sizeof line, "-q --num_gpus 1 %s", cases[i].line);
+        command(cases[i].code, line);
+        command(0, "status latest");
+        check_has(cases[i].status);
+    }
+    ck_assert_int_eq(shell_run("mkdir -p cspeed_runs/2026-01-01_000000_gone/attempt_0"), 0);
+    command(0, "ps -a");
+    check_has(
+        "ENDED JOB    STATE    CODE  ENDED                 DURATION     STEP  FOLDER\n"
+        "gone         killed      -  -                            -        -  cspeed_runs/2026-01-01_000000_gone\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_has(cases[i].row);
+    command(66, "status gone");
+    check_has("its launcher was killed");
+    pid_t job = shell_start("%s/cspeed -q --num_gpus 1 --job_id runs /bin/sh -c "
+                            "'trap \"echo late; exit\" TERM; touch up; while :; do sleep 0.01; done'",
+                            CS_BIN);
+    shell_await("test -e up");
+    ck_assert_int_eq(shell_run("%s/cspeed -q --job_id runs /bin/true", CS_BIN), 64);
+    command(0, "status latest");
+    check_has("job runs (pid ");
+    command(0, "ps --all");
+    ck_assert_ptr_null(strstr(strstr(text, "ENDED JOB"), "\nruns "));
+    pid_t reader = shell_start("%s/cspeed logs -f latest >late.txt", CS_BIN);
+    usleep(300000);
+    command(0, "stop runs");
+    ck_assert_int_eq(shell_wait(job), 143);
+    ck_assert_int_eq(shell_wait(reader), 0);
+    ck_assert_int_eq(shell_run("grep -q '0| late' late.txt"), 0);
+    ck_assert_int_eq(shell_run("test $(ls -d cspeed_runs/*_runs | wc -l) = 1"), 0);
     shell_leave();
 }
 END_TEST
@@ -406,6 +464,7 @@ START_TEST(the_report_has_every_section)
 END_TEST
 
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
-           logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, clean_ends_what_is_left_and_nothing_else,
-           what_is_not_certain_is_not_left_over, only_a_process_that_has_ended_is_gone, the_next_job_ends_what_is_left,
-           columns_keep_their_width, a_registry_that_cannot_be_used, the_report_has_every_section)
+           logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, jobs_that_have_ended,
+           clean_ends_what_is_left_and_nothing_else, what_is_not_certain_is_not_left_over,
+           only_a_process_that_has_ended_is_gone, the_next_job_ends_what_is_left, columns_keep_their_width,
+           a_registry_that_cannot_be_used, the_report_has_every_section)
