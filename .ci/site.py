@@ -43,7 +43,8 @@ def path_in_repository(page, target):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """The site has the files of docs/ and those of the repository's root in one folder. A folder has no page."""
+    """The site has the files of docs/ and those of the repository's root in one folder. A folder has no page. The name of
+    a file that the commands of a page use stands above its text."""
 
     def mend(found):
         path = path_in_repository(page.file, found[1])
@@ -53,6 +54,7 @@ def on_page_markdown(markdown, page, config, files):
     for name, target in re.findall(r"\[([^]]*)\]\(([^)\s:#]+)\)", markdown):
         if os.path.isdir(os.path.join(ROOT, path_in_repository(page.file, target))):
             markdown = markdown.replace(f"[{name}]({target})", f"`{name}`")
+    markdown = re.sub(r"<!-- file: (\S+) -->\n```(\w*)", lambda file: f'```{file[2] or "text"} title="{file[1]}"', markdown)
     return LINK.sub(mend, markdown)
 
 

@@ -26,10 +26,11 @@ START_TEST(the_site_is_built_from_the_pages)
                      0);
     /* no link is left that leads to a source of a page */
     ck_assert_int_eq(shell_run("! grep -rnE 'href=\"[^\":]*\\.md[\"#]' site --include='*.html'"), 0);
-    /* copy buttons, dark mode, pictures as a part of the page */
+    /* copy buttons, dark mode, pictures as a part of the page, names of files */
     ck_assert_int_eq(shell_run("grep -q content.code.copy site/index.html && "
                                "grep -q 'prefers-color-scheme: dark' site/index.html && "
-                               "grep -q '<svg [^>]*class=\"figure\"' site/memory.html"),
+                               "grep -q '<svg [^>]*class=\"figure\"' site/memory.html && "
+                               "grep -q 'class=\"filename\">base.json<' site/fine-tuning.html"),
                      0);
     /* on a phone each cell names its column */
     ck_assert_int_eq(shell_run("grep -q '<td data-title=\"DeepSpeed\">' site/row-by-row.html"), 0);
