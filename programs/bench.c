@@ -7,23 +7,46 @@
  *   compared with the bandwidth of memory or of a link, for any number of ranks.
  * - of copy: the time in which every rank copies a buffer of this size, divided by the time of the collective. */
 #include "base/ends_with.h"
+#include "cspeed/comm.h"
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
-#include "bench/bench.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* MAX_TUNED: the longest vector that --tune measures, in bytes. All switches between algorithms are at shorter
- * vectors. */
-enum { SHORTEST = 1024, SIZES = 48, MAX_TUNED = 4 << 20 };
+enum { SHORTEST = 1024, SIZES = 48, MIN_REPETITIONS = 5, MAX_REPETITIONS = 200, WARM_UP = 2 };
+
+enum {
+    ALL_REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    REDUCE,
+    SCATTER,
+    GATHER,
+    ALL_TO_ALL,
+    COLLECTIVES,
+    COPY = COLLECTIVES /* a copy inside each rank's own memory, on all ranks at the same time */
+};
+
+static const char *const names[] = { "all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                     "scatter",    "gather",         "all_to_all", "copy" };
+
+/* The ranks that are measured, and two buffers of options.max_bytes bytes. */
+typedef struct {
+    cs_world world;
+    cs_comm *comm;
+    char *a, *b;
+    bool ordinary; /* true: the buffers are from malloc; false: they are from cs_comm_alloc */
+} bench;
 
 typedef struct {
-    const char *comm, *algorithms, *collectives, *plot;
+    const char *comm, *collectives, *plot;
     int64_t min_bytes, max_bytes;
-    bool ordinary, tune;
+    bool ordinary;
 } options;
 
 static const cs_option table[] = {
@@ -34,20 +57,17 @@ static const cs_option table[] = {
     { CS_OPTION(WHOLE, "max_bytes e", options, max_bytes, "N", "the longest; each is twice the one before (67108864)"),
       .min = 256, .max = 1e12 },
     { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi", "the transport, as cspeed.comm (auto)") },
-    { CS_OPTION(TEXT, "algorithms", options, algorithms, "LIST", "as cspeed.comm_algorithms: all_reduce=ring,...") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
                 "ordinary memory of the ranks, instead of memory that they share") },
     { CS_OPTION(TEXT, "plot", options, plot, "FILE", "draw the bus bandwidths into FILE.svg or FILE.html") },
-    { CS_OPTION(SWITCH, "tune", options, tune, NULL,
-                "measure at which sizes algorithms should change, and print the key for it") },
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "these options" },
 };
 
 static const char usage[] = "usage: bench comm [OPTIONS]\n\n";
 
 typedef struct {
-    cs_plot_curve curves[BENCH_COLLECTIVES];
-    cs_plot_point points[BENCH_COLLECTIVES][SIZES];
+    cs_plot_curve curves[COLLECTIVES];
+    cs_plot_point points[COLLECTIVES][SIZES];
     int count;
 } picture;
 
@@ -65,25 +85,126 @@ static void refuse(const char *what, const char *value)
     exit(CS_OPTIONS_WRONG);
 }
 
+/* ---- one measurement ---- */
+
+/* Opens the communicator and allocates the buffers. */
+static cs_status open_ranks(bench *ranks, const options *given)
+{
+    size_t capacity = (size_t)given->max_bytes;
+    *ranks = (bench){ .ordinary = given->ordinary };
+    cs_status status = cs_world_read(&ranks->world);
+    if (status == CS_OK)
+        status = cs_comm_open(&ranks->comm, &ranks->world, &(cs_comm_settings){ .kind = given->comm });
+    if (status != CS_OK)
+        return status;
+    ranks->a = given->ordinary ? malloc(capacity) : cs_comm_alloc(ranks->comm, capacity);
+    ranks->b = given->ordinary ? malloc(capacity) : cs_comm_alloc(ranks->comm, capacity);
+    if (!ranks->a || !ranks->b)
+        return CS_NO_MEMORY;
+    memset(ranks->a, 0, capacity);
+    memset(ranks->b, 0, capacity);
+    return CS_OK;
+}
+
+static void close_ranks(bench *ranks)
+{
+    if (ranks->ordinary) {
+        free(ranks->a);
+        free(ranks->b);
+    }
+    cs_comm_close(ranks->comm);
+}
+
+static void call(const bench *r, int collective, size_t bytes)
+{
+    int64_t count = (int64_t)(bytes / sizeof(float)), part = count / cs_comm_size(r->comm);
+    switch (collective) {
+    case ALL_REDUCE:
+        cs_comm_all_reduce(r->comm, r->a, count, CS_F32, CS_SUM);
+        break;
+    case REDUCE_SCATTER:
+        cs_comm_reduce_scatter(r->comm, r->b, r->a, part, CS_F32, CS_SUM);
+        break;
+    case ALL_GATHER:
+        cs_comm_all_gather(r->comm, r->b, r->a, part, CS_F32);
+        break;
+    case BROADCAST:
+        cs_comm_broadcast(r->comm, r->a, count, CS_F32, 0);
+        break;
+    case REDUCE:
+        cs_comm_reduce(r->comm, r->a, count, CS_F32, CS_SUM, 0);
+        break;
+    case SCATTER:
+        cs_comm_scatter(r->comm, r->b, r->a, part, CS_F32, 0);
+        break;
+    case GATHER:
+        cs_comm_gather(r->comm, r->b, r->a, part, CS_F32, 0);
+        break;
+    case ALL_TO_ALL:
+        cs_comm_all_to_all(r->comm, r->b, r->a, part, CS_F32);
+        break;
+    default:
+        memcpy(r->b, r->a, bytes);
+    }
+}
+
+static int64_t nanoseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Measures a collective on `bytes` bytes of fp32, where `bytes` is the size of the longest buffer of the call. The time
+ * of a repetition is the time of the slowest rank. Returns, on all ranks, the median time of the repetitions in
+ * seconds, and in *algorithm the name of the collective's algorithm. */
+static double measure(const bench *ranks, int collective, size_t bytes, const char **algorithm)
+{
+    int64_t times[MAX_REPETITIONS];
+    size_t wanted = ((size_t)64 << 20) / (bytes + 1);
+    int count = wanted < MIN_REPETITIONS ? MIN_REPETITIONS : wanted > MAX_REPETITIONS ? MAX_REPETITIONS : (int)wanted;
+    for (int i = -WARM_UP; i < count; i++) {
+        memset(ranks->a, 0, bytes); /* each rank writes its own vector before the call, as in a training */
+        cs_comm_barrier(ranks->comm);
+        int64_t begun = nanoseconds();
+        call(ranks, collective, bytes);
+        times[i < 0 ? 0 : i] = nanoseconds() - begun;
+    }
+    *algorithm = cs_comm_algorithm(ranks->comm);
+    cs_comm_all_reduce(ranks->comm, times, count, CS_I64, CS_MAX);
+    qsort(times, (size_t)count, sizeof *times, compare);
+    int middle = count / 2;
+    return 1e-9 * (double)times[middle];
+}
+
+/* ---- the table ---- */
+
 /* Returns the share of the vector that a rank must at least send or receive. nccl-tests computes busbw with the same
  * factor. */
 static double bus_factor(int collective, int ranks)
 {
     double n = ranks;
-    if (collective == BENCH_ALL_REDUCE)
+    if (collective == ALL_REDUCE)
         return 2 * (n - 1) / n;
-    return collective == BENCH_BROADCAST || collective == BENCH_REDUCE ? 1 : (n - 1) / n;
+    return collective == BROADCAST || collective == REDUCE ? 1 : (n - 1) / n;
 }
 
-static void print_line(bench_ranks *ranks, picture *drawn, int collective, size_t bytes)
+static void print_line(const bench *ranks, picture *drawn, int collective, size_t bytes)
 {
-    double copy = bench_measure(ranks, BENCH_COPY, bytes), seconds = bench_measure(ranks, collective, bytes);
+    const char *algorithm;
+    double copy = measure(ranks, COPY, bytes, &algorithm), seconds = measure(ranks, collective, bytes, &algorithm);
     double algbw = 1e-9 * (double)bytes / seconds, busbw = algbw * bus_factor(collective, ranks->world.size);
     cs_plot_curve *curve = &drawn->curves[drawn->count];
     drawn->points[drawn->count][curve->count++] = (cs_plot_point){ log2((double)bytes), busbw };
     if (ranks->world.rank == 0)
-        printf("%-15s %12zu %-13s %12.1f %10.2f %10.2f %9.0f%%\n", bench_names[collective], bytes, ranks->algorithm,
-               seconds * 1e6, algbw, busbw, 100 * copy / seconds);
+        printf("%-15s %12zu %-13s %12.1f %10.2f %10.2f %9.0f%%\n", names[collective], bytes, algorithm, seconds * 1e6,
+               algbw, busbw, 100 * copy / seconds);
     fflush(stdout);
 }
 
@@ -92,23 +213,23 @@ static int64_t shortest(const options *given)
     return given->min_bytes ? given->min_bytes : SHORTEST;
 }
 
-static void print_collective(bench_ranks *ranks, picture *drawn, int collective, const options *given)
+static void print_collective(const bench *ranks, picture *drawn, int collective, const options *given)
 {
     int sizes = 0;
-    drawn->curves[drawn->count] = (cs_plot_curve){ bench_names[collective], drawn->points[drawn->count], 0 };
+    drawn->curves[drawn->count] = (cs_plot_curve){ names[collective], drawn->points[drawn->count], 0 };
     for (int64_t bytes = shortest(given); bytes <= given->max_bytes && sizes < SIZES; bytes *= 2, sizes++)
         print_line(ranks, drawn, collective, (size_t)bytes);
     drawn->count++;
 }
 
-static void read_collectives(bool wanted[BENCH_COLLECTIVES], const char *list)
+static void read_collectives(bool wanted[COLLECTIVES], const char *list)
 {
     char *copy = strdup(list), *rest;
     for (char *word = copy ? strtok_r(copy, ",", &rest) : NULL; word; word = strtok_r(NULL, ",", &rest)) {
         int i = 0;
-        while (i < BENCH_COLLECTIVES && strcmp(bench_names[i], word) != 0)
+        while (i < COLLECTIVES && strcmp(names[i], word) != 0)
             i++;
-        if (i == BENCH_COLLECTIVES)
+        if (i == COLLECTIVES)
             refuse("no collective", word);
         wanted[i] = true;
     }
@@ -133,13 +254,13 @@ static void draw(const picture *drawn, const char *name)
 
 static void run(const options *given)
 {
-    bool wanted[BENCH_COLLECTIVES] = { false };
-    bench_ranks ranks;
+    bool wanted[COLLECTIVES] = { false };
+    bench ranks;
     if (shortest(given) > given->max_bytes)
         refuse("--max_bytes must be at least", "--min_bytes");
     picture *drawn = calloc(1, sizeof *drawn);
     read_collectives(wanted, given->collectives ? given->collectives : "all_reduce,reduce_scatter,all_gather");
-    cs_status status = bench_open(&ranks, given->comm, given->algorithms, (size_t)given->max_bytes, given->ordinary);
+    cs_status status = open_ranks(&ranks, given);
     if (status != CS_OK || !drawn)
         fail(cs_launched_rank(), cs_exit_code(status));
     if (ranks.world.rank == 0)
@@ -147,28 +268,13 @@ static void run(const options *given)
                "%-15s %12s %-13s %12s %10s %10s %10s\n",
                ranks.world.size, cs_comm_kind(ranks.comm), given->ordinary ? "ordinary" : "shared", "collective",
                "size", "algorithm", "us", "algbw GB/s", "busbw GB/s", "of copy");
-    for (int i = 0; i < BENCH_COLLECTIVES; i++)
+    for (int i = 0; i < COLLECTIVES; i++)
         if (wanted[i])
             print_collective(&ranks, drawn, i, given);
     if (given->plot && ranks.world.rank == 0)
         draw(drawn, given->plot);
-    bench_close(&ranks);
+    close_ranks(&ranks);
     free(drawn);
-}
-
-/* --tune measures all lengths and all switches between algorithms of the transport, so flags that choose lengths or
- * algorithms have no meaning. */
-static void tune(const options *given)
-{
-    if (given->collectives || given->algorithms || given->plot || given->ordinary || given->min_bytes)
-        refuse("with --tune only --comm and --max_bytes have a meaning, not", given->collectives  ? "--collectives"
-                                                                              : given->algorithms ? "--algorithms"
-                                                                              : given->plot       ? "--plot"
-                                                                              : given->ordinary   ? "--ordinary"
-                                                                                                  : "--min_bytes");
-    cs_status status = bench_tune(given->comm, (size_t)(given->max_bytes < MAX_TUNED ? given->max_bytes : MAX_TUNED));
-    if (status != CS_OK)
-        fail(cs_launched_rank(), cs_exit_code(status));
 }
 
 /* Refuses a world of one rank, because collectives need at least two ranks. */
@@ -202,9 +308,6 @@ int main(int argc, char **argv)
     if (given.plot && !ce_ends_with(given.plot, ".svg") && !ce_ends_with(given.plot, ".html"))
         refuse("--plot needs a file .svg or .html, not", given.plot);
     check_world();
-    if (given.tune)
-        tune(&given);
-    else
-        run(&given);
+    run(&given);
     return 0;
 }

@@ -56,7 +56,7 @@ static const floor_rule rules[] = {
                             "engine/checkpoint " },
     { "engine/monitor", " engine/base " },
     { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
-                       "engine/comm/collective engine/models engine/data engine/monitor " },
+                       "engine/models engine/data engine/monitor " },
     { "engine/core", " public engine/base engine/security engine/optim engine/device engine/unit engine/layer "
                      "engine/models engine/zero engine/checkpoint engine/monitor engine/config " },
     { "engine/products", " engine/base engine/device engine/core " },
@@ -85,9 +85,8 @@ static const floor_rule rules[] = {
     { "launcher/manual", " public launcher/ground " },
     { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
-      " public engine/base engine/json engine/text engine/chat engine/data programs/bench "
+      " public engine/base engine/json engine/text engine/chat engine/data "
       "programs/generate programs/train " },
-    { "programs/bench", " public " },
     { "programs/generate", " public engine/text engine/chat engine/formats engine/data " },
     { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },

@@ -1,6 +1,6 @@
 /* collectives.c - the collectives and messages of comm.h: each checks its arguments, updates the heartbeat, lets the
- * transport or an algorithm move the data, and counts the traffic. */
-#include "comm/collective/algorithms.h"
+ * transport move the data, and counts the traffic. */
+#include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "comm/common.h"
 #include "comm/device/side.h"
@@ -110,7 +110,7 @@ void cs_comm_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype
     CE_ASSERT(count >= 0);
     begin(comm, (ce_call){ CE_BEAT_ALL_REDUCE, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, data, (uint64_t)count);
-    ce_algorithms_all_reduce(side, data, count, dtype, op);
+    side->transport->all_reduce(side, data, count, dtype, op);
     end(comm, bytes_of(count, dtype), 2 * to_others(comm, count, dtype) / (uint64_t)comm->world.size);
 }
 
@@ -120,13 +120,13 @@ void cs_comm_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t co
     begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, (uint8_t)dtype, (uint8_t)op, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
-    ce_algorithms_reduce_scatter(side, out, in, count, dtype, op);
+    side->transport->reduce_scatter(side, out, in, count, dtype, op);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count)
 {
-    if (comm->device_side || !comm->transport->reduce_scatter_add || comm->chosen[CE_CHOOSE_REDUCE_SCATTER])
+    if (comm->device_side || !comm->transport->reduce_scatter_add)
         return false;
     begin(comm, (ce_call){ CE_BEAT_REDUCE_SCATTER, CS_F32, CS_SUM, 0, count, 0 });
     comm->transport->reduce_scatter_add(comm, sum, in, count);
@@ -140,7 +140,7 @@ void cs_comm_all_gather(cs_comm *comm, void *out, const void *in, int64_t count,
     begin(comm, (ce_call){ CE_BEAT_ALL_GATHER, (uint8_t)dtype, 0, 0, count, 0 });
     cs_comm *side = side_of(comm, out, (uint64_t)count);
     CE_ASSERT(side_of(comm, in, (uint64_t)count) == side);
-    ce_algorithms_all_gather(side, out, in, count, dtype);
+    side->transport->all_gather(side, out, in, count, dtype);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 
@@ -216,7 +216,7 @@ void cs_comm_reduce_scatter_v(cs_comm *comm, void *out, const void *in, const in
     refuse_device_memory(comm, in, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
-    ce_algorithms_reduce_scatter_v(comm, out, in, &parts, dtype, op);
+    ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
     end(comm, bytes_of(own_count, dtype), bytes_of(call.count - own_count, dtype));
 }
 
@@ -227,7 +227,7 @@ void cs_comm_all_gather_v(cs_comm *comm, void *out, const void *in, const int64_
     refuse_device_memory(comm, out, call.count);
     begin(comm, call);
     int64_t own_count = counts[comm->world.rank];
-    ce_algorithms_all_gather_v(comm, out, in, &parts, dtype);
+    ce_among_all_gather(comm, &comm->all, out, in, &parts, dtype);
     end(comm, bytes_of(own_count, dtype), to_others(comm, own_count, dtype));
 }
 

@@ -1,6 +1,5 @@
 /* comm.c - opens and closes a comm of comm.h: chooses its transport, and gives out its memory. */
 #include "comm/nonblocking.h"
-#include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "comm/common.h"
 #include "comm/device/side.h"
@@ -81,14 +80,10 @@ static cs_status open_sides(cs_comm *comm, const cs_comm_settings *settings, con
     if (settings->device)
         host.heap_bytes = 1; /* the smallest possible heap, because no memory is allocated from it */
     CE_TRY(ce_exchange_open(comm));
-    CE_TRY(ce_algorithms_read(comm, settings->algorithms));
     CE_TRY(comm->transport->open(comm, &host));
-    CE_TRY(ce_algorithms_apply(comm));
     CE_TRY(compare_devices(comm, device));
     if (settings->device)
         CE_TRY(ce_device_side_open(comm, settings));
-    if (comm->algorithm_list && strcmp(ce_device_side_kind(comm), comm->transport->name) != 0)
-        return ce_fail(CS_BAD_CONFIG, "comm_algorithms are for host memory; NCCL has its own: set NCCL_ALGO instead");
     return settings->nonblocking ? ce_nonblocking_open(comm) : CS_OK;
 }
 
@@ -106,14 +101,6 @@ const ce_transport *ce_comm_transport(const cs_world *world, const char *kind)
     return choose(&chosen, world, kind) == CS_OK ? chosen : NULL;
 }
 
-const ce_transport *ce_comm_named(const char *name, size_t length)
-{
-    for (int i = 0; i < TRANSPORT_COUNT; i++)
-        if (strlen(transports[i]->name) == length && strncmp(transports[i]->name, name, length) == 0)
-            return transports[i];
-    return NULL;
-}
-
 static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
                                const ce_meeting *meeting)
 {
@@ -129,6 +116,7 @@ static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_c
     if (!made)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
     made->transport = transport;
+    made->sizes = transport->sizes;
     made->world = *world;
     made->names = names;
     made->meeting = meeting;
@@ -168,7 +156,6 @@ void cs_comm_close(cs_comm *comm)
     comm->transport->close(comm);
     ce_exchange_close(comm);
     ce_comms_logger_free(comm->logger);
-    free(comm->algorithm_list);
     free(comm->names);
     free(comm);
 }

@@ -15,8 +15,7 @@ void *ce_comm_alloc_common(cs_comm *comm, size_t bytes);
 
 /* Does a reduce_scatter of fp32 and adds the sum over ranks to sum[count], in one pass. The result is rounded as if the
  * sum over ranks were written to memory before the addition. `in`, which has size * count elements, must be from
- * cs_comm_alloc. Does nothing and returns false in three cases: the comm has a device side, the transport has no such
- * function, or the settings of the comm choose an algorithm for reduce_scatter. */
+ * cs_comm_alloc. Does nothing and returns false if the comm has a device side or the transport has no such function. */
 bool ce_comm_reduce_scatter_add(cs_comm *comm, float *sum, const float *in, int64_t count);
 
 #endif

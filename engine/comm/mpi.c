@@ -72,21 +72,6 @@ static void lose(cs_comm *comm, int peer, const char *how)
     module->lose(comm, peer, how);
 }
 
-static cs_status open_library(cs_comm *comm)
-{
-    return module->library_open(comm);
-}
-
-static void library_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype)
-{
-    module->library_all_reduce(comm, data, count, dtype);
-}
-
-static void library_all_gather(cs_comm *comm, void *out, const void *in, size_t bytes)
-{
-    module->library_all_gather(comm, out, in, bytes);
-}
-
 const ce_transport ce_comm_mpi = {
     .name = "mpi",
     .fits = fits,
@@ -104,7 +89,4 @@ const ce_transport ce_comm_mpi = {
     .gather = ce_messages_gather,
     .all_to_all = ce_messages_all_to_all,
     .lose = lose,
-    .library_open = open_library,
-    .library_all_reduce = library_all_reduce,
-    .library_all_gather = library_all_gather,
 };

@@ -5,7 +5,6 @@
  * the same time: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
  * (cs_work) is used again after the call has been waited for, so a training step allocates no new record. */
 #include "comm/nonblocking.h"
-#include "comm/collective/algorithms.h"
 #include "comm/split.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -79,14 +78,14 @@ static void run_collective(cs_comm *comm, const cs_work *work)
     begin(comm, work);
     switch (call->what) {
     case CE_BEAT_ALL_REDUCE:
-        ce_algorithms_all_reduce(comm, work->out, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
+        comm->transport->all_reduce(comm, work->out, call->count, (cs_dtype)call->dtype, (cs_reduce_op)call->op);
         break;
     case CE_BEAT_REDUCE_SCATTER:
-        ce_algorithms_reduce_scatter(comm, work->out, work->in, call->count, (cs_dtype)call->dtype,
-                                     (cs_reduce_op)call->op);
+        comm->transport->reduce_scatter(comm, work->out, work->in, call->count, (cs_dtype)call->dtype,
+                                        (cs_reduce_op)call->op);
         break;
     default:
-        ce_algorithms_all_gather(comm, work->out, work->in, call->count, (cs_dtype)call->dtype);
+        comm->transport->all_gather(comm, work->out, work->in, call->count, (cs_dtype)call->dtype);
     }
 }
 

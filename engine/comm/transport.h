@@ -56,21 +56,6 @@ typedef struct {
     size_t messages; /* Only for shm: up to this size, reduce, scatter, gather and all_to_all use messages. */
 } ce_sizes;
 
-#define CE_SIZE_UNCHANGED SIZE_MAX /* in a ce_wish, this value stands for the value in the transport's ce_sizes */
-
-/* Indices of the collectives whose algorithm can be chosen. */
-enum { CE_CHOOSE_ALL_REDUCE, CE_CHOOSE_REDUCE_SCATTER, CE_CHOOSE_ALL_GATHER, CE_CHOICE_COUNT };
-/* In a ce_wish, this value means that the transport must use its hierarchical algorithm. If the transport has none,
- * opening the comm of the whole job fails; a group uses the algorithm that its transport chooses. */
-enum { CE_HIERARCHICAL = 255 };
-
-/* The values of cs_comm_settings.algorithms. For each collective, `chosen` has the number of a row of the table in
- * algorithms.c, or 0 if the transport chooses. */
-typedef struct {
-    uint8_t chosen[8]; /* the number of a row for each collective; only the first CE_CHOICE_COUNT elements are used */
-    ce_sizes sizes;
-} ce_wish;
-
 typedef struct ce_transport {
     /* If the transport is in a module, this is CE_TRANSPORT_EDITION, which the program compares with its own
      * edition. */
@@ -81,9 +66,6 @@ typedef struct ce_transport {
     bool (*fits)(const cs_world *world);
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
     void (*close)(cs_comm *comm); /* closes the comm; is also called after an open that failed */
-    /* Returns true if the collectives of this comm work inside each host first. A NULL pointer means that they never
-     * do. */
-    bool (*hierarchical)(const cs_comm *comm);
     /* Moves messages. Messages between the same two ranks in the same direction keep their order. If `wait` is true,
      * `move` returns when all messages are done, and `messages` must not have more than two messages for each rank and
      * direction. If `wait` is false, `move` moves what can be moved without blocking, and returns true if any byte was
@@ -119,13 +101,6 @@ typedef struct ce_transport {
     void *(*first)(cs_comm *comm, void *own);
     /* Implements ce_comm_reduce_scatter_add (common.h). The pointer is NULL if the transport does not support it. */
     void (*reduce_scatter_add)(cs_comm *comm, float *sum, const float *in, int64_t count);
-    /* The collectives of the library that moves the messages, for the algorithm "mpi" (collective/library.c). They are
-     * called after library_open, which the ranks call together while a comm with this algorithm is opened.
-     * library_all_reduce adds the vectors of type CS_F32, CS_I32 or CS_I64; library_all_gather gathers `bytes` bytes of
-     * each rank. The pointers are NULL if the transport has no such library. */
-    cs_status (*library_open)(cs_comm *comm);
-    void (*library_all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);
-    void (*library_all_gather)(cs_comm *comm, void *out, const void *in, size_t bytes);
     /* Writes a name that identifies this rank's GPU. Only a transport of GPU memory that does not let two ranks share a
      * GPU has this function; in the others the pointer is NULL. */
     void (*gpu_name)(char gpu_name[CE_TRANSPORT_GPU_NAME]);
@@ -155,11 +130,8 @@ struct cs_comm {
     int *names;
     int splits; /* number of calls of cs_comm_split */
     ce_members all;
-    ce_sizes sizes; /* the transport's table of sizes, as changed by settings.algorithms */
-    ce_wish wish;
-    uint8_t chosen[CE_CHOICE_COUNT]; /* the chosen row of the table of algorithms, for each collective */
-    char *algorithm_list;            /* copy of settings.algorithms, or NULL */
-    const char *algorithm;           /* name of the algorithm of the last collective */
+    ce_sizes sizes;        /* the transport's table of sizes; shm changes it if ranks share cores */
+    const char *algorithm; /* name of the algorithm of the last collective */
     /* The members below are for collectives over messages. */
     /* [4 * size] the messages of the current collective; the first message_count elements are used */
     ce_message *messages;
@@ -198,9 +170,6 @@ void ce_comm_show(cs_comm *comm, ce_call call);
 void ce_comm_show_none(cs_comm *comm);
 /* Returns the transport of host memory of this kind that fits the world, or NULL if there is none. */
 const ce_transport *ce_comm_transport(const cs_world *world, const char *kind);
-/* Returns the transport of host memory whose name is the first `length` characters of `name`, or NULL if there is
- * none. */
-const ce_transport *ce_comm_named(const char *name, size_t length);
 /* Returns the wanted size of a heap in bytes, rounded up to pages. The size is settings->heap_bytes. If heap_bytes is
  * 0, the size is that of the machine's memory, but at most half of this process's limit on the size of files. */
 size_t ce_comm_heap_wish(const cs_comm_settings *settings);

@@ -138,8 +138,7 @@ typedef struct {
     int products;                             /* CE_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
-    const char *comm;            /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
-    const char *comm_algorithms; /* text of cs_comm_settings.algorithms, or NULL */
+    const char *comm; /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     ce_lora_settings lora;
     int recompute; /* CE_RECOMPUTE_* */
     int64_t prefetch;

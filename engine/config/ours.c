@@ -80,9 +80,8 @@ static const ce_key cspeed[] = {
     SUPPORTED(
         "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
         "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
-    SUPPORTED(
-        "comm_algorithms", STRING, comm_algorithms, "null", 0, 0, NULL,
-        "algorithms of collectives on CPUs, and sizes in bytes at which they change, as \"all_reduce=ring,tcp.all_reduce_whole=32768\"; `cspeed bench comm --tune` prints the fastest; null: by length"),
+    REFUSED("comm_algorithms", "null",
+            "each transport chooses the algorithm of a collective by the length of the vector"),
     SUPPORTED(
         "recompute", CHOICE, recompute, "\"none\"", 0, 0, "none|unit",
         "activation checkpointing; unit: save only the input of each layer and compute the rest again in backward: less memory, slower"),

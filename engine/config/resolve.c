@@ -1,7 +1,6 @@
 /* resolve.c - turns values of the file into settings: precision, offload, and the section "cspeed". */
 #include "config/resolve.h"
 #include "base/hub.h"
-#include "comm/collective/algorithms.h"
 #include "data/fill.h"
 
 #include <math.h>
@@ -305,8 +304,6 @@ void ce_resolve_run(cs_config *config)
     read_columns(config);
     check_long(config);
     s->comm = s->written.comm < NAMED ? transports[s->written.comm] : host_transport(&config->world);
-    if (ce_algorithms_check(s->comm_algorithms) != CS_OK)
-        ce_json_fault(config->doc, "cspeed.comm_algorithms", "%s", cs_error() + strlen("comm_algorithms: "));
     s->stage = (int)s->written.stage;
     s->gradient_sum = s->written.allreduce_op == CE_GRADIENTS_SUM;
     resolve_storage(config);

@@ -53,7 +53,7 @@ static void reduce_part(void *argument)
 
 /* Returns the type in which the groups of hybrid sharding add their gradients. If gradients accumulate in 16 bits, they
  * are sent in 16 bits even if `wire` is fp32: most collectives add 16-bit numbers in fp32 and round once, so fp32
- * copies would give the same bits. Only NCCL and the algorithms ring and halving may round more often. */
+ * copies would give the same bits. Only NCCL may round more often. */
 cs_dtype ce_reduction_across_type(ce_precision types)
 {
     return types.sums == CS_F32 ? types.wire : types.sums;

@@ -92,19 +92,6 @@ typedef struct {
     /* If true, the calls whose names begin with cs_comm_i may be used. For these calls, each rank has a second set of
      * connections (TCP) or segments (shared memory), and a thread, which uses a part of a core while such calls run. */
     bool nonblocking;
-    /* Which algorithms carry out the collectives of host memory: assignments, separated by commas. If NULL, the
-     * transport chooses by the length of the vector.
-     *   all_reduce=auto|whole|direct|ring|halving|hierarchical|mpi
-     *   reduce_scatter=auto|direct|ring|halving|hierarchical
-     *   all_gather=auto|direct|ring|doubling|hierarchical|mpi
-     *   TRANSPORT.SIZE=BYTES   the size of a vector at which the transport changes from one algorithm to another;
-     *                          `cspeed bench comm --tune` measures the sizes and prints them in this form
-     * With ring, and for 16-bit floats with halving, sums have another order or are rounded more often than with other
-     * algorithms; sums still have the same bits on every rank and in every run with the same number of ranks. "mpi"
-     * means MPI's own collectives, for the transport "mpi" only; MPI determines the order of their sums. The list must
-     * be the same on all ranks. CS_BAD_CONFIG: a name is unknown, or the transport has no such algorithm or size.
-     * CS_DISAGREE: the lists of two ranks differ. */
-    const char *algorithms;
 } cs_comm_settings;
 
 /* Blocks until all ranks have called this function. CS_NO_PEER: some ranks did not call it within timeout_seconds;
@@ -137,8 +124,8 @@ int cs_comm_size(const cs_comm *comm);
 const char *cs_comm_kind(const cs_comm *comm); /* the transport in use: "nccl" if GPU memory uses NCCL, otherwise the
                                                 * host's transport */
 
-/* The algorithm of the last collective of host memory, such as "ring", "in_place" or "hierarchical"; "" before the
- * first one. docs/collectives.md describes the algorithms. */
+/* The algorithm of the last collective of host memory, such as "direct", "in_place" or "hierarchical"; "" before
+ * the first one. docs/collectives.md describes the algorithms. */
 const char *cs_comm_algorithm(const cs_comm *comm);
 
 /* Changes settings.call_seconds of this comm on this rank only. The comm may be a group. No call of this comm may be in

@@ -12,10 +12,8 @@ typedef struct {
     int ranks, hosts[SUMS_RANKS];
 } layout;
 
-/* Opens a communicator of this layout in a process that cs_spawn started. `algorithms` is the value of
- * cs_comm_settings.algorithms. */
-static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const char *algorithms, bool nonblocking,
-                                       size_t heap_bytes)
+/* Opens a communicator of this layout in a process that cs_spawn started. */
+static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
 {
     cs_world world;
     CE_TRY(cs_world_read(&world));
@@ -31,13 +29,7 @@ static inline cs_status layout_open_by(cs_comm **comm, const layout *on, const c
                         &(cs_comm_settings){ .kind = on->kind,
                                              .heap_bytes = heap_bytes,
                                              .timeout_seconds = 60,
-                                             .nonblocking = nonblocking,
-                                             .algorithms = algorithms });
-}
-
-static inline cs_status layout_open(cs_comm **comm, const layout *on, bool nonblocking, size_t heap_bytes)
-{
-    return layout_open_by(comm, on, NULL, nonblocking, heap_bytes);
+                                             .nonblocking = nonblocking });
 }
 
 #endif

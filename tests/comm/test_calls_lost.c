@@ -39,11 +39,7 @@ static void play(const void *played, int rank)
     world.local_size = one_host ? RANKS : 1;
     snprintf(world.job, sizeof world.job, "test-%d", (int)getppid());
     ce_log_open(CE_LOG_INFO, rank);
-    cs_comm_settings settings = { .kind = on->kind,
-                                  .heap_bytes = 1 << 20,
-                                  .timeout_seconds = 60,
-                                  .nonblocking = true,
-                                  .algorithms = getenv("CSPEED_TEST_ALGORITHMS") };
+    cs_comm_settings settings = { .kind = on->kind, .heap_bytes = 1 << 20, .timeout_seconds = 60, .nonblocking = true };
     endings_must(cs_comm_open(&comm, &world, &settings));
     _exit(on->run(comm, on->what));
 }

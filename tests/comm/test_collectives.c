@@ -315,6 +315,42 @@ START_TEST(sizes_around_the_switches_are_the_model)
 }
 END_TEST
 
+/* ---- which algorithm a length has -------------------------------------------------------------- */
+
+typedef struct {
+    layout on;
+    int64_t bytes;
+    const char *expected;
+} length;
+
+static int run_length(void *argument)
+{
+    const length *l = argument;
+    cs_comm *comm = NULL;
+    SHOULD(layout_open(&comm, &l->on, false, 1 << 20));
+    char *data = cs_comm_alloc(comm, 1 << 17);
+    cs_comm_all_reduce(comm, data, l->bytes, CS_U8, CS_SUM);
+    EXPECT(strcmp(cs_comm_algorithm(comm), l->expected) == 0, "%lld bytes: %s", (long long)l->bytes,
+           cs_comm_algorithm(comm));
+    cs_comm_all_gather_v(comm, data, data, (int64_t[SUMS_RANKS]){ 1, 0 }, CS_U8);
+    EXPECT(strcmp(cs_comm_algorithm(comm), "direct") == 0, "all_gather_v: %s", cs_comm_algorithm(comm));
+    cs_comm_close(comm);
+    return 0;
+}
+
+/* If ranks share cores, shared memory has its slots for vectors that are 8 times as long. */
+START_TEST(an_algorithm_is_chosen_by_the_length)
+{
+    length lengths[] = {
+        { { "tcp", 2, { 1, 1 } }, 16384, "whole" },           { { "tcp", 2, { 1, 1 } }, 16385, "direct" },
+        { { "tcp", 4, { 2, 2 } }, 101, "hierarchical" },      { { "shm", 2, { 0 } }, 2048, "slots" },
+        { { "shm", 2, { 0 } }, (2048 << 3) + 1, "in_place" },
+    };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        ck_assert_msg(cs_spawn(lengths[i].on.ranks, run_length, &lengths[i]) == CS_OK, "length %zu: %s", i, cs_error());
+}
+END_TEST
+
 /* ---- random calls on groups ------------------------------------------------------------------- */
 
 typedef struct {
@@ -428,6 +464,6 @@ static int run_as_rank(const char *kind, const char *part)
 int main(int words, char **word)
 {
     const TTest *const tests[] = { collectives_are_the_model, sizes_around_the_switches_are_the_model,
-                                   random_calls_are_the_model };
-    return words > 2 ? run_as_rank(word[1], word[2]) : suite_run("collectives", tests, 3);
+                                   an_algorithm_is_chosen_by_the_length, random_calls_are_the_model };
+    return words > 2 ? run_as_rank(word[1], word[2]) : suite_run("collectives", tests, 4);
 }

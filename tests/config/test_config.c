@@ -310,6 +310,7 @@ START_TEST(test_refused)
         { "\"cspeed\": {\"strict\": true}", "not supported: cspeed.strict" },
         { "\"cspeed\": {\"products\": \"fp32\"}", "one of auto|fixed|native|sgemm|packed is needed" },
         { "\"cspeed\": {\"bf16_products\": \"fp32\"}", "not supported: cspeed.bf16_products, because its name is" },
+        { "\"cspeed\": {\"comm_algorithms\": \"all_reduce=ring\"}", "not supported: cspeed.comm_algorithms, because" },
         { "\"cspeed\": {\"data\": {\"packing\": \"best\"}}", "one of windows|documents is needed" },
         { "\"cspeed\": {\"data\": {\"train\": [1]}}", "a file name or pattern in double quotes is needed" },
         { "\"cspeed\": {\"checkpoint\": {\"writer_threads\": 0}}", "at least 1 is needed" },

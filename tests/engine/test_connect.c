@@ -73,41 +73,6 @@ START_TEST(an_engine_is_not_needed)
 }
 END_TEST
 
-/* The comm uses cspeed.comm_algorithms, also in training; a name that does not exist is refused. */
-static int name_algorithms(void *argument)
-{
-    run_spec spec = spec_of(1);
-    char path[4096];
-    cs_config *config, *wrong;
-    cs_engine *engine;
-    cs_comm *comm;
-    int64_t one = 1;
-    (void)argument;
-    run_write_config(&spec, path, sizeof path);
-    CS_MUST(cs_config_open(&config, path));
-    CS_MUST(cs_config_open(&wrong, path));
-    unlink(path);
-    CS_MUST(cs_config_set(wrong, "cspeed.comm_algorithms=\"all_reduce=rong\""));
-    if (cs_init_distributed(wrong, &comm) != CS_BAD_CONFIG || !strstr(cs_error(), "all_reduce=rong"))
-        return 1;
-    cs_config_close(wrong);
-    CS_MUST(cs_config_set(config, "cspeed.comm_algorithms=\"all_reduce=ring,reduce_scatter=halving\""));
-    CS_MUST(cs_init_distributed(config, &comm));
-    cs_comm_all_reduce(comm, &one, 1, CS_I64, CS_SUM);
-    if (strcmp(cs_comm_algorithm(comm), "ring") != 0 || one != WORLD)
-        return 2;
-    CS_MUST(cs_initialize(&engine, config, NULL));
-    run_step(engine, &spec);
-    cs_destroy(engine);
-    return 0;
-}
-
-START_TEST(a_configuration_names_algorithms)
-{
-    run_ranks(WORLD, name_algorithms, NULL);
-}
-END_TEST
-
 START_TEST(groups_and_rates_can_be_read)
 {
     run_spec spec = { .world = 1,
@@ -140,5 +105,4 @@ START_TEST(groups_and_rates_can_be_read)
 }
 END_TEST
 
-SUITE_MAIN("connect", ranks_connect_once, an_engine_is_not_needed, a_configuration_names_algorithms,
-           groups_and_rates_can_be_read)
+SUITE_MAIN("connect", ranks_connect_once, an_engine_is_not_needed, groups_and_rates_can_be_read)

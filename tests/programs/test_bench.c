@@ -1,4 +1,4 @@
-/* test_bench.c - `cspeed bench comm`: its table, its plot, the sizes that --tune prints, and what it refuses. */
+/* test_bench.c - `cspeed bench comm`: its table, its plot, and what it refuses. */
 #include "shell.h"
 #include "suite.h"
 
@@ -18,14 +18,6 @@ static char *said(int code, const char *arguments)
 static void must_have(const char *text, const char *part)
 {
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" is not in:\n%.1500s", part, text);
-}
-
-static int count(const char *text, const char *part)
-{
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
-        found++;
-    return found;
 }
 
 /* Checks every column of a line, and that the columns agree with each other. */
@@ -52,9 +44,9 @@ START_TEST(a_line_has_size_time_and_bandwidths)
     must_have(svg, "bus bandwidth in GB/s");
     free(svg);
     free(text);
-    text = said(0, "comm --comm tcp --algorithms all_reduce=ring --max_bytes 1024 --collectives all_reduce");
+    text = said(0, "comm --comm tcp --max_bytes 1024 --collectives all_reduce");
     must_have(text, "2 ranks over tcp");
-    must_have(text, "1024 ring ");
+    must_have(text, "1024 whole ");
     free(text);
     text = said(0, "comm --ordinary --collectives broadcast,reduce,scatter,gather,all_to_all --max_bytes 2048");
     must_have(text, "ordinary memory");
@@ -67,7 +59,7 @@ END_TEST
 /* With one rank there is nothing to measure, and the message says how to start two. The help lists every transport. */
 START_TEST(one_rank_is_told_to_start_two)
 {
-    static const char *const forms[] = { "comm", "comm --tune", "comm --comm shm" };
+    static const char *const forms[] = { "comm", "comm --comm shm" };
     shell_enter();
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         ck_assert_int_eq(shell_run("'" CS_BIN "/bench' %s 2>&1", forms[i]), 64);
@@ -78,34 +70,6 @@ START_TEST(one_rank_is_told_to_start_two)
     char *text = said(0, "--help");
     must_have(text, "auto|shm|tcp|mpi");
     free(text);
-    shell_leave();
-}
-END_TEST
-
-/* --tune prints a list of algorithms, as the value of a key of the configuration. --algorithms, which reads the same
- * syntax, accepts this list. */
-START_TEST(tune_prints_a_key)
-{
-    static const char before[] = "\"cspeed\": {\"comm_algorithms\": \"";
-    const char *kinds[] = { "shm", "tcp" };
-    shell_enter();
-    for (int i = 0; i < 2; i++) {
-        char words[512], list[400] = "";
-        snprintf(words, sizeof words, "comm --tune --comm %s --max_bytes 1024", kinds[i]);
-        char *text = said(0, words);
-        must_have(text, i ? "\ntcp.all_reduce_whole, by all_reduce" : "\nshm.slots, by all_reduce");
-        /* Each table has a row for 256 bytes, one for 512 and one for 1024. In each row a star marks one of two
-         * algorithms; the measured times decide which algorithm this is. */
-        ck_assert_int_eq(count(text, " *"), 3 * count(text, "us above\n"));
-        must_have(text, "\n*: the algorithm that this key of the configuration chooses");
-        const char *key = strstr(text, before);
-        ck_assert_ptr_nonnull(key);
-        ck_assert_int_eq(sscanf(key + strlen(before), "%399[^\"]", list), 1);
-        must_have(list, i ? "tcp.reduce_whole=" : "shm.messages=");
-        snprintf(words, sizeof words, "comm --comm %s --max_bytes 1024 --algorithms %s", kinds[i], list);
-        free(text);
-        free(said(0, words));
-    }
     shell_leave();
 }
 END_TEST
@@ -121,10 +85,7 @@ START_TEST(mistakes_are_named)
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
         { "comm --plot a.png", "\"a.png\"", 64 },
         { "comm --max_bytes 512", "--max_bytes must be at least", 64 },
-        { "comm --tune --algorithms all_reduce=ring", "not \"--algorithms\"", 64 },
-        { "comm --tune --ordinary", "not \"--ordinary\"", 64 },
-        { "comm --algorithms all_reduce=rong", "all_reduce=rong: its algorithms are", 78 },
-        { "comm --algorithms all_reduce=ri.ng", "all_reduce=ri.ng: its algorithms are", 78 },
+        { "comm --comm pigeon", "not \"pigeon\"", 78 },
     };
     shell_enter();
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -136,5 +97,4 @@ START_TEST(mistakes_are_named)
 }
 END_TEST
 
-SUITE_MAIN("bench", a_line_has_size_time_and_bandwidths, one_rank_is_told_to_start_two, tune_prints_a_key,
-           mistakes_are_named)
+SUITE_MAIN("bench", a_line_has_size_time_and_bandwidths, one_rank_is_told_to_start_two, mistakes_are_named)

@@ -1,8 +1,7 @@
-/* all_gather.c - gives every rank the parts of all ranks. The algorithms are:
+/* all_gather.c - gives every rank the parts of all ranks. The algorithm is:
  *
  *     direct    It takes 1 step; each rank sends (n - 1) / n of the vector. Each rank sends its part to all other
- *               ranks, directly between the callers' buffers.
- *     ring, doubling   See ring.c and halving.c. */
+ *               ranks, directly between the callers' buffers. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -13,6 +12,7 @@ void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, cons
 {
     size_t element = cs_dtype_bytes(dtype), bytes = (size_t)ce_parts_count(parts, among->own_index) * element;
     char *own_part = (char *)out + ce_parts_offset(parts, among->own_index, element);
+    comm->algorithm = "direct";
     for (int i = 0; i < among->count; i++) {
         if (i == among->own_index)
             continue;
@@ -27,7 +27,6 @@ void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, cons
 
 void ce_messages_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
-    comm->algorithm = "direct";
     ce_parts parts = { .count = count, .apart = (size_t)count * cs_dtype_bytes(dtype) };
     ce_among_all_gather(comm, &comm->all, out, in, &parts, dtype);
 }

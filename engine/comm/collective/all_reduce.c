@@ -5,8 +5,7 @@
  *     direct    It takes 2 steps for each piece; each rank sends 2 (n - 1) / n of the vector. A ring sends as much, in
  *               2 (n - 1) steps. Each rank sends to every other rank the part of that other rank, sums its own part
  *               in the order of the summation tree, and sends the sum to all. While the sum of one piece is
- *               distributed, the next piece is collected.
- *     ring, halving   See ring.c and halving.c. */
+ *               distributed, the next piece is collected. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"
@@ -32,8 +31,7 @@ static void whole_piece(cs_comm *comm, const ce_members *among, void *data, int6
     ce_exchange_reduce_slots(comm, among, data, data, count, dtype, op);
 }
 
-void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                         cs_reduce_op op)
+static void whole(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     size_t element = cs_dtype_bytes(dtype);
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), at = 0;
@@ -53,8 +51,7 @@ static ce_range piece_of(int64_t count, int64_t part, int64_t piece, int member,
     return ce_range_overlap((ce_range){ from, from + piece }, all);
 }
 
-void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, int64_t count, cs_dtype dtype,
-                          cs_reduce_op op)
+static void direct(cs_comm *comm, const ce_members *among, void *vector, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
     char *data = vector;
     size_t element = cs_dtype_bytes(dtype);
@@ -91,12 +88,12 @@ void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *vector, 
 void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    bool whole = (size_t)count * cs_dtype_bytes(dtype) <= comm->sizes.all_reduce_whole;
-    comm->algorithm = whole ? "whole" : "direct";
-    if (whole)
-        ce_whole_all_reduce(comm, among, data, count, dtype, op);
+    bool is_whole = (size_t)count * cs_dtype_bytes(dtype) <= comm->sizes.all_reduce_whole;
+    comm->algorithm = is_whole ? "whole" : "direct";
+    if (is_whole)
+        whole(comm, among, data, count, dtype, op);
     else
-        ce_direct_all_reduce(comm, among, data, count, dtype, op);
+        direct(comm, among, data, count, dtype, op);
 }
 
 void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)

@@ -20,28 +20,6 @@ void ce_among_all_gather(cs_comm *comm, const ce_members *among, void *out, cons
 void ce_among_broadcast(cs_comm *comm, const ce_members *among, void *data, size_t bytes, int root);
 void ce_among_barrier(cs_comm *comm, const ce_members *among);
 
-/* The algorithms that a user can choose by name (algorithms.h). */
-void ce_whole_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                         cs_reduce_op op);
-void ce_direct_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                          cs_reduce_op op);
-void ce_ring_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                        cs_reduce_op op);
-void ce_ring_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
-                            cs_dtype dtype, cs_reduce_op op);
-void ce_ring_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
-                        cs_dtype dtype);
-void ce_halving_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                           cs_reduce_op op);
-void ce_halving_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
-                               cs_dtype dtype, cs_reduce_op op);
-void ce_doubling_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
-                            cs_dtype dtype);
-void ce_library_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
-                           cs_reduce_op op);
-void ce_library_all_gather(cs_comm *comm, const ce_members *among, void *out, const void *in, const ce_parts *parts,
-                           cs_dtype dtype);
-
 void ce_messages_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
 void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                 cs_reduce_op op);

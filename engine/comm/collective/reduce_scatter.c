@@ -1,8 +1,7 @@
-/* reduce_scatter.c - gives each rank its part of a sum over ranks. The algorithms are:
+/* reduce_scatter.c - gives each rank its part of a sum over ranks. The algorithm is:
  *
  *     direct    It takes 1 step for each piece; each rank sends (n - 1) / n of the vector. Each rank sends to every
- *               other rank the part of that other rank, and sums its own part in the order of the summation tree.
- *     ring, halving   See ring.c and halving.c. */
+ *               other rank the part of that other rank, and sums its own part in the order of the summation tree. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 
@@ -12,6 +11,7 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
     size_t element = cs_dtype_bytes(dtype), own_offset = ce_parts_offset(parts, among->own_index, element);
     int64_t piece = (int64_t)(ce_exchange_slot_bytes(among) / element), max = ce_parts_longest(parts, among->count),
             step = 0;
+    comm->algorithm = "direct";
     do { /* in the first step all ranks send messages, even empty ones, so that all ranks compare their calls */
         int64_t own_count = ce_parts_piece(parts, among->own_index, piece, step);
         size_t at = (size_t)(step * piece) * element;
@@ -34,7 +34,6 @@ void ce_among_reduce_scatter(cs_comm *comm, const ce_members *among, void *out, 
 void ce_messages_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                 cs_reduce_op op)
 {
-    comm->algorithm = "direct";
     ce_parts parts = { .count = count, .apart = (size_t)count * cs_dtype_bytes(dtype) };
     ce_among_reduce_scatter(comm, &comm->all, out, in, &parts, dtype, op);
 }

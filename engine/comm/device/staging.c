@@ -7,7 +7,6 @@
  * CPU, wherever the vector is divided. The caller waits for all copies except the last one from pinned memory to the
  * device, which may still be queued on the comm stream when the call returns. In a world of one rank the data is copied
  * inside the device. */
-#include "comm/collective/algorithms.h"
 #include "comm/collective/exchange.h"
 #include "base/beat.h"
 
@@ -66,13 +65,13 @@ static void run_on_host(cs_comm *comm, const request *r, char *piece, int64_t co
     char *own_part = piece + bytes_of(r, comm->world.rank * count);
     switch (r->what) {
     case CE_BEAT_ALL_REDUCE:
-        ce_algorithms_all_reduce(host, piece, count, r->dtype, r->op);
+        host->transport->all_reduce(host, piece, count, r->dtype, r->op);
         break;
     case CE_BEAT_REDUCE_SCATTER:
-        ce_algorithms_reduce_scatter(host, own_part, piece, count, r->dtype, r->op);
+        host->transport->reduce_scatter(host, own_part, piece, count, r->dtype, r->op);
         break;
     case CE_BEAT_ALL_GATHER:
-        ce_algorithms_all_gather(host, piece, own_part, count, r->dtype);
+        host->transport->all_gather(host, piece, own_part, count, r->dtype);
         break;
     case CE_BEAT_BROADCAST:
         host->transport->broadcast(host, piece, count, r->dtype, r->peer);

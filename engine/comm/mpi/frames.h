@@ -1,16 +1,15 @@
 /* frames.h - MPI in this process, and the messages of a comm. For the files of libcspeed_mpi.so.
  *
  * All comms of a process share one duplicate of MPI_COMM_WORLD. A comm has its own tag, which no other open comm of its
- * ranks has. So a group needs no MPI communicator, and only its own ranks take part when it is opened. Only a comm that
- * uses MPI's own collectives has an MPI communicator too.
+ * ranks has. So a group needs no MPI communicator, and only its own ranks take part when it is opened.
  *
  * A message is sent as a frame: a head, which names the collective call, and pieces of data of at most CE_MPI_PIECE
  * bytes, which go directly from the sender's buffer to the receiver's. MPI keeps the order of messages with the same
  * tag between two ranks. All ranks must have the same byte order.
  *
- * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED). Threads that send, receive or call MPI's collectives
- * hold ce_mpi_lock. None of these calls blocks, so that the thread of the nonblocking calls can move its messages while
- * another thread waits. Only ce_mpi_collectives_open blocks while it holds the lock. */
+ * Only one thread at a time calls MPI (MPI_THREAD_SERIALIZED). Threads that send or receive hold ce_mpi_lock.
+ * None of these calls blocks, so that the thread of the nonblocking calls can move its messages while another thread
+ * waits. */
 #ifndef CE_COMM_MPI_FRAMES_H
 #define CE_COMM_MPI_FRAMES_H
 
@@ -56,8 +55,6 @@ typedef struct {
     int tag;            /* the comm's tag; 0 if the comm is not open */
     ce_mpi_link *links; /* array with one element for each rank */
     int yields;         /* number of times that a waiting rank yields its core before it sleeps */
-    /* Communicator of the comm's ranks for MPI's own collectives; MPI_COMM_NULL if the comm does not use them. */
-    MPI_Comm own_ranks;
 } ce_mpi;
 
 /* The functions and the variable from here to ce_mpi_is_done are in library.c. */
@@ -73,12 +70,5 @@ bool ce_mpi_is_done(MPI_Request *request);      /* returns true if the request i
 /* The next two functions are in frames.c and implement members of ce_transport. */
 bool ce_mpi_frames_move(cs_comm *comm, ce_message *messages, int count, bool wait);
 void ce_mpi_frames_lose(cs_comm *comm, int peer, const char *how);
-
-/* The next functions are in collectives.c. All but ce_mpi_collectives_close implement members of ce_transport. The
- * caller of ce_mpi_collectives_close holds ce_mpi_lock. */
-cs_status ce_mpi_collectives_open(cs_comm *comm);
-void ce_mpi_collectives_close(ce_mpi *mpi);
-void ce_mpi_collectives_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);
-void ce_mpi_collectives_all_gather(cs_comm *comm, void *out, const void *in, size_t bytes);
 
 #endif

@@ -1,5 +1,4 @@
-/* module.h - the interface of libcspeed_mpi.so: it moves messages between ranks by MPI, and
- * calls MPI's own collectives.
+/* module.h - the interface of libcspeed_mpi.so: it moves messages between ranks by MPI.
  *
  * Only that module is linked against MPI. The program opens it when a configuration asks for the transport mpi. */
 #ifndef CE_COMM_MPI_MODULE_H
@@ -16,9 +15,6 @@ typedef struct {
     void (*close)(cs_comm *comm);
     bool (*move)(cs_comm *comm, ce_message *messages, int count, bool wait);
     void (*lose)(cs_comm *comm, int peer, const char *how);
-    cs_status (*library_open)(cs_comm *comm);
-    void (*library_all_reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype);
-    void (*library_all_gather)(cs_comm *comm, void *out, const void *in, size_t bytes);
 } ce_mpi_module;
 
 #endif

@@ -112,8 +112,6 @@ static cs_status open_mpi(cs_comm *comm, const cs_comm_settings *settings)
     double seconds = settings->timeout_seconds > 0 ? settings->timeout_seconds : DEFAULT_SECONDS;
     ce_mpi *mpi = calloc(1, sizeof *mpi);
     comm->private_data = mpi;
-    if (mpi)
-        mpi->own_ranks = MPI_COMM_NULL;
     if (!mpi || !(mpi->links = calloc((size_t)comm->world.size, sizeof *mpi->links)))
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", comm->world.size);
     bool roomy = ce_processors_allowed() >= comm->world.local_size || comm->world.bound;
@@ -142,8 +140,6 @@ static void close_mpi(cs_comm *comm)
     for (int i = 0; mpi && mpi->tag && i < comm->world.size; i++)
         if (i != comm->world.rank)
             send_notice(mpi, i);
-    if (mpi)
-        ce_mpi_collectives_close(mpi);
     ce_mpi_unlock();
     if (mpi)
         free(mpi->links);
@@ -157,7 +153,4 @@ __attribute__((visibility("default"))) const ce_mpi_module ce_module_mpi = {
     .close = close_mpi,
     .move = ce_mpi_frames_move,
     .lose = ce_mpi_frames_lose,
-    .library_open = ce_mpi_collectives_open,
-    .library_all_reduce = ce_mpi_collectives_all_reduce,
-    .library_all_gather = ce_mpi_collectives_all_gather,
 };

@@ -55,12 +55,6 @@ static void barrier(cs_comm *comm)
         ce_messages_barrier(comm);
 }
 
-static bool is_hierarchical(const cs_comm *comm)
-{
-    const ce_tcp *tcp = comm->private_data;
-    return tcp->inside != NULL;
-}
-
 static void announce(cs_comm *comm)
 {
     ce_tcp *tcp = comm->private_data;
@@ -155,7 +149,6 @@ const ce_transport ce_comm_tcp = {
     .open = open_tcp,
     .close = close_tcp,
     .sizes = { .all_reduce_whole = 16 << 10, .reduce_whole = 16 << 10, .broadcast_whole = 64 << 10 },
-    .hierarchical = is_hierarchical,
     .move = ce_tcp_frames_move,
     .announce = announce,
     .all_reduce = all_reduce,
