@@ -78,13 +78,6 @@ static const char *print_fenced(const cl_markdown *out, const char *text)
     return next_line(text);
 }
 
-static const char *print_indented(const cl_markdown *out, const char *text)
-{
-    for (; begins(text, "    ") && !is_blank(text); text = next_line(text))
-        fprintf(out->file, "%.*s\n", (int)(line_end(text) - text), text);
-    return text;
-}
-
 static const char *print_paragraph(const cl_markdown *out, const char *text, int indent)
 {
     const char *begin = text;
@@ -112,7 +105,7 @@ static const char *print_block(const cl_markdown *out, const char *text)
         return print_fenced(out, text);
     if (item_sign(text + strspn(text, " ")) > 0)
         return print_item(out, text);
-    return begins(text, "    ") ? print_indented(out, text) : print_paragraph(out, text, 0);
+    return print_paragraph(out, text, 0);
 }
 
 void cl_markdown_print(const cl_markdown *out, const char *page)

@@ -1,6 +1,6 @@
 /* markdown.h - prints a page of Markdown as text: wrapped to a width, with tables in columns.
  *
- * The pages of docs/ use this part of Markdown: headings, paragraphs, lists, tables, fenced and indented code,
+ * The pages of docs/ use this part of Markdown: headings, paragraphs, lists, tables, fenced code,
  * comments, links, **strong** text and `code`. A link to another page becomes the command that prints that page. */
 #ifndef CL_MARKDOWN_H
 #define CL_MARKDOWN_H

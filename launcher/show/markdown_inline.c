@@ -118,9 +118,6 @@ static const char *convert_link(converter *made, const char *text, const char *e
     if (is_page) {
         snprintf(command, sizeof command, " (`cspeed help %.*s`)", (int)path - 3, target);
         put_text(made, command);
-    } else if (length > 4 && memcmp(target, "http", 4) == 0) {
-        snprintf(command, sizeof command, " (%.*s)", (int)length, target);
-        put_text(made, command);
     }
     return after + 1;
 }
