@@ -1,5 +1,6 @@
 /* test_examples.c - the examples. ddp_toy prints its eight lines however it is started. train_npy learns from files of
- * arrays, with each of its losses and with the same result at any number of ranks, and refuses other files. modes gives the same bits in three modes. */
+ * arrays, with each of its losses and with the same result at any number of ranks, and refuses other files. modes gives the same bits in three modes.
+ * ring shows the steps of a ring all-reduce, and its cost. */
 #include "shell.h"
 #include "suite.h"
 
@@ -258,6 +259,59 @@ START_TEST(modes_are_compared)
 }
 END_TEST
 
+/* ---- ring ---- */
+
+/* Each rank has sent and received the right chunk in the first step of each half, and has all sums after the last. */
+START_TEST(a_ring_is_shown_step_by_step)
+{
+    char row[128];
+    shell_enter();
+    for (int ranks = 2; ranks <= 5; ranks++) {
+        ck_assert_int_eq(shell_run(CS_BIN
+                                   "/cspeed --quiet --no_prefix --oversubscribe --console first --num_gpus %d " CS_BIN
+                                   "/ring",
+                                   ranks),
+                         0);
+        char *text = shell_read("out.txt", NULL), *reduce = strstr(text, "\nscatter-reduce, step 1 of "), *last = text;
+        char *gather = strstr(text, "\nall-gather, step 1 of ");
+        ck_assert(reduce && gather && reduce < gather);
+        for (int rank = 0; rank < ranks; rank++) {
+            int before = (rank + ranks - 1) % ranks;
+            snprintf(row, sizeof row, "\n  %d     chunk %d  chunk %d ", rank, rank, before);
+            ck_assert_msg(strstr(reduce, row) != NULL, "no %s in %s", row, reduce);
+            snprintf(row, sizeof row, "\n  %d     chunk %d  chunk %d ", rank, (rank + 1) % ranks, rank);
+            ck_assert_msg(strstr(gather, row) != NULL, "no %s in %s", row, gather);
+        }
+        for (char *next = gather; (next = strstr(next + 1, "\nall-gather, step ")); last = next)
+            ;
+        last = strstr(last > gather ? last : gather, "\n  0 ");
+        for (int rank = 0; rank < ranks; rank++, last = strchr(last + 1, '\n')) {
+            int plus = 0;
+            for (const char *c = last + 1; *c && *c != '\n'; c++)
+                plus += *c == '+';
+            ck_assert_int_eq(plus, ranks * (ranks - 1)); /* each of `ranks` chunks is a sum over all ranks */
+        }
+        free(text);
+    }
+    shell_leave();
+}
+END_TEST
+
+START_TEST(the_cost_of_a_ring_is_that_of_the_formula)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run(CS_BIN "/ring --params 300e6 --bw 1e9"), 0);
+    ck_assert(shell_says("all-reduce of 1200000000 bytes over links of 1000000000 bytes a second"));
+    ck_assert(shell_says("\n      2       1.2 s       1.2 s      2  1200000000\n"));
+    ck_assert(shell_says("\n     16        18 s      2.25 s     30  2250000000\n"));
+    ck_assert(shell_says("\n  limit    no limit       2.4 s\n"));
+    ck_assert_int_eq(shell_run(CS_BIN "/ring --params 300e6 2>&1"), 64);
+    ck_assert(shell_says("start 2 to 16 ranks"));
+    shell_leave();
+}
+END_TEST
+
 SUITE_MAIN("examples", the_toy_prints_eight_lines, each_loss_falls, a_convnet_learns_from_images,
            the_examples_need_no_file_but_a_small_one, other_files_are_refused, three_modes_give_the_same_bits,
-           asynchronous_workers_converge_within_their_bound, modes_are_compared)
+           asynchronous_workers_converge_within_their_bound, modes_are_compared, a_ring_is_shown_step_by_step,
+           the_cost_of_a_ring_is_that_of_the_formula)
