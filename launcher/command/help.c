@@ -169,7 +169,8 @@ const cl_command cl_command_help = {
     .text = "Without an argument, prints an overview of one screen, which lists the commands and the pages. With\n"
             "the name of a command: prints what the command does, its options and an example. With the word\n"
             "flags: prints all launch flags. With the name of a page: prints this page of the documentation, in\n"
-            "columns that fit the terminal (at most 100), for example `cspeed help troubleshooting | less`.\n",
+            "lines that fit the terminal (at most 100 columns); each row of a table becomes a record. For example:\n"
+            "`cspeed help troubleshooting | less`.\n",
     .example = "cspeed help memory",
     .run = help,
 };

@@ -4,46 +4,71 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Returns the number of characters of UTF-8 text: it counts the bytes that begin a character. */
+/* Returns true if a character of this first byte takes two columns: in UTF-8, those from U+3000 on. */
+static bool is_wide(char lead)
+{
+    return (unsigned char)lead >= 0xE3;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\n';
+}
+
+/* Returns the number of bytes of the word at `text`. A wide character is a word of its own. */
+static size_t word_size(const char *text, size_t length)
+{
+    size_t size = 1;
+    while (size < length &&
+           (is_wide(*text) ? (text[size] & 0xC0) == 0x80 : !is_space(text[size]) && !is_wide(text[size])))
+        size++;
+    return size;
+}
+
+/* Returns the number of columns: it counts the bytes that begin a character. */
 static int width_of(const char *text, size_t length)
 {
-    int width = 0;
+    int width = is_wide(*text);
     for (size_t i = 0; i < length; i++)
-        width += ((unsigned char)text[i] & 0xC0) != 0x80;
+        width += (text[i] & 0xC0) != 0x80;
     return width;
 }
 
-/* Prints the words of a line. *used is the number of columns that are used already; it is 0 at the beginning of a line.
- */
-static void put_words(FILE *file, const char *line, size_t length, int columns, int *used)
+void cl_wrap_flow(FILE *file, const char *text, size_t length, int columns, int used, int indent)
 {
-    for (size_t at = 0, size; at < length; at += size + (at + size < length)) {
-        size = strcspn(line + at, " \n");
-        int width = width_of(line + at, size);
-        if (*used > 0 && *used + 1 + width > columns) {
-            fputc('\n', file);
-            *used = 0;
+    bool begun = false;
+    for (size_t at = 0, size; at < length; at += size) {
+        size_t gap = at;
+        while (at < length && is_space(text[at]))
+            at++;
+        if (at == length)
+            break;
+        size = word_size(text + at, length - at);
+        /* Chinese words have no space between them, so lines that end and begin with one are joined without a space. */
+        bool joined = gap > 0 && is_wide(text[at]) && memchr(text + gap, '\n', at - gap) && (text[gap - 1] & 0x80);
+        int space = begun && at > gap && !joined, width = width_of(text + at, size);
+        if (begun && used + space + width > columns) {
+            fprintf(file, "\n%*s", indent, "");
+            used = indent;
+            space = 0;
         }
-        fprintf(file, "%s%.*s", *used > 0 ? " " : "", (int)size, line + at);
-        *used += (*used > 0) + width;
+        fprintf(file, "%*s%.*s", space, "", (int)size, text + at);
+        used += space + width;
+        begun = true;
     }
+    fputc('\n', file);
 }
 
 void cl_wrap_print(FILE *file, const char *text, int columns)
 {
-    int used = 0;
     for (size_t length; *text; text += length + (text[length] == '\n')) {
         length = strcspn(text, "\n");
-        bool kept = length == 0 || *text == ' ';
-        if (kept && used > 0) {
-            fputc('\n', file);
-            used = 0;
-        }
-        if (kept)
+        if (length == 0 || *text == ' ') {
             fprintf(file, "%.*s\n", (int)length, text);
-        else
-            put_words(file, text, length, columns, &used);
+            continue;
+        }
+        while (text[length] && !strchr("\n ", text[length + 1]))
+            length += 1 + strcspn(text + length + 1, "\n");
+        cl_wrap_flow(file, text, length, columns, 0, 0);
     }
-    if (used > 0)
-        fputc('\n', file);
 }
