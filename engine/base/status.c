@@ -116,12 +116,48 @@ void ce_fatal(cs_status status, const char *format, ...)
     _Exit(cs_exit_code(status));
 }
 
-void *ce_must_alloc(size_t bytes)
+static void *must_have(void *memory, size_t bytes)
 {
-    void *memory = calloc(1, bytes ? bytes : 1);
     if (!memory)
         ce_fatal(CS_NO_MEMORY, "out of memory: %zu bytes could not be allocated", bytes);
     return memory;
+}
+
+void *ce_must_alloc(size_t bytes)
+{
+    return must_have(calloc(1, bytes ? bytes : 1), bytes);
+}
+
+void *ce_must_resize(void *memory, size_t bytes)
+{
+    return must_have(realloc(memory, bytes ? bytes : 1), bytes);
+}
+
+char *ce_must_copy(const char *text)
+{
+    return must_have(strdup(text), strlen(text) + 1);
+}
+
+char *ce_must_copy_part(const char *text, size_t size)
+{
+    return must_have(strndup(text, size), size + 1);
+}
+
+char *ce_must_print(const char *format, ...)
+{
+    char *text;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    return must_have(length < 0 ? NULL : text, strlen(format));
+}
+
+void ce_must_free(void *variable)
+{
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
 }
 
 void ce_assert_failed(const char *condition, const char *file, int line)

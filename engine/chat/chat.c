@@ -61,11 +61,7 @@ static cs_status open_messages(ce_chat *chat, const json_t *document, const json
 
 static void add_span(ce_chat_spans *spans, size_t from, size_t to)
 {
-    if (spans->count == spans->capacity) {
-        spans->capacity = 2 * spans->capacity + 8;
-        spans->list = realloc(spans->list, (size_t)spans->capacity * sizeof *spans->list);
-        CE_ASSERT(spans->list);
-    }
+    CE_MUST_HOLD(spans->list, spans->capacity, spans->count + 1);
     spans->list[spans->count++] = (ce_chat_span){ (int64_t)from, (int64_t)to };
 }
 

@@ -307,8 +307,7 @@ cs_status ce_messages_open(ce_messages *messages, const json_t *document, const 
     *messages = (ce_messages){ .list = json_array(), .count = json_array_size(list) };
     if (messages->count == 0)
         return ce_fail(CS_BAD_FILE, "no list \"messages\" (or \"conversations\") of a conversation's messages");
-    messages->learnt = calloc(messages->count, sizeof *messages->learnt);
-    CE_ASSERT(messages->learnt);
+    messages->learnt = ce_must_alloc(messages->count * sizeof *messages->learnt);
     CE_TRY(read_variables(messages, document));
     bool tools = !json_is_null(json_object_get(messages->variables, "tools"));
     json_array_foreach (list, index, message)

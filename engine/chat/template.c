@@ -60,12 +60,10 @@ static cs_status check_words(const char *name, const char *source, const ce_toke
 /* Compiles a template. `what` says where it comes from, for errors; `behind` ends the sentence. */
 static cs_status compile(ce_template *template, const char *source, const char *what, const char *behind)
 {
-    template->source = strdup(source);
-    CE_ASSERT(template->source);
+    template->source = ce_must_copy(source);
     if (ce_jinja_compile(&template->compiled, source, strlen(source)) == CS_OK)
         return CS_OK;
-    char *reason = strdup(cs_error());
-    CE_ASSERT(reason);
+    char *reason = ce_must_copy(cs_error());
     ce_fail(CS_BAD_CONFIG, "%s%s%s", what, reason, behind);
     free(reason);
     return CS_BAD_CONFIG;
@@ -183,9 +181,8 @@ static void try_parts(const ce_chat *chat, ce_template *template)
 
 cs_status ce_chat_open(ce_chat **chat, const char *name, const ce_tokenizer *tokenizer)
 {
-    ce_chat *made = calloc(1, sizeof *made);
+    ce_chat *made = ce_must_alloc(sizeof *made);
     const char *epoch = getenv("SOURCE_DATE_EPOCH");
-    CE_ASSERT(made);
     made->tokenizer = tokenizer;
     made->now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
     made->unread = json_object();

@@ -41,8 +41,7 @@ static cs_status check_block(void *argument, int64_t index)
     if (status == CS_OK)
         return CS_OK;
     s->refused[index] = status == CS_IO_ERROR;
-    s->faults[index] = strdup(cs_error());
-    CE_ASSERT(s->faults[index]);
+    s->faults[index] = ce_must_copy(cs_error());
     return CS_OK;
 }
 

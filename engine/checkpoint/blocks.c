@@ -1,5 +1,6 @@
 /* blocks.c - reads and verifies the blocks of a shard, each of which has its own CRC32C. */
 #include "checkpoint/blocks.h"
+#include "base/must.h"
 #include "base/crc.h"
 #include "base/files.h"
 #include "checkpoint/shardfile.h"
@@ -77,9 +78,7 @@ cs_status ce_blocks_check(const ce_block *block)
     uint32_t crc;
     if (map_and_sum(&crc, block))
         return ce_blocks_verify(block, crc);
-    void *buffer = malloc(ce_blocks_bytes(block));
-    if (!buffer)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for a block of it", block->path);
+    void *buffer = ce_must_alloc(ce_blocks_bytes(block));
     cs_status status = ce_blocks_read(buffer, block);
     free(buffer);
     return status;

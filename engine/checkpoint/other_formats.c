@@ -217,9 +217,7 @@ static void expand(char *text, size_t capacity, const char *template, const word
 static char *joined(const char *one, const char *two, const char *three)
 {
     size_t capacity = strlen(one) + strlen(two) + strlen(three) + 1;
-    char *text = malloc(capacity);
-    if (!text)
-        ce_fatal(CS_NO_MEMORY, "out of memory for a path");
+    char *text = ce_must_alloc(capacity);
     snprintf(text, capacity, "%s%s%s", one, two, three);
     return text;
 }

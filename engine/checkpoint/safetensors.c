@@ -1,6 +1,7 @@
 /* safetensors.c - parses the header of a safetensors file. The file begins with a number N of 64 bits and N bytes of
  * JSON; the data follow. */
 #include "checkpoint/safetensors.h"
+#include "base/must.h"
 #include "base/files.h"
 
 #include <stdlib.h>
@@ -249,9 +250,7 @@ static cs_status load_open(char **block, size_t *block_bytes, int64_t file_bytes
     CE_TRY(ce_files_read_at(descriptor, start, start_bytes, 0, path));
     CE_TRY(ce_safetensors_header_bytes(&bytes, start, start_bytes, file_bytes, path));
     *block_bytes = (size_t)bytes;
-    *block = malloc(*block_bytes);
-    if (!*block)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its header of %zu bytes", path, *block_bytes);
+    *block = ce_must_alloc(*block_bytes);
     return ce_files_read_at(descriptor, *block, *block_bytes, 0, path);
 }
 

@@ -1,5 +1,6 @@
 /* corpus.c - maps text files, divides them into documents, and holds out a part for validation. */
 #include "data/corpus.h"
+#include "base/must.h"
 #include "json/json.h"
 #include "data/data.h"
 
@@ -32,22 +33,14 @@ static cs_status map_text(ce_corpus *corpus, FILE *file, const char *path)
     return CS_OK;
 }
 
-static cs_status add_document(ce_corpus *corpus, const char *bytes, int64_t length, int64_t line, bool is_json)
+static void add_document(ce_corpus *corpus, const char *bytes, int64_t length, int64_t line, bool is_json)
 {
     if (length == 0)
-        return CS_OK;
-    if (corpus->document_count == corpus->document_capacity) {
-        int64_t capacity = corpus->document_capacity ? 2 * corpus->document_capacity : 1024;
-        ce_document *more = realloc(corpus->documents, (size_t)capacity * sizeof *more);
-        if (!more)
-            return ce_fail(CS_NO_MEMORY, "no memory to list %" PRId64 " documents", capacity);
-        corpus->documents = more;
-        corpus->document_capacity = capacity;
-    }
+        return;
+    CE_MUST_HOLD(corpus->documents, corpus->document_capacity, corpus->document_count + 1);
     corpus->documents[corpus->document_count++] =
         (ce_document){ bytes, length, length, line, corpus->text_count - 1, is_json };
     corpus->bytes += length;
-    return CS_OK;
 }
 
 static bool is_space(char c)
@@ -71,7 +64,7 @@ static size_t mark_bytes(const char *start, const char *end)
 
 /* Adds the documents of a text: in JSON files each line that is not blank, in other files the lines up to a
  * separator. */
-static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
+static void cut_documents(ce_corpus *corpus, const ce_corpus_files *files, bool is_json)
 {
     const char *start = corpus->texts[corpus->text_count - 1].bytes;
     const char *end = start + corpus->texts[corpus->text_count - 1].size;
@@ -82,16 +75,17 @@ static cs_status cut_documents(ce_corpus *corpus, const ce_corpus_files *files, 
         const char *newline = memchr(line, '\n', (size_t)(end - line)), *stop = newline ? newline : end;
         const char *next = newline ? newline + 1 : end;
         if (is_json && !is_blank(line, stop))
-            CE_TRY(add_document(corpus, line, stop - line, number, true));
+            add_document(corpus, line, stop - line, number, true);
         number++;
         if (!is_json && (size_t)(stop - line) == width && memcmp(line, files->separator, width) == 0) {
-            CE_TRY(add_document(corpus, start, line - start, first, false));
+            add_document(corpus, start, line - start, first, false);
             start = next;
             first = number;
         }
         line = next;
     }
-    return is_json ? CS_OK : add_document(corpus, start, end - start, first, false);
+    if (!is_json)
+        add_document(corpus, start, end - start, first, false);
 }
 
 /* Adds each element of a JSON list as a document. An element may have several lines. `at` points to the first character
@@ -111,7 +105,8 @@ static cs_status cut_list(ce_corpus *corpus, const char *at, const char *end, in
             continue;
         }
         if (depth == 0 && (*at == ',' || *at == ']')) {
-            CE_TRY(start ? add_document(corpus, start, at - start, first, true) : CS_OK);
+            if (start)
+                add_document(corpus, start, at - start, first, true);
             start = NULL;
             if (*at == ']')
                 break;
@@ -138,7 +133,10 @@ static cs_status cut_json(ce_corpus *corpus, const ce_corpus_files *files)
     int64_t line = 1;
     while (first < end && is_space(*first))
         line += *first++ == '\n';
-    return first < end && *first == '[' ? cut_list(corpus, first + 1, end, line) : cut_documents(corpus, files, true);
+    if (first < end && *first == '[')
+        return cut_list(corpus, first + 1, end, line);
+    cut_documents(corpus, files, true);
+    return CS_OK;
 }
 
 /* Refuses a file whose content is rows and whose name does not say whether its rows or its characters are to be learnt. */
@@ -176,14 +174,13 @@ static cs_status read_text(ce_corpus *corpus, const ce_corpus_files *files, cons
     if (files->json || ce_plain_is_json(path))
         return cut_json(corpus, files);
     CE_TRY(check_name(corpus, path));
-    return cut_documents(corpus, files, false);
+    cut_documents(corpus, files, false);
+    return CS_OK;
 }
 
 static cs_status build(ce_corpus *corpus, const ce_corpus_files *files)
 {
-    corpus->texts = calloc((size_t)files->count, sizeof *corpus->texts);
-    if (!corpus->texts)
-        return ce_fail(CS_NO_MEMORY, "no memory to list %d texts", files->count);
+    corpus->texts = ce_must_alloc((size_t)files->count * sizeof *corpus->texts);
     for (int i = 0; i < files->count; i++)
         CE_TRY(read_text(corpus, files, files->paths[i]));
     return CS_OK;

@@ -3,6 +3,7 @@
  * The windows are made each time the data are opened, and are not stored: a million documents take 0.12 s and 16 MB,
  * and seq_len may change without a new shard. */
 #include "data/fill.h"
+#include "base/must.h"
 #include "data/places.h"
 #include "base/range.h"
 
@@ -20,19 +21,12 @@ typedef struct {
     const char *path;
 } planner;
 
-static cs_status add_piece(planner *self, ce_fill_piece piece)
+static void add_piece(planner *self, ce_fill_piece piece)
 {
     ce_fill *plan = self->plan;
-    if (plan->piece_count == self->capacity) {
-        self->capacity = 2 * self->capacity + 1024;
-        ce_fill_piece *more = realloc(plan->pieces, (size_t)self->capacity * sizeof *more);
-        if (!more)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory for a plan of its documents", self->path);
-        plan->pieces = more;
-    }
+    CE_MUST_HOLD(plan->pieces, self->capacity, plan->piece_count + 1);
     plan->pieces[plan->piece_count++] = piece;
     self->counts->rows += piece.rows;
-    return CS_OK;
 }
 
 void ce_fill_note_long(ce_data_counts *counts, const char *path, int64_t number, int64_t length)
@@ -75,7 +69,7 @@ static cs_status add_document(planner *self, ce_range of, int64_t number)
         int64_t rows = end - from < self->seq_len ? end - from : self->seq_len;
         bool continues = from + rows < end;
         if (ce_tokens_targets(self->tokens, (ce_range){ from + 1, from + rows + continues }) > 0)
-            CE_TRY(add_piece(self, (ce_fill_piece){ from, (int32_t)rows, continues }));
+            add_piece(self, (ce_fill_piece){ from, (int32_t)rows, continues });
     }
     self->counts->bare += end > of.from && self->plan->piece_count == before;
     return CS_OK;
@@ -101,14 +95,13 @@ typedef struct {
     uint64_t *full;        /* one bit for each list that is not empty */
 } lists;
 
-static bool open_lists(lists *opened, int64_t seq_len, int64_t numbers)
+static void open_lists(lists *opened, int64_t seq_len, int64_t numbers)
 {
     size_t count = (size_t)seq_len + 1;
-    opened->first = malloc(count * sizeof *opened->first);
-    opened->last = malloc(count * sizeof *opened->last);
-    opened->next = malloc((size_t)(numbers + 1) * sizeof *opened->next);
-    opened->full = calloc(count / 64 + 1, sizeof *opened->full);
-    return opened->first && opened->last && opened->next && opened->full;
+    opened->first = ce_must_alloc(count * sizeof *opened->first);
+    opened->last = ce_must_alloc(count * sizeof *opened->last);
+    opened->next = ce_must_alloc((size_t)(numbers + 1) * sizeof *opened->next);
+    opened->full = ce_must_alloc((count / 64 + 1) * sizeof *opened->full);
 }
 
 static void close_lists(lists *opened)
@@ -166,51 +159,40 @@ static void fit(ce_fill *plan, int64_t seq_len, lists *pieces, lists *windows, i
 }
 
 /* Numbers the windows by their first pieces, and sorts the pieces by window. */
-static cs_status arrange(ce_fill *plan, int64_t *window_of)
+static void arrange(ce_fill *plan, int64_t *window_of)
 {
-    ce_fill_piece *sorted = malloc((size_t)(plan->piece_count + 1) * sizeof *sorted);
-    int64_t *number = malloc((size_t)(plan->count + 1) * sizeof *number), named = 0;
-    plan->first = calloc((size_t)plan->count + 2, sizeof *plan->first);
-    bool made = sorted && number && plan->first;
-    for (int64_t w = 0; made && w < plan->count; w++)
+    ce_fill_piece *sorted = ce_must_alloc((size_t)(plan->piece_count + 1) * sizeof *sorted);
+    int64_t *number = ce_must_alloc((size_t)(plan->count + 1) * sizeof *number), named = 0;
+    plan->first = ce_must_alloc((size_t)(plan->count + 2) * sizeof *plan->first);
+    for (int64_t w = 0; w < plan->count; w++)
         number[w] = -1;
-    for (int64_t i = 0; made && i < plan->piece_count; i++) {
+    for (int64_t i = 0; i < plan->piece_count; i++) {
         if (number[window_of[i]] < 0)
             number[window_of[i]] = named++;
         window_of[i] = number[window_of[i]];
         plan->first[window_of[i] + 2]++;
     }
-    for (int64_t w = 1; made && w <= plan->count; w++)
+    for (int64_t w = 1; w <= plan->count; w++)
         plan->first[w + 1] += plan->first[w];
     /* first[w + 1] is the place of the next piece of window w, and at the end of the loop the end of window w. */
-    for (int64_t i = 0; made && i < plan->piece_count; i++)
+    for (int64_t i = 0; i < plan->piece_count; i++)
         sorted[plan->first[window_of[i] + 1]++] = plan->pieces[i];
     free(number);
-    if (made) {
-        free(plan->pieces);
-        plan->pieces = sorted;
-    } else {
-        free(sorted);
-    }
-    return made ? CS_OK : ce_fail(CS_NO_MEMORY, "no memory for a plan of %" PRId64 " windows", plan->count);
+    free(plan->pieces);
+    plan->pieces = sorted;
 }
 
-static cs_status pack(ce_fill *plan, int64_t seq_len)
+static void pack(ce_fill *plan, int64_t seq_len)
 {
-    lists pieces = { 0 }, windows = { 0 };
-    int64_t *window_of = malloc((size_t)(plan->piece_count + 1) * sizeof *window_of);
-    cs_status status = CS_OK;
-    if (window_of && open_lists(&pieces, seq_len, plan->piece_count) &&
-        open_lists(&windows, seq_len, plan->piece_count)) {
-        fit(plan, seq_len, &pieces, &windows, window_of);
-        status = arrange(plan, window_of);
-    } else {
-        status = ce_fail(CS_NO_MEMORY, "no memory to pack %" PRId64 " documents", plan->piece_count);
-    }
+    lists pieces, windows;
+    int64_t *window_of = ce_must_alloc((size_t)(plan->piece_count + 1) * sizeof *window_of);
+    open_lists(&pieces, seq_len, plan->piece_count);
+    open_lists(&windows, seq_len, plan->piece_count);
+    fit(plan, seq_len, &pieces, &windows, window_of);
+    arrange(plan, window_of);
     close_lists(&pieces);
     close_lists(&windows);
     free(window_of);
-    return status;
 }
 
 cs_status ce_fill_open(ce_fill *plan, ce_data_counts *counts, const ce_tokens *tokens, int64_t seq_len, int longer,
@@ -224,8 +206,8 @@ cs_status ce_fill_open(ce_fill *plan, ce_data_counts *counts, const ce_tokens *t
     *plan = (ce_fill){ 0 };
     cs_status status = add_documents(&self);
     if (status == CS_OK)
-        status = pack(plan, seq_len);
-    if (status != CS_OK)
+        pack(plan, seq_len);
+    else
         ce_fill_close(plan);
     return status;
 }

@@ -1,6 +1,6 @@
 /* folder.c - folders of token shards that the program pack makes: FOLDER/train-00000.bin ... and FOLDER/valid.bin. */
 #include "data/folder.h"
-#include "base/must.h"
+#include "base/files.h"
 
 #include <glob.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@ void ce_folder_quote(char *pattern, size_t capacity, const char *name)
 /* Returns the pattern FOLDER/INSIDE, which the caller frees, or NULL if no file matches the pattern. */
 static char *find(const char *folder, const char *inside)
 {
-    char quoted[NAME_BYTES], *pattern;
+    char quoted[NAME_BYTES];
     glob_t found;
     ce_folder_quote(quoted, sizeof quoted, folder);
     for (size_t end = strlen(quoted); end > 1 && quoted[end - 1] == '/'; end--)
         quoted[end - 1] = 0;
-    CE_ASSERT(asprintf(&pattern, "%s/%s", quoted, inside) >= 0);
+    char *pattern = ce_files_join(quoted, inside);
     int outcome = glob(pattern, 0, NULL, &found);
     globfree(&found);
     if (outcome == 0)

@@ -24,19 +24,13 @@ static void make_room(ce_job_work *work, int64_t more)
     if (work->capacity - work->token_count >= more)
         return;
     work->capacity = 2 * work->capacity + more;
-    work->ids = realloc(work->ids, (size_t)work->capacity * sizeof *work->ids);
-    work->learnt = realloc(work->learnt, (size_t)work->capacity * sizeof *work->learnt);
-    CE_ASSERT(work->ids);
-    CE_ASSERT(work->learnt);
+    work->ids = ce_must_resize(work->ids, (size_t)work->capacity * sizeof *work->ids);
+    work->learnt = ce_must_resize(work->learnt, (size_t)work->capacity * sizeof *work->learnt);
 }
 
 static void begin(ce_job_work *work)
 {
-    if (work->start_count == work->start_capacity) {
-        work->start_capacity = 2 * work->start_capacity + 64;
-        work->starts = realloc(work->starts, (size_t)work->start_capacity * sizeof *work->starts);
-        CE_ASSERT(work->starts);
-    }
+    CE_MUST_HOLD(work->starts, work->start_capacity, work->start_count + 1);
     work->starts[work->start_count++] = (ce_job_start){ work->token_count, work->document };
 }
 
@@ -247,8 +241,7 @@ static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job
     CE_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
     const ce_encoded *encoded = encode(workspace, &workspace->pair.prompt);
     int64_t count = encoded->count;
-    int32_t *prompt = malloc((size_t)count * sizeof *prompt + 1);
-    CE_ASSERT(prompt);
+    int32_t *prompt = ce_must_alloc((size_t)count * sizeof *prompt + 1);
     for (int64_t i = 0; i < count; i++)
         prompt[i] = encoded->ids[i];
     cs_status status = put_pair(work, workspace, prompt, count);
@@ -311,26 +304,18 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     return ce_fail(status, "%s: %s", ce_places_show(place, path, document->line), cs_error());
 }
 
-static char *copy_error(void)
-{
-    char *sentence = strdup(cs_error());
-    CE_ASSERT(sentence);
-    return sentence;
-}
-
 /* Returns CS_OK if a line that cannot be used is left out: a conversation without an answer to learn, or one of the
  * faulty lines that may be skipped. None of the line's tokens are in work->ids. */
 static cs_status leave_out(ce_job_work *work, const ce_job_plan *plan, cs_status status)
 {
     if (status == CS_NOT_FOUND) {
-        work->bare_sentence = work->bare++ ? work->bare_sentence : copy_error();
+        work->bare_sentence = work->bare++ ? work->bare_sentence : ce_must_copy(cs_error());
         return CS_OK;
     }
     if ((status != CS_BAD_FILE && status != CS_UNSUPPORTED) || work->skip_count == plan->skip_bad)
         return status;
-    work->skipped = realloc(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
-    CE_ASSERT(work->skipped);
-    work->skipped[work->skip_count++] = copy_error();
+    work->skipped = ce_must_resize(work->skipped, (size_t)(work->skip_count + 1) * sizeof *work->skipped);
+    work->skipped[work->skip_count++] = ce_must_copy(cs_error());
     work->unsupported += status == CS_UNSUPPORTED;
     return CS_OK;
 }
@@ -349,7 +334,7 @@ void ce_job_make(ce_job_work *work, const ce_job_plan *plan, ce_job_workspace *w
                       work->count == 1 ? (ce_chat_span){ work->from, work->to } : (ce_chat_span){ 0, document.length });
     }
     if (work->status != CS_OK)
-        work->sentence = copy_error();
+        work->sentence = ce_must_copy(cs_error());
 }
 
 void ce_job_free(ce_job_work *work)

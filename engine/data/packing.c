@@ -263,10 +263,8 @@ static int count_threads(int wanted)
 static void open_workspaces(packer *self, int threads)
 {
     self->threads = count_threads(threads);
-    self->workspaces = calloc((size_t)self->threads, sizeof *self->workspaces);
-    self->jobs = calloc((size_t)(self->threads * JOBS_A_THREAD), sizeof *self->jobs);
-    CE_ASSERT(self->workspaces);
-    CE_ASSERT(self->jobs);
+    self->workspaces = ce_must_alloc((size_t)self->threads * sizeof *self->workspaces);
+    self->jobs = ce_must_alloc((size_t)(self->threads * JOBS_A_THREAD) * sizeof *self->jobs);
     for (int i = 0; i < self->threads; i++)
         self->workspaces[i].encoder = ce_encoder_open(self->plan.tokenizer);
 }

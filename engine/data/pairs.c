@@ -1,5 +1,6 @@
 /* pairs.c - pairs of answers in a token shard. */
 #include "data/pairs.h"
+#include "base/must.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
@@ -39,9 +40,7 @@ cs_status ce_pairs_open(ce_pairs *pairs, ce_data_counts *counts, const ce_tokens
                        "%s: not pairs of answers, which cspeed.dpo learns from: name files of prompt, chosen "
                        "and rejected (.jsonl)",
                        path);
-    pairs->first = calloc((size_t)all, sizeof *pairs->first);
-    if (!pairs->first)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for a list of its pairs", path);
+    pairs->first = ce_must_alloc((size_t)all * sizeof *pairs->first);
     for (int64_t k = 0; k < all; k++) {
         ce_range chosen = ce_tokens_range(tokens, 2 * k);
         if (answer_at(tokens, chosen) - chosen.from >= seq_len) {

@@ -85,7 +85,8 @@ cs_status ce_shards_document(ce_shards *shards, int64_t length, const char *text
     shards->text = text;
     shards->line = line;
     ce_places_add(&shards->places, ++shards->documents, text, line);
-    return ce_tokens_document(shards->writer);
+    ce_tokens_document(shards->writer);
+    return CS_OK;
 }
 
 cs_status ce_shards_append(ce_shards *shards, const int32_t *tokens, const bool *learnt, int64_t count)

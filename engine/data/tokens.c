@@ -165,9 +165,7 @@ static cs_status map_file(ce_tokens *tokens, int file, const char *path)
         return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot map %jd bytes", path, (intmax_t)facts.st_size);
     tokens->mapping = mapping;
     tokens->mapping_bytes = (size_t)facts.st_size;
-    tokens->file = malloc(sizeof *tokens->file);
-    if (!tokens->file)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its size", path);
+    tokens->file = ce_must_alloc(sizeof *tokens->file);
     *tokens->file = facts;
     return CS_OK;
 }

@@ -59,8 +59,8 @@ cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t 
 /* Appends tokens. learnt[i] is false for a token that is not a target of training. If `learnt` is NULL, all tokens are
  * targets. */
 cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count);
-cs_status ce_tokens_document(ce_tokens_writer *writer); /* Marks the next token as the first of a document. */
-cs_status ce_tokens_finish(ce_tokens_writer *writer);   /* Completes the file, and frees the writer, also on failure. */
+void ce_tokens_document(ce_tokens_writer *writer);    /* Marks the next token as the first of a document. */
+cs_status ce_tokens_finish(ce_tokens_writer *writer); /* Completes the file, and frees the writer, also on failure. */
 /* Removes the temporary file, and frees the writer; accepts NULL. */
 void ce_tokens_abandon(ce_tokens_writer *writer);
 void ce_tokens_remove_temporary(const char *path); /* removes what a killed process has left of the shard `path` */

@@ -42,26 +42,18 @@ static void free_writer(ce_tokens_writer *writer)
     free(writer);
 }
 
-static char *temporary_of(const char *path)
-{
-    char *name;
-    return asprintf(&name, "%s.tmp", path) < 0 ? NULL : name;
-}
-
 void ce_tokens_remove_temporary(const char *path)
 {
-    char *name = temporary_of(path);
-    if (name && !ce_staging_is_locked(name))
+    char *name = ce_must_print("%s.tmp", path);
+    if (!ce_staging_is_locked(name))
         unlink(name);
     free(name);
 }
 
 static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_t vocab_size)
 {
-    writer->path = strdup(path);
-    writer->temporary = temporary_of(path);
-    if (!writer->path || !writer->temporary)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for a name", path);
+    writer->path = ce_must_copy(path);
+    writer->temporary = ce_must_print("%s.tmp", path);
     if (ce_staging_is_locked(writer->temporary))
         return ce_fail(CS_IO_ERROR, "another process writes %s: wait for its end, or name another folder", path);
     unlink(writer->temporary);
@@ -82,9 +74,7 @@ cs_status ce_tokens_create(ce_tokens_writer **writer, const char *path, int64_t 
     if (vocab_size < 1 || vocab_size > CE_TOKENS_MAX_VOCAB)
         return ce_fail(CS_BAD_CONFIG, "%s: vocabulary size is %" PRId64 ", not 1 to %d", path, vocab_size,
                        CE_TOKENS_MAX_VOCAB);
-    ce_tokens_writer *made = calloc(1, sizeof *made);
-    if (!made)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its writer", path);
+    ce_tokens_writer *made = ce_must_alloc(sizeof *made);
     cs_status status = build_writer(made, path, vocab_size);
     if (status == CS_OK)
         *writer = made;
@@ -107,16 +97,13 @@ static cs_status put_chunk(ce_tokens_writer *writer, const int32_t *tokens, int6
 }
 
 /* Appends the mask bits of the next `count` tokens. */
-static cs_status put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t count)
+static void put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t count)
 {
     uint64_t first = writer->header.count, end = first + (uint64_t)count;
     if (end > writer->mask_capacity) {
         uint64_t capacity = 2 * end / 64 * 64 + 64;
-        unsigned char *more = realloc(writer->learnt, capacity / 8);
-        if (!more)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory for a mask of %" PRIu64 " tokens", writer->path, capacity);
-        memset(more + writer->mask_capacity / 8, 0, (capacity - writer->mask_capacity) / 8);
-        writer->learnt = more;
+        writer->learnt = ce_must_resize(writer->learnt, capacity / 8);
+        memset(writer->learnt + writer->mask_capacity / 8, 0, (capacity - writer->mask_capacity) / 8);
         writer->mask_capacity = capacity;
     }
     for (uint64_t i = first; i < end; i++) {
@@ -124,7 +111,6 @@ static cs_status put_mask(ce_tokens_writer *writer, const bool *learnt, int64_t 
         writer->learnt[i / 8] |= (unsigned char)(is_learnt << i % 8);
         writer->masked |= !is_learnt;
     }
-    return CS_OK;
 }
 
 cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *tokens, const bool *learnt, int64_t count)
@@ -133,25 +119,17 @@ cs_status ce_tokens_append_masked(ce_tokens_writer *writer, const int32_t *token
         if (tokens[i] < 0 || (uint64_t)tokens[i] >= writer->header.vocab_size)
             return ce_fail(CS_BAD_FILE, "%s: token %" PRId32 " is not in a vocabulary of %" PRIu64, writer->path,
                            tokens[i], writer->header.vocab_size);
-    CE_TRY(put_mask(writer, learnt, count));
+    put_mask(writer, learnt, count);
     for (int64_t from = 0; from < count; from += CHUNK)
         CE_TRY(put_chunk(writer, tokens + from, count - from < CHUNK ? count - from : CHUNK));
     writer->header.count += (uint64_t)count;
     return CS_OK;
 }
 
-cs_status ce_tokens_document(ce_tokens_writer *writer)
+void ce_tokens_document(ce_tokens_writer *writer)
 {
-    if (writer->header.documents == writer->start_capacity) {
-        size_t capacity = writer->start_capacity ? 2 * writer->start_capacity : 1024;
-        uint64_t *starts = realloc(writer->starts, capacity * sizeof *starts);
-        if (!starts)
-            return ce_fail(CS_NO_MEMORY, "%s: no memory to index %zu documents", writer->path, capacity);
-        writer->starts = starts;
-        writer->start_capacity = capacity;
-    }
+    CE_MUST_HOLD(writer->starts, writer->start_capacity, writer->header.documents + 1);
     writer->starts[writer->header.documents++] = writer->header.count;
-    return CS_OK;
 }
 
 /* Writes the folder's entry for the file to the disk. A renamed file survives a crash of the process. Once the file and
@@ -159,8 +137,8 @@ cs_status ce_tokens_document(ce_tokens_writer *writer)
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int file = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    char *folder = slash ? ce_must_copy_part(path, (size_t)(slash - path) + 1) : ce_must_copy(".");
+    int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file >= 0) {
         fsync(file);
         close(file);

@@ -138,15 +138,9 @@ static cs_status divide(ce_windows *windows, const ce_data_settings *settings, s
 
 static cs_status add_shard(ce_windows *windows, const ce_data_settings *settings, const char *path)
 {
-    shard *more = realloc(windows->shards, (size_t)(windows->shard_count + 1) * sizeof *more);
-    if (!more)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for one more shard", path);
-    windows->shards = more;
-    shard *added = &more[windows->shard_count];
-    *added = (shard){ .path = strdup(path) };
-    windows->shard_count++;
-    if (!added->path)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its name", path);
+    windows->shards = ce_must_resize(windows->shards, (size_t)(windows->shard_count + 1) * sizeof *windows->shards);
+    shard *added = &windows->shards[windows->shard_count++];
+    *added = (shard){ .path = ce_must_copy(path) };
     CE_TRY(ce_tokens_open(&added->tokens, path));
     /* A shard after the first one may lie within one document. */
     bool known = added->tokens.documents > 0 || (added->tokens.starts && windows->counts.documents > 0);
@@ -231,9 +225,7 @@ static cs_status build(ce_windows *windows, const ce_data_settings *settings)
 cs_status ce_windows_open(ce_windows **windows, const ce_data_settings *settings)
 {
     *windows = NULL;
-    ce_windows *opened = calloc(1, sizeof *opened);
-    if (!opened)
-        return ce_fail(CS_NO_MEMORY, "no memory for the list of token shards");
+    ce_windows *opened = ce_must_alloc(sizeof *opened);
     opened->seq_len = settings->seq_len;
     opened->vocab_size = settings->vocab_size;
     opened->shuffle = settings->shuffle;

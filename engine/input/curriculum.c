@@ -3,6 +3,7 @@
  * As in DeepSpeed, only the first tokens of a sample are trained on. The order of the samples does not depend on the
  * length, and the length depends only on the step, so resuming needs no saved state. */
 #include "input/input.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,10 @@ cs_status ce_curriculum_open(cs_engine *engine)
     if (engine->model->inputs)
         return ce_fail(CS_BAD_CONFIG, "curriculum_learning: samples of this model are no sequences and have no length");
     size_t count = (size_t)(engine->settings->micro_batch * engine->length);
-    engine->curriculum = calloc(1, sizeof *engine->curriculum);
-    if (!engine->curriculum)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a curriculum");
-    engine->curriculum->inputs = calloc(count, sizeof(int32_t));
-    engine->curriculum->targets = calloc(count, sizeof(int32_t));
-    engine->curriculum->starts = calloc(count, sizeof(int32_t));
-    if (!engine->curriculum->inputs || !engine->curriculum->targets || !engine->curriculum->starts)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
+    engine->curriculum = ce_must_alloc(sizeof *engine->curriculum);
+    engine->curriculum->inputs = ce_must_alloc(count * sizeof(int32_t));
+    engine->curriculum->targets = ce_must_alloc(count * sizeof(int32_t));
+    engine->curriculum->starts = ce_must_alloc(count * sizeof(int32_t));
     return CS_OK;
 }
 

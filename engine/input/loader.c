@@ -54,20 +54,16 @@ static cs_status open_windows(cs_data *data, bool train)
     return ce_windows_open(&data->windows, &wanted);
 }
 
-static cs_status open_batch(cs_data *data)
+static void open_batch(cs_data *data)
 {
     size_t sequences = (size_t)data->engine->sequences;
     size_t rows = sequences * (size_t)data->engine->length;
     bool documents = data->engine->settings->packing == CE_PACK_DOCUMENTS, pairs = ce_preference_is_on(data->engine);
-    data->inputs = calloc(rows, sizeof *data->inputs);
-    data->targets = calloc(rows, sizeof *data->targets);
-    data->samples = calloc(sequences, sizeof *data->samples);
-    data->references = pairs ? calloc(sequences, sizeof *data->references) : NULL;
-    data->starts = documents ? calloc(rows, sizeof *data->starts) : NULL;
-    if (!data->inputs || !data->targets || !data->samples || (documents && !data->starts) ||
-        (pairs && !data->references))
-        return ce_fail(CS_NO_MEMORY, "out of memory for a micro-batch of tokens");
-    return CS_OK;
+    data->inputs = ce_must_alloc(rows * sizeof *data->inputs);
+    data->targets = ce_must_alloc(rows * sizeof *data->targets);
+    data->samples = ce_must_alloc(sequences * sizeof *data->samples);
+    data->references = pairs ? ce_must_alloc(sequences * sizeof *data->references) : NULL;
+    data->starts = documents ? ce_must_alloc(rows * sizeof *data->starts) : NULL;
 }
 
 /* Checks that all ranks have the same tokens, because hosts may store, or may have tokenized, different files. */
@@ -109,7 +105,7 @@ static cs_status open_tokens(cs_data **data, cs_engine *engine, const char *spli
 static cs_status complete(cs_data *data, bool train)
 {
     cs_engine *engine = data->engine;
-    CE_TRY(ce_collective_status(engine->comm, open_batch(data)));
+    open_batch(data);
     if (train)
         count_steps(engine, data->windows);
     ce_summary_print(data, train);

@@ -41,8 +41,7 @@ static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
     int64_t count = ce_range_length(piece->range);
     size_t each = cs_dtype_bytes(engine->zero.precision.masters), bytes = (size_t)count * each;
     uint64_t key = ce_rng_key(0, piece->entry->full_name), hash = 0;
-    char *copy = ce_device_has_own_memory(engine->device) ? malloc(bytes + 1) : NULL;
-    CE_ASSERT(copy || !ce_device_has_own_memory(engine->device));
+    CE_FREED char *copy = ce_device_has_own_memory(engine->device) ? ce_must_alloc(bytes + 1) : NULL;
     if (copy)
         ce_stream_fetch(ce_device_stream(engine->device, CE_COMPUTE), copy, piece->master, bytes);
     const char *values = copy ? copy : piece->master;
@@ -51,7 +50,6 @@ static uint64_t hash_piece(cs_engine *engine, const ce_shard_piece *piece)
         memcpy(&bits, values + (size_t)i * each, each);
         hash += cs_rng_mix(key ^ bits, (uint64_t)(piece->range.from + i));
     }
-    free(copy);
     return hash;
 }
 
@@ -134,20 +132,13 @@ static cs_status write_file(const cs_data *data, const char *path, const float *
     size_t bytes = (size_t)count * sizeof *logps;
     header head = { .name = name_of(data), .count = count, .crc = ce_crc32c(0, logps, bytes) };
     memcpy(head.magic, magic, sizeof magic);
-    char *text = malloc(sizeof head + bytes), *part = NULL;
-    if (!text || asprintf(&part, "%s.part-%d", path, (int)getpid()) < 0) {
-        free(text);
-        return ce_fail(CS_NO_MEMORY, "out of memory for %s", path);
-    }
+    CE_FREED char *text = ce_must_alloc(sizeof head + bytes);
+    CE_FREED char *part = ce_must_print("%s.part-%d", path, (int)getpid());
     memcpy(text, &head, sizeof head);
     memcpy(text + sizeof head, logps, bytes);
     unlink(part); /* Another run that died may have left this file. */
-    cs_status status = ce_files_write(part, text, sizeof head + bytes);
-    if (status == CS_OK)
-        status = ce_files_rename(part, path);
-    free(text);
-    free(part);
-    return status;
+    CE_TRY(ce_files_write(part, text, sizeof head + bytes));
+    return ce_files_rename(part, path);
 }
 
 /* ---- opening ---- */

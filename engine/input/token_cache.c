@@ -3,6 +3,7 @@
  * Shards are written to a temporary folder under a lock, and the folder is renamed when they are complete. A run that
  * dies therefore leaves no incomplete shards in the cache. If several runs share a cache, one of them tokenizes a text
  * while the others wait. */
+#include "base/must.h"
 #include "input/loader.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -169,14 +170,12 @@ static cs_status wait_for_lock(int lock, const char *path)
 
 static cs_status make_locked(const ce_token_cache_key *self, int lock, const char *path)
 {
-    char *part;
     bool done;
     CE_TRY(wait_for_lock(lock, path));
     CE_TRY(ce_token_cache_key_find(self, &done));
     if (done)
         return CS_OK;
-    if (asprintf(&part, "%s.part", self->folder) < 0)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a name");
+    CE_FREED char *part = ce_must_print("%s.part", self->folder);
     cs_status status = ce_files_remove_tree(part); /* A run that died may have left this folder. */
     if (status == CS_OK)
         status = fill(self, part);
@@ -187,28 +186,21 @@ static cs_status make_locked(const ce_token_cache_key *self, int lock, const cha
         ce_files_remove_tree(part);
         ce_fail(status, "%s", why);
     }
-    free(part);
     return status;
 }
 
 static cs_status make(const ce_token_cache_key *self)
 {
-    char *path;
     if (ce_files_make_directories(self->settings->cache) != CS_OK)
         return ce_fail(CS_IO_ERROR, "%s; tokens of %s are to be kept there, cspeed.data.cache names another folder",
                        cs_error(), self->name);
-    if (asprintf(&path, "%s.lock", self->folder) < 0)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a name");
+    CE_FREED char *path = ce_must_print("%s.lock", self->folder);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    cs_status status = CS_OK;
     if (lock < 0)
-        status = ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
-                               path);
-    else
-        status = make_locked(self, lock, path);
-    if (lock >= 0)
-        close(lock);
-    free(path);
+        return ce_fail_errno(CS_IO_ERROR, errno, "%s: cannot make this file; cspeed.data.cache names another folder",
+                             path);
+    cs_status status = make_locked(self, lock, path);
+    close(lock);
     return status;
 }
 
@@ -256,10 +248,8 @@ static cs_status find_one(const char **found, int *held, const cs_engine *engine
 
 static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const char *const *given, int count)
 {
-    cache->names = calloc((size_t)count, sizeof *cache->names);
-    cache->held = calloc((size_t)count, sizeof *cache->held);
-    if (!cache->names || !cache->held)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a list of %d names", count);
+    cache->names = ce_must_alloc((size_t)count * sizeof *cache->names);
+    cache->held = ce_must_alloc((size_t)count * sizeof *cache->held);
     for (; cache->count < count; cache->count++) {
         const char *name = given[cache->count];
         if (ce_preference_is_on(engine) && !ce_texts_is_text(name))
@@ -271,7 +261,7 @@ static cs_status find_all(ce_token_cache *cache, const cs_engine *engine, const 
         if (ce_texts_is_text(name))
             CE_TRY(find_one(&cache->names[cache->count], &cache->held[cache->count], engine, name));
         else
-            cache->names[cache->count] = strdup(name);
+            cache->names[cache->count] = ce_must_copy(name);
     }
     return CS_OK;
 }

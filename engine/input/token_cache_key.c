@@ -1,4 +1,5 @@
 /* token_cache_key.c - cache key of a tokenized text, made of its files, the tokenizer, and values of cspeed.data. */
+#include "base/must.h"
 #include "input/token_cache_key.h"
 #include "security/mac.h"
 #include "chat/chat.h"
@@ -72,14 +73,10 @@ static cs_status record_tokenizer(FILE *out, const char *path)
 static cs_status record_template(FILE *out, const ce_token_cache_key *self)
 {
     const char *name = self->settings->template, *colon = name ? strchr(name, ':') : NULL;
-    char *beside = NULL;
-    cs_status status = CS_OK;
-    if (name && ce_chat_is_file(name))
-        status = record_file(out, "template", name);
-    else if (colon && self->tokenizer &&
-             asprintf(&beside, "%s/additional_chat_templates/%s.jinja", self->tokenizer, colon + 1) > 0)
-        status = record_file(out, "template", beside);
-    free(beside);
+    CE_FREED char *beside = NULL;
+    if (colon && self->tokenizer && !ce_chat_is_file(name))
+        name = beside = ce_must_print("%s/additional_chat_templates/%s.jinja", self->tokenizer, colon + 1);
+    cs_status status = name && (beside || ce_chat_is_file(name)) ? record_file(out, "template", name) : CS_OK;
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
@@ -117,8 +114,7 @@ static cs_status make_record(ce_token_cache_key *self)
 {
     size_t length;
     FILE *out = open_memstream(&self->record, &length);
-    if (!out)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory to describe it", self->name);
+    CE_ASSERT(out);
     write_head(out, self);
     fflush(out); /* fflush sets `length` */
     self->head = length;

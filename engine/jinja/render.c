@@ -175,11 +175,7 @@ static void render_generation(ce_jrun *run, const ce_jscope *scope, const ce_jno
     size_t from = run->out[0].size;
     ce_jvalue text = capture(run, scope, node->body);
     print(run, text);
-    if (output->count == output->capacity) {
-        output->capacity = 2 * output->capacity + 8;
-        output->generated = realloc(output->generated, output->capacity * sizeof *output->generated);
-        CE_ASSERT(output->generated);
-    }
+    CE_MUST_HOLD(output->generated, output->capacity, output->count + 1);
     output->generated[output->count++] = (ce_jinja_span){ from, from + text.size };
 }
 
@@ -288,8 +284,7 @@ static ce_jvalue from_json(ce_jrun *run, const json_t *json)
 
 cs_status ce_jinja_compile(ce_jinja **compiled, const char *source, size_t size)
 {
-    ce_jinja *made = calloc(1, sizeof *made);
-    CE_ASSERT(made);
+    ce_jinja *made = ce_must_alloc(sizeof *made);
     *compiled = NULL;
     if (setjmp(made->memory.trap)) {
         cs_status status = made->memory.status;
@@ -310,8 +305,7 @@ void ce_jinja_free(ce_jinja *compiled)
 
 cs_status ce_jinja_render(const ce_jinja *compiled, const json_t *variables, time_t now, ce_jinja_output *output)
 {
-    ce_jrun *run = calloc(1, sizeof *run);
-    CE_ASSERT(run);
+    ce_jrun *run = ce_must_alloc(sizeof *run);
     run->now = now;
     run->output = output;
     run->line = 1;

@@ -56,8 +56,7 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes)
         size_t capacity = bytes > CHUNK ? bytes : CHUNK;
         if (run->bytes + capacity > max_bytes || bytes > max_bytes)
             ce_jrun_fail(run, "the template needs more than %zu MiB of memory", max_bytes >> 20);
-        chunk = calloc(1, sizeof *chunk + capacity);
-        CE_ASSERT(chunk);
+        chunk = ce_must_alloc(sizeof *chunk + capacity);
         *chunk = (ce_jchunk){ run->chunks, 0, capacity };
         run->chunks = chunk;
         run->bytes += capacity;

@@ -275,11 +275,7 @@ static void scan_word(scanner *s)
 static int add_node(scanner *s, ce_dialect_node node)
 {
     ce_dialect *out = s->out;
-    if (out->count == out->capacity) {
-        out->capacity = out->capacity ? 2 * out->capacity : 64;
-        out->nodes = realloc(out->nodes, (size_t)out->capacity * sizeof *out->nodes);
-        CE_ASSERT(out->nodes);
-    }
+    CE_MUST_HOLD(out->nodes, out->capacity, out->count + 1);
     out->nodes[out->count] = node;
     return out->count++;
 }
@@ -414,10 +410,8 @@ static void scan_value(scanner *s, int parent, size_t key, size_t key_length, si
 
 void ce_dialect_scan(ce_dialect *dialect, const char *text, size_t length, ce_dialect_report *report, void *to)
 {
-    *dialect = (ce_dialect){ .text = malloc(length + 1), .length = length };
-    CE_ASSERT(dialect->text);
+    *dialect = (ce_dialect){ .text = ce_must_alloc(length + 1), .length = length };
     memcpy(dialect->text, text, length);
-    dialect->text[length] = 0;
     scanner s = { .out = dialect, .text = text, .length = length, .report = report, .to = to };
     if (starts(&s, "\xef\xbb\xbf")) { /* the text begins with a byte order mark, which some editors write */
         blank(&s, 0, 3);

@@ -34,12 +34,6 @@ struct ce_json {
     ce_json_adviser *adviser; /* NULL if the document has no adviser */
 };
 
-static void *must_have(void *memory)
-{
-    CE_ASSERT(memory);
-    return memory;
-}
-
 /* ---- errors and notes ---- */
 
 static bool is_under(const char *path, const char *ancestor)
@@ -146,7 +140,7 @@ bool ce_json_is_lenient(const ce_json *doc)
 void ce_json_mark(ce_json *doc, const char *path, const char *origin)
 {
     if (!doc->marks)
-        doc->marks = must_have(json_object());
+        doc->marks = json_object();
     CE_ASSERT(json_object_set_new(doc->marks, path, json_string(origin)) == 0);
 }
 
@@ -180,11 +174,11 @@ cs_status ce_json_verdict(ce_json *doc)
 
 static void add_text(text_list *list, const char *path, const char *format, va_list arguments)
 {
-    char sentence[2 * SENTENCE], *text = NULL;
+    char sentence[2 * SENTENCE];
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    CE_ASSERT(asprintf(&text, "%s%s%s", path, *path ? ": " : "", sentence) >= 0);
+    char *text = ce_must_print("%s%s%s", path, *path ? ": " : "", sentence);
     ce_faults_make_printable(text, "");
-    list->texts = must_have(realloc(list->texts, (size_t)(list->count + 1) * sizeof *list->texts));
+    list->texts = ce_must_resize(list->texts, (size_t)(list->count + 1) * sizeof *list->texts);
     list->texts[list->count++] = text;
 }
 
@@ -262,12 +256,11 @@ static cs_status build(ce_json *doc)
 
 cs_status ce_json_parse(ce_json **doc, const char *text, size_t length, const char *name)
 {
-    ce_json *made = must_have(calloc(1, sizeof *made));
-    made->name = must_have(strdup(name));
-    made->original = must_have(malloc(length + 1));
+    ce_json *made = ce_must_alloc(sizeof *made);
+    made->name = ce_must_copy(name);
+    made->original = ce_must_alloc(length + 1);
     made->length = length;
     memcpy(made->original, text, length);
-    made->original[length] = 0;
     *doc = NULL;
     cs_status status = build(made);
     if (status == CS_OK)
@@ -282,7 +275,7 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
     struct stat about;
     if (fstat(fileno(file), &about) == 0 && S_ISDIR(about.st_mode))
         return ce_fail(CS_NOT_FOUND, "%s is a directory: name the JSON file", path);
-    *text = must_have(malloc(MAX_BYTES + 1));
+    *text = ce_must_alloc(MAX_BYTES + 1);
     *length = fread(*text, 1, MAX_BYTES + 1, file);
     if (ferror(file))
         return ce_fail_errno(CS_IO_ERROR, errno, "%s cannot be read", path);
@@ -335,7 +328,7 @@ json_t *ce_json_root(ce_json *doc)
 static char *next_name(const char **rest)
 {
     size_t length = strcspn(*rest, ".");
-    char *name = must_have(strndup(*rest, length));
+    char *name = ce_must_copy_part(*rest, length);
     *rest += length + ((*rest)[length] == '.');
     return name;
 }
@@ -416,7 +409,7 @@ cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text)
         return ce_fail(CS_BAD_CONFIG, "command line at %s: %.60s is not JSON", path, value_text);
     if (json_object_set_new(here, rest, value) != 0)
         return ce_fail(CS_BAD_CONFIG, "command line: the path of a key is not UTF-8");
-    doc->overrides = must_have(realloc(doc->overrides, (size_t)(doc->override_count + 1) * sizeof *doc->overrides));
-    doc->overrides[doc->override_count++] = must_have(strdup(path));
+    doc->overrides = ce_must_resize(doc->overrides, (size_t)(doc->override_count + 1) * sizeof *doc->overrides);
+    doc->overrides[doc->override_count++] = ce_must_copy(path);
     return CS_OK;
 }

@@ -82,10 +82,9 @@ static bool is_wide(const char *number, size_t width)
 /* Returns a copy of a text in which ".0" follows each integer that does not fit into 64 bits, malloc'ed. */
 static char *widen(const char *text, size_t *length, int64_t *wide)
 {
-    char *made = malloc(*length + *length / 8 + 3);
+    char *made = ce_must_alloc(*length + *length / 8 + 3);
     size_t size = 0;
     bool in_string = false;
-    CE_ASSERT(made);
     for (size_t at = 0, next; at < *length; at = next) {
         size_t width = in_string ? 0 : number_width(text + at, *length - at);
         next = at + (width ? width : in_string && text[at] == '\\' && at + 1 < *length ? 2 : 1);

@@ -21,8 +21,7 @@ bool ce_keys_is_auto(const json_t *object, const char *name)
 
 const char *ce_keys_nearest(const ce_key *table, int count, const char *name)
 {
-    const char **names = calloc((size_t)count + 1, sizeof *names);
-    CE_ASSERT(names);
+    const char **names = ce_must_alloc(((size_t)count + 1) * sizeof *names);
     for (int i = 0; i < count; i++)
         names[i] = table[i].name;
     const char *nearest = cs_nearest(name, names);

@@ -114,9 +114,7 @@ static cs_adapter *adapter_of(ce_lora *lora, cs_linear *linear, const ce_lora_si
 {
     if (linear->adapter)
         return linear->adapter;
-    cs_adapter *made = linear->adapter = calloc(1, sizeof *made);
-    if (!made)
-        ce_fatal(CS_NO_MEMORY, "out of memory for an adapter");
+    cs_adapter *made = linear->adapter = ce_must_alloc(sizeof *made);
     made->scale = (float)ce_lora_scale(sizes->r, sizes->alpha, sizes->rslora);
     made->rate = (float)sizes->dropout;
     made->next = lora->first;

@@ -28,8 +28,7 @@ enum { NEUTRAL = sizeof neutral / sizeof *neutral };
  * caller frees the result. */
 static ce_key *all_keys(const ce_family *family, int *count)
 {
-    ce_key *keys = calloc((size_t)family->key_count + NEUTRAL, sizeof *keys);
-    CE_ASSERT(keys);
+    ce_key *keys = ce_must_alloc(((size_t)family->key_count + NEUTRAL) * sizeof *keys);
     memcpy(keys, family->keys, (size_t)family->key_count * sizeof *keys);
     *count = family->key_count;
     for (int i = 0; i < NEUTRAL; i++)
@@ -62,8 +61,7 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
     ce_key *known = all_keys(family, &key_count);
     ce_other_keys_rename(type, config, doc, path);
     ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
-    void *settings = calloc(1, family->settings_bytes);
-    CE_ASSERT(settings);
+    void *settings = ce_must_alloc(family->settings_bytes);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = ce_json_verdict(doc);
     if (status == CS_OK)

@@ -117,11 +117,10 @@ static ce_key inert(const char *name)
 ce_key *ce_other_keys_add(const ce_key *table, int *count, json_t *object, ce_json *doc, const char *path)
 {
     ce_names unread = { 0 }, ignored = { 0 };
-    ce_key *keys = calloc((size_t)*count + json_object_size(object) + 1, sizeof *keys);
+    ce_key *keys = ce_must_alloc(((size_t)*count + json_object_size(object) + 1) * sizeof *keys);
     const char *name;
     json_t *value;
     int own = *count;
-    CE_ASSERT(keys);
     memcpy(keys, table, (size_t)own * sizeof *keys);
     json_object_foreach (object, name, value) {
         ce_key *key = (ce_key *)(uintptr_t)ce_keys_find(keys, own, name);

@@ -1,6 +1,7 @@
 /* csv.c - writes one CSV file for each tag, named as DeepSpeed names it: the tag Train/Samples/lr has the file
  * Train_Samples_lr.csv with the header "step,lr". */
 #include "monitor/writer.h"
+#include "base/must.h"
 #include "base/say.h"
 
 #include <errno.h>
@@ -24,19 +25,14 @@ typedef struct {
 static void *open_csv(const char *folder, int64_t at)
 {
     (void)at; /* Each file is trimmed later, when the first number of its tag is written. */
-    csv *files = calloc(1, sizeof *files);
-    if (files && !(files->folder = strdup(folder))) {
-        free(files);
-        files = NULL;
-    }
+    csv *files = ce_must_alloc(sizeof *files);
+    files->folder = ce_must_copy(folder);
     return files;
 }
 
 static char *path_of(const csv *files, const char *tag)
 {
-    char *path = NULL;
-    if (asprintf(&path, "%s/%s.csv", files->folder, tag) < 0)
-        return NULL;
+    char *path = ce_must_print("%s/%s.csv", files->folder, tag);
     for (char *letter = path + strlen(files->folder) + 1; *letter; letter++)
         if (*letter == '/')
             *letter = '_';
@@ -66,7 +62,8 @@ static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
  * NAME.old. */
 static bool trim(const char *path, int64_t at)
 {
-    char *part = NULL, *old = NULL;
+    CE_FREED char *part = ce_must_print("%s.part", path);
+    CE_FREED char *old = ce_must_print("%s.old", path);
     int64_t kept = -1;
     struct stat info;
     if (stat(path, &info) != 0)
@@ -76,8 +73,7 @@ static bool trim(const char *path, int64_t at)
     FILE *from = fopen(path, "r"), *to = NULL;
     if (!from)
         return false;
-    if (asprintf(&part, "%s.part", path) >= 0 && asprintf(&old, "%s.old", path) >= 0)
-        to = fopen(part, "w");
+    to = fopen(part, "w");
     if (to) {
         kept = copy_rows(from, to, at);
         if (fclose(to) != 0)
@@ -88,17 +84,14 @@ static bool trim(const char *path, int64_t at)
     int why = errno;
     if (to && kept <= 0)
         remove(part);
-    free(part);
-    free(old);
     errno = why;
     return good;
 }
 
 static FILE *open_column(const csv *files, const char *tag, int64_t at)
 {
-    char *path = path_of(files, tag);
-    FILE *file = path && trim(path, at) ? fopen(path, "a") : NULL;
-    free(path);
+    CE_FREED char *path = path_of(files, tag);
+    FILE *file = trim(path, at) ? fopen(path, "a") : NULL;
     if (file && fseeko(file, 0, SEEK_END) == 0 && ftello(file) > 0)
         return file;
     if (file)
@@ -111,19 +104,12 @@ static FILE *file_of(csv *files, const char *tag, int64_t at)
     for (int i = 0; i < files->count; i++)
         if (strcmp(files->columns[i].tag, tag) == 0)
             return files->columns[i].file;
-    column *longer = realloc(files->columns, (size_t)(files->count + 1) * sizeof *longer);
-    if (!longer)
+    FILE *file = open_column(files, tag, at);
+    if (!file)
         return NULL;
-    files->columns = longer;
-    column added = { strdup(tag), NULL };
-    if (added.tag)
-        added.file = open_column(files, tag, at);
-    if (!added.file) {
-        free(added.tag);
-        return NULL;
-    }
-    files->columns[files->count++] = added;
-    return added.file;
+    files->columns = ce_must_resize(files->columns, (size_t)(files->count + 1) * sizeof *files->columns);
+    files->columns[files->count++] = (column){ ce_must_copy(tag), file };
+    return file;
 }
 
 static bool write_csv(void *writer, const char *tag, double value, int64_t at)

@@ -1,5 +1,6 @@
 /* events.c - writes TensorBoard event files. Each process writes one file, and TensorBoard merges the files in order of
  * time. A writer that is opened again writes a new file, because an incomplete record may end the file before it. */
+#include "base/must.h"
 #include "monitor/record.h"
 #include "monitor/writer.h"
 
@@ -24,14 +25,12 @@ static bool put(FILE *file, ce_record record)
 static void *open_events(const char *folder, int64_t at)
 {
     static atomic_int opened;
-    char host[64] = "host", *path = NULL;
+    char host[64] = "host";
     double time = wall_clock();
     gethostname(host, sizeof host - 1);
-    if (asprintf(&path, "%s/events.out.tfevents.%010lld.%s.%d.%d", folder, (long long)time, host, (int)getpid(),
-                 atomic_fetch_add(&opened, 1)) < 0)
-        return NULL;
+    CE_FREED char *path = ce_must_print("%s/events.out.tfevents.%010lld.%s.%d.%d", folder, (long long)time, host,
+                                        (int)getpid(), atomic_fetch_add(&opened, 1));
     FILE *file = fopen(path, "ab");
-    free(path);
     if (file && put(file, ce_record_version(time)) && put(file, ce_record_start(time, at)))
         return file;
     if (file)

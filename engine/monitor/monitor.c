@@ -1,6 +1,7 @@
 /* monitor.c - writes training metrics to CSV and TensorBoard files. It creates the folders and calls the writers of the
  * two formats. A writer that fails is closed, and opened again at the next position. */
 #include "monitor/writer.h"
+#include "base/must.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -65,28 +66,22 @@ static void write_value(sink *s, const ce_writer *writer, const char *tag, doubl
         s->fails = false;
 }
 
-static cs_status prepare(sink *s, const ce_monitor_settings *settings)
+static void prepare(sink *s, const ce_monitor_settings *settings)
 {
     const char *path = settings->output_path ? settings->output_path : "", *job = settings->job_name;
-    if (!settings->enabled)
-        return CS_OK;
-    if (asprintf(&s->folder, "%s%s%s", path, *path && path[strlen(path) - 1] != '/' ? "/" : "",
-                 job ? job : "DeepSpeedJobName") >= 0)
-        return CS_OK;
-    s->folder = NULL;
-    return ce_fail(CS_NO_MEMORY, "out of memory for the name of a folder");
+    if (settings->enabled)
+        s->folder = ce_must_print("%s%s%s", path, *path && path[strlen(path) - 1] != '/' ? "/" : "",
+                                  job ? job : "DeepSpeedJobName");
 }
 
-cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard)
+void ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard)
 {
     *monitor = NULL;
     if (!csv->enabled && !tensorboard->enabled)
-        return CS_OK;
-    *monitor = calloc(1, sizeof **monitor);
-    if (!*monitor)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a monitor");
-    CE_TRY(prepare(&(*monitor)->sinks[0], csv));
-    return prepare(&(*monitor)->sinks[1], tensorboard);
+        return;
+    *monitor = ce_must_alloc(sizeof **monitor);
+    prepare(&(*monitor)->sinks[0], csv);
+    prepare(&(*monitor)->sinks[1], tensorboard);
 }
 
 void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_t at)

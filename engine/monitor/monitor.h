@@ -22,9 +22,8 @@ typedef struct {
 
 typedef struct ce_monitor ce_monitor;
 
-/* Opens a monitor. *monitor becomes NULL if neither format is enabled; the other functions accept NULL. Returns
- * CS_NO_MEMORY if there is not enough memory. */
-cs_status ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard);
+/* Opens a monitor. *monitor becomes NULL if neither format is enabled; the other functions accept NULL. */
+void ce_monitor_open(ce_monitor **monitor, const ce_monitor_settings *csv, const ce_monitor_settings *tensorboard);
 void ce_monitor_write(ce_monitor *monitor, const char *tag, double value, int64_t at);
 void ce_monitor_flush(ce_monitor *monitor);
 void ce_monitor_close(ce_monitor *monitor);

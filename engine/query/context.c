@@ -1,6 +1,7 @@
 /* context.c - cs_context: incremental inference with a key-value cache, so that each token is computed once. The
  * weights are read once for all contexts that are continued together. */
 #include "query/query.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 
@@ -32,9 +33,7 @@ static cs_status build(cs_context *context, cs_engine *engine, int64_t length)
 
 cs_status cs_context_open(cs_context **context, cs_engine *engine, int64_t length)
 {
-    *context = calloc(1, sizeof **context);
-    if (!*context)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a context");
+    *context = ce_must_alloc(sizeof **context);
     cs_status status = build(*context, engine, length);
     if (status != CS_OK) {
         cs_context_close(*context);
@@ -96,9 +95,7 @@ cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int
                        (long long)max);
     for (int64_t i = 0; i < count; i++)
         CE_TRY(check(contexts[i], verb, tokens + i, 1));
-    ce_sequence *sequences = calloc((size_t)count, sizeof *sequences);
-    if (!sequences)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the list of %lld contexts", (long long)count);
+    ce_sequence *sequences = ce_must_alloc((size_t)count * sizeof *sequences);
     for (int64_t i = 0; i < count; i++)
         sequences[i] = (ce_sequence){ contexts[i]->cache, contexts[i]->count };
     cs_status status =

@@ -1,6 +1,7 @@
 /* generation.c - cs_generation: samples the tokens of a text after a prompt, with a key-value cache. A text that has
  * filled the positions of the model continues from its last tokens. */
 #include "core/engine.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,7 @@ static cs_status build(cs_generation *g, cs_engine *engine, const int32_t *promp
     /* the context never reads the last sampled token */
     int64_t most = cs_context_positions(engine), length = count + g->options.max - (g->options.max > 0);
     g->positions = g->options.positions && (!most || g->options.positions < most) ? g->options.positions : most;
-    g->tokens = calloc((size_t)(count + g->options.max), sizeof *g->tokens);
-    if (!g->tokens)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a text of %lld tokens", (long long)(count + g->options.max));
+    g->tokens = ce_must_alloc((size_t)(count + g->options.max) * sizeof *g->tokens);
     memcpy(g->tokens, prompt, (size_t)count * sizeof *prompt);
     g->prompt = count;
     return cs_context_open(&g->context, engine, g->positions && g->positions < length ? g->positions : length);
@@ -35,9 +34,7 @@ cs_status cs_generation_open(cs_generation **generation, cs_engine *engine, cons
     if (count < 1 || options->max < 0)
         return ce_fail(CS_MISUSE, "cs_generation_open: a prompt of %lld tokens, and %lld to generate", (long long)count,
                        (long long)options->max);
-    *generation = calloc(1, sizeof **generation);
-    if (!*generation)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a text");
+    *generation = ce_must_alloc(sizeof **generation);
     (*generation)->options = *options;
     cs_status status = build(*generation, engine, prompt, count);
     if (status == CS_OK)
@@ -110,17 +107,11 @@ static cs_status step(cs_generation *const *generations, int64_t count, cs_conte
 
 cs_status cs_generations_next(cs_generation *const *generations, int64_t count, int32_t *tokens)
 {
-    cs_context **contexts = calloc((size_t)count, sizeof *contexts);
-    int32_t *last = calloc((size_t)count, sizeof *last);
-    cs_status status =
-        contexts && last ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for %lld texts", (long long)count);
+    CE_FREED cs_context **contexts = ce_must_alloc((size_t)count * sizeof *contexts);
+    CE_FREED int32_t *last = ce_must_alloc((size_t)count * sizeof *last);
     for (int64_t i = 0; i < count; i++)
         tokens[i] = -1;
-    for (int64_t i = 0; status == CS_OK && i < count; i++)
-        status = read_many(generations[i], &tokens[i]);
-    if (status == CS_OK)
-        status = step(generations, count, contexts, last, tokens);
-    free(contexts);
-    free(last);
-    return status;
+    for (int64_t i = 0; i < count; i++)
+        CE_TRY(read_many(generations[i], &tokens[i]));
+    return step(generations, count, contexts, last, tokens);
 }

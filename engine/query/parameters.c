@@ -38,9 +38,7 @@ const char *cs_param_name(const cs_engine *engine, int64_t index)
 static cs_status not_found(const cs_engine *engine, const char *name)
 {
     int64_t count = cs_param_count(engine);
-    const char **names = calloc((size_t)count + 1, sizeof *names);
-    if (!names)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the names of %lld parameters", (long long)count);
+    const char **names = ce_must_alloc(((size_t)count + 1) * sizeof *names);
     for (int64_t i = 0; i < count; i++)
         names[i] = cs_param_name(engine, i);
     const char *nearest = cs_nearest(name, names);

@@ -98,9 +98,7 @@ static int32_t draw(const candidate *all, int64_t count, double chance)
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place)
 {
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
-    candidate *all = malloc((size_t)count * sizeof *all);
-    if (!all)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the candidates of the next token");
+    candidate *all = ce_must_alloc((size_t)count * sizeof *all);
     candidate best = { (double)cs_element(logits, from), 0 };
     for (int64_t i = 0; i < count; i++) {
         all[i] = (candidate){ (double)cs_element(logits, from + i), (int32_t)i };

@@ -2,6 +2,7 @@
  *
  * The device's operations count their own multiply-adds (device.h), so nothing is estimated from shapes. The profile is
  * that of the last micro-batch of the profiled step. */
+#include "base/must.h"
 #include "reporting/reporting.h"
 #include "base/log.h"
 
@@ -21,14 +22,12 @@ struct ce_profile {
     cost *units;
 };
 
-cs_status ce_profile_open(cs_engine *engine)
+void ce_profile_open(cs_engine *engine)
 {
     if (!engine->settings->profiler.enabled)
-        return CS_OK;
-    engine->profile = calloc(1, sizeof *engine->profile);
-    if (!engine->profile || !(engine->profile->units = calloc((size_t)engine->model->count, sizeof(cost))))
-        return ce_fail(CS_NO_MEMORY, "out of memory for a profile");
-    return CS_OK;
+        return;
+    engine->profile = ce_must_alloc(sizeof *engine->profile);
+    engine->profile->units = ce_must_alloc((size_t)engine->model->count * sizeof(cost));
 }
 
 void ce_profile_close(cs_engine *engine)
@@ -254,7 +253,7 @@ static void print_summary(const cs_engine *engine, FILE *out, cost all)
 {
     int64_t depth = engine->settings->profiler.module_depth, top = engine->settings->profiler.top_modules;
     kind_cost model = { "model", all };
-    kind_cost *kinds = calloc((size_t)engine->model->count, sizeof *kinds);
+    kind_cost *kinds = ce_must_alloc((size_t)engine->model->count * sizeof *kinds);
     fprintf(out,
             "\n----------------------------- Aggregated Profile per GPU -----------------------------\n"
             "Top %lld modules in terms of params, MACs or fwd latency at different model depths:\n",

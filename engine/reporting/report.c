@@ -198,8 +198,8 @@ cs_status ce_report_open(cs_engine *engine)
     CE_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;
-    CE_TRY(ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard));
-    CE_TRY(ce_profile_open(engine));
+    ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard);
+    ce_profile_open(engine);
     ce_dump_engine(engine);
     if (settings->steps_per_print > 0)
         print_progress(engine, ce_schedule_rate(&settings->schedule, 0));

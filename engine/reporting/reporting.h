@@ -26,7 +26,7 @@ void ce_trace_file_end_step(cs_engine *engine);
 void ce_dump_engine(const cs_engine *engine);
 
 /* profile.c: profile of one forward pass, unit by unit. Each function returns at once if there is no profile. */
-cs_status ce_profile_open(cs_engine *engine);
+void ce_profile_open(cs_engine *engine);
 void ce_profile_close(cs_engine *engine);
 void ce_profile_start(cs_engine *engine); /* called before a forward pass; sets engine->uncaptured */
 void ce_profile_enter(cs_engine *engine);

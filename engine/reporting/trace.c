@@ -54,8 +54,8 @@ cs_status ce_trace_file_open(cs_engine *engine)
     const ce_settings *settings = engine->settings;
     if (!settings->trace.file)
         return CS_OK;
-    ce_trace_file *trace = engine->trace = calloc(1, sizeof *trace);
-    if (!trace || !ce_trace_open(spans_needed(engine)))
+    ce_trace_file *trace = engine->trace = ce_must_alloc(sizeof *trace);
+    if (!ce_trace_open(spans_needed(engine)))
         return ce_fail(CS_NO_MEMORY, "out of memory for %" PRId64 " spans of cspeed.trace", spans_needed(engine));
     trace->first = settings->trace.first_step;
     trace->last = trace->first + settings->trace.steps - 1;
@@ -124,8 +124,7 @@ static char *own_events(const cs_engine *engine)
     int64_t count, dropped;
     const ce_trace_span *spans = ce_trace_spans(&count, &dropped);
     FILE *out = open_memstream(&text, &length);
-    if (!out)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the text of cspeed.trace");
+    CE_ASSERT(out);
     fprintf(out, "%s{\"ph\": \"M\", \"pid\": %d, \"name\": \"process_name\", \"args\": {\"name\": \"rank %d\"}}",
             engine->world.rank ? ",\n" : "", engine->world.rank, engine->world.rank);
     for (size_t lane = 0; lane < sizeof lanes / sizeof *lanes; lane++)
@@ -137,24 +136,20 @@ static char *own_events(const cs_engine *engine)
         put_span(out, engine, &spans[i]);
     if (dropped)
         ce_log(CE_LOG_WARNING, "cspeed.trace: %" PRId64 " spans did not fit; record fewer steps", dropped);
-    if (fclose(out) != 0)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the text of cspeed.trace");
+    CE_ASSERT(fclose(out) == 0);
     return text;
 }
 
 static char *path_of(const ce_settings *settings)
 {
-    char *path = NULL;
     bool whole = *settings->trace.file == '/' || !settings->output;
-    if (asprintf(&path, "%s%s%s", whole ? "" : settings->output, whole ? "" : "/", settings->trace.file) < 0)
-        return NULL;
-    return path;
+    return ce_must_print("%s%s%s", whole ? "" : settings->output, whole ? "" : "/", settings->trace.file);
 }
 
 static void write_file(const cs_engine *engine, const char *events)
 {
-    char *path = path_of(engine->settings);
-    FILE *file = path ? fopen(path, "we") : NULL;
+    CE_FREED char *path = path_of(engine->settings);
+    FILE *file = fopen(path, "we");
     bool written = file && fprintf(file, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n%s\n]}\n", events) > 0;
     if (file && fclose(file) != 0)
         written = false;
@@ -163,9 +158,7 @@ static void write_file(const cs_engine *engine, const char *events)
                " of %d rank%s; https://ui.perfetto.dev and chrome://tracing show it",
                path, engine->trace->first, engine->trace->last, engine->world.size, ce_plural(engine->world.size));
     else
-        ce_log(CE_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path ? path : "",
-               strerror(errno));
-    free(path);
+        ce_log(CE_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path, strerror(errno));
 }
 
 void ce_trace_file_end_step(cs_engine *engine)

@@ -1,4 +1,5 @@
 /* async_save.c - saves checkpoints in the foreground or in the background, and reports the result to the program. */
+#include "base/must.h"
 #include "saving/saving.h"
 #include "base/beat.h"
 #include "base/log.h"
@@ -34,12 +35,10 @@ static void name_good(ce_async_save *saving, char *place)
     saving->good = place;
 }
 
-/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine", or NULL if there is not enough
- * memory. The caller frees the name. */
+/* Returns a checkpoint's name for messages, such as "global_step20 in runs/mine". The caller frees the name. */
 static char *place_of(const char *dir, const char *tag)
 {
-    char *place;
-    return asprintf(&place, "%s in %s", tag, dir) < 0 ? NULL : place;
+    return ce_must_print("%s in %s", tag, dir);
 }
 
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
@@ -73,7 +72,7 @@ static void end(cs_engine *engine, cs_status status)
         return;
     }
     saving->status = status;
-    saving->why = strdup(cs_error());
+    saving->why = ce_must_copy(cs_error());
     ce_log(CE_LOG_WARNING, "the checkpoint of step %lld was not saved, earlier ones are as they were: %s",
            (long long)saving->step, cs_error());
 }

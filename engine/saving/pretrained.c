@@ -1,4 +1,5 @@
 /* pretrained.c - loads initial values from a Hugging Face folder. Each rank reads only its own ranges of elements. */
+#include "base/must.h"
 #include "saving/saving.h"
 #include "base/hub.h"
 #include "base/log.h"
@@ -51,14 +52,12 @@ static bool of_model(const cs_engine *engine, const ce_unit_entry *entry)
 cs_status ce_pretrained_read(cs_engine *engine, struct ce_source *source, int i, bool adapter)
 {
     int count = engine->model->units[i]->entry_count;
-    ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
-    cs_status status = pieces ? CS_OK : ce_fail(CS_NO_MEMORY, "out of memory for a list of tensors");
-    count = pieces ? ce_shard_pieces(engine->shards[i], pieces) : 0;
-    for (int at = 0; at < count && status == CS_OK; at++)
+    CE_FREED ce_shard_piece *pieces = ce_must_alloc(((size_t)count + 1) * sizeof *pieces);
+    count = ce_shard_pieces(engine->shards[i], pieces);
+    for (int at = 0; at < count; at++)
         if (adapter ? ce_adapter_has(pieces[at].entry) : of_model(engine, pieces[at].entry))
-            status = read_piece(engine, source, &pieces[at]);
-    free(pieces);
-    return status;
+            CE_TRY(read_piece(engine, source, &pieces[at]));
+    return CS_OK;
 }
 
 static cs_status read_all(cs_engine *engine, const char *folder)

@@ -1,4 +1,5 @@
 /* reopen.c - cs_reopen: derives the configuration for using a trained model from its folder. */
+#include "base/must.h"
 #include "core/engine.h"
 #include "base/hub.h"
 #include "checkpoint/catalog.h"
@@ -206,11 +207,7 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
     cs_status status = ce_json_parse(&doc, text, strlen(text), name);
     free(text);
     CE_TRY(status);
-    *config = calloc(1, sizeof **config);
-    if (!*config) {
-        ce_json_close(doc);
-        return ce_fail(CS_NO_MEMORY, "out of memory for a configuration");
-    }
+    *config = ce_must_alloc(sizeof **config);
     (*config)->doc = doc;
     (*config)->reads = true;
     return CS_OK;

@@ -1,6 +1,7 @@
 /* save_load.c - cs_save_checkpoint, cs_load_checkpoint: saves and loads the engine's state as pieces of named tensors
  * and some numbers. */
 #include "saving/saving.h"
+#include "base/must.h"
 #include "products/products.h"
 #include "chat/chat.h"
 #include "base/beat.h"
@@ -21,17 +22,10 @@ typedef struct {
     int64_t count, capacity;
 } piece_list;
 
-static cs_status append(piece_list *list, ce_piece piece)
+static void append(piece_list *list, ce_piece piece)
 {
-    if (list->count == list->capacity) {
-        list->capacity = list->capacity ? 2 * list->capacity : 256;
-        ce_piece *longer = realloc(list->piece, (size_t)list->capacity * sizeof *longer);
-        if (!longer)
-            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
-        list->piece = longer;
-    }
+    CE_MUST_HOLD(list->piece, list->capacity, list->count + 1);
     list->piece[list->count++] = piece;
-    return CS_OK;
 }
 
 static void drop(piece_list *list)
@@ -44,7 +38,7 @@ static void drop(piece_list *list)
 
 /* Lists one parameter's master values and, if `states` is true, its optimizer slots, which have PyTorch's flattened
  * names. */
-static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
+static void list_parameter(piece_list *list, const ce_zero *zero, const ce_shard_piece *from, bool states)
 {
     const cs_param *param = &from->entry->param;
     ce_piece piece = { .name = from->entry->full_name,
@@ -54,19 +48,15 @@ static cs_status list_parameter(piece_list *list, const ce_zero *zero, const ce_
                        .range = from->range,
                        .data = from->master };
     memcpy(piece.shape, param->value.shape, sizeof piece.shape);
-    CE_TRY(append(list, piece));
+    append(list, piece);
     for (int slot = 0; states && slot < CE_OPTIM_SLOTS && from->slots[slot]; slot++) {
         const ce_optimizer *optimizer = &zero->groups->group[from->entry->group].optimizer;
-        char *name = NULL;
-        if (asprintf(&name, "state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]) < 0)
-            return ce_fail(CS_NO_MEMORY, "out of memory for a tensor's name");
-        piece.name = name;
+        piece.name = ce_must_print("state.%s.%s", from->entry->full_name, optimizer->slot_names[slot]);
         piece.folder = "optim";
         piece.dtype = zero->precision.slots;
         piece.data = from->slots[slot];
-        CE_TRY(append(list, piece));
+        append(list, piece);
     }
-    return CS_OK;
 }
 
 /* True if the parameters are used but not trained, and the adapter comes from its own folder (`eval --adapter`). */
@@ -76,22 +66,16 @@ static bool takes_adapter(const cs_engine *engine)
 }
 
 /* Lists this rank's part of every unit. At every stage the parts of all ranks cover each tensor exactly once. */
-static cs_status list_pieces(cs_engine *engine, piece_list *list, bool states)
+static void list_pieces(cs_engine *engine, piece_list *list, bool states)
 {
     for (int i = 0; i < engine->model->total; i++) {
         int count = engine->model->units[i]->entry_count;
-        ce_shard_piece *pieces = calloc((size_t)count + 1, sizeof *pieces);
-        if (!pieces)
-            return ce_fail(CS_NO_MEMORY, "out of memory for a checkpoint's list of tensors");
+        CE_FREED ce_shard_piece *pieces = ce_must_alloc(((size_t)count + 1) * sizeof *pieces);
         count = ce_shard_pieces(engine->shards[i], pieces);
-        cs_status status = CS_OK;
-        for (int at = 0; at < count && status == CS_OK; at++)
+        for (int at = 0; at < count; at++)
             if (!(pieces[at].entry->lora && takes_adapter(engine)))
-                status = list_parameter(list, &engine->zero, &pieces[at], states);
-        free(pieces);
-        CE_TRY(status);
+                list_parameter(list, &engine->zero, &pieces[at], states);
     }
-    return CS_OK;
 }
 
 /* ---- numbers ---- */
@@ -221,14 +205,12 @@ cs_status cs_save_checkpoint(cs_engine *engine, const char *dir, const char *tag
                      .buffered = !engine->settings->direct },
         .finite = true,
     };
-    cs_status status = list_pieces(engine, &list, true);
-    if (status == CS_OK)
-        status = ce_transfer_begin(engine, &content.device_copy);
+    list_pieces(engine, &list, true);
+    ce_transfer_begin(engine, &content.device_copy);
     content.pieces = list.piece;
     content.piece_count = list.count;
     ce_ancestry_offer(engine, dir, &content);
-    if (status == CS_OK)
-        status = ce_async_save_start(engine, dir, &content, started);
+    cs_status status = ce_async_save_start(engine, dir, &content, started);
     drop(&list);
     json_decref((json_t *)(uintptr_t)content.engine);
     json_decref((json_t *)(uintptr_t)content.aliases);
@@ -339,7 +321,7 @@ static void warn_of_other_model(const cs_engine *engine, json_t *provenance)
 /* Reads the parameters from the open checkpoint. If `states` is true, also reads the optimizer state. */
 static cs_status read_pieces(cs_engine *engine, ce_checkpoint_reader *reader, bool states, piece_list *list)
 {
-    CE_TRY(list_pieces(engine, list, states));
+    list_pieces(engine, list, states);
     cs_status status = ce_checkpoint_read(reader, engine->comm, list->piece, list->count);
     ce_transfer_end(engine);
     return status;
@@ -409,12 +391,12 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     options = options ? options : &everything;
     bool begins = engine->metrics.step == 0 && !options->module_only; /* True for the load at the start of a run. */
     if (begins && !tag && !engine->saving.resume_dir)
-        engine->saving.resume_dir = strdup(dir);
+        engine->saving.resume_dir = ce_must_copy(dir);
     ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CE_BAD_LATEST_FAIL,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CE_NAMES_LOOSE : CE_NAMES_ALL };
     engine->fresh = false;
-    CE_TRY(ce_transfer_begin(engine, &reading.device_copy));
+    ce_transfer_begin(engine, &reading.device_copy);
     CE_TRY(ce_checkpoint_open_as(&reader, engine->comm, dir, tag, &reading));
     cs_status status = load_whole(engine, dir, reader, options);
     if (status == CS_OK)
@@ -423,7 +405,7 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
         status = ce_ancestry_rewind(engine, dir, reader);
     if (status == CS_OK && client_state) {
         const char *text = ce_checkpoint_client_state(reader);
-        *client_state = text ? strdup(text) : NULL;
+        *client_state = text ? ce_must_copy(text) : NULL;
     }
     if (status == CS_OK && begins)
         ce_beat_keep(engine->metrics.step);

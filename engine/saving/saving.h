@@ -33,7 +33,7 @@ cs_status ce_ancestry_rewind(cs_engine *engine, const char *dir, const ce_checkp
 /* Called before state is saved or loaded. *device_copy becomes the copy functions, or NULL if the device uses host
  * memory. A copy function first waits for all operations that were queued on the compute stream and on the
  * communication stream when ce_transfer_begin was called. */
-cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
+void ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy);
 void ce_transfer_end(cs_engine *engine);       /* waits until all copies to the device are complete */
 size_t ce_transfer_bytes(void);                /* bytes of pinned memory, which the first ce_transfer_begin allocates */
 void ce_transfer_close(ce_transfer *transfer); /* accepts NULL */

@@ -4,6 +4,7 @@
  * buffers are pinned for a checkpoint, however large the state is. The device fills one buffer in its copy stream,
  * concurrently with computation, while the host empties the other. The host itself copies offloaded state, which is in
  * host memory, without the buffers. If the device is the CPU, nothing is copied. */
+#include "base/must.h"
 #include "saving/saving.h"
 
 #include <pthread.h>
@@ -101,32 +102,28 @@ static void send(void *argument, void *to, const void *from, size_t bytes)
     pthread_mutex_unlock(&transfer->mutex);
 }
 
-static cs_status open_transfer(cs_engine *engine)
+static void open_transfer(cs_engine *engine)
 {
-    ce_transfer *transfer = engine->transfer = calloc(1, sizeof *transfer);
-    if (!transfer)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the transfer of a checkpoint");
+    ce_transfer *transfer = engine->transfer = ce_must_alloc(sizeof *transfer);
     transfer->device = engine->device;
     transfer->device_copy = (ce_checkpoint_device_copy){ .fetch = fetch, .send = send, .argument = transfer };
     pthread_mutex_init(&transfer->mutex, NULL);
     for (int i = 0; i < BUFFERS; i++)
         transfer->buffers[i] = ce_device_alloc_pinned(engine->device, BUFFER);
-    return CS_OK;
 }
 
-cs_status ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy)
+void ce_transfer_begin(cs_engine *engine, const ce_checkpoint_device_copy **device_copy)
 {
     *device_copy = NULL;
     if (!ce_device_has_own_memory(engine->device))
-        return CS_OK;
+        return;
     if (!engine->transfer)
-        CE_TRY(open_transfer(engine));
+        open_transfer(engine);
     cs_stream *copy = copying(engine->transfer);
     ce_stream_follow(copy, ce_device_stream(engine->device, CE_COMPUTE));
     ce_stream_follow(copy, ce_device_stream(engine->device, CE_COMM));
     engine->transfer->begun = ce_stream_record(copy);
     *device_copy = &engine->transfer->device_copy;
-    return CS_OK;
 }
 
 void ce_transfer_end(cs_engine *engine)

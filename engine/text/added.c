@@ -157,9 +157,8 @@ static cs_status add_entries(reader *r)
     json_t *value, *decoder = json_object_get(r->files->config, "added_tokens_decoder");
     json_t *list = decoder ? decoder : r->files->tokens;
     size_t count = 0;
-    entry *entries = calloc(json_object_size(list) + 1, sizeof *entries);
+    entry *entries = ce_must_alloc((json_object_size(list) + 1) * sizeof *entries);
     cs_status status = CS_OK;
-    CE_ASSERT(entries);
     r->list = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
     json_object_foreach (list, key, value)
         if (status == CS_OK)
@@ -237,8 +236,7 @@ static void set_text(char **text, const json_t *named, const char *key)
     if (!found)
         return;
     free(*text);
-    *text = strdup(found);
-    CE_ASSERT(*text);
+    *text = ce_must_copy(found);
 }
 
 cs_status ce_added_read(ce_tokenizer *tokenizer, const ce_added_files *files)

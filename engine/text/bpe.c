@@ -48,10 +48,9 @@ struct ce_bpe {
 static void empty(ce_bpe *bpe, uint32_t room)
 {
     if (room != bpe->room) {
-        bpe->slots = realloc(bpe->slots, room / BYTES_PER_SLOT * sizeof *bpe->slots);
-        bpe->words = realloc(bpe->words, room);
-        bpe->tokens = realloc(bpe->tokens, room * sizeof *bpe->tokens);
-        CE_ASSERT(bpe->slots && bpe->words && bpe->tokens);
+        bpe->slots = ce_must_resize(bpe->slots, room / BYTES_PER_SLOT * sizeof *bpe->slots);
+        bpe->words = ce_must_resize(bpe->words, room);
+        bpe->tokens = ce_must_resize(bpe->tokens, room * sizeof *bpe->tokens);
     }
     memset(bpe->slots, 0, room / BYTES_PER_SLOT * sizeof *bpe->slots);
     bpe->room = room;
@@ -60,8 +59,7 @@ static void empty(ce_bpe *bpe, uint32_t room)
 
 ce_bpe *ce_bpe_open(const ce_lexicon *lexicon)
 {
-    ce_bpe *bpe = calloc(1, sizeof *bpe);
-    CE_ASSERT(bpe);
+    ce_bpe *bpe = ce_must_alloc(sizeof *bpe);
     bpe->lexicon = lexicon;
     empty(bpe, MIN_REMEMBERED);
     return bpe;
@@ -86,11 +84,10 @@ static void make_room(ce_bpe *bpe, size_t size)
     if (size <= bpe->capacity)
         return;
     bpe->capacity = 2 * size;
-    bpe->symbols = realloc(bpe->symbols, bpe->capacity * sizeof *bpe->symbols);
+    bpe->symbols = ce_must_resize(bpe->symbols, bpe->capacity * sizeof *bpe->symbols);
     /* The heap gets one pair for each token, and at most two more after each merge. */
-    bpe->heap = realloc(bpe->heap, 3 * bpe->capacity * sizeof *bpe->heap);
-    bpe->found = realloc(bpe->found, bpe->capacity * sizeof *bpe->found);
-    CE_ASSERT(bpe->symbols && bpe->heap && bpe->found);
+    bpe->heap = ce_must_resize(bpe->heap, 3 * bpe->capacity * sizeof *bpe->heap);
+    bpe->found = ce_must_resize(bpe->found, bpe->capacity * sizeof *bpe->found);
 }
 
 /* ---- the heap ---- */

@@ -20,15 +20,13 @@ cs_status ce_charsmap_open(ce_charsmap *map, const char *blob, size_t size)
         return ce_fail(CS_BAD_FILE, "precompiled_charsmap is damaged: a table of %u bytes in %zu bytes", bytes, size);
     map->count = bytes / 4;
     map->size = size - 4 - bytes;
-    map->units = malloc(bytes);
-    map->texts = malloc(map->size + 1);
-    CE_ASSERT(map->units && map->texts);
+    map->units = ce_must_alloc(bytes);
+    map->texts = ce_must_alloc(map->size + 1);
     for (size_t i = 0; i < map->count; i++) {
         const unsigned char *from = (const unsigned char *)blob + 4 + 4 * i;
         map->units[i] = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
     }
     memcpy(map->texts, blob + 4 + bytes, map->size);
-    map->texts[map->size] = 0;
     return CS_OK;
 }
 

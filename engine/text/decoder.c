@@ -26,11 +26,7 @@ typedef struct {
 
 static void end_piece(ce_pieces *pieces)
 {
-    if (pieces->count == pieces->capacity) {
-        pieces->capacity = 2 * pieces->capacity + 16;
-        pieces->ends = realloc(pieces->ends, pieces->capacity * sizeof *pieces->ends);
-        CE_ASSERT(pieces->ends);
-    }
+    CE_MUST_HOLD(pieces->ends, pieces->capacity, pieces->count + 1);
     pieces->ends[pieces->count++] = pieces->text.size;
 }
 
@@ -121,8 +117,7 @@ static void read_alphabet(const work *w)
     ce_text bytes = { 0 };
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
-        char *raw = malloc(token.size + 1);
-        CE_ASSERT(raw);
+        char *raw = ce_must_alloc(token.size + 1);
         int64_t count = ce_alphabet_read(token.bytes, token.size, raw);
         ce_unicode_append(&bytes, count >= 0 ? raw : token.bytes, count >= 0 ? (size_t)count : token.size);
         free(raw);

@@ -18,8 +18,7 @@ struct ce_encoder {
 
 ce_encoder *ce_encoder_open(const ce_tokenizer *tokenizer)
 {
-    ce_encoder *encoder = calloc(1, sizeof *encoder);
-    CE_ASSERT(encoder);
+    ce_encoder *encoder = ce_must_alloc(sizeof *encoder);
     encoder->tokenizer = tokenizer;
     if (!tokenizer->is_bytes) {
         encoder->cutters = ce_words_cutters(tokenizer->words);
@@ -46,9 +45,8 @@ static void make_room(ce_encoded *encoded, int64_t more)
     if (encoded->capacity - encoded->count >= more)
         return;
     encoded->capacity = 2 * encoded->capacity + more + 256;
-    encoded->ids = realloc(encoded->ids, (size_t)encoded->capacity * sizeof *encoded->ids);
-    encoded->starts = realloc(encoded->starts, (size_t)encoded->capacity * sizeof *encoded->starts);
-    CE_ASSERT(encoded->ids && encoded->starts);
+    encoded->ids = ce_must_resize(encoded->ids, (size_t)encoded->capacity * sizeof *encoded->ids);
+    encoded->starts = ce_must_resize(encoded->starts, (size_t)encoded->capacity * sizeof *encoded->starts);
 }
 
 static void put(ce_encoder *encoder, int32_t id, size_t start)

@@ -28,8 +28,7 @@ cs_status ce_jsonpart_text(char **text, const json_t *part, const char *key, con
     const char *value = json_string_value(json_object_get(part, key));
     if (!value)
         return ce_fail(CS_BAD_FILE, "%s.%s is not a text", path, key);
-    *text = strdup(value);
-    CE_ASSERT(*text);
+    *text = ce_must_copy(value);
     return CS_OK;
 }
 

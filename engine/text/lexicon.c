@@ -44,9 +44,8 @@ static void grow(ce_lexicon *lexicon, int64_t size)
     if (size <= lexicon->size)
         return;
     size_t more = (size_t)(size - lexicon->size);
-    lexicon->names = realloc(lexicon->names, (size_t)size * sizeof *lexicon->names);
-    lexicon->pieces = realloc(lexicon->pieces, (size_t)size * sizeof *lexicon->pieces);
-    CE_ASSERT(lexicon->names && lexicon->pieces);
+    lexicon->names = ce_must_resize(lexicon->names, (size_t)size * sizeof *lexicon->names);
+    lexicon->pieces = ce_must_resize(lexicon->pieces, (size_t)size * sizeof *lexicon->pieces);
     memset(lexicon->names + lexicon->size, 0, more * sizeof *lexicon->names);
     memset(lexicon->pieces + lexicon->size, 0, more * sizeof *lexicon->pieces);
     lexicon->size = size;
@@ -230,17 +229,15 @@ static cs_status read_merge(ce_lexicon *lexicon, const json_t *merge, size_t ran
 void ce_lexicon_reserve_tokens(ce_lexicon *lexicon, size_t tokens)
 {
     lexicon->index_capacity = capacity_for(tokens);
-    lexicon->index = malloc(lexicon->index_capacity * sizeof *lexicon->index);
-    CE_ASSERT(lexicon->index);
+    lexicon->index = ce_must_alloc(lexicon->index_capacity * sizeof *lexicon->index);
     memset(lexicon->index, -1, lexicon->index_capacity * sizeof *lexicon->index);
 }
 
 void ce_lexicon_reserve_merges(ce_lexicon *lexicon, size_t merges, size_t ranks)
 {
     lexicon->merge_capacity = capacity_for(merges);
-    lexicon->merges = calloc(lexicon->merge_capacity, sizeof *lexicon->merges);
-    lexicon->results = calloc(ranks + 1, sizeof *lexicon->results);
-    CE_ASSERT(lexicon->merges && lexicon->results);
+    lexicon->merges = ce_must_alloc(lexicon->merge_capacity * sizeof *lexicon->merges);
+    lexicon->results = ce_must_alloc((ranks + 1) * sizeof *lexicon->results);
 }
 
 cs_status ce_lexicon_fill(ce_lexicon *lexicon, const json_t *ids, const json_t *merges)

@@ -48,11 +48,9 @@ bool ce_pattern_compiles(const char *pattern)
 
 cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kind kind)
 {
-    ce_pattern *made = *pattern = calloc(1, sizeof *made);
-    CE_ASSERT(made);
+    ce_pattern *made = *pattern = ce_must_alloc(sizeof *made);
     if (kind == CE_PATTERN_LITERAL) {
-        made->literal = strdup(text);
-        CE_ASSERT(made->literal);
+        made->literal = ce_must_copy(text);
         made->literal_size = strlen(text);
         return CS_OK;
     }
@@ -86,8 +84,7 @@ const char *ce_pattern_literal(const ce_pattern *pattern)
 
 ce_matcher *ce_matcher_open(void)
 {
-    ce_matcher *matcher = calloc(1, sizeof *matcher);
-    CE_ASSERT(matcher);
+    ce_matcher *matcher = ce_must_alloc(sizeof *matcher);
     matcher->data = pcre2_match_data_create(1, NULL);
     matcher->context = pcre2_match_context_create(NULL);
     matcher->stack = pcre2_jit_stack_create(STACK_BYTES / 16, STACK_BYTES, NULL);

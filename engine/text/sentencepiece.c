@@ -67,11 +67,7 @@ static cs_status read_piece(model *m, ce_protobuf message)
     if (read.kind < NORMAL || read.kind > BYTE || read.kind == UNUSED)
         return ce_fail(CS_UNSUPPORTED, "not supported: piece %zu is of type %d; types 1 to 4 and 6 are (5 is unused)",
                        m->count, read.kind);
-    if (m->count == m->capacity) {
-        m->capacity = 2 * m->capacity + 1024;
-        m->pieces = realloc(m->pieces, m->capacity * sizeof *m->pieces);
-        CE_ASSERT(m->pieces);
-    }
+    CE_MUST_HOLD(m->pieces, m->capacity, m->count + 1);
     m->pieces[m->count++] = read;
     return CS_OK;
 }
@@ -185,8 +181,9 @@ static cs_status check(const model *m)
 static cs_status add_special(ce_tokenizer *tokenizer, const piece *p, size_t id)
 {
     bool user = p->kind == USER_DEFINED;
-    ce_special token = { .text = strndup(p->text, p->size), .id = (int32_t)id, .special = !user, .normalized = user };
-    CE_ASSERT(token.text);
+    ce_special token = {
+        .text = ce_must_copy_part(p->text, p->size), .id = (int32_t)id, .special = !user, .normalized = user
+    };
     token.size = strlen(token.text);
     ce_special_add(user ? &tokenizer->normal : &tokenizer->raw, token);
     return token.size == p->size ? CS_OK : ce_fail(CS_UNSUPPORTED, "not supported: piece %zu has a NUL byte", id);
@@ -197,8 +194,7 @@ static cs_status add_pieces(ce_tokenizer *tokenizer, const model *m)
     ce_lexicon *lexicon = &tokenizer->lexicon;
     lexicon->unknown = -1;
     ce_lexicon_reserve_tokens(lexicon, m->count);
-    tokenizer->has_no_text = calloc(m->count, sizeof *tokenizer->has_no_text);
-    CE_ASSERT(tokenizer->has_no_text);
+    tokenizer->has_no_text = ce_must_alloc(m->count * sizeof *tokenizer->has_no_text);
     tokenizer->piece_count = (int64_t)m->count;
     for (size_t i = 0; i < m->count; i++) {
         const piece *p = &m->pieces[i];
@@ -235,8 +231,7 @@ static int by_score(const void *one, const void *other, void *pieces)
  * text is merged first. */
 static void rank_pieces(model *m)
 {
-    int32_t *order = malloc(m->count * sizeof *order);
-    CE_ASSERT(order);
+    int32_t *order = ce_must_alloc(m->count * sizeof *order);
     for (size_t i = 0; i < m->count; i++)
         order[i] = (int32_t)i;
     qsort_r(order, m->count, sizeof *order, by_score, m->pieces);
@@ -278,11 +273,7 @@ static cs_status divide(const ce_lexicon *lexicon, model *m, int32_t id)
         CE_TRY(find_half(lexicon, m, p->text + place, p->size - place, &found.right));
         if (found.left < 0 || found.right < 0)
             continue;
-        if (m->pair_count == m->pair_capacity) {
-            m->pair_capacity = 2 * m->pair_capacity + 1024;
-            m->pairs = realloc(m->pairs, m->pair_capacity * sizeof *m->pairs);
-            CE_ASSERT(m->pairs);
-        }
+        CE_MUST_HOLD(m->pairs, m->pair_capacity, m->pair_count + 1);
         m->pairs[m->pair_count++] = found;
     }
     return CS_OK;
@@ -352,7 +343,7 @@ static cs_status add_rules(ce_tokenizer *tokenizer, const model *m)
 
 static char *copy_piece(const model *m, int id)
 {
-    return id >= 0 && (size_t)id < m->count ? strndup(m->pieces[id].text, m->pieces[id].size) : NULL;
+    return id >= 0 && (size_t)id < m->count ? ce_must_copy_part(m->pieces[id].text, m->pieces[id].size) : NULL;
 }
 
 static cs_status fill(ce_tokenizer *tokenizer, model *m)
@@ -363,7 +354,7 @@ static cs_status fill(ce_tokenizer *tokenizer, model *m)
     tokenizer->lexicon.byte_fallback = m->byte_fallback || m->by_id;
     tokenizer->lexicon.fuse_unknown = true;
     tokenizer->words = ce_words_open();
-    tokenizer->unknown_text = strndup(m->unknown_text, m->unknown_size);
+    tokenizer->unknown_text = ce_must_copy_part(m->unknown_text, m->unknown_size);
     tokenizer->begin_text = copy_piece(m, m->begin);
     tokenizer->end_text = copy_piece(m, m->end);
     return CS_OK;

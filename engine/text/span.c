@@ -45,11 +45,7 @@ static void mark(ce_made *made, size_t at, size_t from)
         return;
     if (last && last->at == at)
         made->count--;
-    if (made->count == made->capacity) {
-        made->capacity = 2 * made->capacity + 16;
-        made->entries = realloc(made->entries, made->capacity * sizeof *made->entries);
-        CE_ASSERT(made->entries);
-    }
+    CE_MUST_HOLD(made->entries, made->capacity, made->count + 1);
     made->entries[made->count++] = (ce_origin){ at, from };
 }
 

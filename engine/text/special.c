@@ -8,8 +8,7 @@
 
 void ce_special_add(ce_specials *specials, ce_special token)
 {
-    specials->tokens = realloc(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
-    CE_ASSERT(specials->tokens);
+    specials->tokens = ce_must_resize(specials->tokens, (size_t)(specials->count + 1) * sizeof *specials->tokens);
     specials->tokens[specials->count++] = token;
     if (token.size > 0)
         specials->begins[(unsigned char)token.text[0]] = true;

@@ -92,8 +92,7 @@ static cs_status read_affix(char **affix, const json_t *model, const char *key, 
         return CS_OK;
     if (is_bytes)
         return ce_fail(CS_UNSUPPORTED, "not supported: model.%s with a ByteLevel pre_tokenizer", key);
-    *affix = strdup(text);
-    CE_ASSERT(*affix);
+    *affix = ce_must_copy(text);
     return CS_OK;
 }
 
@@ -131,13 +130,6 @@ static cs_status read_model(ce_tokenizer *tokenizer, const json_t *model, bool i
     return CS_OK;
 }
 
-static char *copy(const char *text, size_t size)
-{
-    char *made = strndup(text, size);
-    CE_ASSERT(made);
-    return made;
-}
-
 cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64_t id)
 {
     const char *text = json_string_value(json_object_get(token, "content"));
@@ -146,7 +138,7 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
     ce_special added = {
         .size = strlen(text),
         .id = (int32_t)id,
-        .content = copy(text, strlen(text)),
+        .content = ce_must_copy(text),
         .special = ce_jsonpart_flag(token, "special", false),
         .normalized = ce_jsonpart_flag(token, "normalized", false),
         .single_word = ce_jsonpart_flag(token, "single_word", false),
@@ -157,7 +149,7 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
     ce_span span = { .bytes = text, .size = added.size };
     if (added.normalized)
         span = ce_normalizer_apply(&tokenizer->normalizer, &work, span);
-    added.text = copy(span.bytes, span.size);
+    added.text = ce_must_copy_part(span.bytes, span.size);
     added.size = span.size;
     cs_status status = ce_lexicon_set(&tokenizer->lexicon, id, added.size > 0 ? added.text : text,
                                       added.size > 0 ? added.size : strlen(text));

@@ -189,8 +189,7 @@ static void name_end(char **text, const json_t *config, const char *key)
 {
     if (json_object_get(config, key))
         return;
-    *text = strdup(END_OF_TEXT);
-    CE_ASSERT(*text);
+    *text = ce_must_copy(END_OF_TEXT);
 }
 
 static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary,
@@ -350,8 +349,9 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
                              path);
     const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
     const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
-    char *folder = S_ISDIR(facts.st_mode) ? strdup(path) : slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-    CE_ASSERT(folder);
+    char *folder = S_ISDIR(facts.st_mode) ? ce_must_copy(path)
+                   : slash                ? ce_must_copy_part(path, (size_t)(slash - path))
+                                          : ce_must_copy(".");
     cs_status status = read_files(tokenizer, folder, name, &root, &beside);
     json_decref(root);
     json_decref(beside.config);
@@ -369,8 +369,7 @@ static cs_status build(ce_tokenizer *tokenizer, const char *path)
 cs_status ce_tokenizer_open(ce_tokenizer **tokenizer, const char *path)
 {
     cs_status status = CS_OK;
-    ce_tokenizer *opened = calloc(1, sizeof *opened);
-    CE_ASSERT(opened);
+    ce_tokenizer *opened = ce_must_alloc(sizeof *opened);
     if (path)
         status = build(opened, path);
     else

@@ -8,11 +8,7 @@
 
 void ce_unicode_append(ce_text *text, const char *bytes, size_t size)
 {
-    if (text->capacity - text->size < size) {
-        text->capacity = 2 * text->capacity + size + 64;
-        text->bytes = realloc(text->bytes, text->capacity);
-        CE_ASSERT(text->bytes);
-    }
+    CE_MUST_HOLD(text->bytes, text->capacity, text->size + size);
     if (size > 0)
         memcpy(text->bytes + text->size, bytes, size);
     text->size += size;

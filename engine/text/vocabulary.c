@@ -111,8 +111,7 @@ static void make_shown(ce_tokenizer *tokenizer)
 {
     size_t count = (size_t)tokenizer->lexicon.size;
     ce_pieces piece = { .count = 0 };
-    tokenizer->shown = calloc(count + 1, sizeof *tokenizer->shown);
-    CE_ASSERT(tokenizer->shown);
+    tokenizer->shown = ce_must_alloc((count + 1) * sizeof *tokenizer->shown);
     for (size_t id = 0; id < count; id++) {
         size_t size, from = tokenizer->shown_text.size;
         const char *name = ce_lexicon_name(&tokenizer->lexicon, (int64_t)id, &size);

@@ -71,8 +71,7 @@ static bool is_of_digits(const char *pattern)
 
 ce_words *ce_words_open(void)
 {
-    ce_words *words = calloc(1, sizeof *words);
-    CE_ASSERT(words);
+    ce_words *words = ce_must_alloc(sizeof *words);
     return words;
 }
 
@@ -154,8 +153,7 @@ ce_words_lines ce_words_lines_part(const ce_words *words)
 
 ce_cutters *ce_words_cutters(const ce_words *words)
 {
-    ce_cutters *cutters = calloc(1, sizeof *cutters);
-    CE_ASSERT(cutters);
+    ce_cutters *cutters = ce_must_alloc(sizeof *cutters);
     cutters->words = words;
     cutters->matcher = ce_matcher_open();
     return cutters;

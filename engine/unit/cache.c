@@ -13,9 +13,7 @@ struct ce_cache {
 
 cs_status ce_cache_open(ce_cache **cache, cs_device *device, int64_t positions)
 {
-    *cache = calloc(1, sizeof **cache);
-    if (!*cache)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a cache of keys and values");
+    *cache = ce_must_alloc(sizeof **cache);
     (*cache)->device = device;
     (*cache)->positions = positions;
     return CS_OK;
@@ -38,13 +36,7 @@ void ce_cache_rewind(ce_cache *cache)
 
 static void grow(ce_cache *cache, cs_dtype dtype, int64_t columns)
 {
-    if (cache->count == cache->capacity) {
-        cache->capacity = cache->capacity ? 2 * cache->capacity : 32;
-        cs_tensor *longer = realloc(cache->tensors, (size_t)cache->capacity * sizeof *longer);
-        if (!longer)
-            ce_fatal(CS_NO_MEMORY, "out of memory for the list of a cache's tensors");
-        cache->tensors = longer;
-    }
+    CE_MUST_HOLD(cache->tensors, cache->capacity, cache->count + 1);
     size_t bytes = (size_t)(cache->positions * columns) * cs_dtype_bytes(dtype);
     void *memory = ce_device_alloc(cache->device, bytes);
     cache->tensors[cache->count++] = cs_matrix(memory, dtype, cache->positions, columns);

@@ -31,16 +31,11 @@ static cs_status check(const ce_unit_entry *entry)
 
 static cs_unit *make_store(cs_model *model, const cs_unit *unit)
 {
-    cs_unit *store = calloc(1, sizeof *store);
-    cs_unit **units = realloc(model->units, (size_t)(model->total + 1) * sizeof *units);
-    if (!store || !units)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the frozen parameters of %s", unit->name);
-    *store = (cs_unit){ .kind = unit->kind, .name = strdup(unit->name), .model = model, .index = model->total };
+    cs_unit *store = ce_must_alloc(sizeof *store);
+    *store = (cs_unit){ .kind = unit->kind, .name = ce_must_copy(unit->name), .model = model, .index = model->total };
     store->frozen = true;
-    store->entries = calloc((size_t)unit->entry_count, sizeof *store->entries);
-    if (!store->entries || !store->name)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the frozen parameters of %s", unit->name);
-    model->units = units;
+    store->entries = ce_must_alloc((size_t)unit->entry_count * sizeof *store->entries);
+    model->units = ce_must_resize(model->units, (size_t)(model->total + 1) * sizeof *model->units);
     model->units[model->total++] = store;
     return store;
 }

@@ -10,9 +10,7 @@ cs_status cs_model_new(cs_model **model, int64_t width)
     *model = NULL;
     if (width < 1)
         return ce_fail(CS_BAD_CONFIG, "a model's width must be at least 1, not %lld", (long long)width);
-    *model = calloc(1, sizeof **model);
-    if (!*model)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a model");
+    *model = ce_must_alloc(sizeof **model);
     (*model)->width = width;
     return CS_OK;
 }
@@ -32,15 +30,12 @@ void cs_model_classifies(cs_model *model, int64_t inputs)
 
 cs_unit *cs_model_add(cs_model *model, const cs_kind *kind, const char *name, const void *sizes)
 {
-    cs_unit *unit = calloc(1, sizeof *unit);
-    cs_unit **units = realloc(model->units, (size_t)(model->count + 1) * sizeof *units);
-    if (!unit || !units)
-        ce_fatal(CS_NO_MEMORY, "out of memory for unit %s", name);
+    cs_unit *unit = ce_must_alloc(sizeof *unit);
     unit->kind = kind;
-    unit->name = strdup(name);
+    unit->name = ce_must_copy(name);
     unit->model = model;
     unit->index = model->count;
-    model->units = units;
+    model->units = ce_must_resize(model->units, (size_t)(model->count + 1) * sizeof *model->units);
     model->units[model->count++] = unit;
     model->total = model->count;
     kind->declare(unit, sizes);

@@ -36,9 +36,7 @@ struct cs_pass {
 
 cs_status ce_pass_open(cs_pass **pass, const ce_pass_shape *shape)
 {
-    *pass = calloc(1, sizeof **pass);
-    if (!*pass)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a pass");
+    *pass = ce_must_alloc(sizeof **pass);
     (*pass)->shape = *shape;
     (*pass)->base = shape->block ? (uintptr_t)shape->block : measuring_base;
     return CS_OK;
@@ -104,24 +102,11 @@ void ce_pass_end(cs_pass *pass)
     CE_ASSERT(pass->live_count == 0);
 }
 
-/* Returns the list with room for one more item. This function is called for the lists `live` and `kept`, which reach
- * their full length in the first step and do not grow afterwards. */
-static void *grown(void *list, int count, int *capacity, size_t item)
-{
-    if (count < *capacity)
-        return list;
-    *capacity = *capacity ? *capacity * 2 : 64;
-    void *longer = realloc(list, (size_t)*capacity * item);
-    if (!longer)
-        ce_fatal(CS_NO_MEMORY, "out of memory for the list of a pass's tensors");
-    return longer;
-}
-
 static cs_tensor place(cs_pass *pass, cs_tensor tensor)
 {
     CE_ASSERT(pass->in_unit);
     size_t bytes = (size_t)ce_round_up(cs_count(tensor) * (int64_t)cs_dtype_bytes(tensor.dtype), ALIGN);
-    pass->live = grown(pass->live, pass->live_count, &pass->live_capacity, sizeof *pass->live);
+    CE_MUST_HOLD(pass->live, pass->live_capacity, pass->live_count + 1); /* the first step makes the full length */
     size_t offset = 0;
     int at = 0;
     while (at < pass->live_count && pass->live[at].offset < offset + bytes) {
@@ -196,7 +181,7 @@ void cs_pass_keep(cs_pass *pass, cs_tensor tensor)
 {
     if (pass->info.mode == CE_PASS_EVALUATION)
         return;
-    pass->kept = grown(pass->kept, pass->kept_count, &pass->kept_capacity, sizeof *pass->kept);
+    CE_MUST_HOLD(pass->kept, pass->kept_capacity, pass->kept_count + 1);
     pass->kept[pass->kept_count++] = tensor;
     ce_pass_hold(pass, tensor);
 }

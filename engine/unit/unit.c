@@ -7,19 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *must_alloc(size_t bytes)
-{
-    void *memory = calloc(1, bytes);
-    if (!memory)
-        ce_fatal(CS_NO_MEMORY, "out of memory for %zu bytes of a model's description", bytes);
-    return memory;
-}
-
 static void *append(void *list, int count, void *item)
 {
-    void **longer = realloc(list, (size_t)(count + 1) * sizeof *longer);
-    if (!longer)
-        ce_fatal(CS_NO_MEMORY, "out of memory for a model's description");
+    void **longer = ce_must_resize(list, (size_t)(count + 1) * sizeof *longer);
     longer[count] = item;
     return longer;
 }
@@ -27,22 +17,19 @@ static void *append(void *list, int count, void *item)
 void *cs_unit_self(cs_unit *unit, size_t bytes)
 {
     if (!unit->self)
-        unit->self = must_alloc(bytes);
+        unit->self = ce_must_alloc(bytes);
     return unit->self;
 }
 
 static char *join(const char *prefix, const char *name)
 {
-    size_t bytes = strlen(prefix) + strlen(name) + 2;
-    char *full = must_alloc(bytes);
-    snprintf(full, bytes, "%s%s%s", prefix, prefix[0] ? "." : "", name);
-    return full;
+    return ce_must_print("%s%s%s", prefix, prefix[0] ? "." : "", name);
 }
 
 cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t columns, cs_init init)
 {
     CE_ASSERT(rows > 0 && columns >= 0);
-    ce_unit_entry *entry = must_alloc(sizeof *entry);
+    ce_unit_entry *entry = ce_must_alloc(sizeof *entry);
     entry->full_name = join(unit->name, name);
     entry->offset = unit->length;
     entry->count = columns ? rows * columns : rows;
@@ -59,14 +46,13 @@ cs_param *cs_unit_param(cs_unit *unit, const char *name, int64_t rows, int64_t c
 
 static ce_unit_entry *find(cs_unit *unit, const char *name)
 {
-    char *full = join(unit->name, name);
+    CE_FREED char *full = join(unit->name, name);
     ce_unit_entry *found = NULL;
     for (int i = 0; i < unit->entry_count; i++)
         if (strcmp(unit->entries[i]->full_name, full) == 0)
             found = unit->entries[i];
     if (!found)
         ce_fatal(CS_MISUSE, "there is no parameter %s to share", full);
-    free(full);
     return found;
 }
 
@@ -75,7 +61,7 @@ cs_param *cs_unit_share(cs_unit *unit, cs_unit *owner, const char *name)
     /* The owner must come before the unit that shares its parameter in the list. Backward goes through the list from the end, so the
      * owner's gradient is complete when backward reaches the owner. */
     CE_ASSERT(owner->index < unit->index);
-    ce_unit_shared *shared = must_alloc(sizeof *shared);
+    ce_unit_shared *shared = ce_must_alloc(sizeof *shared);
     shared->owner = owner;
     shared->entry = find(owner, name);
     shared->param = shared->entry->param;

@@ -57,7 +57,7 @@ static void write_shard(int64_t vocab_size, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         int32_t token = (int32_t)(i * 7919 % vocab_size);
         if (i % 10 == 0)
-            ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
+            ce_tokens_document(writer);
         if (ce_tokens_append_masked(writer, &token, NULL, 1) != CS_OK)
             ck_abort_msg("%s", cs_error());
     }
@@ -291,7 +291,7 @@ START_TEST(masks_are_kept)
         for (int i = 0; i < COUNT; i++)
             learnt[i] = !masked || i * 7 % 5 > 1;
         ck_assert_int_eq(ce_tokens_create(&writer, path, 256), CS_OK);
-        ck_assert_int_eq(ce_tokens_document(writer), CS_OK);
+        ce_tokens_document(writer);
         ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 77), CS_OK);
         ck_assert_int_eq(ce_tokens_append_masked(writer, many, learnt, COUNT), CS_OK);
         ck_assert_int_eq(ce_tokens_append_masked(writer, many, NULL, 1), CS_OK);
