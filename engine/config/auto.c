@@ -172,7 +172,7 @@ static void resolve_rates(cs_config *config)
         put(doc, object, scheduler, "warmup_max_lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
 }
 
-void ce_resolve_auto(cs_config *config)
+void ce_auto_resolve(cs_config *config)
 {
     static const char zero[] = "zero_optimization";
     ce_json *doc = config->doc;

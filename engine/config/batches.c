@@ -107,7 +107,7 @@ static const ce_key keys[] = {
               "true: batch sizes are computed from this section and the number of ranks"),
     SUPPORTED("max_train_batch_size", INT, elasticity.max_train_batch_size, "null", 1, MAX_EXACT, NULL,
               "required if enabled: maximum of train_batch_size, in samples"),
-    SUPPORTED("micro_batch_sizes", JSON, elasticity.written, "null", 0, 0, NULL,
+    SUPPORTED("micro_batch_sizes", JSON, elasticity.micro_batch_sizes_json, "null", 0, 0, NULL,
               "required if enabled: list of the micro-batch sizes from which one is chosen, as [2, 4, 6]"),
     SUPPORTED("min_gpus", INT, elasticity.min_gpus, "1", 1, CE_ELASTICITY_RANKS, NULL,
               "smallest number of ranks with which the job must be able to run"),
@@ -128,19 +128,18 @@ static const ce_key keys[] = {
 };
 
 const ce_section ce_batches_sections[] = { { "elasticity", CE_KEYS(keys) } };
-const int ce_batches_section_count = sizeof ce_batches_sections / sizeof *ce_batches_sections;
 
 static void read_micros(ce_json *doc, ce_elasticity *settings)
 {
     static const char path[] = "elasticity.micro_batch_sizes";
-    size_t index, count = json_array_size(settings->written);
+    size_t index, count = json_array_size(settings->micro_batch_sizes_json);
     json_t *value;
     settings->micro_count = 0;
     if (count == 0 || count > CE_ELASTICITY_MICROS) {
         ce_json_fault(doc, path, "a list of 1 to %d micro batch sizes is needed", CE_ELASTICITY_MICROS);
         return;
     }
-    json_array_foreach (settings->written, index, value) {
+    json_array_foreach (settings->micro_batch_sizes_json, index, value) {
         int64_t size = json_is_integer(value) ? json_integer_value(value) : 0;
         if (size < 1 || size > settings->max_train_batch_size) {
             ce_json_fault(doc, path, "each is a whole number from 1 to max_train_batch_size, %lld",
@@ -155,7 +154,7 @@ static void check_elasticity(ce_json *doc, ce_elasticity *settings)
 {
     if (settings->max_train_batch_size < 1)
         ce_json_fault(doc, "elasticity", "\"max_train_batch_size\" is missing");
-    else if (!settings->written)
+    else if (!settings->micro_batch_sizes_json)
         ce_json_fault(doc, "elasticity", "\"micro_batch_sizes\" is missing");
     else
         read_micros(doc, settings);
@@ -170,7 +169,7 @@ static void check_elasticity(ce_json *doc, ce_elasticity *settings)
                       (long long)settings->num_gpus_per_node, (long long)settings->model_parallel_size);
 }
 
-cs_status ce_resolve_elasticity(cs_config *config)
+cs_status ce_batches_read_elasticity(cs_config *config)
 {
     ce_keys_fill(config->doc, ce_json_find(config->doc, "elasticity"), "elasticity", &config->settings, CE_KEYS(keys));
     if (config->settings.elasticity.enabled)
@@ -251,7 +250,7 @@ static void resolve_elasticity(cs_config *config)
     ce_elasticity_free(&plan);
 }
 
-void ce_resolve_batch(cs_config *config)
+void ce_batches_resolve(cs_config *config)
 {
     if (config->settings.elasticity.enabled)
         resolve_elasticity(config);

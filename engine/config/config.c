@@ -98,31 +98,6 @@ void cs_config_close(cs_config *config)
 
 /* ---- resolving ---- */
 
-static void fill_sections(cs_config *config)
-{
-    const ce_section *section;
-    for (int i = 0; (section = ce_sections_at(i)); i++) {
-        const char *path = ce_resolve_spelling(config->doc, section->path);
-        ce_keys_fill(config->doc, ce_json_find(config->doc, path), path, &config->settings, section->keys,
-                     section->count);
-    }
-}
-
-static json_t *object_at(cs_config *config, const char *path)
-{
-    json_t *value = ce_json_find(config->doc, path);
-    return json_is_object(value) ? value : NULL;
-}
-
-static void settle_sections(cs_config *config)
-{
-    const ce_section *section;
-    for (int i = 0; (section = ce_sections_at(i)); i++) {
-        const char *path = ce_resolve_spelling(config->doc, section->path);
-        ce_keys_settle(config->doc, object_at(config, path), path, &config->settings, section->keys, section->count);
-    }
-}
-
 /* Writes JSON. Numbers have 15 digits, so that 0.1 stays "0.1". If 15 digits do not give every number exactly, all
  * numbers of the text have 17 digits. */
 static char *print(const json_t *root)
@@ -162,38 +137,15 @@ static void write_text(cs_config *config)
 
 cs_status cs_config_finish(cs_config *config)
 {
-    ce_settings *s = &config->settings;
     if (config->finished)
         return CS_OK;
     CE_TRY(ce_json_verdict(config->doc)); /* A second call of cs_config_finish reports the same errors again. */
-    ce_resolve_templates(config);
+    ce_templates_check(config);
     CE_TRY(ce_json_verdict(config->doc));
     if (config->world.size == 0)
         CE_TRY(cs_world_read(&config->world));
-    memset(s, 0, sizeof *s);
-    ce_resolve_auto(config);
-    ce_resolve_strings(config);
-    ce_resolve_legacy(config);
-    ce_sharding_name_stage(config);
-    fill_sections(config);
-    config->filled = true;
-    ce_resolve_batch(config);
-    ce_resolve_offload(config);
-    ce_resolve_precision(config);
-    ce_resolve_run(config);
-    ce_sharding_resolve(config);
-    ce_monitors_resolve(config);
-    ce_courses_resolve(config);
-    ce_preference_resolve(config);
-    ce_optim_read(config->doc, object_at(config, "optimizer"), &s->optim);
-    ce_groups_read(config->doc, s->written.param_groups, &s->optim, &s->groups);
-    ce_numbers_resolve(config);
-    ce_schedule_read(config->doc, object_at(config, "scheduler"), s->optim.rate, s->steps, &s->schedule);
-    if (!ce_optim_has_betas(&s->optim))
-        ce_schedule_leave_momentum(config->doc, &s->schedule);
-    settle_sections(config);
-    if (!config->reads)
-        ce_idle_note(config);
+    memset(&config->settings, 0, sizeof config->settings);
+    ce_steps_run(config);
     CE_TRY(ce_json_verdict(config->doc));
     write_text(config);
     config->finished = true;

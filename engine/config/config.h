@@ -51,7 +51,7 @@ typedef struct {
     const char *adapter; /* a folder that PEFT saved, with the initial values of the adapters; or NULL */
 } ce_lora_settings;
 
-/* The values of a curriculum section, as they are written in the file. */
+/* The keys of a curriculum section, which are read into ce_settings.curriculum. */
 typedef struct {
     bool enabled;
     int schedule; /* index of the word in the list fixed_linear, fixed_root, fixed_discrete, custom */
@@ -60,36 +60,67 @@ typedef struct {
     json_t *stairs, *until;
 } ce_course;
 
-/* The settings. After cs_config_finish no value is "auto", and the three batch sizes agree with each other. */
+/* The settings. Each key has one member. A value that is resolved ("auto", a default that depends on other keys)
+ * replaces the member's value. After cs_config_finish no value is "auto", and the three batch sizes agree with each
+ * other.
+ *
+ * A key has its own member beside a value that follows from it only where listings and checkpoints must have the key as
+ * the file has it:
+ * - fp16, bf16, amp, autocast, param_dtype, grad_accum_dtype and communication_dtype are combined into `precision`;
+ *   prescale_gradients and predivide_factor into `prescale_factor`.
+ * - mics_shard_size is -1 at any world size if there is one group of ranks; shard_size is the number of its ranks.
+ * - comm may be a word that stands for different transports at different world sizes; `transport` is the transport.
+ * - model, train_json, valid_json, weights_json, columns_json and prof_ops are JSON of any type; model_path, train,
+ *   valid, weights, columns and comms_logger.operations have their checked values.
+ * - course and metric are two sections that describe the same `curriculum`. */
 typedef struct {
     /* batch sizes: train_batch_size = micro_batch * accumulation * world size */
     int64_t train_batch_size, micro_batch, accumulation;
     ce_elasticity elasticity; /* If elasticity is enabled, it determines the batch sizes. */
 
-    /* The type of the parameters' values: CS_F16 with fp16.enabled or with amp.opt_level O2 or O3, CS_BF16 with
-     * bf16.enabled, otherwise CS_F32. */
-    cs_dtype dtype;
+    bool fp16, bf16, fp16_masters, bf16_masters, bf16_slots;
+    struct {
+        bool enabled;
+        int level; /* CE_AMP_O* */
+        json_t *loss_scale, *keep_norms, *masters;
+        double min_scale, max_scale;
+    } amp;
+    struct {
+        bool enabled;
+        const char *dtype;
+        json_t *modules;
+    } autocast;
+    const char *param_dtype, *grad_accum_dtype, *communication_dtype;
+    ce_precision precision; /* types of values, gradients, masters and so on */
     ce_scaler_settings scaler;
-    ce_precision precision;   /* types of values, gradients, masters and so on; precision.values is equal to `dtype` */
-    bool mixed;               /* True if amp or torch_autocast is on. */
-    float prescale_factor;    /* Gradients are multiplied by this factor before they are reduced over the ranks. */
     bool check_grad_overflow; /* True if, with bf16, a step whose gradients are not finite is skipped. */
+    bool prescale_gradients;
+    double predivide_factor;
+    float prescale_factor; /* Gradients are multiplied by this factor before they are reduced over the ranks. */
+    int gradient_op;       /* CE_GRADIENTS_*: how gradients are reduced over the ranks */
     ce_optim_settings optim;
+    json_t *param_groups;
     ce_groups groups; /* parameter groups; the last group has the settings of `optim` */
     ce_schedule_settings schedule;
     double gradient_clipping; /* greatest gradient norm; 0 turns clipping off */
-    bool gradient_sum;        /* True if gradient_allreduce_op is "sum". */
-    int stage;                /* value of zero_optimization.stage */
+    int64_t stage;            /* zero_optimization.stage, also if cspeed.fsdp.sharding_strategy names it */
+    int sharding_strategy; /* index of the chosen word in the row of cspeed.fsdp.sharding_strategy in the key table */
     /* The number of elements in a bucket of gradients. 0 means that the gradients of each unit are reduced
      * separately. */
     int64_t reduce_bucket_size;
+    int64_t mics_shard_size;
     /* The number of ranks in a group that shards the state. If it is the world size, there is one group. */
     int shard_size;
+    int offload_param, offload_optimizer; /* CE_OFFLOAD_* */
     int64_t steps_per_print; /* number of steps from one printed step to the next; 0 means that no step is printed */
     bool wall_clock_breakdown, memory_breakdown, dump_state, throughput;
     ce_monitor_settings csv, tensorboard;
     ce_comms_logger_settings comms_logger; /* section comms_logger */
-    ce_difficulty curriculum;              /* curriculum of the sequence length */
+    bool prof_all;
+    json_t *prof_ops;
+    ce_course course, metric;  /* curriculum_learning, and the curriculum in data_efficiency */
+    bool efficiency, sampling; /* "enabled" of data_efficiency and of data_efficiency.data_sampling */
+    ce_difficulty curriculum;  /* curriculum of the sequence length */
     struct {
         bool enabled, detailed;
         int64_t profile_step, module_depth, top_modules;
@@ -103,8 +134,9 @@ typedef struct {
     } trace; /* section cspeed.trace */
 
     /* The following members are the section "cspeed". */
-    const char *model_path; /* folder of the model, which contains config.json; NULL if `model` is an object */
-    json_t *model; /* the object cspeed.model, which has the keys of config.json; NULL if cspeed.model is no object */
+    json_t *model;          /* a folder's name, or an object with the keys of config.json; NULL: none is named */
+    const char *model_path; /* folder of the model, which contains config.json; NULL if `model` is an object or NULL */
+    json_t *train_json, *valid_json, *weights_json, *columns_json;
     const char *train[CE_CONFIG_FILES], *valid[CE_CONFIG_FILES];
     int train_count, valid_count;
     double weights[CE_CONFIG_FILES]; /* weights by which the data sets in `train` are mixed */
@@ -138,7 +170,8 @@ typedef struct {
     int products;                             /* CE_PRODUCTS_* */
     bool tf32;
     bool cuda_graphs;
-    const char *comm; /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
+    int comm;              /* index of the chosen word in the row of cspeed.comm in the key table */
+    const char *transport; /* "auto", "self", "shm", "tcp", "mpi" or "nccl" */
     ce_lora_settings lora;
     int recompute; /* CE_RECOMPUTE_* */
     int64_t prefetch;
@@ -150,40 +183,7 @@ typedef struct {
     int verify_on_load; /* a value CE_VERIFY_* of checkpoint.h */
 
     int tag_validation; /* CE_TAG_*, from checkpoint.tag_validation */
-
-    /* Values as they are written in the file. The members above contain the resolved values. */
-    struct {
-        bool fp16, bf16;
-        /* shard_size is zero_optimization.mics_shard_size; -1 means one group of all ranks. */
-        int64_t stage, shard_size;
-        int strategy;     /* index of the chosen word in the row of cspeed.fsdp.sharding_strategy in the key table */
-        int allreduce_op; /* CE_GRADIENTS_* */
-        int comm;         /* index of the chosen word in the row of cspeed.comm in the key table */
-        bool fp16_masters, bf16_masters, bf16_slots;
-        const char *values, *sums, *wire;
-        bool prescale;
-        double predivide;
-        struct {
-            bool enabled;
-            int level; /* CE_AMP_O* */
-            json_t *loss_scale, *keep_norms, *masters;
-            double min_scale, max_scale;
-        } amp;
-        struct {
-            bool enabled;
-            const char *dtype;
-            json_t *modules;
-        } autocast;
-        int offload_param, offload_optimizer; /* CE_OFFLOAD_* */
-        bool node_storage;
-        json_t *model, *train, *valid, *weights, *columns, *param_groups;
-        json_t *prof_ops;
-        /* `efficiency` is data_efficiency.enabled; `sampling` is data_efficiency.data_sampling.enabled */
-        bool prof_all, efficiency, sampling;
-        /* `course` has the settings of the section curriculum_learning, and `metric` those of the curriculum in the
-         * section data_efficiency. */
-        ce_course course, metric;
-    } written;
+    bool node_storage;  /* checkpoint.use_node_local_storage */
 } ce_settings;
 
 struct cs_config {

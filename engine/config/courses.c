@@ -9,30 +9,30 @@
 
 /* The rows that the two sections curriculum_learning and data_efficiency share. */
 #define COURSE(course)                                                                                                           \
-    SUPPORTED("min_difficulty", INT, written.course.min, "null", 1, MAX_EXACT, NULL,                                             \
+    SUPPORTED("min_difficulty", INT, course.min, "null", 1, MAX_EXACT, NULL,                                                     \
               "sequence length in tokens at the start of training"),                                                             \
-        SUPPORTED("max_difficulty", INT, written.course.max, "null", 1, MAX_EXACT, NULL,                                         \
+        SUPPORTED("max_difficulty", INT, course.max, "null", 1, MAX_EXACT, NULL,                                                 \
                   "sequence length in tokens at the end of the curriculum; at most cspeed.data.seq_len"),                        \
         SUPPORTED(                                                                                                               \
-            "schedule_type", CHOICE, written.course.schedule, "\"fixed_linear\"", 0, 0,                                          \
+            "schedule_type", CHOICE, course.schedule, "\"fixed_linear\"", 0, 0,                                                  \
             "fixed_linear|fixed_root|fixed_discrete|custom",                                                                     \
             "how the sequence length grows: linearly, as a root of the step, or by a list of lengths; custom is not supported"), \
         SECTION("schedule_config", "the keys of the schedule of the sequence length")
 #define SCHEDULE(course)                                                                                               \
-    SUPPORTED("total_curriculum_step", INT, written.course.total, "null", 1, MAX_EXACT, NULL,                          \
+    SUPPORTED("total_curriculum_step", INT, course.total, "null", 1, MAX_EXACT, NULL,                                  \
               "number of updates after which the length is max_difficulty"),                                           \
-        SUPPORTED("difficulty_step", INT, written.course.stride, "null", 1, MAX_EXACT, NULL,                           \
+        SUPPORTED("difficulty_step", INT, course.stride, "null", 1, MAX_EXACT, NULL,                                   \
                   "lengths are rounded down to multiples of this number of tokens; 8 or more is best for speed"),      \
-        SUPPORTED("root_degree", NUMBER, written.course.degree, "null", 0, MAX_EXACT, NULL,                            \
+        SUPPORTED("root_degree", NUMBER, course.degree, "null", 0, MAX_EXACT, NULL,                                    \
                   "for fixed_root: the length grows with the root of this degree of the step; 2: square root"),        \
-        SUPPORTED("difficulty", JSON, written.course.stairs, "null", 0, 0, NULL,                                       \
+        SUPPORTED("difficulty", JSON, course.stairs, "null", 0, 0, NULL,                                               \
                   "for fixed_discrete: list of the sequence lengths in tokens"),                                       \
-        SUPPORTED("max_step", JSON, written.course.until, "null", 0, 0, NULL,                                          \
+        SUPPORTED("max_step", JSON, course.until, "null", 0, 0, NULL,                                                  \
                   "for fixed_discrete: list of the last update of each length, without the last length")
 
 static const ce_key legacy[] = {
     SUPPORTED(
-        "enabled", BOOL, written.course.enabled, "false", 0, 0, NULL,
+        "enabled", BOOL, course.enabled, "false", 0, 0, NULL,
         "curriculum learning: train on shorter sequences at first, which makes early steps faster and more stable"),
     REFUSED_UNLESS("curriculum_type", "\"seqlen\"", NULL,
                    "only sequence length is implemented as a measure of difficulty"),
@@ -41,15 +41,13 @@ static const ce_key legacy[] = {
 static const ce_key legacy_schedule[] = { SCHEDULE(course) };
 
 static const ce_key efficiency[] = {
-    SUPPORTED("enabled", BOOL, written.efficiency, "false", 0, 0, NULL,
-              "true: this section is used; false: it is ignored"),
+    SUPPORTED("enabled", BOOL, efficiency, "false", 0, 0, NULL, "true: this section is used; false: it is ignored"),
     INERT("seed", "1234", "cspeed.seed determines the order of samples"),
     SECTION("data_sampling", "curriculum learning by sequence length"),
     SECTION("data_routing", "random layerwise token dropping, which is not supported"),
 };
 static const ce_key sampling[] = {
-    SUPPORTED("enabled", BOOL, written.sampling, "false", 0, 0, NULL,
-              "true: this section is used; false: it is ignored"),
+    SUPPORTED("enabled", BOOL, sampling, "false", 0, 0, NULL, "true: this section is used; false: it is ignored"),
     INERT("num_epochs", "1000", "cspeed.steps or cspeed.epochs is the length of the training"),
     INERT("num_workers", "0", "samples are read directly from mapped files, without worker processes"),
     INERT("pin_memory", "false", "samples are read directly from mapped files, without worker processes"),
@@ -62,7 +60,7 @@ static const ce_key routing[] = {
 };
 static const ce_key sampled[] = {
     SUPPORTED(
-        "enabled", BOOL, written.metric.enabled, "false", 0, 0, NULL,
+        "enabled", BOOL, metric.enabled, "false", 0, 0, NULL,
         "curriculum learning: train on shorter sequences at first, which makes early steps faster and more stable"),
     INERT("data_cluster_path", "null", INDEXED),
     SECTION("curriculum_metrics", "the measures of difficulty by name; only seqlen_truncate is supported"),
@@ -91,8 +89,8 @@ const ce_section ce_courses_sections[] = {
     { SAMPLED ".curriculum_metrics", CE_KEYS(metrics) },
     { METRIC, CE_KEYS(seqlen_truncate) },
     { METRIC ".schedule_config", CE_KEYS(metric_schedule) },
+    { 0 },
 };
-const int ce_courses_section_count = sizeof ce_courses_sections / sizeof *ce_courses_sections;
 
 /* ---- the schedule that the sections describe ---- */
 
@@ -164,12 +162,12 @@ static void read_root(cs_config *config, const char *path, const ce_course *cour
 void ce_courses_resolve(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    bool other = s->written.efficiency && s->written.sampling && s->written.metric.enabled;
-    const ce_course *course = s->written.course.enabled ? &s->written.course : &s->written.metric;
-    const char *path = s->written.course.enabled ? "curriculum_learning" : METRIC;
-    if (!s->written.course.enabled && !other)
+    bool other = s->efficiency && s->sampling && s->metric.enabled;
+    const ce_course *course = s->course.enabled ? &s->course : &s->metric;
+    const char *path = s->course.enabled ? "curriculum_learning" : METRIC;
+    if (!s->course.enabled && !other)
         return;
-    if (s->written.course.enabled && other)
+    if (s->course.enabled && other)
         ce_json_fault(config->doc, "curriculum_learning", "given here and in data_efficiency: choose one");
     else if (course->schedule == CUSTOM)
         ce_json_fault(config->doc, path, "not supported: schedule_type custom, because it names a Python function");

@@ -17,8 +17,8 @@ typedef struct {
     int64_t max_train_batch_size;
     int64_t micro_batch_sizes[CE_ELASTICITY_MICROS];
     int micro_count;
-    json_t *written; /* value of micro_batch_sizes as it is written in the file */
-    int64_t min_gpus, max_gpus, min_time, num_gpus_per_node, model_parallel_size;
+    json_t *micro_batch_sizes_json; /* the key's value, which is read into micro_batch_sizes */
+    int64_t min_gpus, max_gpus, num_gpus_per_node, model_parallel_size;
     double version;
 } ce_elasticity;
 

@@ -50,7 +50,7 @@ static void turn_offload(ce_json *doc, const char *old, const char *today)
     json_object_del(zero, old);
 }
 
-const char *ce_resolve_spelling(ce_json *doc, const char *path)
+const char *ce_legacy_spelling(ce_json *doc, const char *path)
 {
     bool older = strcmp(path, "bf16") == 0 && !ce_json_is_set(doc, "bf16") && ce_json_is_set(doc, "bfloat16");
     return older ? "bfloat16" : path;
@@ -73,7 +73,7 @@ static void leave_pipeline(ce_json *doc)
     }
 }
 
-void ce_resolve_legacy(cs_config *config)
+void ce_legacy_resolve(cs_config *config)
 {
     ce_json *doc = config->doc;
     turn_boolean(doc);

@@ -71,7 +71,7 @@ void ce_listing_each(cs_config *config, void (*visit)(void *to, const ce_listing
     if (!config->filled)
         return;
     for (int i = 0; (section = ce_sections_at(i)); i++) {
-        const char *path = ce_resolve_spelling(config->doc, section->path);
+        const char *path = ce_legacy_spelling(config->doc, section->path);
         list_table(&lists, path, section->keys, section->count, &config->settings);
         if (i > 0)
             continue;

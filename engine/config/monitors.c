@@ -70,11 +70,10 @@ static const ce_key comms_logger[] = {
         "record the time of each collective and print a table at the end; on a GPU the host waits for each collective"),
     SUPPORTED("verbose", BOOL, comms_logger.verbose, "false", 0, 0, "auto",
               "true: rank 0 prints a line for each collective"),
-    SUPPORTED("prof_all", BOOL, written.prof_all, "true", 0, 0, "auto",
+    SUPPORTED("prof_all", BOOL, prof_all, "true", 0, 0, "auto",
               "true: record all collectives; false: only those of prof_ops"),
     INERT("debug", "false", CALLER),
-    SUPPORTED("prof_ops", JSON, written.prof_ops, "[]", 0, 0, NULL,
-              "names of the operations to record if prof_all is false"),
+    SUPPORTED("prof_ops", JSON, prof_ops, "[]", 0, 0, NULL, "names of the operations to record if prof_all is false"),
 };
 
 const ce_section ce_monitors_sections[] = {
@@ -86,13 +85,13 @@ const ce_section ce_monitors_sections[] = {
     { "wandb", CE_KEYS(wandb) },
     { "comet", CE_KEYS(comet) },
     { "comms_logger", CE_KEYS(comms_logger) },
+    { 0 },
 };
-const int ce_monitors_section_count = sizeof ce_monitors_sections / sizeof *ce_monitors_sections;
 
 static uint32_t named_operations(cs_config *config)
 {
     uint32_t operations = 0;
-    const json_t *list = config->settings.written.prof_ops;
+    const json_t *list = config->settings.prof_ops;
     if (list && !json_is_array(list))
         ce_json_fault(config->doc, "comms_logger.prof_ops", "a list of names is needed, as [\"all_reduce\"]");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -121,6 +120,6 @@ void ce_monitors_resolve(cs_config *config)
         ce_json_mark(config->doc, "comms_logger.enabled", "derived: the section is present");
     }
     s->comms_logger.operations = named_operations(config);
-    if (s->written.prof_all)
+    if (s->prof_all)
         s->comms_logger.operations = UINT32_MAX;
 }

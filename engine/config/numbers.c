@@ -39,26 +39,29 @@ static int type_of(cs_config *config, const char *path, const char *name)
 
 static ce_precision plain(const ce_settings *s)
 {
-    bool half = s->dtype == CS_F16 ? s->written.fp16_masters : s->dtype == CS_BF16 && s->written.bf16_masters;
-    cs_dtype state = half ? s->dtype : CS_F32;
-    bool small = s->dtype == CS_BF16 && half && s->written.bf16_slots;
-    return (ce_precision){ .values = s->dtype,
-                           .products = s->dtype,
+    cs_dtype type = s->fp16 ? CS_F16 : s->bf16 ? CS_BF16 : CS_F32;
+    bool half = type == CS_F16 ? s->fp16_masters : type == CS_BF16 && s->bf16_masters;
+    cs_dtype state = half ? type : CS_F32;
+    bool small = type == CS_BF16 && half && s->bf16_slots;
+    return (ce_precision){ .values = type,
+                           .products = type,
                            .masters = state,
                            .sums = state,
                            .slots = small ? CS_BF16 : CS_F32,
-                           .scaled = s->dtype == CS_F16 };
+                           .scaled = type == CS_F16 };
 }
 
-static void check_plain(cs_config *config)
+/* Sets the precision that fp16 and bf16 give without amp and torch_autocast. */
+static void resolve_plain(cs_config *config)
 {
-    const ce_settings *s = &config->settings;
-    int type = type_of(config, "data_types.param_dtype", s->written.values);
-    if (s->written.bf16 && s->written.bf16_slots && !s->written.bf16_masters)
+    ce_settings *s = &config->settings;
+    int type = type_of(config, "data_types.param_dtype", s->param_dtype);
+    s->precision = plain(s);
+    if (s->bf16 && s->bf16_slots && !s->bf16_masters)
         ce_json_fault(config->doc, "bf16.bf16_optimizer_states", "bf16_master_weights_and_grads is needed with it");
-    if (type != NO_TYPE && type != (int)s->dtype)
+    if (type != NO_TYPE && type != (int)s->precision.values)
         ce_json_fault(config->doc, "data_types.param_dtype", "%s is not what fp16.enabled and bf16.enabled say: %s",
-                      ce_precision_name((cs_dtype)type), ce_precision_name(s->dtype));
+                      ce_precision_name((cs_dtype)type), ce_precision_name(s->precision.values));
 }
 
 /* ---- amp ---- */
@@ -91,12 +94,12 @@ static void mark_scaler(cs_config *config)
 static void scale_amp(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    const json_t *given = s->written.amp.loss_scale;
+    const json_t *given = s->amp.loss_scale;
     const char *text = json_string_value(given);
-    bool mixed = s->written.amp.level == CE_AMP_O1 || s->written.amp.level == CE_AMP_O2;
+    bool mixed = s->amp.level == CE_AMP_O1 || s->amp.level == CE_AMP_O2;
     bool dynamic = text ? strcasecmp(text, "dynamic") == 0 : !given && mixed;
     double scale = json_is_number(given) ? json_number_value(given) : 1;
-    double min = s->written.amp.min_scale;
+    double min = s->amp.min_scale;
     if (given && !dynamic && !(json_is_number(given) && scale > 0 && scale <= 0x1p126))
         ce_json_fault(config->doc, "amp.loss_scale", "\"dynamic\" is needed, or a number above 0");
     mark_scaler(config);
@@ -105,21 +108,21 @@ static void scale_amp(cs_config *config)
                                       .loss_scale_window = 2000,
                                       .hysteresis = 1,
                                       .min_loss_scale = min > 0 ? min : 0x1p-24,
-                                      .max_loss_scale = s->written.amp.max_scale };
+                                      .max_loss_scale = s->amp.max_scale };
     s->precision.scaled = dynamic || scale != 1 || s->precision.products == CS_F16;
 }
 
 static void resolve_amp(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    int level = s->written.amp.level;
+    int level = s->amp.level;
     bool half = level >= CE_AMP_O2, whole = level == CE_AMP_O3;
-    if (!half && s->written.amp.keep_norms)
+    if (!half && s->amp.keep_norms)
         ce_json_fault(config->doc, "amp.keep_batchnorm_fp32", "parameters are fp32 at O%d anyway: leave it out", level);
-    if (!half && s->written.amp.masters)
+    if (!half && s->amp.masters)
         ce_json_fault(config->doc, "amp.master_weights", "parameters are fp32 at O%d anyway: leave it out", level);
-    bool norms = flag_of(config, "amp.keep_batchnorm_fp32", s->written.amp.keep_norms, !whole);
-    bool masters = flag_of(config, "amp.master_weights", s->written.amp.masters, !whole);
+    bool norms = flag_of(config, "amp.keep_batchnorm_fp32", s->amp.keep_norms, !whole);
+    bool masters = flag_of(config, "amp.master_weights", s->amp.masters, !whole);
     cs_dtype state = half && !masters ? CS_F16 : CS_F32;
     s->precision = (ce_precision){ .values = half ? CS_F16 : CS_F32,
                                    .products = level >= CE_AMP_O1 ? CS_F16 : CS_F32,
@@ -147,10 +150,10 @@ static bool holds_linear(const json_t *names)
 static void resolve_autocast(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    int type = type_of(config, "torch_autocast.dtype", s->written.autocast.dtype);
-    if (!s->written.autocast.dtype || type == CS_F32)
+    int type = type_of(config, "torch_autocast.dtype", s->autocast.dtype);
+    if (!s->autocast.dtype || type == CS_F32)
         ce_json_fault(config->doc, "torch_autocast.dtype", "bfloat16 or float16 is needed");
-    if (s->written.autocast.modules && !holds_linear(s->written.autocast.modules))
+    if (s->autocast.modules && !holds_linear(s->autocast.modules))
         ce_json_fault(
             config->doc, "torch_autocast.lower_precision_safe_modules",
             "not supported: a list without torch.nn.Linear, because matrix products are what runs in 16 bits");
@@ -163,8 +166,8 @@ static void resolve_types(cs_config *config)
 {
     ce_settings *s = &config->settings;
     ce_precision *types = &s->precision;
-    int sums = type_of(config, "data_types.grad_accum_dtype", s->written.sums);
-    int wire = type_of(config, "communication_data_type", s->written.wire);
+    int sums = type_of(config, "data_types.grad_accum_dtype", s->grad_accum_dtype);
+    int wire = type_of(config, "communication_data_type", s->communication_dtype);
     if (sums != NO_TYPE)
         types->sums = (cs_dtype)sums;
     types->wire = wire == NO_TYPE ? types->sums : (cs_dtype)wire;
@@ -191,11 +194,11 @@ static void resolve_types(cs_config *config)
 static void resolve_division(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    double divisor = s->written.predivide;
+    double divisor = s->predivide_factor;
     bool narrow = s->precision.wire != CS_F32 && divisor == 1;
     if (divisor <= 0 || divisor > 0x1p126)
         ce_json_fault(config->doc, "gradient_predivide_factor", "a number above 0 is needed, not %g", divisor);
-    s->prescale_factor = (float)(1 / (s->written.prescale || narrow ? (double)config->world.size : divisor));
+    s->prescale_factor = (float)(1 / (s->prescale_gradients || narrow ? (double)config->world.size : divisor));
 }
 
 static void check_optimizer(cs_config *config)
@@ -213,23 +216,19 @@ static void check_optimizer(cs_config *config)
 void ce_numbers_resolve(cs_config *config)
 {
     ce_settings *s = &config->settings;
-    bool half = s->written.fp16 || s->written.bf16, amp = s->written.amp.enabled;
+    bool half = s->fp16 || s->bf16, amp = s->amp.enabled;
     if (amp && half)
-        ce_json_fault(config->doc, "amp.enabled", "amp and %s are both enabled: choose one",
-                      s->written.fp16 ? "fp16" : "bf16");
-    if (s->written.autocast.enabled && (half || amp))
+        ce_json_fault(config->doc, "amp.enabled", "amp and %s are both enabled: choose one", s->fp16 ? "fp16" : "bf16");
+    if (s->autocast.enabled && (half || amp))
         ce_json_fault(config->doc, "torch_autocast.enabled", "torch_autocast and %s are both enabled: choose one",
-                      amp               ? "amp"
-                      : s->written.fp16 ? "fp16"
-                                        : "bf16");
-    check_plain(config);
-    s->precision = plain(s);
-    s->mixed = amp || s->written.autocast.enabled;
+                      amp       ? "amp"
+                      : s->fp16 ? "fp16"
+                                : "bf16");
+    resolve_plain(config);
     if (amp)
         resolve_amp(config);
-    else if (s->written.autocast.enabled)
+    else if (s->autocast.enabled)
         resolve_autocast(config);
-    s->dtype = s->precision.values;
     resolve_types(config);
     resolve_division(config);
     check_optimizer(config);
@@ -238,9 +237,9 @@ void ce_numbers_resolve(cs_config *config)
 const char *ce_numbers_name(const ce_settings *settings)
 {
     static const char *const levels[] = { "amp O0", "amp O1", "amp O2", "amp O3" };
-    if (settings->written.amp.enabled)
-        return levels[settings->written.amp.level];
-    if (settings->written.autocast.enabled)
+    if (settings->amp.enabled)
+        return levels[settings->amp.level];
+    if (settings->autocast.enabled)
         return settings->precision.products == CS_F16 ? "autocast fp16" : "autocast bf16";
-    return ce_precision_name(settings->dtype);
+    return ce_precision_name(settings->precision.values);
 }

@@ -1,13 +1,19 @@
-/* ours.c - the key tables of the section "cspeed": settings that DeepSpeed's file does not have. */
+/* ours.c - the key tables of the section "cspeed", which has the settings for which DeepSpeed has no key. Larger
+ * sections in it have files of their own. */
+#include "config/resolve.h"
 #include "config/rows.h"
+#include "base/hub.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static const ce_key cspeed[] = {
     SUPPORTED(
-        "model", JSON, written.model, "null", 0, 0, NULL,
+        "model", JSON, model, "null", 0, 0, NULL,
         "Hugging Face model folder (config.json and, if it is to be fine-tuned, weights), or an object with the keys of config.json"),
     SECTION("data", "the training and validation data"),
     SUPPORTED(
-        "param_groups", JSON, written.param_groups, "null", 0, 0, NULL,
+        "param_groups", JSON, param_groups, "null", 0, 0, NULL,
         "[{\"params\": \"*.wte.weight\", \"lr\": 1e-4, ...}, ...]: parameters whose name matches a pattern, or one of a list of patterns, get their own values of optimizer.params; the first group that matches counts; a weight_decay given here applies to vectors too; \"train\": false freezes the group's parameters, which then have no gradient, no master and no optimizer state"),
     SECTION("lora", "LoRA: adapters of low rank are trained, and the model's own parameters are frozen"),
     SECTION("fsdp", "settings by the names of PyTorch's FSDP"),
@@ -78,7 +84,7 @@ static const ce_key cspeed[] = {
         "threads", INT, threads, "0", 0, 4096, "auto",
         "number of CPU threads of a rank; 0 and \"auto\": the number of cores to which it is bound; OMP_NUM_THREADS overrides it"),
     SUPPORTED(
-        "comm", CHOICE, written.comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
+        "comm", CHOICE, comm, "\"auto\"", 0, 0, "auto|self|shm|tcp|mpi|nccl|gloo|cpu",
         "transport between ranks; auto: nccl for GPUs if each rank has its own; gloo and cpu: shared memory on one host, tcp among several; mpi: ranks that mpirun or srun started"),
     REFUSED("comm_algorithms", "null",
             "each transport chooses the algorithm of a collective by the length of the vector"),
@@ -89,114 +95,6 @@ static const ce_key cspeed[] = {
         "prefetch", INT, prefetch, "1", 0, 64, NULL,
         "stage 3: number of layers that are gathered in advance: more hides communication and needs memory; no effect for CPU ranks of one host"),
     REFUSED("strict", "false", NOT_YET),
-};
-
-static const ce_key cspeed_data[] = {
-    SUPPORTED(
-        "train", JSON, written.train, "null", 0, 0, NULL,
-        "a folder that pack made, or a folder of texts, or the name or pattern of token shards or texts (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow); or a list of these. Texts are tokenized first"),
-    SUPPORTED("valid", JSON, written.valid, "null", 0, 0, NULL,
-              "as train, for evaluation; null: valid.bin of the folders in train that pack made; []: no evaluation"),
-    SUPPORTED("seq_len", INT, seq_len, "256", 1, 0x1p30, NULL, "length of a training sample in tokens"),
-    SUPPORTED("shuffle", BOOL, shuffle, "true", 0, 0, NULL,
-              "true: read samples in a new random order in each epoch; false: in the order of the files"),
-    SUPPORTED(
-        "weights", JSON, written.weights, "null", 0, 0, NULL,
-        "list with a number for each entry of \"train\": its share of the samples of an epoch; needs shuffle; null: every sample once"),
-    SUPPORTED(
-        "packing", CHOICE, packing, "\"windows\"", 0, 0, "windows|documents",
-        "documents: a window has whole documents, best-fit decreasing (TRL's packing_strategy bfd; with long \"split\": bfd_split), and attention does not cross their borders; windows: a window begins at each multiple of seq_len, and attention crosses the borders of documents (wrapped)"),
-    SUPPORTED(
-        "long", CHOICE, longer, "\"auto\"", 0, 0, "auto|truncate|split|drop|refuse",
-        "with packing \"documents\", what becomes of a training document longer than seq_len: its first seq_len tokens are read (truncate), it is divided into samples of seq_len tokens (split), it is left out (drop), or the run ends (refuse); auto: truncate where only answers are learnt, otherwise split. Validation and eval divide it"),
-    SUPPORTED(
-        "tokenizer", STRING, tokenizer, "null", 0, 0, NULL,
-        "folder, tokenizer.json or tokenizer.model with which texts are tokenized; null: the model's folder, or if the model is not a folder, one token for each byte"),
-    SUPPORTED("field", STRING, field, "text", 0, 0, NULL,
-              "key of the text in each JSON line, or name of the column in a table"),
-    SUPPORTED(
-        "columns", JSON, written.columns, "null", 0, 0, NULL,
-        "other names for the keys of rows, as {\"prompt\": \"question\", \"completion\": \"answer\"}: messages, conversations, prompt, completion, instruction, input, output, system, tools, documents, chat_template_kwargs, input_ids, labels, attention_mask, completion_mask, assistant_masks; a row that has none of these names is read by its own keys"),
-    SUPPORTED(
-        "template", STRING, template, "null", 0, 0, NULL,
-        "conversations are written in the form of this chat template, and only answers are learnt: auto (the tokenizer's template; auto:NAME: the one of this name), chatml, chatml-bos, qwen2, qwen2.5, smollm2, "
-        "llama3, llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; null: documents"),
-    SUPPORTED(
-        "turns", CHOICE, turns, "\"auto\"", 0, 0, "auto|all|last",
-        "which samples a conversation becomes: auto: one, or one for each answer if the template writes earlier messages differently when others follow; all: always one for each answer; last: one, of which the last answer is learnt"),
-    SUPPORTED(
-        "skip_bad", INT, skip_bad, "0", 0, MAX_EXACT, NULL,
-        "number of invalid JSON lines that are skipped in each entry, with a warning; one more ends the training with an error"),
-    SUPPORTED("cache", STRING, cache, "null", 0, 0, NULL,
-              "folder in which the tokens of texts are cached for later runs; null: the name of output with .tokens"),
-};
-
-static const ce_key cspeed_lora[] = {
-    SUPPORTED("r", INT, lora.r, "0", 0, 65536, NULL,
-              "rank of the LoRA adapters (PEFT's r), usually 8 to 64; 0: no LoRA"),
-    SUPPORTED("alpha", NUMBER, lora.alpha, "8", 0, INFINITY, NULL,
-              "the output of an adapter is multiplied by alpha / r (PEFT's lora_alpha)"),
-    SUPPORTED("dropout", NUMBER, lora.dropout, "0", 0, 0.999, NULL,
-              "probability of dropout on the input of an adapter (PEFT's lora_dropout)"),
-    SUPPORTED(
-        "targets", JSON, lora.targets, "null", 0, 0, NULL,
-        "the linear layers with adapters (PEFT's target_modules): a list of names such as \"q_proj\", or \"all-linear\"; null: those that PEFT takes for the family"),
-    SUPPORTED(
-        "rslora", BOOL, lora.rslora, "false", 0, 0, NULL,
-        "true: the factor of an adapter is alpha / sqrt(r) instead of alpha / r (PEFT's use_rslora), for large r"),
-    SUPPORTED("dora", BOOL, lora.dora, "false", 0, 0, NULL,
-              "true: DoRA, which also trains the norm of each weight vector (PEFT's use_dora); needs dropout 0"),
-    SUPPORTED("bias", CHOICE, lora.bias, "\"none\"", 0, 0, "none|all|lora_only",
-              "which biases of the model are trained too: all, or those of the layers that have adapters"),
-    SUPPORTED(
-        "adapter", STRING, lora.adapter, "null", 0, 0, NULL,
-        "folder of PEFT to start from; r, alpha, rslora, dora, bias and targets are those of its adapter_config.json, and so is dropout if it is not given"),
-    SUPPORTED(
-        "merge", BOOL, lora.merge, "false", 0, 0, NULL,
-        "true: cspeed.export writes the whole model with the adapters added to its weights; false: an adapter folder for PEFT"),
-    REFUSED("qlora", "false", "quantized base weights (QLoRA) are not implemented: weights are fp32, bf16 or fp16"),
-    REFUSED("modules_to_save", "null", "no module can be trained in full beside the adapters, only biases"),
-    REFUSED("init_lora_weights", "true",
-            "adapters are always initialized by PEFT's default: A uniform within 1/sqrt(inputs), B zero"),
-    REFUSED("rank_pattern", "{}", "all adapters have the same rank"),
-    REFUSED("alpha_pattern", "{}", "all adapters have the same alpha"),
-    REFUSED("lora_alpha", "null", "its name here is cspeed.lora.alpha"),
-    REFUSED("lora_dropout", "null", "its name here is cspeed.lora.dropout"),
-    REFUSED("target_modules", "null", "its name here is cspeed.lora.targets"),
-    REFUSED("use_rslora", "false", "its name here is cspeed.lora.rslora"),
-    REFUSED("use_dora", "false", "its name here is cspeed.lora.dora"),
-};
-
-static const ce_key cspeed_fsdp[] = {
-    SUPPORTED(
-        "sharding_strategy", CHOICE, written.strategy, "\"stage\"", 0, 0,
-        "stage|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|_HYBRID_SHARD_ZERO2",
-        "PyTorch's name of a stage: FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 and _HYBRID_SHARD_ZERO2 is 2 inside groups of the ranks of a host, or of zero_optimization.mics_shard_size ranks; stage: zero_optimization.stage says it"),
-    REFUSED("device_mesh", "null",
-            "its name here is zero_optimization.mics_shard_size, the size of the mesh's dimension over which state is "
-            "sharded"),
-    REFUSED("reshard_after_forward", "null",
-            "its name here is sharding_strategy: true is FULL_SHARD, false is SHARD_GRAD_OP"),
-    REFUSED("backward_prefetch", "null", "its name here is cspeed.prefetch"),
-    REFUSED("forward_prefetch", "null", "its name here is cspeed.prefetch"),
-    REFUSED("mixed_precision", "null", "its names here are bf16, fp16, data_types and communication_data_type"),
-    REFUSED("cpu_offload", "null", "its names here are zero_optimization.offload_param and .offload_optimizer"),
-    INERT_LIKE("sync_module_states", "true", "all ranks always start with the same weights"),
-    INERT_LIKE("use_orig_params", "true", "parameters always keep their names and shapes"),
-    INERT_LIKE("limit_all_gathers", "true", "cspeed.prefetch is the number of units that are gathered in advance"),
-};
-
-static const ce_key cspeed_dpo[] = {
-    SUPPORTED(
-        "beta", NUMBER, preference.beta, "0", 0, MAX_EXACT, NULL,
-        "DPO's beta: how strongly the model is kept near the reference model, usually 0.1; data are rows with prompt, chosen, rejected; 0: no preference training"),
-    SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
-              "loss of a pair of answers, by TRL's names; sigmoid is the loss of DPO"),
-    SUPPORTED("label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
-              "for robust: share of pairs whose labels are swapped by mistake, below 0.5"),
-    SUPPORTED(
-        "reference", STRING, reference, "null", 0, 0, NULL,
-        "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
 };
 
 static const ce_key cspeed_checkpoint[] = {
@@ -222,13 +120,107 @@ static const ce_key cspeed_trace[] = {
     SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "number of steps to record"),
 };
 
-const ce_section ce_ours_sections[] = {
-    { "cspeed", CE_KEYS(cspeed) },
-    { "cspeed.data", CE_KEYS(cspeed_data) },
-    { "cspeed.lora", CE_KEYS(cspeed_lora) },
-    { "cspeed.fsdp", CE_KEYS(cspeed_fsdp) },
-    { "cspeed.dpo", CE_KEYS(cspeed_dpo) },
+const ce_section ce_ours_sections[] = { { "cspeed", CE_KEYS(cspeed) }, { 0 } };
+const ce_section ce_ours_output_sections[] = {
     { "cspeed.checkpoint", CE_KEYS(cspeed_checkpoint) },
     { "cspeed.trace", CE_KEYS(cspeed_trace) },
+    { 0 },
 };
-const int ce_ours_section_count = sizeof ce_ours_sections / sizeof *ce_ours_sections;
+
+/* Replaces the name of a model by its folder if the cache of the Hugging Face Hub has it. `field` is the value of the key
+ * `key` of `section`. */
+static void find_folder(cs_config *config, const char *section, const char *key, const char **field)
+{
+    char folder[CE_HUB_PATH], path[64];
+    if (!*field || !ce_hub_find(folder, *field))
+        return;
+    snprintf(path, sizeof path, "%s.%s", section, key);
+    ce_json_note(config->doc, path, "%s is %s, in the cache of the Hugging Face Hub", *field, folder);
+    ce_resolve_derive(config, section, key, folder, field);
+}
+
+static void resolve_model(cs_config *config)
+{
+    ce_settings *s = &config->settings;
+    const char *folder = json_string_value(s->model);
+    if (folder && *folder)
+        s->model_path = folder;
+    else if (s->model && !json_is_object(s->model))
+        ce_json_fault(config->doc, "cspeed.model",
+                      "a folder in double quotes is needed, or an object with the keys of config.json");
+    find_folder(config, "cspeed", "model", &s->model_path);
+    if (s->model_path)
+        s->model = ce_json_find(config->doc, "cspeed.model"); /* find_folder may have replaced it */
+    find_folder(config, "cspeed.dpo", "reference", &s->reference);
+}
+
+/* Sets the default output folder. Its name contains the name of the configuration file, so that no run continues
+ * another one by accident. */
+static void resolve_output(cs_config *config)
+{
+    char folder[320];
+    ce_settings *s = &config->settings;
+    const char *stem = basename(ce_json_name(config->doc)), *dot = strrchr(stem, '.');
+    size_t count = dot && dot > stem ? (size_t)(dot - stem) : strlen(stem);
+    snprintf(folder, sizeof folder, "runs/%.*s", (int)(count < 255 ? count : 255), stem);
+    if (!s->output)
+        ce_resolve_derive(config, "cspeed", "output", folder, &s->output);
+}
+
+/* Sets the transport. "gloo", PyTorch's name for communication through host memory, and "cpu" mean one that suits the
+ * world. */
+static void resolve_transport(cs_config *config)
+{
+    static const char *const transports[] = { "auto", "self", "shm", "tcp", "mpi", "nccl" };
+    /* the key accepts two more words after these: "gloo" and "cpu" */
+    enum { NAMED = sizeof transports / sizeof *transports };
+    ce_settings *s = &config->settings;
+    const cs_world *world = &config->world;
+    s->transport = s->comm < NAMED                    ? transports[s->comm]
+                   : world->size == 1                 ? "self"
+                   : world->local_size == world->size ? "shm"
+                                                      : "tcp";
+}
+
+static bool is_of_command_line(cs_config *config, const char *path)
+{
+    char origin[32];
+    return strcmp(ce_json_origin(config->doc, path, origin, sizeof origin), "command line") == 0;
+}
+
+/* Two keys that exclude each other: a number of updates, and a number of epochs or a number for each epoch, which
+ * replaces the default of the first key. If the command line gives one of them and the file the other, the command line
+ * decides. The key that has no effect becomes 0. */
+static void choose(cs_config *config, const char *path, int64_t *updates, const char *other_path, int64_t *other)
+{
+    bool set = is_of_command_line(config, path), other_set = is_of_command_line(config, other_path);
+    bool given = ce_resolve_is_given(config, path);
+    char origin[64];
+    if (*updates <= 0 || *other <= 0)
+        return;
+    if (given && set == other_set)
+        ce_json_fault(config->doc, other_path, "%s is given too: set one of the two to 0, or leave it out", path);
+    else if (given)
+        ce_json_note(config->doc, set ? other_path : path, "no effect, because the command line gives %s",
+                     set ? path : other_path);
+    if (set && !other_set) {
+        *other = 0;
+        return;
+    }
+    *updates = 0;
+    snprintf(origin, sizeof origin, "derived: %s", other_path);
+    ce_json_mark(config->doc, path, origin);
+}
+
+void ce_ours_resolve(cs_config *config)
+{
+    ce_settings *s = &config->settings;
+    resolve_model(config);
+    resolve_output(config);
+    resolve_transport(config);
+    choose(config, "cspeed.save_interval", &s->save_interval, "cspeed.saves_per_epoch", &s->saves_per_epoch);
+    choose(config, "cspeed.eval_interval", &s->eval_interval, "cspeed.evals_per_epoch", &s->evals_per_epoch);
+    choose(config, "cspeed.steps", &s->steps, "cspeed.epochs", &s->epochs);
+    if (s->epochs == 0 && s->steps == 0)
+        ce_json_fault(config->doc, "cspeed.steps", "at least 1 step is needed, or epochs");
+}

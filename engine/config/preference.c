@@ -1,10 +1,26 @@
-/* preference.c - checks the keys of preference training, cspeed.dpo. */
+/* preference.c - the key table of preference training, cspeed.dpo, and its checks. */
 #include "config/resolve.h"
+#include "config/rows.h"
 #include "data/fill.h"
 
 #include <string.h>
 
 #define DPO "cspeed.dpo"
+
+static const ce_key keys[] = {
+    SUPPORTED(
+        "beta", NUMBER, preference.beta, "0", 0, MAX_EXACT, NULL,
+        "DPO's beta: how strongly the model is kept near the reference model, usually 0.1; data are rows with prompt, chosen, rejected; 0: no preference training"),
+    SUPPORTED("loss_type", CHOICE, preference.kind, "\"sigmoid\"", 0, 0, "sigmoid|hinge|ipo|robust",
+              "loss of a pair of answers, by TRL's names; sigmoid is the loss of DPO"),
+    SUPPORTED("label_smoothing", NUMBER, preference.smoothing, "0", 0, 0.5, NULL,
+              "for robust: share of pairs whose labels are swapped by mistake, below 0.5"),
+    SUPPORTED(
+        "reference", STRING, reference, "null", 0, 0, NULL,
+        "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
+};
+
+const ce_section ce_preference_sections[] = { { DPO, CE_KEYS(keys) }, { 0 } };
 
 static void refuse(cs_config *config, const char *path, bool given, const char *why)
 {

@@ -1,5 +1,6 @@
 /* sections.c - the key tables of the top level and of checkpoints, and the list of all tables. Each row says whether a
  * key is supported, inert or refused, and why. */
+#include "config/resolve.h"
 #include "config/rows.h"
 
 #include <string.h>
@@ -41,17 +42,17 @@ static const ce_key top[] = {
     SECTION("amp", "mixed precision by Apex's levels O0 to O3"),
     SECTION("torch_autocast", "as torch.autocast: matrix products in 16 bits, parameters in fp32"),
     SUPPORTED(
-        "communication_data_type", STRING, written.wire, "null", 0, 0, "auto",
+        "communication_data_type", STRING, communication_dtype, "null", 0, 0, "auto",
         "data type in which ranks send gradients: fp32, bf16 or fp16 (sums are fp32); null: the type in which gradients accumulate"),
     INERT("seq_parallel_communication_data_type", "\"fp32\"",
           "sequence parallelism is not implemented: every rank has whole sequences"),
     SUPPORTED(
-        "prescale_gradients", BOOL, written.prescale, "false", 0, 0, NULL,
+        "prescale_gradients", BOOL, prescale_gradients, "false", 0, 0, NULL,
         "true: divide gradients by the world size before they are summed over ranks (against overflow in 16 bits); false: afterwards"),
     SUPPORTED(
-        "gradient_predivide_factor", NUMBER, written.predivide, "1.0", 0, INFINITY, NULL,
+        "gradient_predivide_factor", NUMBER, predivide_factor, "1.0", 0, INFINITY, NULL,
         "divide gradients by this factor before they are summed over ranks, and by world size / factor afterwards"),
-    SUPPORTED("gradient_allreduce_op", CHOICE, written.allreduce_op, "\"mean\"", 0, 0, "mean|sum",
+    SUPPORTED("gradient_allreduce_op", CHOICE, gradient_op, "\"mean\"", 0, 0, "mean|sum",
               "how gradients are reduced over ranks; sum: they are not divided by the world size"),
     REFUSED("sparse_gradients", "false", "gradients of embeddings are always dense"),
     INERT("disable_allgather", "false", UNREAD),
@@ -164,7 +165,7 @@ static const ce_key checkpoint[] = {
     INERT("load_universal", "false",
           "every checkpoint loads at any number of ranks and any ZeRO stage, without conversion"),
     SUPPORTED(
-        "use_node_local_storage", BOOL, written.node_storage, "false", 0, 0, NULL,
+        "use_node_local_storage", BOOL, node_storage, "false", 0, 0, NULL,
         "write checkpoints to local disks of the nodes; accepted on one node, where it changes nothing, and refused on several"),
     SECTION("parallel_write", "parallel writing of checkpoints"),
     INERT("checkpoint_serialization", "true", "checkpoints are always written as safetensors"),
@@ -173,38 +174,38 @@ static const ce_key checkpoint[] = {
 
 static const ce_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks always write in parallel") };
 
-static const ce_section sections[] = {
+static const ce_section root[] = { { "", CE_KEYS(top) }, { 0 } };
+static const ce_section others[] = {
     { "aio", CE_KEYS(aio) },
     { "pipeline", CE_KEYS(pipeline) },
     { "activation_checkpointing", CE_KEYS(activation_checkpointing) },
     { "checkpoint", CE_KEYS(checkpoint) },
     { "checkpoint.parallel_write", CE_KEYS(parallel_write) },
+    { 0 },
 };
-static const ce_section root[] = { { "", CE_KEYS(top) } };
 
-static const int one = 1, here = sizeof sections / sizeof *sections;
-
-static const struct {
-    const ce_section *sections;
-    const int *count;
-} topics[] = {
-    { root, &one },
-    { ce_batches_sections, &ce_batches_section_count },
-    { ce_formats_sections, &ce_formats_section_count },
-    { ce_sharding_sections, &ce_sharding_section_count },
-    { ce_monitors_sections, &ce_monitors_section_count },
-    { ce_courses_sections, &ce_courses_section_count },
-    { sections, &here },
-    { ce_ours_sections, &ce_ours_section_count },
+static const ce_section *const topics[] = {
+    root,
+    ce_batches_sections,
+    ce_formats_sections,
+    ce_sharding_sections,
+    ce_monitors_sections,
+    ce_courses_sections,
+    others,
+    ce_ours_sections,
+    ce_data_sections,
+    ce_lora_sections,
+    ce_sharding_fsdp_sections,
+    ce_preference_sections,
+    ce_ours_output_sections,
 };
 
 const ce_section *ce_sections_at(int index)
 {
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
-        if (index < *topics[i].count)
-            return &topics[i].sections[index];
-        index -= *topics[i].count;
-    }
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
+        for (const ce_section *section = topics[i]; section->path; section++)
+            if (index-- == 0)
+                return section;
     return NULL;
 }
 
@@ -215,4 +216,14 @@ const ce_section *ce_sections_find(const char *path, size_t length)
         if (strlen(section->path) == length && memcmp(section->path, path, length) == 0)
             return section;
     return NULL;
+}
+
+void ce_sections_resolve(cs_config *config)
+{
+    static const char path[] = "checkpoint.use_node_local_storage";
+    if (config->settings.node_storage && config->world.local_size < config->world.size)
+        ce_json_fault(config->doc, path,
+                      "not supported: on several nodes, because a checkpoint is one directory that all ranks see");
+    else if (config->settings.node_storage)
+        ce_json_note(config->doc, path, "already so, as all ranks are on this node");
 }

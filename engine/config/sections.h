@@ -11,11 +11,11 @@ typedef struct {
     int count;
 } ce_section;
 
-/* Each topic has one list of sections, in the source file that has the name of the topic. */
-extern const ce_section ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[], ce_ours_sections[],
-    ce_batches_sections[], ce_courses_sections[];
-extern const int ce_formats_section_count, ce_sharding_section_count, ce_monitors_section_count, ce_ours_section_count,
-    ce_batches_section_count, ce_courses_section_count;
+/* The lists of sections of the topics. A list is in the source file that has the name of its topic, and ends with a
+ * section without path. */
+extern const ce_section ce_batches_sections[], ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[],
+    ce_courses_sections[], ce_ours_sections[], ce_data_sections[], ce_lora_sections[], ce_sharding_fsdp_sections[],
+    ce_preference_sections[], ce_ours_output_sections[];
 
 /* Returns section number `index`, where 0 is the top level, or NULL after the last section. */
 const ce_section *ce_sections_at(int index);

@@ -14,7 +14,7 @@
 #define BY_GPU "with offload the GPU computes the update, not the CPU"
 
 static const ce_key zero[] = {
-    SUPPORTED("stage", INT, written.stage, "0", 0, 3, "auto",
+    SUPPORTED("stage", INT, stage, "0", 0, 3, "auto",
               "ZeRO stage: 0 shards nothing, 1 optimizer state, 2 also gradients, 3 also parameters"),
     INERT("contiguous_gradients", "true", ALWAYS),
     INERT("reduce_scatter", "true", ALWAYS),
@@ -68,7 +68,7 @@ static const ce_key zero[] = {
     REFUSED("zero_quantized_gradients", "false", ALL_FP32),
     REFUSED("zeropp_loco_param", "null", ALL_FP32),
     SUPPORTED(
-        "mics_shard_size", INT, written.shard_size, "-1", -1, 0x1p30, NULL,
+        "mics_shard_size", INT, mics_shard_size, "-1", -1, 0x1p30, NULL,
         "hybrid sharding (MiCS, HSDP): shard within groups of so many consecutive ranks, and replicate over groups; use the ranks of a node if the network is slow; -1 and 0: all ranks"),
     INERT("mics_hierarchical_params_gather", "false",
           "gathers over several hosts are hierarchical wherever the number of ranks of a host allows it"),
@@ -92,7 +92,7 @@ static const ce_key zero[] = {
 
 static const ce_key offload_param[] = {
     SUPPORTED(
-        "device", CHOICE, written.offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto",
+        "device", CHOICE, offload_param, "\"none\"", 0, 0, "none|cpu|nvme|auto",
         "cpu: at stage 3, each rank's shard of the parameters is in pinned host memory and is copied to the GPU for each gather: slower, less GPU memory; nvme is refused"),
     INERT_LIKE("nvme_path", "\"\"", NO_DISK),
     SIZE("buffer_count", "5", NO_DISK),
@@ -103,7 +103,7 @@ static const ce_key offload_param[] = {
 
 static const ce_key offload_optimizer[] = {
     SUPPORTED(
-        "device", CHOICE, written.offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto",
+        "device", CHOICE, offload_optimizer, "\"none\"", 0, 0, "none|cpu|nvme|auto",
         "cpu: at stages 1 to 3, master weights and optimizer state are in pinned host memory, which the GPU accesses in the update: slower, less GPU memory; nvme is refused"),
     INERT_LIKE("nvme_path", "\"\"", NO_DISK),
     SIZE("buffer_count", "4", NO_DISK),
@@ -114,6 +114,25 @@ static const ce_key offload_optimizer[] = {
     REFUSED_UNLESS("ratio", "1.0", "1", "partial offload is not implemented: all optimizer state is offloaded"),
     INERT("super_offload", "false", BY_GPU),
     SHARE("cpuadam_cores_perc", "0.8", BY_GPU),
+};
+
+static const ce_key fsdp[] = {
+    SUPPORTED(
+        "sharding_strategy", CHOICE, sharding_strategy, "\"stage\"", 0, 0,
+        "stage|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|_HYBRID_SHARD_ZERO2",
+        "PyTorch's name of a stage: FULL_SHARD is 3, SHARD_GRAD_OP 2, NO_SHARD 0; HYBRID_SHARD is 3 and _HYBRID_SHARD_ZERO2 is 2 inside groups of the ranks of a host, or of zero_optimization.mics_shard_size ranks; stage: zero_optimization.stage says it"),
+    REFUSED("device_mesh", "null",
+            "its name here is zero_optimization.mics_shard_size, the size of the mesh's dimension over which state is "
+            "sharded"),
+    REFUSED("reshard_after_forward", "null",
+            "its name here is sharding_strategy: true is FULL_SHARD, false is SHARD_GRAD_OP"),
+    REFUSED("backward_prefetch", "null", "its name here is cspeed.prefetch"),
+    REFUSED("forward_prefetch", "null", "its name here is cspeed.prefetch"),
+    REFUSED("mixed_precision", "null", "its names here are bf16, fp16, data_types and communication_data_type"),
+    REFUSED("cpu_offload", "null", "its names here are zero_optimization.offload_param and .offload_optimizer"),
+    INERT_LIKE("sync_module_states", "true", "all ranks always start with the same weights"),
+    INERT_LIKE("use_orig_params", "true", "parameters always keep their names and shapes"),
+    INERT_LIKE("limit_all_gathers", "true", "cspeed.prefetch is the number of units that are gathered in advance"),
 };
 
 /* The names of PyTorch's ShardingStrategy. The key cspeed.fsdp.sharding_strategy lists its values in the same order. */
@@ -131,8 +150,9 @@ const ce_section ce_sharding_sections[] = {
     { "zero_optimization", CE_KEYS(zero) },
     { "zero_optimization.offload_param", CE_KEYS(offload_param) },
     { "zero_optimization.offload_optimizer", CE_KEYS(offload_optimizer) },
+    { 0 },
 };
-const int ce_sharding_section_count = sizeof ce_sharding_sections / sizeof *ce_sharding_sections;
+const ce_section ce_sharding_fsdp_sections[] = { { "cspeed.fsdp", CE_KEYS(fsdp) }, { 0 } };
 
 void ce_sharding_name_stage(cs_config *config)
 {
@@ -176,7 +196,7 @@ static void group_by_hosts(cs_config *config)
 {
     static const char path[] = "cspeed.fsdp.sharding_strategy";
     const cs_world *world = &config->world;
-    const char *uneven = uneven_hosts(), *name = strategies[config->settings.written.strategy].name;
+    const char *uneven = uneven_hosts(), *name = strategies[config->settings.sharding_strategy].name;
     config->settings.shard_size = world->local_size;
     if (uneven)
         ce_json_fault(
@@ -190,12 +210,24 @@ static void group_by_hosts(cs_config *config)
                       world->local_size, world->size);
 }
 
+/* Checks one key offload_*.device. The value "cpu" asks for state in host memory, where all state of a CPU rank is
+ * already; whether the ranks have GPUs is known later if cspeed.device is "auto". */
+static void check_offload(cs_config *config, const char *path, int device)
+{
+    if (device == CE_OFFLOAD_NVME)
+        ce_json_fault(config->doc, path, "not supported: \"nvme\", because nothing is swapped to disk");
+    else if (device == CE_OFFLOAD_CPU && config->settings.device != CE_CHOOSE_CUDA)
+        ce_json_note(config->doc, path, "\"cpu\" has no effect on a CPU rank, whose state is all in host memory");
+}
+
 void ce_sharding_resolve(cs_config *config)
 {
     static const char path[] = "zero_optimization.mics_shard_size";
     ce_settings *s = &config->settings;
-    int world = config->world.size, strategy = s->written.strategy;
-    int64_t size = s->written.shard_size;
+    int world = config->world.size, strategy = s->sharding_strategy;
+    int64_t size = s->mics_shard_size;
+    check_offload(config, "zero_optimization.offload_param.device", s->offload_param);
+    check_offload(config, "zero_optimization.offload_optimizer.device", s->offload_optimizer);
     s->shard_size = world;
     if (size > 0 && strategy != BY_STAGE && !strategies[strategy].hybrid)
         ce_json_fault(config->doc, path, "%s shards over all ranks: HYBRID_SHARD shards over groups of them",
@@ -208,5 +240,5 @@ void ce_sharding_resolve(cs_config *config)
         s->shard_size = (int)size;
     else if (strategies[strategy].hybrid)
         group_by_hosts(config);
-    s->written.shard_size = s->shard_size < world ? s->shard_size : -1;
+    s->mics_shard_size = s->shard_size < world ? s->shard_size : -1;
 }

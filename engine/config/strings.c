@@ -87,11 +87,11 @@ static void coerce(ce_json *doc, json_t *object, const char *path, const ce_key 
     json_object_set_new(object, key->name, value);
 }
 
-void ce_resolve_strings(cs_config *config)
+void ce_strings_resolve(cs_config *config)
 {
     for (size_t i = 0; i < sizeof coercing / sizeof *coercing; i++) {
         const ce_section *section = ce_sections_find(coercing[i], strlen(coercing[i]));
-        const char *path = ce_resolve_spelling(config->doc, coercing[i]);
+        const char *path = ce_legacy_spelling(config->doc, coercing[i]);
         json_t *object = ce_json_find(config->doc, path);
         for (int k = 0; section && k < section->count; k++)
             coerce(config->doc, object, path, &section->keys[k]);

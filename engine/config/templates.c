@@ -41,7 +41,7 @@ static void check(ce_json *doc, const char *path, const json_t *value)
     }
 }
 
-void ce_resolve_templates(cs_config *config)
+void ce_templates_check(cs_config *config)
 {
     check(config->doc, "", ce_json_root(config->doc));
 }

@@ -118,7 +118,7 @@ ce_step_terms ce_step_judge_terms(const cs_engine *engine)
     return (ce_step_terms){
         .step_rows = step_rows(engine, engine->loss_rows),
         .prescale_factor = (double)engine->zero.prescale_factor,
-        .sum_factor = settings->gradient_sum ? engine->world.size : 1,
+        .sum_factor = settings->gradient_op == CE_GRADIENTS_SUM ? engine->world.size : 1,
         .clipping = settings->gradient_clipping,
         .pairs = ce_preference_is_on(engine) ? CE_PAIR_MEANS : 0,
         .checked = settings->precision.scaled || bf16,

@@ -60,6 +60,6 @@ void ce_dump_engine(const cs_engine *engine)
     line("sequence_length", "%lld", (long long)engine->length);
     line("units", "%d", engine->model->count);
     line("world_size", "%d", engine->world.size);
-    line("zero_optimization_stage", "%d", settings->stage);
+    line("zero_optimization_stage", "%d", (int)settings->stage);
     ce_say("DeepSpeedEngine configuration:\n  json = %s", engine->config->text);
 }

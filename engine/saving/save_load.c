@@ -145,11 +145,11 @@ static json_t *provenance(const cs_engine *engine)
     if (!tokenizer && model && ce_files_holds_tokenizer(model))
         tokenizer = model; /* otherwise the tokens are bytes */
     json_t *chat = ce_chat_record(engine->settings->template, tokenizer);
-    json_t *all =
-        json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size", engine->world.size,
-                  "zero_stage", engine->settings->stage, "train_dtype", dtypes[engine->zero.precision.products], "host",
-                  host, "cspeed", CS_VERSION, "products", ce_products_record(engine), "model", engine->model_json,
-                  "model_folder", folder, "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
+    json_t *all = json_pack("{s:i, s:i, s:s, s:s, s:s, s:o*, s:O*, s:s*, s:s*, s:o*, s:o*}", "world_size",
+                            engine->world.size, "zero_stage", (int)engine->settings->stage, "train_dtype",
+                            dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
+                            ce_products_record(engine), "model", engine->model_json, "model_folder", folder,
+                            "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
     free(folder);
     free(texts);
     return all;

@@ -74,7 +74,7 @@ cs_status ce_connect(cs_config *config)
     config->disconnect = disconnect;
     if (!config->device)
         CE_TRY(open_device(config));
-    cs_comm_settings settings = { .kind = config->settings.comm, .device = config->device };
+    cs_comm_settings settings = { .kind = config->settings.transport, .device = config->device };
     return cs_comm_open(&config->comm, &config->world, &settings);
 }
 

@@ -20,18 +20,17 @@
 static cs_status open_named_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    if (settings->model) {
-        CE_TRY(ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
-                                        settings->model, "cspeed.model"));
-        ce_json_print_warnings(engine->config->doc);
-        return CS_OK;
-    }
-    if (!settings->model_path)
+    if (settings->model_path)
+        return ce_pretrained_open(engine, settings->model_path);
+    if (!settings->model)
         return ce_fail(CS_BAD_CONFIG,
                        "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
                        "one (cspeed.model as an object with the keys of a config.json); a C program may give "
                        "cs_initialize its own");
-    return ce_pretrained_open(engine, settings->model_path);
+    CE_TRY(ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
+                                    settings->model, "cspeed.model"));
+    ce_json_print_warnings(engine->config->doc);
+    return CS_OK;
 }
 
 /* If the model comes from a folder, windows longer than the model's number of positions are cut, because the folder's
@@ -106,7 +105,7 @@ static bool has_common(const cs_engine *engine)
     group.size = engine->settings->shard_size;
     if (first >= host && first + group.size <= host + engine->world.local_size)
         group.local_size = group.size;
-    return ce_comm_has_common(&group, engine->settings->comm);
+    return ce_comm_has_common(&group, engine->settings->transport);
 }
 
 /* Hybrid sharding: opens the comm of this rank's group, and the comm of the ranks that have the same shard in other
@@ -136,7 +135,7 @@ static cs_status check_offload(const cs_engine *engine)
         return ce_fail(CS_UNSUPPORTED,
                        "not supported: zero_optimization.offload_param on a GPU with stage %d, which "
                        "shards no parameters; choose stage 3",
-                       engine->settings->stage);
+                       (int)engine->settings->stage);
     if ((zero->offload_optimizer || zero->offload_params) && engine->settings->shard_size != engine->world.size)
         return ce_fail(CS_UNSUPPORTED, "not supported: zero_optimization.offload_optimizer and offload_param on a GPU "
                                        "with hybrid sharding (zero_optimization.mics_shard_size)");
@@ -159,8 +158,8 @@ static cs_status measure(cs_engine *engine)
         .across = engine->across,
         .device = engine->device,
         .common = !gpu && has_common(engine),
-        .offload_optimizer = gpu && settings->written.offload_optimizer == CE_OFFLOAD_CPU,
-        .offload_params = gpu && settings->written.offload_param == CE_OFFLOAD_CPU,
+        .offload_optimizer = gpu && settings->offload_optimizer == CE_OFFLOAD_CPU,
+        .offload_params = gpu && settings->offload_param == CE_OFFLOAD_CPU,
     };
     CE_TRY(check_offload(engine));
     if (settings->stage == 3 && engine->zero.common && settings->prefetch > 1)
@@ -221,6 +220,7 @@ static cs_status open_shards(cs_engine *engine)
 static void say_precision(const ce_settings *settings)
 {
     const ce_precision *types = &settings->precision;
+    bool mixed = settings->amp.enabled || settings->autocast.enabled;
     ce_precision_row row;
     ce_log(CE_LOG_INFO,
            "precision: parameters %s, masters %s, optimizer state %s, gradients %s, between ranks %s; %s%g",
@@ -228,7 +228,7 @@ static void say_precision(const ce_settings *settings)
            ce_precision_name(types->sums), ce_precision_name(types->wire),
            settings->gradient_clipping > 0 ? "gradient_clipping " : "gradients are not clipped: gradient_clipping ",
            settings->gradient_clipping);
-    for (int i = 0; settings->mixed && ce_precision_list(types, i, &row); i++)
+    for (int i = 0; mixed && ce_precision_list(types, i, &row); i++)
         ce_log(CE_LOG_INFO, "  %-18s takes %s, gives %s", row.operation, ce_precision_name(row.takes),
                ce_precision_name(row.gives));
 }

@@ -70,7 +70,7 @@ static bool has_model(const cs_config *config)
     const ce_settings *s = &config->settings;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/config.json", s->model_path ? s->model_path : "");
-    return s->model || (s->model_path && access(path, R_OK) == 0);
+    return s->model && (!s->model_path || access(path, R_OK) == 0);
 }
 
 /* Makes the checks that training makes when it opens the model. */
@@ -196,7 +196,7 @@ static void add_value(void *to, const ce_listing *item)
 /* Says what `train` needs and the configuration does not name. A program of one's own may have both by itself. */
 static void print_missing(const ce_settings *s, const char *file)
 {
-    bool model = s->model || s->model_path, data = s->train_count > 0;
+    bool model = s->model, data = s->train_count > 0;
     if (!model || !data)
         printf("%s: `train` still needs %s%s%s\n", file, model ? "" : "a model (--model DIR, or cspeed.model)",
                model || data ? "" : " and ", data ? "" : "data (--data PATH, or cspeed.data.train)");

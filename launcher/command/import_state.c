@@ -48,7 +48,7 @@ static cs_status open_config(import *all)
 static cs_status open_model(import *all)
 {
     const ce_settings *settings = all->settings;
-    if (settings->model)
+    if (json_is_object(settings->model))
         return ce_models_open_described(&all->model, &all->facts, &all->model_json, all->config->doc, settings->model,
                                         "cspeed.model");
     if (!settings->model_path)

@@ -46,9 +46,9 @@ static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_set
 {
     ce_optim_settings optim;
     json_t *total = ce_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
-    ce_resolve_templates(config);
+    ce_templates_check(config);
     CE_TRY(ce_json_verdict(config->doc));
-    ce_resolve_auto(config);
+    ce_auto_resolve(config);
     optimizer = ce_json_find(config->doc, "optimizer");
     scheduler = ce_json_find(config->doc, "scheduler");
     if (json_is_integer(total) && json_integer_value(total) > 0)

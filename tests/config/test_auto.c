@@ -245,13 +245,13 @@ START_TEST(test_offload)
     shell_enter();
     for (int i = 0; i < 2; i++) {
         cs_config *config = must_finish(same[i], 1);
-        ck_assert(config->settings.written.offload_optimizer == CE_OFFLOAD_CPU &&
-                  config->settings.written.offload_param == CE_OFFLOAD_CPU);
+        ck_assert(config->settings.offload_optimizer == CE_OFFLOAD_CPU &&
+                  config->settings.offload_param == CE_OFFLOAD_CPU);
         ck_assert(strstr(config->text, "\"device\": \"cpu\"") && !strstr(config->text, "cpu_offload"));
         cs_config_close(config);
     }
     cs_config *config = must_finish("{\"train_batch_size\": 1, \"zero_optimization\": {\"cpu_offload\": false}}", 1);
-    ck_assert(config->settings.written.offload_optimizer == CE_OFFLOAD_NONE);
+    ck_assert(config->settings.offload_optimizer == CE_OFFLOAD_NONE);
     cs_config_close(config);
     config = open_text("{\"train_batch_size\": 4, \"checkpoint\": {\"use_node_local_storage\": true}}", 4);
     config->world.local_size = 2;

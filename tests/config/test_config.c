@@ -114,7 +114,7 @@ END_TEST
 static void check_precision(const char *sections, cs_dtype dtype)
 {
     cs_config *config = must_finish(written_with(sections));
-    ck_assert_msg(config->settings.dtype == dtype, "%s", sections);
+    ck_assert_msg(config->settings.precision.values == dtype, "%s", sections);
     cs_config_close(config);
 }
 
@@ -163,7 +163,8 @@ START_TEST(test_defaults)
 {
     cs_config *config = must_finish("{\"train_batch_size\": 8}");
     const ce_settings *s = &config->settings;
-    ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow && !s->gradient_sum);
+    ck_assert(s->gradient_clipping == 1.0 && s->stage == 0 && s->check_grad_overflow &&
+              s->gradient_op == CE_GRADIENTS_MEAN);
     ck_assert(s->scaler.hysteresis == 2 && s->scaler.loss_scale_window == 1000 && s->scaler.initial_scale_power == 16);
     ck_assert(s->optim.kind == CE_OPTIM_ADAMW && s->optim.rate == 1e-3 && !s->schedule.shape &&
               s->schedule.base_rate == 1e-3);
@@ -171,7 +172,7 @@ START_TEST(test_defaults)
               s->prefetch == 1);
     ck_assert(s->tag_validation == CE_TAG_WARN && s->threads == 0 && s->device == 0 && s->recompute == 0 && !s->load &&
               !s->model);
-    ck_assert_str_eq(s->comm, "auto");
+    ck_assert_str_eq(s->transport, "auto");
     ck_assert_str_eq(s->metrics, "metrics.jsonl");
     ck_assert_int_eq(strncmp(s->output, "runs/test_config", 16), 0);
     cs_config_close(config);

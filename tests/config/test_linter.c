@@ -77,6 +77,12 @@ START_TEST(test_values)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed config c.json"), 78);
     must_say("cspeed: c.json:1:23 at train_batch_size: the placeholder ${BATCH}", true);
     must_say("c.json: refused\n", true);
+    /* A model's name that the cache of the Hugging Face Hub has is replaced by its folder. */
+    ck_assert_int_eq(shell_run("mkdir -p hub/models--org--tiny/refs hub/models--org--tiny/snapshots/1a && "
+                               "printf 1a > hub/models--org--tiny/refs/main && "
+                               "HF_HUB_CACHE=hub " CS_BIN "/cspeed config b.json --set cspeed.model=org/tiny"),
+                     0);
+    must_list("cspeed.model", "\"hub/models--org--tiny/snapshots/1a\"", "derived");
     shell_leave();
 }
 END_TEST

@@ -84,7 +84,7 @@ START_TEST(test_strings)
         "\"tensorboard\": {\"enabled\": \"auto\"}, \"comms_logger\": {\"enabled\": \"n\", \"verbose\": \"t\"}, "
         "\"timers\": {\"throughput\": {\"enabled\": \"0\"}}, \"steps_per_print\": \"auto\""));
     const ce_settings *s = &config->settings;
-    ck_assert(s->dtype == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
+    ck_assert(s->precision.values == CS_F16 && s->scaler.loss_scale == 1e3 && s->scaler.hysteresis == 3);
     ck_assert(s->scaler.initial_scale_power == 12 && s->stage == 2 && s->steps_per_print == 0 && !s->csv.enabled);
     ck_assert(!s->comms_logger.enabled && s->comms_logger.verbose && !s->throughput && !s->tensorboard.enabled);
     ck_assert(written_has_note(config, "zero_optimization.stage: the string \"2\" is taken for 2, as DeepSpeed does"));
@@ -92,7 +92,7 @@ START_TEST(test_strings)
     ck_assert_ptr_nonnull(strstr(config->text, "\"overlap_comm\": true"));
     cs_config_close(config);
     config = must_finish(written_with("\"bfloat16\": {\"enabled\": \"1\"}"));
-    ck_assert(config->settings.dtype == CS_BF16);
+    ck_assert(config->settings.precision.values == CS_BF16);
     cs_config_close(config);
 }
 END_TEST

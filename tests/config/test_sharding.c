@@ -22,7 +22,7 @@ static void check(const char *keys, int size, int local_size, int stage, int sha
 {
     cs_config *config = config_of(keys, size, local_size);
     ck_assert_msg(cs_config_finish(config) == CS_OK, "%s: %s", keys, cs_error());
-    ck_assert_msg(config->settings.stage == stage, "%s: stage %d", keys, config->settings.stage);
+    ck_assert_msg(config->settings.stage == stage, "%s: stage %d", keys, (int)config->settings.stage);
     ck_assert_msg(config->settings.shard_size == shard_size, "%s: groups of %d", keys, config->settings.shard_size);
     ck_assert_int_eq(cs_config_get_int(config, "zero_optimization.stage"), stage);
     ck_assert_int_eq(cs_config_get_int(config, "zero_optimization.mics_shard_size"),

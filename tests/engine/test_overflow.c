@@ -69,7 +69,7 @@ static int train(void *argument)
     run *job = argument;
     cs_engine *engine = run_open(&job->spec, NULL);
     ce_scaler beside;
-    ce_scaler_open(&beside, &engine->settings->scaler, engine->settings->dtype == CS_F16);
+    ce_scaler_open(&beside, &engine->settings->scaler, engine->settings->precision.values == CS_F16);
     for (int step = 0; step < job->spec.steps; step++) {
         bool now = job->poison && step == POISONED;
         float before = now ? poke(engine, INFINITY) : 0;

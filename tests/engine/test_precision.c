@@ -97,7 +97,7 @@ START_TEST(a_row_of_types)
                       "mode %d: values %d, products %d, masters %d, slots %d, sums %d, wire %d, norms %d, scaled %d", i,
                       (int)is.values, (int)is.products, (int)is.masters, (int)is.slots, (int)is.sums, (int)is.wire,
                       is.wide_norms, is.scaled);
-        ck_assert_int_eq(config->settings.dtype, want.values);
+        ck_assert_int_eq(config->settings.precision.values, want.values);
         cs_config_close(config);
     }
 }
