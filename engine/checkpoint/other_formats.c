@@ -26,6 +26,7 @@ typedef enum {
     KERAS,
     FLAX,
     GGUF,
+    LLMC,
     SAFETENSORS
 } kind;
 
@@ -60,7 +61,8 @@ static const struct {
     const char *bytes; /* first bytes of a file */
     kind is;
 } magic_numbers[] = {
-    { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE }, { "\x89HDF", KERAS }, { "GGUF", GGUF }
+    { "PK\3\4", PICKLE }, { "\x80\2", PICKLE }, { "\x80\4", PICKLE },
+    { "\x89HDF", KERAS }, { "GGUF", GGUF },     { "\xC6\xD7\x34\1", LLMC },
 };
 
 #define BESIDE "; with config.json beside them OUT is a model to start from"
@@ -106,6 +108,8 @@ static const char *const descriptions[] = {
               "tensorflow tf-keras && " TRANSFORMERS "from_tf=True).save_pretrained('OUT')\" {folder}`",
     [FLAX] = "a model saved by Flax, which is not read here. Convert it once: `pip install 'transformers<5' flax "
              "&& " TRANSFORMERS "from_flax=True).save_pretrained('OUT')\" {folder}`",
+    [LLMC] = "a checkpoint of llm.c, which is not read here. Convert it once, in the folder of llm.c: `python "
+             "dev/eval/export_hf.py --input {file} --output OUT --spin ''`",
     [SAFETENSORS] =
         "a file of safetensors whose name does not say so. Weights are read from a folder with config.json: "
         "name the file model.safetensors there",

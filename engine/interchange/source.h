@@ -1,6 +1,6 @@
-/* source.h - interface to named tensors that are read range by range: from a checkpoint (source_checkpoint.c), a
- * Hugging Face folder (huggingface.c), or llm.c's file (llmc.c). A source is used by one process. Memory use does not
- * depend on the size of the tensors.
+/* source.h - interface to named tensors that are read range by range: from a checkpoint (source_checkpoint.c) or a
+ * Hugging Face folder (huggingface.c). A source is used by one process. Memory use does not depend on the size of the
+ * tensors.
  *
  *     ce_source source;
  *     CE_TRY(ce_huggingface_open(&source, "models/smollm"));
@@ -41,7 +41,5 @@ void ce_source_close(ce_source *source); /* accepts a source whose bytes are all
  * checkpoint, is valid until the source is closed. */
 cs_status ce_source_checkpoint_open(ce_source *source, json_t **provenance, const char *dir, const char *tag);
 cs_status ce_huggingface_open(ce_source *source, const char *folder);
-/* Opens a GPT-2 checkpoint of llm.c. *config becomes a new reference to a config.json that describes the model. */
-cs_status ce_llmc_open(ce_source *source, json_t **config, const char *path);
 
 #endif

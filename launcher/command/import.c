@@ -1,4 +1,5 @@
-/* import.c - `cspeed import`: converts weights of other formats to a Hugging Face folder that cspeed.model accepts. */
+/* import.c - `cspeed import`: writes a Hugging Face folder of weights again, checked and in another form, or the state of
+ * a training of DeepSpeed as a checkpoint. */
 #include "base/hub.h"
 #include "interchange/huggingface.h"
 #include "ground/codes.h"
@@ -19,13 +20,13 @@ static cs_dtype widest(const ce_source *source)
     return dtype;
 }
 
-static cs_status write_all(const cl_weights_request *request, ce_source *source, json_t *config, const char *beside)
+static cs_status write_all(const cl_weights_request *request, ce_source *source, json_t *config)
 {
     ce_huggingface_output output = { .folder = request->to,
                                      .dtype = request->typed ? request->dtype : widest(source),
                                      .max_shard = request->max_shard,
                                      .config = config,
-                                     .beside = beside };
+                                     .beside = request->from };
     CE_TRY(ce_huggingface_write(&output, source));
     cl_weights_report(request, source);
     return CS_OK;
@@ -43,7 +44,7 @@ static cs_status import_checked(const cl_weights_request *request, ce_source *so
     if (status == CS_OK)
         status = ce_huggingface_check(source, model, &facts, request->from);
     cs_model_free(model);
-    return status == CS_OK ? write_all(request, source, ce_json_root(doc), request->from) : status;
+    return status == CS_OK ? write_all(request, source, ce_json_root(doc)) : status;
 }
 
 static cs_status import_folder(const cl_weights_request *request)
@@ -62,17 +63,6 @@ static cs_status import_folder(const cl_weights_request *request)
     return status;
 }
 
-static cs_status import_file(const cl_weights_request *request)
-{
-    ce_source source;
-    json_t *config = NULL;
-    CE_TRY(ce_llmc_open(&source, &config, request->from));
-    cs_status status = write_all(request, &source, config, NULL);
-    json_decref(config);
-    ce_source_close(&source);
-    return status;
-}
-
 static int run(const cl_options *options, char **arguments)
 {
     cl_weights_request request = { .takes_tag = false };
@@ -86,10 +76,8 @@ static int run(const cl_options *options, char **arguments)
         request.from = cached;
     ce_hub_hint(hint, request.from);
     if (stat(request.from, &what) != 0)
-        return cl_codes_fail(CL_CODE_NO_FILE,
-                             "%s: no such file or folder; name llm.c's model.bin or a Hugging Face "
-                             "folder%s",
-                             request.from, hint);
+        return cl_codes_fail(CL_CODE_NO_FILE, "%s: no such file or folder; name a Hugging Face folder%s", request.from,
+                             hint);
     if (cl_import_state_is(&request) != (request.config != NULL))
         return cl_codes_fail(CL_CODE_USAGE,
                              request.config ? "--config is for the state of a training, and %s holds no state.json"
@@ -100,7 +88,7 @@ static int run(const cl_options *options, char **arguments)
         return cl_codes_fail(CL_CODE_USAGE, "--dtype and --max_shard are for weights; a checkpoint has its own form");
     if (request.config)
         return cs_exit_code(cl_import_state(&request));
-    return cs_exit_code(S_ISDIR(what.st_mode) ? import_folder(&request) : import_file(&request));
+    return cs_exit_code(import_folder(&request));
 }
 
 const cl_command cl_command_import = {
@@ -109,26 +97,26 @@ const cl_command cl_command_import = {
     .summary = "convert weights of another program to a folder for cspeed.model",
     .usage = "cspeed import FROM OUT [--dtype fp32|bf16|fp16] [--max_shard 5GB]\n"
              "                     [--config FILE] [--lenient]",
-    .text = "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
-            "cspeed.model. FROM is one of:\n"
-            "\n"
-            "  - a GPT-2 checkpoint of llm.c (model.bin, fp32 or bf16)\n"
-            "  - a Hugging Face folder, whose weights get another data type or another\n"
-            "    division into files. Its config.json must describe a model that cspeed can\n"
-            "    train, and names and shapes of all tensors are compared with it before\n"
-            "    anything is written\n"
-            "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
-            "    output folder with one checkpoint, which contains weights, optimizer state\n"
-            "    and counters\n"
-            "\n"
-            "Files of other programs (DeepSpeed, PyTorch, GGUF, TensorFlow, Flax) are refused with a message that\n"
-            "names the command that converts them.\n"
-            "\n"
-            "  --dtype        data type of the weights; default: the one that they have\n"
-            "  --max_shard    maximum size of one file of weights\n"
-            "  --config FILE  for a training state: the configuration with which the training\n"
-            "                 continues\n"
-            "  --lenient      only warn about keys of config.json that are not supported\n",
-    .example = "cspeed import gpt2_124M.bin models/gpt2",
+    .text =
+        "Creates the folder OUT, which must not exist, from FROM. Such a folder can be the value of\n"
+        "cspeed.model. FROM is one of:\n"
+        "\n"
+        "  - a Hugging Face folder, whose weights get another data type or another\n"
+        "    division into files. Its config.json must describe a model that cspeed can\n"
+        "    train, and names and shapes of all tensors are compared with it before\n"
+        "    anything is written\n"
+        "  - the training state that tools/from_deepspeed.py wrote. OUT then becomes an\n"
+        "    output folder with one checkpoint, which contains weights, optimizer state\n"
+        "    and counters\n"
+        "\n"
+        "Files of other programs (DeepSpeed, PyTorch, GGUF, TensorFlow, Flax, llm.c) are refused with a message that\n"
+        "names the command that converts them.\n"
+        "\n"
+        "  --dtype        data type of the weights; default: the one that they have\n"
+        "  --max_shard    maximum size of one file of weights\n"
+        "  --config FILE  for a training state: the configuration with which the training\n"
+        "                 continues\n"
+        "  --lenient      only warn about keys of config.json that are not supported\n",
+    .example = "cspeed import models/gpt2 models/gpt2_bf16 --dtype bf16",
     .run = run,
 };

@@ -473,21 +473,6 @@ static void fused_experts(const char *python, const char *kind)
     shell_leave();
 }
 
-/* Imports a GPT-2 from llm.c's file, and compares its logits with those from the Hugging Face folder of the same model.
- * llm.c's file has transposed matrices, and padding rows in the token table. */
-static void llmc_imports(const char *python)
-{
-    shell_enter();
-    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py make gpt2 theirs", python, CS_TESTS), 0);
-    ck_assert_int_eq(shell_run("%s %s/peers/hf_logits.py llmc theirs model.bin", python, CS_TESTS), 0);
-    ck_assert_int_eq(shell_run("%s/cspeed import model.bin ours", CS_BIN), 0);
-    logits_of("\"theirs\"", first);
-    logits_of("\"ours\"", second);
-    same(first, second, "llm.c");
-    ck_assert_int_eq(shell_run("head -c 20000 model.bin > cut.bin && %s/cspeed import cut.bin cut", CS_BIN), 65);
-    shell_leave();
-}
-
 START_TEST(transformers_agrees)
 {
     static const char *const kinds[] = { "gpt2",      "llama",    "llama3",     "mistral", "qwen2",      "qwen3",
@@ -502,8 +487,6 @@ START_TEST(transformers_agrees)
         both_ways(python, kinds[i]);
     for (size_t i = 0; python && i < sizeof experts / sizeof *experts; i++)
         fused_experts(python, experts[i]);
-    if (python)
-        llmc_imports(python);
 }
 END_TEST
 

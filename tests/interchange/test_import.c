@@ -1,9 +1,8 @@
-/* test_import.c - cspeed import: every element of an imported llm.c file is checked. If the weights in a file are not
+/* test_import.c - cspeed import: every element of an imported folder is checked. If the weights in a folder are not
  * those of the model in config.json, the message names the differing tensors, and no output remains. */
 #include "shell.h"
 #include "suite.h"
 
-#include "base/half.h"
 #include "base/must.h"
 #include "interchange/huggingface.h"
 
@@ -18,83 +17,109 @@ static void nothing_is_left(const char *out)
     ck_assert_int_ne(shell_run("ls -d %s*", out), 0);
 }
 
-/* ---- llm.c ---- */
+/* ---- folders ---- */
 
-enum { POSITIONS = 6, VOCABULARY = 5, PADDED = 128, LAYERS = 2, HEADS = 2, WIDTH = 4 };
+#define CONFIG_KEYS                                                                                                    \
+    "\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2"
+#define CONFIG "{" CONFIG_KEYS "}"
 
-/* The parameters in llm.c's order. llm.c's matrices have shape (out, in). `turned`: in cspeed this matrix has shape
- * (in, out). */
+enum { LAYERS = 2, WIDTH = 4 };
+
+/* The parameters of a GPT-2. */
 static const struct {
     const char *name; /* '#' stands for the layer's number; each layer has such a parameter */
-    int rows, columns, padded;
-    bool turned;
+    int rows, columns;
 } sorts[] = {
-    { "transformer.wte.weight", VOCABULARY, WIDTH, PADDED, false },
-    { "transformer.wpe.weight", POSITIONS, WIDTH, POSITIONS, false },
-    { "transformer.h.#.ln_1.weight", WIDTH, 0, WIDTH, false },
-    { "transformer.h.#.ln_1.bias", WIDTH, 0, WIDTH, false },
-    { "transformer.h.#.attn.c_attn.weight", 3 * WIDTH, WIDTH, 3 * WIDTH, true },
-    { "transformer.h.#.attn.c_attn.bias", 3 * WIDTH, 0, 3 * WIDTH, false },
-    { "transformer.h.#.attn.c_proj.weight", WIDTH, WIDTH, WIDTH, true },
-    { "transformer.h.#.attn.c_proj.bias", WIDTH, 0, WIDTH, false },
-    { "transformer.h.#.ln_2.weight", WIDTH, 0, WIDTH, false },
-    { "transformer.h.#.ln_2.bias", WIDTH, 0, WIDTH, false },
-    { "transformer.h.#.mlp.c_fc.weight", 4 * WIDTH, WIDTH, 4 * WIDTH, true },
-    { "transformer.h.#.mlp.c_fc.bias", 4 * WIDTH, 0, 4 * WIDTH, false },
-    { "transformer.h.#.mlp.c_proj.weight", WIDTH, 4 * WIDTH, WIDTH, true },
-    { "transformer.h.#.mlp.c_proj.bias", WIDTH, 0, WIDTH, false },
-    { "transformer.ln_f.weight", WIDTH, 0, WIDTH, false },
-    { "transformer.ln_f.bias", WIDTH, 0, WIDTH, false },
+    { "transformer.wte.weight", 5, WIDTH },
+    { "transformer.wpe.weight", 6, WIDTH },
+    { "transformer.h.#.ln_1.weight", WIDTH, 0 },
+    { "transformer.h.#.ln_1.bias", WIDTH, 0 },
+    { "transformer.h.#.attn.c_attn.weight", WIDTH, 3 * WIDTH },
+    { "transformer.h.#.attn.c_attn.bias", 3 * WIDTH, 0 },
+    { "transformer.h.#.attn.c_proj.weight", WIDTH, WIDTH },
+    { "transformer.h.#.attn.c_proj.bias", WIDTH, 0 },
+    { "transformer.h.#.ln_2.weight", WIDTH, 0 },
+    { "transformer.h.#.ln_2.bias", WIDTH, 0 },
+    { "transformer.h.#.mlp.c_fc.weight", WIDTH, 4 * WIDTH },
+    { "transformer.h.#.mlp.c_fc.bias", 4 * WIDTH, 0 },
+    { "transformer.h.#.mlp.c_proj.weight", 4 * WIDTH, WIDTH },
+    { "transformer.h.#.mlp.c_proj.bias", WIDTH, 0 },
+    { "transformer.ln_f.weight", WIDTH, 0 },
+    { "transformer.ln_f.bias", WIDTH, 0 },
 };
 enum { SORTS = sizeof sorts / sizeof *sorts };
 
+static int layers_of(int sort)
+{
+    return strchr(sorts[sort].name, '#') ? LAYERS : 1;
+}
+
+static int elements_of(int sort)
+{
+    return sorts[sort].rows * (sorts[sort].columns ? sorts[sort].columns : 1);
+}
+
+static const char *name_of(int sort, int layer)
+{
+    static char name[128];
+    const char *hole = strchr(sorts[sort].name, '#');
+    snprintf(name, sizeof name, "%s", sorts[sort].name);
+    if (hole)
+        snprintf(name, sizeof name, "%.*s%d%s", (int)(hole - sorts[sort].name), sorts[sort].name, layer, hole + 1);
+    return name;
+}
+
 /* Returns a value that is exact in bf16, whose significand has eight bits. */
-static float value_of(int sort, int layer, int row, int column)
+static float value_of(int sort, int layer, int element)
 {
-    return (float)((sort * 31 + layer * 53 + row * 7 + column * 3) % 251) - 125;
+    return (float)((sort * 31 + layer * 53 + element * 7) % 251) - 125;
 }
 
-static void put(FILE *file, float value, bool half)
+/* Makes a folder with the model's config.json and model.safetensors. */
+static void write_folder(const char *folder)
 {
-    uint16_t narrow = ce_float_to_bf16(value);
-    ck_assert_uint_eq(half ? fwrite(&narrow, 2, 1, file) : fwrite(&value, 4, 1, file), 1);
-}
-
-static void write_llmc(const char *path, int version, bool half)
-{
-    FILE *file = fopen(path, "wb");
-    int32_t head[256] = { 20240326, version, POSITIONS, VOCABULARY, LAYERS, HEADS, WIDTH, PADDED };
-    ck_assert_uint_eq(fwrite(head, sizeof head, 1, file), 1);
+    char path[64];
+    json_t *head = json_object();
+    int64_t at = 0;
+    ck_assert_int_eq(shell_run("mkdir %s", folder), 0);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    shell_write(path, CONFIG);
     for (int i = 0; i < SORTS; i++)
-        for (int layer = 0; layer < (strchr(sorts[i].name, '#') ? LAYERS : 1); layer++)
-            for (int row = 0; row < sorts[i].padded; row++)
-                for (int column = 0; column < (sorts[i].columns ? sorts[i].columns : 1); column++)
-                    put(file, value_of(i, layer, row, column), half);
+        for (int layer = 0; layer < layers_of(i); layer++) {
+            json_t *shape = json_pack("[i]", sorts[i].rows);
+            int64_t end = at + 4 * elements_of(i);
+            if (sorts[i].columns)
+                json_array_append_new(shape, json_integer(sorts[i].columns));
+            json_object_set_new(head, name_of(i, layer),
+                                json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets",
+                                          (json_int_t)at, (json_int_t)end));
+            at = end;
+        }
+    char *text = json_dumps(head, JSON_COMPACT);
+    uint64_t bytes = strlen(text);
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *file = fopen(path, "wb");
+    ck_assert(fwrite(&bytes, sizeof bytes, 1, file) == 1 && fwrite(text, bytes, 1, file) == 1);
+    for (int i = 0; i < SORTS; i++)
+        for (int layer = 0; layer < layers_of(i); layer++)
+            for (int element = 0; element < elements_of(i); element++)
+                ck_assert_uint_eq(fwrite(&(float){ value_of(i, layer, element) }, 4, 1, file), 1);
     ck_assert_int_eq(fclose(file), 0);
+    json_decref(head);
+    free(text);
 }
 
 static void check_tensor(ce_source *source, int sort, int layer)
 {
-    int wide = sorts[sort].columns ? sorts[sort].columns : 1, rows = sorts[sort].rows;
-    const char *hole = strchr(sorts[sort].name, '#');
-    char name[128];
-    float values[128];
-    snprintf(name, sizeof name, "%s", sorts[sort].name);
-    if (hole)
-        snprintf(name, sizeof name, "%.*s%d%s", (int)(hole - sorts[sort].name), sorts[sort].name, layer, hole + 1);
+    const char *name = name_of(sort, layer);
     int64_t at = ce_source_find(source, name);
+    float values[128];
     ck_assert_msg(at >= 0, "no %s", name);
     const ce_source_tensor *t = &source->tensors[at];
-    ck_assert_int_eq(t->dims, sorts[sort].columns ? 2 : 1);
-    ck_assert_int_eq(t->shape[0], sorts[sort].turned ? wide : rows);
-    ck_assert_int_eq(t->dims == 2 ? t->shape[1] : wide, sorts[sort].turned ? rows : wide);
-    CS_MUST(source->read(source, at, (ce_range){ 0, rows * wide }, values, CS_F32));
-    for (int row = 0; row < rows; row++)
-        for (int column = 0; column < wide; column++) {
-            int place = sorts[sort].turned ? column * rows + row : row * wide + column;
-            ck_assert_msg(values[place] == value_of(sort, layer, row, column), "%s[%d][%d] is %g", name, row, column,
-                          (double)values[place]);
-        }
+    ck_assert(t->dims == (sorts[sort].columns ? 2 : 1) && t->shape[0] == sorts[sort].rows);
+    CS_MUST(source->read(source, at, (ce_range){ 0, elements_of(sort) }, values, CS_F32));
+    for (int i = 0; i < elements_of(sort); i++)
+        ck_assert_msg(values[i] == value_of(sort, layer, i), "%s[%d] is %g", name, i, (double)values[i]);
 }
 
 static void check_folder(const char *folder, cs_dtype dtype)
@@ -104,87 +129,32 @@ static void check_folder(const char *folder, cs_dtype dtype)
     ck_assert_int_eq(source.count, 4 + 12 * LAYERS);
     ck_assert_int_eq(source.tensors[0].dtype, dtype);
     for (int i = 0; i < SORTS; i++)
-        for (int layer = 0; layer < (strchr(sorts[i].name, '#') ? LAYERS : 1); layer++)
+        for (int layer = 0; layer < layers_of(i); layer++)
             check_tensor(&source, i, layer);
     ce_source_close(&source);
 }
 
-START_TEST(llmc_files_are_read)
+START_TEST(weights_get_another_type_or_division)
 {
     shell_enter();
-    write_llmc("single.bin", 3, false);
-    write_llmc("half.bin", 5, true);
-    shell_expect(0, "28 tensors", "import single.bin single");
-    shell_expect(0, "28 tensors", "import half.bin half");
-    shell_expect(0, "28 tensors", "import half.bin wide --dtype fp32 --max_shard 1KB");
-    check_folder("single", CS_F32);
+    write_folder("single");
+    shell_expect(0, "28 tensors", "import single half --dtype bf16");
+    shell_expect(0, "28 tensors", "import half wide --dtype fp32 --max_shard 1KB");
     check_folder("half", CS_BF16);
     check_folder("wide", CS_F32);
     json_t *config = json_load_file("half/config.json", 0, NULL);
-    ck_assert_int_eq(json_integer_value(json_object_get(config, "vocab_size")), VOCABULARY);
-    ck_assert_int_eq(json_integer_value(json_object_get(config, "n_positions")), POSITIONS);
-    ck_assert_int_eq(json_integer_value(json_object_get(config, "n_head")), HEADS);
+    ck_assert_int_eq(json_integer_value(json_object_get(config, "n_positions")), 6);
     ck_assert_str_eq(json_string_value(json_object_get(config, "torch_dtype")), "bfloat16");
     json_decref(config);
-    shell_leave();
-}
-END_TEST
-
-/* Replaces one number in the header of a file. */
-static void write_head(const char *path, int at, int32_t number)
-{
-    FILE *file;
-    write_llmc(path, 3, false);
-    file = fopen(path, "r+b");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fseek(file, 4 * at, SEEK_SET), 0);
-    ck_assert_uint_eq(fwrite(&number, 4, 1, file), 1);
-    ck_assert_int_eq(fclose(file), 0);
-}
-
-START_TEST(other_llmc_files_are_refused)
-{
-    static const struct {
-        int at;
-        int32_t number;
-        int code;
-        const char *words;
-    } rows[] = {
-        { 0, 20240520, 65, "is no checkpoint of llm.c: it begins with 20240520" },
-        { 1, 1, 78, "it is version 1 of llm.c's format" },
-        { 1, 4, 78, "it is version 4 of llm.c's format" },
-        { 1, 5, 65, "it was cut, or is of another kind" },
-        { 2, 7, 65, "it was cut, or is of another kind" },
-        { 3, 129, 65, "the sizes in its head fit no GPT-2" },
-        { 4, 0, 65, "number 4 of its head is 0" },
-        { 5, 3, 65, "the sizes in its head fit no GPT-2" },
-        { 6, -4, 65, "number 6 of its head is -4" },
-        { 7, 1 << 30, 65, "number 7 of its head" },
-    };
-    shell_enter();
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        write_head("model.bin", rows[i].at, rows[i].number);
-        shell_expect(rows[i].code, rows[i].words, "import model.bin model");
-        nothing_is_left("model-or-not");
-        ck_assert_int_ne(access("model", F_OK), 0);
-    }
-    write_llmc("model.bin", 3, false);
-    ck_assert_int_eq(shell_run("head -c 2000 model.bin > cut.bin && head -c 100 model.bin > head.bin"), 0);
-    shell_expect(65, "it was cut", "import cut.bin model");
-    shell_expect(65, "head.bin", "import head.bin model");
-    shell_expect(66, "nothing.bin: no such file or folder; name llm.c", "import nothing.bin model");
+    shell_expect(66, "nothing: no such file or folder; name a Hugging Face folder", "import nothing model");
     ck_assert_int_eq(shell_run("mkdir ours && echo global_step1 > ours/latest"), 0);
     shell_expect(66, "`cspeed export ours OUT`", "import ours model");
-    shell_expect(64, "name what to read", "import model.bin");
+    shell_expect(64, "name what to read", "import single");
+    shell_expect(66, "single/config.json", "import single/config.json model");
+    nothing_is_left("model");
     shell_leave();
 }
 END_TEST
-
-/* ---- folders ---- */
-
-#define CONFIG_KEYS                                                                                                    \
-    "\"model_type\": \"gpt2\", \"vocab_size\": 5, \"n_positions\": 6, \"n_embd\": 4, \"n_layer\": 2, \"n_head\": 2"
-#define CONFIG "{" CONFIG_KEYS "}"
 
 /* One message reports all differences, and nothing is written. */
 START_TEST(weights_must_be_those_of_the_config)
@@ -216,9 +186,7 @@ START_TEST(weights_must_be_those_of_the_config)
         { "s/\"F32\"/\"I32\"/ model.safetensors", 78, { "is I32; weights are read as F32, BF16 or F16", "", "" } },
     };
     shell_enter();
-    write_llmc("model.bin", 3, false);
-    shell_expect(0, "28 tensors", "import model.bin right");
-    shell_write("right/config.json", CONFIG);
+    write_folder("right");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *file = strrchr(rows[i].change, ' ') + 1;
         ck_assert_int_eq(shell_run("rm -rf wrong && cp -r right wrong && LC_ALL=C sed -i '%.*s' wrong/%s",
@@ -239,8 +207,7 @@ END_TEST
 START_TEST(a_tied_head_is_the_table)
 {
     shell_enter();
-    write_llmc("model.bin", 3, false);
-    shell_expect(0, "28 tensors", "import model.bin right");
+    write_folder("right");
     ck_assert_int_eq(
         shell_run("cp -r right alone && LC_ALL=C sed -i 's/\"transformer.wte.weight\":/\"lm_head.weight\"        :/'"
                   " alone/model.safetensors"),
@@ -258,8 +225,8 @@ END_TEST
 START_TEST(shards_must_be_there)
 {
     shell_enter();
-    write_llmc("model.bin", 3, false);
-    shell_expect(0, "28 tensors", "import model.bin right --max_shard 1KB");
+    write_folder("one");
+    shell_expect(0, "28 tensors", "import one right --max_shard 1KB");
     ck_assert_int_eq(shell_run("cp -r right wrong && rm wrong/model-00002*"), 0);
     shell_expect(66, "model-00002-of-", "import wrong new");
     ck_assert_int_eq(shell_run("rm -r wrong && cp -r right wrong && truncate -s -1 wrong/model-00003*"), 0);
@@ -334,9 +301,8 @@ START_TEST(weights_of_other_names_are_read_or_refused)
         { "true", 66, "a holds no weights: neither model.safetensors nor" },
     };
     shell_enter();
-    write_llmc("model.bin", 3, false);
-    shell_expect(0, "28 tensors", "import model.bin one");
-    shell_expect(0, "28 tensors", "import model.bin six --max_shard 500B");
+    write_folder("one");
+    shell_expect(0, "28 tensors", "import one six --max_shard 500B");
     shell_write("pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ck_assert_int_eq(shell_run("rm -rf a new && mkdir a && cp one/config.json a && %s", rows[i].make), 0);
@@ -357,8 +323,7 @@ START_TEST(models_of_the_hub_are_found_in_its_cache)
                                              { "HF_HOME", "hub/" },
                                              { "XDG_CACHE_HOME", "huggingface/hub/" } };
     shell_enter();
-    write_llmc("model.bin", 3, false);
-    shell_expect(0, "28 tensors", "import model.bin one");
+    write_folder("one");
     ck_assert_int_eq(unsetenv("HF_HUB_CACHE") | unsetenv("HUGGINGFACE_HUB_CACHE") | unsetenv("HF_HOME"), 0);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char place[256];
@@ -402,6 +367,7 @@ START_TEST(others_are_refused_with_a_command)
         { "a/m.gguf", "", "gguf_file=sys.argv[2]).save_pretrained('OUT'); w = m.state_dict()",
           "{'format': 'pt'})\" 'a' 'm.gguf'`" },
         { "a/weights", "GGUF....", "'a' 'weights'`", NULL },
+        { "a/gpt2.bin", "\xC6\xD7\x34\1\3\1\1\1", "export_hf.py --input 'a/gpt2.bin' --output OUT", NULL },
         { "a/__0_0.distcp", "", "dcp_to_torch", "dcp_to_torch 'a' OUT.pt`" },
         { "a/mp_rank_00_model_states.pt", "", "['module']", "'a/mp_rank_00_model_states.pt'`" },
         { "a/zero_pp_rank_0_mp_rank_00_optim_states.pt", "", "a checkpoint of DeepSpeed",
@@ -436,6 +402,6 @@ START_TEST(others_are_refused_with_a_command)
 }
 END_TEST
 
-SUITE_MAIN("import", llmc_files_are_read, other_llmc_files_are_refused, weights_must_be_those_of_the_config,
+SUITE_MAIN("import", weights_get_another_type_or_division, weights_must_be_those_of_the_config,
            a_tied_head_is_the_table, shards_must_be_there, weights_of_other_names_are_read_or_refused,
            models_of_the_hub_are_found_in_its_cache, others_are_refused_with_a_command)

@@ -6,14 +6,12 @@ usage: hf_logits.py kinds                    the names of all KINDs
        hf_logits.py fused KIND OUT              the same as `make`, with all experts of a layer in one tensor
        hf_logits.py logits FOLDER OUT        what AutoModelForCausalLM computes in fp32 for tokens 0, 7, 14, ... (2 x 8,
                                              modulo the vocabulary), as raw fp32, to the file OUT
-       hf_logits.py llmc FOLDER OUT          a GPT-2 folder as llm.c's fp32 checkpoint
        hf_logits.py pickle KIND OUT          saved as pytorch_model.bin, as older versions did
        hf_logits.py same FOLDER OTHER        exits with 1 if the two folders' tensors differ in names, types, shapes or bytes
 """
 import glob
 import sys
 
-import numpy as np
 import safetensors.torch
 import torch
 import transformers
@@ -103,26 +101,6 @@ def logits(folder, out):
         model(input_ids=tokens).logits.float().numpy().astype("<f4").tofile(out)
 
 
-def llmc(folder, out):
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    c, values = model.config, dict(model.named_parameters())
-    padded = -(-c.vocab_size // 128) * 128
-    head = np.zeros(256, "<i4")
-    head[:8] = [20240326, 3, c.n_positions, c.vocab_size, c.n_layer, c.n_head, c.n_embd, padded]
-    table = values["transformer.wte.weight"]
-    order = [torch.cat([table, torch.zeros(padded - c.vocab_size, c.n_embd)]), values["transformer.wpe.weight"]]
-    for name in ("ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight",
-                 "attn.c_proj.bias", "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight", "mlp.c_fc.bias",
-                 "mlp.c_proj.weight", "mlp.c_proj.bias"):
-        order += [values[f"transformer.h.{i}.{name}"] for i in range(c.n_layer)]
-    order += [values["transformer.ln_f.weight"], values["transformer.ln_f.bias"]]
-    with open(out, "wb") as file:
-        file.write(head.tobytes())
-        for i, value in enumerate(order):
-            turned = value.dim() == 2 and i > 1
-            file.write((value.T if turned else value).detach().contiguous().numpy().astype("<f4").tobytes())
-
-
 def main():
     transformers.logging.set_verbosity_error()
     if sys.argv[1] == "kinds":
@@ -143,8 +121,6 @@ def main():
         torch.save(model.state_dict(), f"{out}/pytorch_model.bin")
     elif what == "logits":
         logits(first, out)
-    elif what == "llmc":
-        llmc(first, out)
 
 
 if __name__ == "__main__":
