@@ -11,14 +11,19 @@
 #define TRAINER_RATE 5e-5
 #define TRAINER_ORIGIN "Hugging Face's default"
 
-static void put(ce_json *doc, json_t *object, const char *path, const char *name, json_t *value, const char *origin)
+/* Replaces the value of the key `name` of the section `path` if it is "auto". */
+static void put(ce_json *doc, const char *path, const char *name, json_t *value, const char *origin)
 {
     char full[96], shown[48];
-    snprintf(full, sizeof full, "%s.%s", path, name);
-    ce_json_note(doc, full, "\"auto\" became %s, %s", ce_json_show(value, shown, sizeof shown), origin);
-    json_object_set_new(object, name, value);
-    snprintf(shown, sizeof shown, "auto: %s", origin);
-    ce_json_mark(doc, full, shown);
+    json_t *object = ce_json_find(doc, path);
+    if (ce_keys_is_auto(object, name)) {
+        snprintf(full, sizeof full, "%s.%s", path, name);
+        ce_json_note(doc, full, "\"auto\" became %s, %s", ce_json_show(value, shown, sizeof shown), origin);
+        json_object_set(object, name, value);
+        snprintf(shown, sizeof shown, "auto: %s", origin);
+        ce_json_mark(doc, full, shown);
+    }
+    json_decref(value);
 }
 
 /* ---- missing sections ---- */
@@ -160,18 +165,6 @@ static int64_t find_width(ce_json *doc)
     return width;
 }
 
-static void resolve_rates(cs_config *config)
-{
-    static const char optimizer[] = "optimizer.params", scheduler[] = "scheduler.params";
-    ce_json *doc = config->doc;
-    json_t *object = ce_json_find(doc, optimizer);
-    if (ce_keys_is_auto(object, "lr"))
-        put(doc, object, optimizer, "lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
-    object = ce_json_find(doc, scheduler);
-    if (ce_keys_is_auto(object, "warmup_max_lr") && !ce_resolve_is_given(config, "optimizer.params.lr"))
-        put(doc, object, scheduler, "warmup_max_lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
-}
-
 void ce_auto_resolve(cs_config *config)
 {
     static const char zero[] = "zero_optimization";
@@ -183,18 +176,15 @@ void ce_auto_resolve(cs_config *config)
         if (for_trainer)
             supply_schedule(doc);
     }
-    resolve_rates(config);
-    json_t *object = ce_json_find(doc, zero);
-    if (ce_keys_is_auto(object, "stage"))
-        put(doc, object, zero, "stage", json_integer(2), "Accelerate's default");
+    put(doc, "optimizer.params", "lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
+    if (!ce_resolve_is_given(config, "optimizer.params.lr"))
+        put(doc, "scheduler.params", "warmup_max_lr", json_real(TRAINER_RATE), TRAINER_ORIGIN);
+    put(doc, zero, "stage", json_integer(2), "Accelerate's default");
     if (!(width >= 1 && width < 0x1p30))
         return;
-    if (ce_keys_is_auto(object, "reduce_bucket_size"))
-        put(doc, object, zero, "reduce_bucket_size", json_integer((int64_t)(width * width)), "hidden size squared");
-    if (ce_keys_is_auto(object, "stage3_prefetch_bucket_size"))
-        put(doc, object, zero, "stage3_prefetch_bucket_size", json_integer((int64_t)(0.9 * width * width)),
-            "0.9 of hidden size squared");
-    if (ce_keys_is_auto(object, "stage3_param_persistence_threshold"))
-        put(doc, object, zero, "stage3_param_persistence_threshold", json_integer((int64_t)(10 * width)),
-            "10 times the hidden size");
+    put(doc, zero, "reduce_bucket_size", json_integer((int64_t)(width * width)), "hidden size squared");
+    put(doc, zero, "stage3_prefetch_bucket_size", json_integer((int64_t)(0.9 * width * width)),
+        "0.9 of hidden size squared");
+    put(doc, zero, "stage3_param_persistence_threshold", json_integer((int64_t)(10 * width)),
+        "10 times the hidden size");
 }

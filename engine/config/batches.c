@@ -11,7 +11,8 @@
 #define STEPS "gradient_accumulation_steps"
 #define BATCH "train_batch_size"
 
-enum { USUAL_MICRO = 8 };
+enum { USUAL_MICRO = 8, SIZES = 3 };
+static const char *const sizes[SIZES] = { BATCH, MICRO, STEPS };
 
 /* ---- train_batch_size = micro batch x accumulation steps x world size ---- */
 
@@ -202,15 +203,15 @@ static void compare_with_scheduler(cs_config *config)
 
 static bool may_override(cs_config *config)
 {
-    static const char *const names[] = { BATCH, MICRO, STEPS };
-    bool free_to = config->settings.elasticity.ignore_non_elastic_batch_info;
-    for (int i = 0; i < 3; i++)
-        if (ce_resolve_is_given(config, names[i]) && !free_to)
-            ce_json_fault(config->doc, names[i],
+    bool may = true;
+    for (int i = 0; i < SIZES && !config->settings.elasticity.ignore_non_elastic_batch_info; i++)
+        if (ce_resolve_is_given(config, sizes[i])) {
+            ce_json_fault(config->doc, sizes[i],
                           "elasticity chooses the batch sizes: leave this out, or set "
                           "elasticity.ignore_non_elastic_batch_info");
-    return free_to || (!ce_resolve_is_given(config, BATCH) && !ce_resolve_is_given(config, MICRO) &&
-                       !ce_resolve_is_given(config, STEPS));
+            may = false;
+        }
+    return may;
 }
 
 static void fault_world(cs_config *config, const ce_elasticity_plan *plan)
@@ -225,7 +226,6 @@ static void fault_world(cs_config *config, const ce_elasticity_plan *plan)
 
 static void resolve_elasticity(cs_config *config)
 {
-    static const char *const names[] = { BATCH, MICRO, STEPS };
     ce_settings *s = &config->settings;
     ce_elasticity *elastic = &s->elasticity;
     ce_elasticity_plan plan = { 0 };
@@ -244,8 +244,8 @@ static void resolve_elasticity(cs_config *config)
         s->train_batch_size = plan.batch;
         s->micro_batch = ce_elasticity_micro(elastic, plan.batch, config->world.size);
         s->accumulation = plan.batch / (s->micro_batch * config->world.size);
-        for (int i = 0; i < 3; i++)
-            ce_json_mark(config->doc, names[i], "derived: elasticity");
+        for (int i = 0; i < SIZES; i++)
+            ce_json_mark(config->doc, sizes[i], "derived: elasticity");
     }
     ce_elasticity_free(&plan);
 }

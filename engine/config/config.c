@@ -199,23 +199,23 @@ void ce_config_set_lora(cs_config *config, const ce_lora_settings *lora)
  * in config->settings. */
 static const ce_key *find(const cs_config *config, const char *path, const char **field)
 {
-    const char *dot = strrchr(path, '.'), *name = dot ? dot + 1 : path, *base = (const char *)&config->settings;
-    const ce_section *section = ce_sections_find(path, dot ? (size_t)(dot - path) : 0);
-    const ce_key *keys = section ? section->keys : NULL;
-    int count = section ? section->count : 0;
+    const ce_settings *s = &config->settings;
+    const void *base = s;
+    const ce_section *section;
+    const ce_key *key = ce_sections_key(path, &section);
+    int count;
     CE_ASSERT(config->finished);
     if (strncmp(path, "optimizer.params.", 17) == 0) {
-        keys = ce_optim_keys(&config->settings.optim, &count);
-        base = (const char *)&config->settings.optim;
-    } else if (strncmp(path, "scheduler.params.", 17) == 0 && config->settings.schedule.shape) {
-        keys = config->settings.schedule.shape->keys;
-        count = config->settings.schedule.shape->key_count;
-        base = (const char *)&config->settings.schedule;
+        const ce_key *keys = ce_optim_keys(&s->optim, &count);
+        base = &s->optim;
+        key = ce_keys_find(keys, count, path + 17);
+    } else if (strncmp(path, "scheduler.params.", 17) == 0 && s->schedule.shape) {
+        base = &s->schedule;
+        key = ce_keys_find(s->schedule.shape->keys, s->schedule.shape->key_count, path + 17);
     }
-    const ce_key *key = ce_keys_find(keys, count, name);
     CE_ASSERT(key && "no key of this path has a value");
     CE_ASSERT(key->type < CE_KEY_INERT);
-    *field = base + key->offset;
+    *field = (const char *)base + key->offset;
     return key;
 }
 

@@ -64,10 +64,10 @@ static bool is_off(const ce_settings *s, const ce_section *section)
 
 const char *ce_idle_because(const cs_config *config, const char *path)
 {
-    const char *dot = strrchr(path, '.');
-    const ce_section *section = dot ? ce_sections_find(path, (size_t)(dot - path)) : NULL;
+    const ce_section *section;
+    const ce_key *key = ce_sections_key(path, &section);
     row rows[ROWS];
-    if (section && strcmp(dot + 1, "enabled") != 0 && is_off(&config->settings, section))
+    if (key && strcmp(key->name, "enabled") != 0 && is_off(&config->settings, section))
         return "\"enabled\" of this section is false";
     judge(&config->settings, rows);
     for (int i = 0; i < ROWS; i++)
@@ -117,10 +117,8 @@ void ce_idle_note(cs_config *config)
         note_section(config, section);
     judge(&config->settings, rows);
     for (int i = 0; i < ROWS; i++) {
-        const char *path = rows[i].path, *dot = strrchr(path, '.');
-        section = ce_sections_find(path, dot ? (size_t)(dot - path) : 0);
-        const ce_key *key = ce_keys_find(section->keys, section->count, dot ? dot + 1 : path);
-        if (rows[i].is_idle && !is_off(&config->settings, section) && is_changed(config, path, key))
-            ce_json_note(config->doc, path, "no effect here, because %s", rows[i].why);
+        const ce_key *key = ce_sections_key(rows[i].path, &section);
+        if (rows[i].is_idle && !is_off(&config->settings, section) && is_changed(config, rows[i].path, key))
+            ce_json_note(config->doc, rows[i].path, "no effect here, because %s", rows[i].why);
     }
 }

@@ -110,79 +110,72 @@ typedef struct {
     int count;
 } table;
 
-typedef void look(void *to, const table *at);
+typedef struct {
+    table list[128];
+    int count;
+} tables;
 
-static void each_table(look *visit, void *to)
+static void add_table(tables *all, const char *folder, const char *heading, const ce_key *keys, int count)
 {
-    const ce_section *section;
-    const ce_schedule *shape;
-    table at;
-    for (int i = 0; (section = ce_sections_at(i)); i++)
-        visit(to, &(table){ section->path, section->path, section->keys, section->count });
-    for (int kind = 0; kind < CE_OPTIM_KINDS; kind++) {
-        const ce_optim_settings settings = { .kind = kind };
-        at = (table){ .folder = "optimizer.params", .heading = ce_optim_find(&settings).name };
-        at.keys = ce_optim_keys(&settings, &at.count);
-        visit(to, &at);
-    }
-    at = (table){ .folder = "optimizer", .heading = "optimizer" };
-    at.keys = ce_optim_section(&at.count);
-    visit(to, &at);
-    at = (table){ .folder = "scheduler", .heading = "scheduler" };
-    at.keys = ce_schedule_keys(&at.count);
-    visit(to, &at);
-    for (int i = 0; (shape = ce_schedule_at(i)); i++)
-        visit(to, &(table){ "scheduler.params", shape->name, shape->keys, shape->key_count });
+    CE_ASSERT(all->count < (int)(sizeof all->list / sizeof *all->list));
+    all->list[all->count++] = (table){ folder, heading, keys, count };
 }
 
-typedef struct {
-    const char *wanted;
-    void (*visit)(void *to, const char *heading, const ce_key *key);
-    void *to;
-    int found;
-} explainer;
-
-static void explain_in(void *to, const table *at)
+static tables all_tables(void)
 {
-    explainer *seek = to;
-    const char *name = name_within(seek->wanted, at->folder);
-    const ce_key *key = name ? ce_keys_find(at->keys, at->count, name) : NULL;
-    if (!key)
-        return;
-    seek->found++;
-    seek->visit(seek->to, at->heading, key);
+    tables all = { .count = 0 };
+    const ce_section *section;
+    const ce_schedule *shape;
+    const ce_key *keys;
+    int count;
+    for (int i = 0; (section = ce_sections_at(i)); i++)
+        add_table(&all, section->path, section->path, section->keys, section->count);
+    for (int kind = 0; kind < CE_OPTIM_KINDS; kind++) {
+        const ce_optim_settings settings = { .kind = kind };
+        keys = ce_optim_keys(&settings, &count);
+        add_table(&all, "optimizer.params", ce_optim_find(&settings).name, keys, count);
+    }
+    keys = ce_optim_section(&count);
+    add_table(&all, "optimizer", "optimizer", keys, count);
+    keys = ce_schedule_keys(&count);
+    add_table(&all, "scheduler", "scheduler", keys, count);
+    for (int i = 0; (shape = ce_schedule_at(i)); i++)
+        add_table(&all, "scheduler.params", shape->name, shape->keys, shape->key_count);
+    return all;
 }
 
 int ce_listing_explain(const char *path, void (*visit)(void *to, const char *heading, const ce_key *key), void *to)
 {
-    explainer seek = { .wanted = path, .visit = visit, .to = to };
-    each_table(explain_in, &seek);
-    return seek.found;
-}
-
-typedef struct {
-    const char *wanted;
-    char *nearest;
-} approacher;
-
-static void approach_in(void *to, const table *at)
-{
-    approacher *seek = to;
-    const char *name = name_within(seek->wanted, at->folder), *last = last_name(seek->wanted), *near = NULL;
-    if (name)
-        near = ce_keys_nearest(at->keys, at->count, name);
-    /* The last name of the path is a key, but the path to this key is wrong. */
-    else if (ce_keys_find(at->keys, at->count, last))
-        near = last;
-    if (near && !seek->nearest)
-        CE_ASSERT(asprintf(&seek->nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
+    tables all = all_tables();
+    int found = 0;
+    for (int i = 0; i < all.count; i++) {
+        const table *at = &all.list[i];
+        const char *name = name_within(path, at->folder);
+        const ce_key *key = name ? ce_keys_find(at->keys, at->count, name) : NULL;
+        if (key)
+            visit(to, at->heading, key);
+        found += key != NULL;
+    }
+    return found;
 }
 
 char *ce_listing_nearest(const char *path)
 {
-    approacher seek = { .wanted = path };
-    each_table(approach_in, &seek);
-    return seek.nearest;
+    tables all = all_tables();
+    const char *last = last_name(path), *near = NULL;
+    char *nearest = NULL;
+    for (int i = 0; i < all.count && !near; i++) {
+        const table *at = &all.list[i];
+        const char *name = name_within(path, at->folder);
+        if (name)
+            near = ce_keys_nearest(at->keys, at->count, name);
+        /* The last name of the path is a key, but the path to this key is wrong. */
+        else if (ce_keys_find(at->keys, at->count, last))
+            near = last;
+        if (near)
+            CE_ASSERT(asprintf(&nearest, "%s%s%s", at->folder, *at->folder ? "." : "", near) >= 0);
+    }
+    return nearest;
 }
 
 /* ---- where a misplaced key belongs ---- */
@@ -211,9 +204,8 @@ static void add(const char **list, int *count, const char *text)
     ++*count;
 }
 
-static void place_in(void *to, const table *at)
+static void place_in(placer *seek, const table *at)
 {
-    placer *seek = to;
     const ce_key *key = ce_keys_find(at->keys, at->count, last_name(seek->wanted));
     if (!key)
         return;
@@ -227,6 +219,15 @@ static void place_in(void *to, const table *at)
     } else if (key->type < CE_KEY_INERT || key->type == CE_KEY_SECTION) {
         add(seek->folders, &seek->folder_count, at->folder);
     }
+}
+
+static placer place(const char *path)
+{
+    tables all = all_tables();
+    placer seek = { .wanted = path };
+    for (int i = 0; i < all.count; i++)
+        place_in(&seek, &all.list[i]);
+    return seek;
 }
 
 /* Returns the text `before` and the places, as in "it is a key of a, b or c". An empty place is the top level. The
@@ -248,9 +249,8 @@ static char *list_places(const char *before, const char *of, const char *const *
 
 char *ce_listing_place(const char *name)
 {
-    placer seek = { .wanted = name };
+    placer seek = place(name);
     char *path = NULL;
-    each_table(place_in, &seek);
     if (seek.owner_count + seek.folder_count == 1)
         CE_ASSERT(
             asprintf(&path, "%s%s%s", seek.owner_count ? "" : seek.folders[0], seek.owner_count ? "" : ".", name) >= 0);
@@ -259,10 +259,9 @@ char *ce_listing_place(const char *name)
 
 char *ce_listing_advise(const char *path)
 {
-    placer seek = { .wanted = path };
+    placer seek = place(path);
     const ce_word *word = ce_words_find(last_name(path), false);
     char *advice = NULL;
-    each_table(place_in, &seek);
     /* Other trainers have flat files. Below the top level a key of cspeed that has the same name is more likely. */
     bool ours = seek.owner_count > 0 || seek.folder_count > 0 || seek.idle || seek.refused;
     if (word && (!ours || !strchr(path, '.')))

@@ -29,21 +29,16 @@ static const ce_key flops_profiler[] = {
               "backward is counted as 2 + this number of forward passes; 1.0 with activation checkpointing"),
 };
 
-static const ce_key csv_monitor[] = {
-    SUPPORTED("enabled", BOOL, csv.enabled, "false", 0, 0, "auto", "true: write a CSV file for each metric"),
-    SUPPORTED("output_path", STRING, csv.output_path, "", 0, 0, NULL, "output folder; empty: the working directory"),
-    SUPPORTED("job_name", STRING, csv.job_name, "DeepSpeedJobName", 0, 0, NULL,
-              "name of the run: the folder in output_path that is written"),
-};
+/* The rows of csv_monitor and of tensorboard. */
+#define WRITER(field, does)                                                                                            \
+    SUPPORTED("enabled", BOOL, field.enabled, "false", 0, 0, "auto", "true: " does),                                   \
+        SUPPORTED("output_path", STRING, field.output_path, "", 0, 0, NULL,                                            \
+                  "output folder; empty: the working directory"),                                                      \
+        SUPPORTED("job_name", STRING, field.job_name, "DeepSpeedJobName", 0, 0, NULL,                                  \
+                  "name of the run: the folder in output_path that is written")
 
-static const ce_key tensorboard[] = {
-    SUPPORTED("enabled", BOOL, tensorboard.enabled, "false", 0, 0, "auto",
-              "true: write event files, which TensorBoard displays"),
-    SUPPORTED("output_path", STRING, tensorboard.output_path, "", 0, 0, NULL,
-              "output folder; empty: the working directory"),
-    SUPPORTED("job_name", STRING, tensorboard.job_name, "DeepSpeedJobName", 0, 0, NULL,
-              "name of the run: the folder in output_path that is written"),
-};
+static const ce_key csv_monitor[] = { WRITER(csv, "write a CSV file for each metric") };
+static const ce_key tensorboard[] = { WRITER(tensorboard, "write event files, which TensorBoard displays") };
 
 static const ce_key wandb[] = {
     REFUSED_UNLESS("enabled", "false", "0", NO_CLIENT),

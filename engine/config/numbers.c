@@ -10,27 +10,18 @@ enum { NO_TYPE = -1 };
  * If `name` is not the name of a type, reports an error and returns NO_TYPE. */
 static int type_of(cs_config *config, const char *path, const char *name)
 {
-    static const struct {
-        const char *name;
-        cs_dtype dtype;
-    } known[] = {
-        { "fp32", CS_F32 },
-        { "float32", CS_F32 },
-        { "float", CS_F32 },
-        { "torch.float32", CS_F32 },
-        { "fp16", CS_F16 },
-        { "float16", CS_F16 },
-        { "half", CS_F16 },
-        { "torch.float16", CS_F16 },
-        { "bf16", CS_BF16 },
-        { "bfloat16", CS_BF16 },
-        { "torch.bfloat16", CS_BF16 },
+    enum { NAMES = 4 };
+    static const char *const known[][NAMES] = {
+        [CS_F32] = { "fp32", "float32", "float", "torch.float32" },
+        [CS_F16] = { "fp16", "float16", "half", "torch.float16" },
+        [CS_BF16] = { "bf16", "bfloat16", "torch.bfloat16" },
     };
     if (!name || strcasecmp(name, "auto") == 0)
         return NO_TYPE;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(name, known[i].name) == 0)
-            return (int)known[i].dtype;
+    for (int type = 0; type < (int)(sizeof known / sizeof *known); type++)
+        for (int i = 0; i < NAMES && known[type][i]; i++)
+            if (strcasecmp(name, known[type][i]) == 0)
+                return type;
     ce_json_fault(config->doc, path, "no type is named \"%.40s\": fp32, bf16 or fp16", name);
     return NO_TYPE;
 }

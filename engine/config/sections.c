@@ -218,6 +218,13 @@ const ce_section *ce_sections_find(const char *path, size_t length)
     return NULL;
 }
 
+const ce_key *ce_sections_key(const char *path, const ce_section **section)
+{
+    const char *dot = strrchr(path, '.');
+    *section = ce_sections_find(path, dot ? (size_t)(dot - path) : 0);
+    return *section ? ce_keys_find((*section)->keys, (*section)->count, dot ? dot + 1 : path) : NULL;
+}
+
 void ce_sections_resolve(cs_config *config)
 {
     static const char path[] = "checkpoint.use_node_local_storage";

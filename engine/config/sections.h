@@ -21,5 +21,7 @@ extern const ce_section ce_batches_sections[], ce_formats_sections[], ce_shardin
 const ce_section *ce_sections_at(int index);
 /* Returns NULL if there is no section of this path. */
 const ce_section *ce_sections_find(const char *path, size_t length);
+/* Returns the row of the key with this dotted path, or NULL, and sets *section to the section of the key, or to NULL. */
+const ce_key *ce_sections_key(const char *path, const ce_section **section);
 
 #endif
