@@ -89,8 +89,8 @@ void cs_config_close(cs_config *config)
 {
     if (!config)
         return;
-    if (config->disconnect)
-        config->disconnect(config);
+    if (config->attached)
+        config->detach(config->attached);
     ce_json_close(config->doc);
     free(config->text);
     free(config);

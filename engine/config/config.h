@@ -194,11 +194,10 @@ struct cs_config {
     bool reads; /* True if cs_reopen made this configuration, so that the model is used but not trained. */
     ce_settings settings;
     char *text; /* resolved configuration as JSON, which a checkpoint stores as ds_config.json */
-    /* cs_init_distributed sets the next three members, which are NULL before that call. The function `disconnect`
-     * closes `comm` and `device`. If `disconnect` is NULL, the engine closes them. */
-    cs_comm *comm;
-    cs_device *device;
-    void (*disconnect)(cs_config *config);
+    /* An object of another room that lives as long as the configuration, or NULL; cs_config_close closes it by
+     * `detach`. It is the connection of the ranks (setup/connect.c). */
+    void *attached;
+    void (*detach)(void *attached);
 };
 
 /* The next two functions change a finished configuration and its text. ce_config_cut_windows sets cspeed.data.seq_len,

@@ -20,13 +20,6 @@ bool ce_connect_is_gpu(const cs_engine *engine)
                           : ce_device_is_gpu(ce_connect_kind(engine->settings->device));
 }
 
-/* Closes the device and the comm. cs_config_close calls this function if no engine has taken them over. */
-static void disconnect(cs_config *config)
-{
-    cs_comm_close(config->comm);
-    ce_device_close(config->device);
-}
-
 /* Returns the user's OMP_NUM_THREADS, or NULL. The launcher sets this variable if the user has not set it, and
  * CSPEED_THREADS to the same number. */
 static const char *threads_of_user(void)
@@ -56,37 +49,58 @@ cs_status ce_connect_device(cs_device **device, const cs_config *config)
     return ce_device_open(device, &wanted);
 }
 
-static cs_status open_device(cs_config *config)
+static cs_status open_device(cs_device **device, const cs_config *config)
 {
     const ce_settings *settings = &config->settings;
-    CE_TRY(ce_connect_device(&config->device, config));
-    if (settings->tf32 && strcmp(ce_device_kind(config->device), "cuda") != 0)
+    CE_TRY(ce_connect_device(device, config));
+    if (settings->tf32 && strcmp(ce_device_kind(*device), "cuda") != 0)
         ce_log(CE_LOG_WARNING, "cspeed.tf32 is for GPUs: the products of this CPU stay fp32");
-    if (settings->threads > 0 && settings->threads != ce_device_threads(config->device))
+    if (settings->threads > 0 && settings->threads != ce_device_threads(*device))
         ce_log(CE_LOG_WARNING,
                "cspeed.threads %lld has no effect, because OMP_NUM_THREADS is %s in your environment: unset it",
                (long long)settings->threads, getenv("OMP_NUM_THREADS"));
     return CS_OK;
 }
 
-cs_status ce_connect(cs_config *config)
+/* The device of this rank, and the comm of all ranks. It is attached to the configuration, with which it is closed. */
+typedef struct {
+    cs_device *device;
+    cs_comm *comm;
+} connection;
+
+static void disconnect(void *attached)
 {
-    config->disconnect = disconnect;
-    if (!config->device)
-        CE_TRY(open_device(config));
-    cs_comm_settings settings = { .kind = config->settings.transport, .device = config->device };
-    return cs_comm_open(&config->comm, &config->world, &settings);
+    connection *open = attached;
+    cs_comm_close(open->comm);
+    ce_device_close(open->device);
+    free(open);
+}
+
+cs_status ce_connect(cs_config *config, cs_device **device, cs_comm **comm)
+{
+    connection *open = config->attached ? config->attached : calloc(1, sizeof *open);
+    if (!open)
+        return ce_fail(CS_NO_MEMORY, "out of memory for a connection");
+    config->attached = open;
+    config->detach = disconnect;
+    if (!open->device)
+        CE_TRY(open_device(&open->device, config));
+    cs_comm_settings settings = { .kind = config->settings.transport, .device = open->device };
+    if (!open->comm)
+        CE_TRY(cs_comm_open(&open->comm, &config->world, &settings));
+    *device = open->device;
+    *comm = open->comm;
+    return CS_OK;
 }
 
 cs_status cs_init_distributed(cs_config *config, cs_comm **comm)
 {
+    cs_device *device;
     *comm = NULL;
     CE_TRY(cs_config_finish(config));
     ce_log_open(config->reads ? CE_LOG_WARNING : CE_LOG_INFO, config->world.rank);
-    if (config->comm)
+    const connection *before = config->attached;
+    if (before && before->comm)
         ce_log(CE_LOG_INFO, "cs_init_distributed: the ranks are connected already");
-    else
-        CE_TRY(ce_connect(config));
-    *comm = config->comm;
-    return CS_OK;
+    return ce_connect(config, &device, comm);
 }

@@ -73,18 +73,6 @@ static cs_status open_model(cs_engine *engine, cs_model *model)
     return CS_OK;
 }
 
-static cs_status open_world(cs_engine *engine)
-{
-    cs_config *config = engine->config;
-    engine->world = config->world;
-    if (!config->comm)
-        CE_TRY(ce_connect(config));
-    engine->comm = config->comm;
-    engine->device = config->device;
-    config->disconnect = NULL; /* from now on the engine closes the comm and the device */
-    return CS_OK;
-}
-
 static void say_padding(const cs_memory *memory)
 {
     if (memory->rows_zero > 0)
@@ -268,7 +256,8 @@ static cs_status build(cs_engine *engine, cs_model *model)
     ce_scaler_open(&engine->scaler, &engine->settings->scaler, engine->settings->precision.scaled);
     say_precision(engine->settings);
     CE_TRY(open_model(engine, model));
-    CE_TRY(open_world(engine));
+    engine->world = engine->config->world;
+    CE_TRY(ce_connect(engine->config, &engine->device, &engine->comm));
     CE_TRY(ce_agreement_check(engine));
     CE_TRY(ce_cpu_isa_agree(engine));
     CE_TRY(lay_out(engine, ce_device_kind(engine->device)));
@@ -336,13 +325,11 @@ void cs_destroy(cs_engine *engine)
     ce_pool_close(engine->grads);
     cs_comm_close(engine->across);
     cs_comm_close(engine->group);
-    cs_comm_close(engine->comm);
-    ce_device_close(engine->device);
     cs_model_free(engine->model);
     ce_lora_close(&engine->lora);
     json_decref(engine->model_json);
     json_decref(engine->ends);
-    cs_config_close(engine->config);
+    cs_config_close(engine->config); /* closes engine->comm and engine->device too */
     ce_asked_release();
     free(engine->shards);
     free(engine->buckets);

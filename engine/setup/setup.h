@@ -5,8 +5,9 @@
 
 #include "core/engine.h"
 
-/* Opens the device and connects the ranks: sets config->device and config->comm. */
-cs_status ce_connect(cs_config *config);
+/* Opens the device and connects the ranks, unless cs_init_distributed has done so before. cs_config_close closes
+ * both. */
+cs_status ce_connect(cs_config *config, cs_device **device, cs_comm **comm);
 cs_status ce_connect_device(cs_device **device, const cs_config *config); /* opens a device as the configuration says */
 const char *ce_connect_kind(int device); /* the name of a CE_CHOOSE_* device: "auto", "cpu", "cuda" */
 /* Returns whether this rank computes on a GPU or, if no device is open yet, whether it would. */
