@@ -147,9 +147,8 @@ bool ce_files_is_folder(const char *path)
 
 bool ce_files_holds(const char *dir, const char *name)
 {
-    char *path = ce_files_join(dir, name);
+    CE_FREED char *path = ce_files_join(dir, name);
     bool found = ce_files_exists(path);
-    free(path);
     return found;
 }
 
@@ -239,7 +238,7 @@ static cs_status make_one(char *path)
 
 cs_status ce_files_make_directories(const char *path)
 {
-    char *copy = ce_files_join(path, "");
+    CE_FREED char *copy = ce_files_join(path, "");
     cs_status status = CS_OK;
     for (char *at = copy + 1; *at && status == CS_OK; at++) {
         if (*at != '/' || at[-1] == '/')
@@ -248,7 +247,6 @@ cs_status ce_files_make_directories(const char *path)
         status = make_one(copy);
         *at = '/';
     }
-    free(copy);
     return status;
 }
 

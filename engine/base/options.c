@@ -1,4 +1,5 @@
 /* options.c - reads the command line of a program by a table with one row for each option. */
+#include "base/must.h"
 #include "cspeed/options.h"
 #include "base/status.h"
 #include "base/terminal.h"
@@ -277,9 +278,8 @@ static int read_option(const cs_options_form *form, void *settings, const char *
 
 static int refuse_argument(const cs_options_form *form, const char *word)
 {
-    char *advice = advise(form, word);
+    CE_FREED char *advice = advise(form, word);
     int code = WRONG("unknown argument %s%s %s", word, advice ? ":" : ";", advice ? advice : form->hint);
-    free(advice);
     return code;
 }
 

@@ -94,18 +94,17 @@ typedef struct {
  * message before the prompt's own words begin. */
 static cs_status find_begin(const search *self, size_t index, size_t *from, bool *known)
 {
-    ce_jinja_output asked = { 0 }, before = { 0 };
-    cs_status status = ce_template_render(self->chat, self->messages, index, true, &asked);
+    CE_CLOSED(ce_jinja_output_free) ce_jinja_output asked = { 0 };
+    CE_CLOSED(ce_jinja_output_free) ce_jinja_output before = { 0 };
+    CE_TRY(ce_template_render(self->chat, self->messages, index, true, &asked));
     *from = common_prefix(&asked.text, &self->whole.text);
     *known = *from >= self->min;
-    if (status == CS_OK && *from < asked.text.size && index > 0) {
-        status = ce_template_render(self->chat, self->messages, index, false, &before);
+    if (*from < asked.text.size && index > 0) {
+        CE_TRY(ce_template_render(self->chat, self->messages, index, false, &before));
         size_t history = common_prefix(&before.text, &asked.text);
         *known = *known && history > 0 && *from >= history;
     }
-    ce_jinja_output_free(&asked);
-    ce_jinja_output_free(&before);
-    return status;
+    return CS_OK;
 }
 
 /* Finds the answer that is message `index`. The answer begins where the prompt for it ends, and ends where the text of
@@ -113,21 +112,18 @@ static cs_status find_begin(const search *self, size_t index, size_t *from, bool
  * the template writes these messages differently in the text. */
 static cs_status find_answer(search *self, size_t index, ce_chat_span *answer, bool *known)
 {
-    ce_jinja_output answered = { 0 };
+    CE_CLOSED(ce_jinja_output_free) ce_jinja_output answered = { 0 };
     size_t from;
     CE_TRY(find_begin(self, index, &from, known));
-    cs_status status = ce_template_render(self->chat, self->messages, index + 1, false, &answered);
-    if (status == CS_OK) {
-        size_t to = common_prefix(&answered.text, &self->whole.text);
-        *known = *known && to == answered.text.size;
-        while (to > from && strchr(" \t\n", self->whole.text.bytes[to - 1]))
-            to--;
-        *known = *known && to > from;
-        *answer = (ce_chat_span){ (int64_t)before_space(&self->whole.text, from, self->min), (int64_t)to };
-        self->min = to;
-    }
-    ce_jinja_output_free(&answered);
-    return status;
+    CE_TRY(ce_template_render(self->chat, self->messages, index + 1, false, &answered));
+    size_t to = common_prefix(&answered.text, &self->whole.text);
+    *known = *known && to == answered.text.size;
+    while (to > from && strchr(" \t\n", self->whole.text.bytes[to - 1]))
+        to--;
+    *known = *known && to > from;
+    *answer = (ce_chat_span){ (int64_t)before_space(&self->whole.text, from, self->min), (int64_t)to };
+    self->min = to;
+    return CS_OK;
 }
 
 /* Appends the text to `lines` as one sample. */
@@ -258,13 +254,12 @@ cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns tur
     search self = { .chat = chat, .messages = &messages };
     lines->text.size = 0;
     lines->answers.count = lines->samples.count = 0;
-    json_t *unread = json_object();
+    json_auto_t *unread = json_object();
     cs_status status = open_messages(chat, document, json_object_get(document, "messages"), unread, &messages);
     if (status == CS_OK)
         status = write_samples(&self, turns, lines);
     if (status == CS_OK)
         ce_chat_note(chat, unread);
-    json_decref(unread);
     ce_jinja_output_free(&self.whole);
     ce_messages_close(&messages);
     return status;
@@ -275,16 +270,12 @@ cs_status ce_chat_write(ce_chat *chat, const json_t *document, ce_chat_turns tur
 cs_status ce_chat_messages(ce_chat *chat, const json_t *document, const json_t *list, bool asks, json_t *unread,
                            ce_text *to)
 {
-    ce_jinja_output output = { 0 };
-    ce_messages messages;
-    cs_status status = open_messages(chat, document, list, unread, &messages);
-    if (status == CS_OK)
-        status = ce_template_render(chat, &messages, messages.count, asks, &output);
-    if (status == CS_OK)
-        ce_unicode_append(to, output.text.bytes, output.text.size);
-    ce_messages_close(&messages);
-    ce_jinja_output_free(&output);
-    return status;
+    CE_CLOSED(ce_jinja_output_free) ce_jinja_output output = { 0 };
+    CE_CLOSED(ce_messages_close) ce_messages messages = { 0 };
+    CE_TRY(open_messages(chat, document, list, unread, &messages));
+    CE_TRY(ce_template_render(chat, &messages, messages.count, asks, &output));
+    ce_unicode_append(to, output.text.bytes, output.text.size);
+    return CS_OK;
 }
 
 cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to)
@@ -293,13 +284,12 @@ cs_status ce_chat_prompt(ce_chat *chat, const json_t *document, ce_text *to)
     to->size = 0;
     if (ce_chat_is_answer(json_array_get(list, json_array_size(list) - 1)))
         return ce_fail(CS_BAD_FILE, "the conversation ends with an answer: its last message is to be the user's");
-    json_t *unread = json_object();
+    json_auto_t *unread = json_object();
     cs_status status = ce_chat_messages(chat, document, list, true, unread, to);
     if (status == CS_OK) {
         to->size = before_space(to, to->size, 0);
         ce_chat_note(chat, unread);
     }
-    json_decref(unread);
     return status;
 }
 
@@ -321,8 +311,8 @@ static size_t special_token(const ce_chat *chat, const char *text, size_t size)
 void ce_chat_stop(ce_chat *chat, ce_text *text)
 {
     static const char marker[] = "ANSWER";
-    json_t *document = json_pack("{s:[{s:s, s:s}, {s:s, s:s}]}", "messages", "role", "user", "content", "question",
-                                 "role", "assistant", "content", marker);
+    json_auto_t *document = json_pack("{s:[{s:s, s:s}, {s:s, s:s}]}", "messages", "role", "user", "content", "question",
+                                      "role", "assistant", "content", marker);
     ce_chat_lines lines = { 0 };
     text->size = 0;
     if (ce_chat_write(chat, document, CE_TURNS_AUTO, &lines) == CS_OK) {
@@ -338,7 +328,6 @@ void ce_chat_stop(ce_chat *chat, ce_text *text)
     }
     ce_unicode_append(text, "", 1);
     ce_chat_lines_free(&lines);
-    json_decref(document);
 }
 
 void ce_chat_lines_free(ce_chat_lines *lines)

@@ -91,7 +91,7 @@ static cs_status add_part(ce_text *joined, const json_t *part, size_t number, co
 
 static cs_status join_parts(json_t *message, const json_t *list, const char *place, bool parts)
 {
-    ce_text joined = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text joined = { 0 };
     size_t index;
     json_t *part;
     cs_status status = json_array_size(list) > 0
@@ -102,7 +102,6 @@ static cs_status join_parts(json_t *message, const json_t *list, const char *pla
             status = add_part(&joined, part, index + 1, place);
     if (status == CS_OK && !parts)
         json_object_set_new(message, "content", json_stringn(joined.bytes ? joined.bytes : "", joined.size));
-    ce_unicode_free(&joined);
     return status;
 }
 
@@ -267,11 +266,10 @@ static cs_status copy_variable(json_t *variables, const json_t *document, const 
     if (!value || json_is_null(value) || (text && (!*text || strcmp(text, "null") == 0)))
         return CS_OK;
     int64_t wide = 0;
-    json_t *read = text ? ce_json_document(text, json_string_length(value), &wide) : json_incref(value);
+    json_auto_t *read = text ? ce_json_document(text, json_string_length(value), &wide) : json_incref(value);
     bool known = read && json_typeof(read) == type && wide == 0;
     if (known)
         json_object_set(variables, key, read);
-    json_decref(read);
     const char *kind = type == JSON_ARRAY ? "a list" : "an object";
     if (wide > 0)
         return ce_fail(CS_UNSUPPORTED, "not supported: \"%s\" has an integer of more than 64 bits", key);
@@ -286,14 +284,13 @@ static cs_status read_variables(ce_messages *messages, const json_t *document)
     CE_TRY(copy_variable(messages->variables, document, "tools", JSON_ARRAY));
     CE_TRY(copy_variable(messages->variables, document, "documents", JSON_ARRAY));
     CE_TRY(copy_variable(messages->variables, document, "chat_template_kwargs", JSON_OBJECT));
-    json_t *given = json_incref(json_object_get(messages->variables, "chat_template_kwargs"));
+    json_auto_t *given = json_incref(json_object_get(messages->variables, "chat_template_kwargs"));
     json_object_del(messages->variables, "chat_template_kwargs");
     json_object_update(messages->variables, given);
     messages->more = json_object_size(given) > 0;
     const char *both = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         both = json_object_get(given, own[i]) ? own[i] : both;
-    json_decref(given);
     return !both ? CS_OK
                  : ce_fail(CS_BAD_FILE,
                            "\"chat_template_kwargs\" has \"%s\", which the row itself or the training says", both);

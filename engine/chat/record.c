@@ -1,4 +1,5 @@
 /* record.c - what a checkpoint records of a chat template, so that an exported model talks as the trained one does. */
+#include "base/must.h"
 #include "chat/template.h"
 
 #include <string.h>
@@ -6,14 +7,13 @@
 /* Appends the ids of the tokens that end an answer: the template's, and the tokenizer's end of a text. */
 static void add_ends(json_t *ends, ce_chat *chat, const ce_tokenizer *tokenizer)
 {
-    ce_text text = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text text = { 0 };
     ce_chat_stop(chat, &text);
     int32_t turn = ce_tokenizer_find(tokenizer, text.bytes), end = ce_tokenizer_end(tokenizer);
     if (turn >= 0)
         json_array_append_new(ends, json_integer(turn));
     if (end >= 0 && end != turn)
         json_array_append_new(ends, json_integer(end));
-    ce_unicode_free(&text);
 }
 
 json_t *ce_chat_record(const char *name, const char *path)

@@ -63,9 +63,8 @@ static cs_status compile(ce_template *template, const char *source, const char *
     template->source = ce_must_copy(source);
     if (ce_jinja_compile(&template->compiled, source, strlen(source)) == CS_OK)
         return CS_OK;
-    char *reason = ce_must_copy(cs_error());
+    CE_FREED char *reason = ce_must_copy(cs_error());
     ce_fail(CS_BAD_CONFIG, "%s%s%s", what, reason, behind);
-    free(reason);
     return CS_BAD_CONFIG;
 }
 
@@ -99,17 +98,14 @@ static cs_status compile_own(ce_chat *chat, const char *given)
 
 static cs_status compile_file(ce_chat *chat, const char *path)
 {
-    char *source, *what;
+    CE_FREED char *source = NULL;
     size_t length;
     cs_status status = ce_files_read(&source, &length, path, MAX_BYTES);
     if (status == CS_NOT_FOUND)
         return ce_fail(status, "%s: no such file; cspeed.data.template names it", path);
     CE_TRY(status);
-    CE_ASSERT(asprintf(&what, "%s: ", path) > 0);
-    status = compile(&chat->plain, source, what, "");
-    free(what);
-    free(source);
-    return status;
+    CE_FREED char *what = ce_must_print("%s: ", path);
+    return compile(&chat->plain, source, what, "");
 }
 
 static cs_status compile_any(ce_chat *chat, const char *name)
@@ -149,14 +145,12 @@ cs_status ce_template_render(const ce_chat *chat, const ce_messages *messages, s
     const char *begin = ce_tokenizer_begin_text(chat->tokenizer), *end = ce_tokenizer_end_text(chat->tokenizer);
     for (size_t i = 0; i < count; i++)
         json_array_append(list, json_array_get(messages->list, i));
-    json_t *variables = json_pack("{s:o, s:b, s:s*, s:s*}", "messages", list, "add_generation_prompt", prompt,
-                                  "bos_token", begin, "eos_token", end);
+    json_auto_t *variables = json_pack("{s:o, s:b, s:s*, s:s*}", "messages", list, "add_generation_prompt", prompt,
+                                       "bos_token", begin, "eos_token", end);
     CE_ASSERT(variables);
     json_object_update(variables, messages->variables);
     const ce_template *template = ce_template_for(chat, json_object_get(variables, "tools"));
-    cs_status status = ce_jinja_render(template->compiled, variables, chat->now, output);
-    json_decref(variables);
-    return status;
+    return ce_jinja_render(template->compiled, variables, chat->now, output);
 }
 
 /* Finds out whether a template writes the text of all parts, and nothing of Python's form of a list. */

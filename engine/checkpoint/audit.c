@@ -90,8 +90,9 @@ static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t ind
                        ce_progress *progress)
 {
     const ce_manifest_file *file = &manifest->files[index];
-    ce_chunks chunks = { 0 };
-    char *path = ce_files_join(directory, file->name), *header = NULL;
+    CE_CLOSED(ce_chunks_close) ce_chunks chunks = { 0 };
+    CE_FREED char *path = ce_files_join(directory, file->name);
+    CE_FREED char *header = NULL;
     size_t header_bytes;
     int64_t bytes;
     cs_status status = ce_safetensors_load(&header, &header_bytes, &bytes, path);
@@ -103,9 +104,6 @@ static void check_file(ce_audit *audit, const ce_manifest *manifest, int64_t ind
     ce_progress_add(progress, status == CS_OK ? (int64_t)header_bytes : file->bytes);
     if (good(audit, status))
         check_blocks(audit, manifest, &chunks, path, progress);
-    ce_chunks_close(&chunks);
-    free(header);
-    free(path);
 }
 
 void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *directory, int part, int parts)
@@ -123,22 +121,16 @@ void ce_audit_shards(ce_audit *audit, const ce_manifest *manifest, const char *d
 /* Checks that the boxes in the headers of all shards cover each tensor exactly once. */
 static cs_status check_coverage(const ce_manifest *manifest, const char *directory)
 {
-    ce_chunks chunks = { 0 };
-    cs_status status = CS_OK;
-    for (int64_t i = 0; i < manifest->file_count && status == CS_OK; i++) {
-        char *path = ce_files_join(directory, manifest->files[i].name), *header = NULL;
+    CE_CLOSED(ce_chunks_close) ce_chunks chunks = { 0 };
+    for (int64_t i = 0; i < manifest->file_count; i++) {
+        CE_FREED char *path = ce_files_join(directory, manifest->files[i].name);
+        CE_FREED char *header = NULL;
         size_t header_bytes;
         int64_t bytes;
-        status = ce_safetensors_load(&header, &header_bytes, &bytes, path);
-        if (status == CS_OK)
-            status = ce_chunks_add(&chunks, manifest, i, header, header_bytes, directory);
-        free(header);
-        free(path);
+        CE_TRY(ce_safetensors_load(&header, &header_bytes, &bytes, path));
+        CE_TRY(ce_chunks_add(&chunks, manifest, i, header, header_bytes, directory));
     }
-    if (status == CS_OK)
-        status = ce_chunks_check(&chunks, manifest, directory);
-    ce_chunks_close(&chunks);
-    return status;
+    return ce_chunks_check(&chunks, manifest, directory);
 }
 
 void ce_audit_directory(ce_audit *audit, const char *directory)
@@ -147,10 +139,9 @@ void ce_audit_directory(ce_audit *audit, const char *directory)
     ce_manifest manifest;
     if (good(audit, ce_manifest_load(&manifest, directory))) {
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            char *text;
+            CE_FREED char *text = NULL;
             size_t length;
             good(audit, ce_manifest_read_text(&text, &length, &manifest, directory, texts[i]));
-            free(text);
         }
         ce_audit_shards(audit, &manifest, directory, 0, 1);
         if (audit->faults == 0)

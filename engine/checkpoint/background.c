@@ -58,10 +58,7 @@ static size_t piece_bytes(const ce_piece *piece)
 
 static char *copy_of(const char *text)
 {
-    if (!text)
-        return NULL;
-    size_t bytes = strlen(text) + 1;
-    return memcpy(ce_must_alloc(bytes), text, bytes);
+    return text ? ce_must_copy(text) : NULL;
 }
 
 /* Allocates memory for the elements of all pieces; later saves reuse it. */

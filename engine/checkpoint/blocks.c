@@ -78,8 +78,6 @@ cs_status ce_blocks_check(const ce_block *block)
     uint32_t crc;
     if (map_and_sum(&crc, block))
         return ce_blocks_verify(block, crc);
-    void *buffer = ce_must_alloc(ce_blocks_bytes(block));
-    cs_status status = ce_blocks_read(buffer, block);
-    free(buffer);
-    return status;
+    CE_FREED void *buffer = ce_must_alloc(ce_blocks_bytes(block));
+    return ce_blocks_read(buffer, block);
 }

@@ -12,21 +12,17 @@
 
 static cs_status look(ce_catalog_item *item, const char *dir, const char *name)
 {
-    ce_manifest manifest;
-    char *path = ce_files_join(dir, name);
-    cs_status status = ce_manifest_load(&manifest, path);
-    if (status == CS_OK)
-        status = ce_manifest_check_files(&manifest, path);
-    if (status == CS_OK)
-        *item = (ce_catalog_item){ .name = strdup(name),
-                                   .tag = strdup(manifest.tag),
-                                   .step = manifest.step,
-                                   .digest = manifest.digest,
-                                   .has_line = json_object_get(manifest.root, CE_LINE_KEY) != NULL,
-                                   .generation = CE_NO_ANCESTOR };
-    ce_manifest_close(&manifest);
-    free(path);
-    return status;
+    CE_CLOSED(ce_manifest_close) ce_manifest manifest = { 0 };
+    CE_FREED char *path = ce_files_join(dir, name);
+    CE_TRY(ce_manifest_load(&manifest, path));
+    CE_TRY(ce_manifest_check_files(&manifest, path));
+    *item = (ce_catalog_item){ .name = ce_must_copy(name),
+                               .tag = ce_must_copy(manifest.tag),
+                               .step = manifest.step,
+                               .digest = manifest.digest,
+                               .has_line = json_object_get(manifest.root, CE_LINE_KEY) != NULL,
+                               .generation = CE_NO_ANCESTOR };
+    return CS_OK;
 }
 
 static void add(ce_catalog *catalog, const char *dir, const char *name)
@@ -40,11 +36,7 @@ static void add(ce_catalog *catalog, const char *dir, const char *name)
     }
     if (status != CS_OK)
         return;
-    ce_catalog_item *items = ce_must_alloc((size_t)(catalog->count + 1) * sizeof *items);
-    if (catalog->count > 0)
-        memcpy(items, catalog->items, (size_t)catalog->count * sizeof *items);
-    free(catalog->items);
-    catalog->items = items;
+    catalog->items = ce_must_resize(catalog->items, (size_t)(catalog->count + 1) * sizeof *catalog->items);
     catalog->items[catalog->count++] = item;
 }
 
@@ -84,7 +76,7 @@ void ce_catalog_close(ce_catalog *catalog)
 
 cs_status ce_catalog_find(char name[CE_TAG_BYTES], const char *dir, const char *tag)
 {
-    ce_catalog catalog;
+    CE_CLOSED(ce_catalog_close) ce_catalog catalog = { 0 };
     CE_TRY(ce_tag_escape(name, tag));
     if (ce_files_holds(dir, name))
         return CS_OK;
@@ -93,27 +85,21 @@ cs_status ce_catalog_find(char name[CE_TAG_BYTES], const char *dir, const char *
         return CS_OK;
     }
     CE_TRY(ce_catalog_open(&catalog, dir));
-    cs_status status = ce_not_found_tag(&catalog, dir, tag);
-    ce_catalog_close(&catalog);
-    return status;
+    return ce_not_found_tag(&catalog, dir, tag);
 }
 
 cs_status ce_catalog_pointed(char name[CE_TAG_BYTES], const char *dir, const char *pointer)
 {
     enum { LIMIT = 4096 };
-    char *path = ce_files_join(dir, pointer), *text;
+    CE_FREED char *path = ce_files_join(dir, pointer);
+    CE_FREED char *text = NULL;
     size_t length;
-    cs_status status = ce_files_read(&text, &length, path, LIMIT);
-    if (status == CS_OK) {
-        /* An editor may have added a newline to the file. */
-        while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
-            text[--length] = 0;
-        if (length == 0 || strlen(text) != length || ce_tag_escape(name, text) != CS_OK)
-            status = ce_fail(CS_BAD_FILE, "%s holds no tag", path);
-    }
-    free(text);
-    free(path);
-    return status;
+    CE_TRY(ce_files_read(&text, &length, path, LIMIT));
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r'))
+        text[--length] = 0; /* An editor may have added a newline to the file. */
+    if (length == 0 || strlen(text) != length || ce_tag_escape(name, text) != CS_OK)
+        return ce_fail(CS_BAD_FILE, "%s holds no tag", path);
+    return CS_OK;
 }
 
 cs_status ce_catalog_latest(char name[CE_TAG_BYTES], const char *dir)

@@ -12,7 +12,7 @@
 /* The JSON objects that the metadata of a shard's header has as strings. They exist only while the header is read. */
 typedef struct {
     const char *path;
-    json_t *sharding, *checksums;
+    const json_t *sharding, *checksums;
 } notes;
 
 static json_t *note(const ce_safetensors *header, const char *key)
@@ -23,18 +23,6 @@ static json_t *note(const ce_safetensors *header, const char *key)
         return object;
     json_decref(object);
     return NULL;
-}
-
-static void *grown(void *list, int64_t count, int64_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return list;
-    *capacity = *capacity ? 2 * *capacity : 64;
-    void *wider = ce_must_alloc((size_t)*capacity * size);
-    if (count > 0)
-        memcpy(wider, list, (size_t)count * size);
-    free(list);
-    return wider;
 }
 
 /* Sets *box to the box that a safetensors entry has: its size is the entry's shape, and its position within the tensor
@@ -68,7 +56,7 @@ static cs_status read_crcs(ce_chunks *chunks, const ce_safetensors_entry *entry,
         return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s has no list of %lld checksums", n->path, entry->key,
                        (long long)blocks);
     for (size_t i = 0; i < (size_t)blocks; i++) {
-        chunks->crcs = grown(chunks->crcs, chunks->crc_count, &chunks->crc_capacity, sizeof *chunks->crcs);
+        CE_MUST_HOLD(chunks->crcs, chunks->crc_capacity, chunks->crc_count + 1);
         if (!ce_manifest_digits(&chunks->crcs[chunks->crc_count++], json_string_value(json_array_get(list, i))))
             return ce_fail(CS_BAD_FILE, "%s: cspeed.crc32c: %s: block %zu has no checksum of eight digits", n->path,
                            entry->key, i);
@@ -91,7 +79,7 @@ static cs_status add_entry(ce_chunks *chunks, const ce_manifest *manifest, ce_ch
     chunk->from = chunk->count ? ce_boxes_place(&chunk->box, tensor->shape, 0) : 0;
     chunk->crc = chunks->crc_count;
     CE_TRY(read_crcs(chunks, entry, n));
-    chunks->chunks = grown(chunks->chunks, chunks->count, &chunks->capacity, sizeof *chunks->chunks);
+    CE_MUST_HOLD(chunks->chunks, chunks->capacity, chunks->count + 1);
     chunks->chunks[chunks->count++] = *chunk;
     return CS_OK;
 }
@@ -110,17 +98,18 @@ static cs_status check_save(const ce_safetensors *header, const ce_manifest *man
 }
 
 static cs_status add_header(ce_chunks *chunks, const ce_manifest *manifest, int64_t file, ce_safetensors *header,
-                            size_t block_bytes, notes *n)
+                            size_t block_bytes, const char *path)
 {
-    CE_TRY(check_save(header, manifest, n->path));
-    n->sharding = note(header, "DCP_SHARDING_INFO");
-    n->checksums = note(header, "cspeed.crc32c");
-    if (!n->sharding || !n->checksums)
+    CE_TRY(check_save(header, manifest, path));
+    json_auto_t *sharding = note(header, "DCP_SHARDING_INFO");
+    json_auto_t *checksums = note(header, "cspeed.crc32c");
+    if (!sharding || !checksums)
         return ce_fail(CS_BAD_FILE, "%s: its header lacks DCP_SHARDING_INFO or cspeed.crc32c, or they are no JSON",
-                       n->path);
+                       path);
+    const notes n = { path, sharding, checksums };
     for (int64_t i = 0; i < header->count; i++) {
         ce_chunk chunk = { .file = file, .offset = (int64_t)block_bytes + header->entries[i].begin };
-        CE_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], n));
+        CE_TRY(add_entry(chunks, manifest, &chunk, &header->entries[i], &n));
     }
     return CS_OK;
 }
@@ -141,19 +130,11 @@ cs_status ce_chunks_add(ce_chunks *chunks, const ce_manifest *manifest, int64_t 
                         size_t block_bytes, const char *directory)
 {
     const ce_manifest_file *about = &manifest->files[file];
-    char *path = ce_files_join(directory, about->name);
-    ce_safetensors header = { 0 };
-    notes n = { .path = path };
-    cs_status status = check_block(about, block, block_bytes, path);
-    if (status == CS_OK)
-        status = ce_safetensors_parse(&header, block + 8, block_bytes - 8, about->bytes - (int64_t)block_bytes, path);
-    if (status == CS_OK)
-        status = add_header(chunks, manifest, file, &header, block_bytes, &n);
-    json_decref(n.sharding);
-    json_decref(n.checksums);
-    ce_safetensors_close(&header);
-    free(path);
-    return status;
+    CE_FREED char *path = ce_files_join(directory, about->name);
+    CE_CLOSED(ce_safetensors_close) ce_safetensors header = { 0 };
+    CE_TRY(check_block(about, block, block_bytes, path));
+    CE_TRY(ce_safetensors_parse(&header, block + 8, block_bytes - 8, about->bytes - (int64_t)block_bytes, path));
+    return add_header(chunks, manifest, file, &header, block_bytes, path);
 }
 
 static int by_place(const void *one, const void *other)

@@ -20,11 +20,10 @@ static json_t *describe(const ce_piece *piece)
 
 static char *describe_all(const ce_piece *pieces, int64_t count)
 {
-    json_t *list = json_array();
+    json_auto_t *list = json_array();
     for (int64_t i = 0; i < count; i++)
         json_array_append_new(list, describe(&pieces[i]));
     char *text = json_dumps(list, JSON_COMPACT);
-    json_decref(list);
     return text;
 }
 
@@ -111,37 +110,30 @@ static cs_status check_all(ce_coverage *coverage, ce_piece *pieces, int64_t coun
 /* Checks the pieces of all ranks, on rank 0. `text` is the concatenation of one JSON list for each rank. */
 static cs_status check_lists(ce_coverage *coverage, const char *text, const int64_t *sizes, int ranks)
 {
-    json_t *rows = json_array();
+    json_auto_t *rows = json_array();
     for (int i = 0; i < ranks; text += sizes[i++]) {
-        json_t *list = json_loadb(text, (size_t)sizes[i], 0, NULL);
+        json_auto_t *list = json_loadb(text, (size_t)sizes[i], 0, NULL);
         json_array_extend(rows, list);
-        json_decref(list);
     }
     size_t count = json_array_size(rows);
-    ce_piece *pieces = ce_must_alloc(count * sizeof *pieces);
+    CE_FREED ce_piece *pieces = ce_must_alloc(count * sizeof *pieces);
     for (size_t i = 0; i < count; i++)
         pieces[i] = read_row(json_array_get(rows, i));
     coverage->tensors = json_object();
     coverage->empty = ce_must_alloc(count * sizeof *coverage->empty);
-    cs_status status = check_all(coverage, pieces, (int64_t)count);
-    free(pieces);
-    json_decref(rows);
-    return status;
+    return check_all(coverage, pieces, (int64_t)count);
 }
 
 cs_status ce_coverage_open(ce_coverage *coverage, cs_comm *comm, const ce_piece *pieces, int64_t count)
 {
     int ranks = cs_comm_size(comm);
-    int64_t *sizes = ce_must_alloc((size_t)ranks * sizeof *sizes);
-    char *mine = describe_all(pieces, count);
-    char *all = ce_collective_gather(comm, sizes, mine, strlen(mine));
+    CE_FREED int64_t *sizes = ce_must_alloc((size_t)ranks * sizeof *sizes);
+    CE_FREED char *mine = describe_all(pieces, count);
+    CE_FREED char *all = ce_collective_gather(comm, sizes, mine, strlen(mine));
     cs_status status = CS_OK;
     *coverage = (ce_coverage){ 0 };
     if (all)
         status = check_lists(coverage, all, sizes, ranks);
-    free(all);
-    free(mine);
-    free(sizes);
     return ce_collective_status(comm, status);
 }
 

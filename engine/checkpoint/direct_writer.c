@@ -1,6 +1,7 @@
 /* direct_writer.c - writes a new file in large aligned steps with direct I/O (O_DIRECT) where the file system allows
  * it. */
 #include "checkpoint/direct_writer.h"
+#include "base/must.h"
 #include "base/thread.h"
 #include "base/files.h"
 
@@ -82,7 +83,7 @@ static void *write_buffer(void *argument)
     const uint8_t *bytes = writer->buffers + (size_t)!writer->current * writer->step;
     writer->status = write_at(writer, bytes, writer->sent, writer->at - (int64_t)writer->sent);
     if (writer->status != CS_OK)
-        writer->why = strdup(cs_error());
+        writer->why = ce_must_copy(cs_error());
     return NULL;
 }
 
@@ -92,7 +93,7 @@ static cs_status wait_for_write(ce_direct_writer *writer)
     if (writer->sending)
         pthread_join(writer->thread, NULL);
     writer->sending = false;
-    return writer->status == CS_OK ? CS_OK : ce_fail(writer->status, "%s", writer->why ? writer->why : writer->path);
+    return writer->status == CS_OK ? CS_OK : ce_fail(writer->status, "%s", writer->why);
 }
 
 static cs_status flush(ce_direct_writer *writer)

@@ -1,4 +1,5 @@
 /* line.c - ancestry of a checkpoint: the earlier checkpoints that it continues, newest first. */
+#include "base/must.h"
 #include "checkpoint/line.h"
 #include "base/files.h"
 
@@ -42,9 +43,8 @@ static bool is_there(const json_t *entry, const char *dir)
     char name[CE_TAG_BYTES];
     if (ce_tag_escape(name, tag_of(entry)) != CS_OK)
         return false;
-    char *path = ce_files_join(dir, name);
+    CE_FREED char *path = ce_files_join(dir, name);
     bool found = ce_files_holds(path, CE_MANIFEST_FILE);
-    free(path);
     return found;
 }
 
@@ -103,7 +103,7 @@ static int by_generation(const void *one, const void *other)
 
 void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name)
 {
-    json_t *generations = read_generations(dir, name);
+    json_auto_t *generations = read_generations(dir, name);
     for (int64_t i = 0; i < catalog->count; i++) {
         ce_catalog_item *item = &catalog->items[i];
         char key[KEY_BYTES];
@@ -115,7 +115,6 @@ void ce_line_follow(ce_catalog *catalog, const char *dir, const char *name)
     }
     if (catalog->count > 1)
         qsort(catalog->items, (size_t)catalog->count, sizeof *catalog->items, by_generation);
-    json_decref(generations);
 }
 
 bool ce_line_is_abandoned(const ce_catalog_item *item)

@@ -190,16 +190,11 @@ cs_status ce_checkpoint_open(ce_checkpoint_reader **reader, cs_comm *comm, const
     return ce_checkpoint_open_as(reader, comm, dir, tag, &(ce_checkpoint_reading){ 0 });
 }
 
-static char *copy_of(const char *text)
-{
-    return text ? strcpy(ce_must_alloc(strlen(text) + 1), text) : NULL;
-}
-
 static ce_search *make_search(const char *dir, const char *tag, bool no_fallback)
 {
     ce_search *s = ce_must_alloc(sizeof *s);
-    s->dir = copy_of(dir);
-    s->tag = copy_of(tag);
+    s->dir = ce_must_copy(dir);
+    s->tag = tag ? ce_must_copy(tag) : NULL;
     s->next = -1;
     s->only_first = tag || no_fallback;
     s->damaged = json_array();

@@ -190,7 +190,7 @@ static cs_status read_files(ce_manifest *manifest, const char *path)
     const json_t *files = json_object_get(manifest->root, "files");
     if (!json_is_array(files))
         return ce_fail(CS_BAD_FILE, "%s: \"files\" is missing or no list", path);
-    json_t *seen = json_object();
+    json_auto_t *seen = json_object();
     cs_status status = CS_OK;
     manifest->files = ce_must_alloc(json_array_size(files) * sizeof *manifest->files);
     for (size_t i = 0; i < json_array_size(files) && status == CS_OK; i++) {
@@ -203,7 +203,6 @@ static cs_status read_files(ce_manifest *manifest, const char *path)
         else if (status == CS_OK)
             json_object_set_new(seen, file->name, json_true());
     }
-    json_decref(seen);
     return status;
 }
 
@@ -335,15 +334,12 @@ cs_status ce_manifest_parse(ce_manifest *manifest, const char *text, size_t leng
 
 cs_status ce_manifest_load(ce_manifest *manifest, const char *directory)
 {
-    char *path = ce_files_join(directory, CE_MANIFEST_FILE), *text;
+    CE_FREED char *path = ce_files_join(directory, CE_MANIFEST_FILE);
+    CE_FREED char *text = NULL;
     size_t length;
     *manifest = (ce_manifest){ 0 };
-    cs_status status = ce_files_read(&text, &length, path, CE_MANIFEST_LIMIT);
-    if (status == CS_OK)
-        status = ce_manifest_parse(manifest, text, length, path);
-    free(text);
-    free(path);
-    return status;
+    CE_TRY(ce_files_read(&text, &length, path, CE_MANIFEST_LIMIT));
+    return ce_manifest_parse(manifest, text, length, path);
 }
 
 void ce_manifest_close(ce_manifest *manifest)
@@ -370,7 +366,7 @@ cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *
     *length = 0;
     if (note->bytes < 0)
         return CS_OK;
-    char *path = ce_files_join(directory, file);
+    CE_FREED char *path = ce_files_join(directory, file);
     cs_status status = ce_files_read(text, length, path, CE_MANIFEST_LIMIT);
     uint32_t crc = status == CS_OK ? ce_crc32c(0, *text, *length) : 0;
     if (status == CS_NOT_FOUND)
@@ -381,7 +377,6 @@ cs_status ce_manifest_read_text(char **text, size_t *length, const ce_manifest *
     else if (status == CS_OK && crc != note->crc)
         status = ce_fail(CS_BAD_FILE, "%s has CRC32C %08x where the manifest says %08x: it is damaged", path,
                          (unsigned)crc, (unsigned)note->crc);
-    free(path);
     if (status == CS_OK)
         return CS_OK;
     free(*text);
@@ -403,11 +398,10 @@ cs_status ce_manifest_check_files(const ce_manifest *manifest, const char *direc
 {
     for (int64_t i = 0; i < manifest->file_count; i++) {
         const ce_manifest_file *file = &manifest->files[i];
-        char *path = ce_files_join(directory, file->name);
+        CE_FREED char *path = ce_files_join(directory, file->name);
         int64_t bytes = 0;
         cs_status status = ce_files_size(&bytes, path);
         status = ce_manifest_file_status(file, path, status, bytes);
-        free(path);
         CE_TRY(status);
     }
     return CS_OK;

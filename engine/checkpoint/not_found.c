@@ -1,4 +1,5 @@
 /* not_found.c - error messages for a checkpoint that was not found: the reason, and what to name instead. */
+#include "base/must.h"
 #include "checkpoint/not_found.h"
 #include "base/files.h"
 #include "checkpoint/other_formats.h"
@@ -17,8 +18,8 @@
  * path was probably meant as a tag, and the message says so. */
 static cs_status not_there(const char *dir)
 {
-    ce_catalog catalog;
-    char *above = ce_files_join(dir, "");
+    CE_CLOSED(ce_catalog_close) ce_catalog catalog = { 0 };
+    CE_FREED char *above = ce_files_join(dir, "");
     size_t length = strlen(above);
     while (length > 1 && above[length - 1] == '/')
         above[--length] = 0;
@@ -26,14 +27,9 @@ static cs_status not_there(const char *dir)
     const char *folder = !slash ? "." : slash == above ? "/" : above;
     if (slash)
         *slash = 0;
-    cs_status status = ce_catalog_open(&catalog, folder);
-    if (status == CS_OK && catalog.count > 0)
-        status = ce_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
-    else
-        status = ce_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
-    ce_catalog_close(&catalog);
-    free(above);
-    return status;
+    if (ce_catalog_open(&catalog, folder) == CS_OK && catalog.count > 0)
+        return ce_not_found_tag(&catalog, folder, slash ? slash + 1 : above);
+    return ce_fail(CS_NOT_FOUND, "%s: no such folder; " NAME_ANOTHER, dir);
 }
 
 static cs_status refuse_other_format(const char *sentence)
@@ -87,12 +83,11 @@ cs_status ce_not_found_all(const ce_catalog *catalog, const char *dir)
                        "%s holds no checkpoint: it is a Hugging Face folder, which generate, eval and "
                        "cspeed import read",
                        dir);
-    char *inside = find_inside(dir);
+    CE_FREED char *inside = find_inside(dir);
     cs_status status = inside
                            ? ce_fail(CS_NOT_FOUND, "%s holds no checkpoint itself; %s does", dir, inside)
                            : ce_fail(CS_NOT_FOUND, "%s holds no checkpoint, as no folder in it has a %s; " NAME_ANOTHER,
                                      dir, CE_MANIFEST_FILE);
-    free(inside);
     return status;
 }
 

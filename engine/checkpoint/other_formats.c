@@ -220,15 +220,12 @@ static void expand(char *text, size_t capacity, const char *template, const word
 
 static char *joined(const char *one, const char *two, const char *three)
 {
-    size_t capacity = strlen(one) + strlen(two) + strlen(three) + 1;
-    char *text = ce_must_alloc(capacity);
-    snprintf(text, capacity, "%s%s%s", one, two, three);
-    return text;
+    return ce_must_print("%s%s%s", one, two, three);
 }
 
 static char *folder_of(const char *path, const char *base)
 {
-    char *folder = joined(base == path ? "." : path, "", "");
+    char *folder = ce_must_copy(base == path ? "." : path);
     if (base != path)
         /* Cuts the path before its last slash; the root "/" keeps its slash. */
         folder[base - path - (base - path > 1)] = 0;
@@ -239,7 +236,7 @@ static char *folder_of(const char *path, const char *base)
  * is "", `path` is either the folder with the files or the recognised file itself. */
 static void describe(char *sentence, const char *path, const char *inside, const finding *found)
 {
-    char *trimmed = joined(path, "", "");
+    CE_FREED char *trimmed = ce_must_copy(path);
     size_t length = strlen(trimmed);
     const char *base;
     while (length > 1 && trimmed[length - 1] == '/')
@@ -251,15 +248,14 @@ static void describe(char *sentence, const char *path, const char *inside, const
     word_value values[WORDS] = {
         { "{folder}", folder },
         { "{top}", *inside || dots ? joined(trimmed, *inside ? "" : "/..", "") : folder_of(trimmed, base) },
-        { "{tag}", joined(*inside ? inside : base, "", "") },
-        { "{file}", itself ? joined(trimmed, "", "") : joined(folder, "/", found->name) },
-        { "{name}", joined(found->name, "", "") },
+        { "{tag}", ce_must_copy(*inside ? inside : base) },
+        { "{file}", itself ? ce_must_copy(trimmed) : joined(folder, "/", found->name) },
+        { "{name}", ce_must_copy(found->name) },
     };
     snprintf(sentence, CE_OTHER_FORMATS_BYTES, "%.2048s is ", path);
     expand(sentence, CE_OTHER_FORMATS_BYTES, descriptions[found->is], values);
     for (int i = 0; i < WORDS; i++)
         free(values[i].value);
-    free(trimmed);
 }
 
 /* Recognises the checkpoint that the file `pointer` of the folder names. If there is none, `name` becomes "". */
@@ -269,13 +265,12 @@ static void follow(char name[CE_TAG_BYTES], finding *found, const char *path, co
         name[0] = 0;
         return;
     }
-    char *tagged = ce_files_join(path, name);
+    CE_FREED char *tagged = ce_files_join(path, name);
     finding inside = recognise(tagged);
     if (inside.is != NOTHING)
         *found = inside;
     else
         name[0] = 0;
-    free(tagged);
 }
 
 bool ce_other_formats_recognise(char sentence[CE_OTHER_FORMATS_BYTES], const char *path)

@@ -108,7 +108,7 @@ static void find_unexpected(FILE *faults, const ce_checkpoint_reader *reader, cs
  * same line, and one wrong size of the model gives hundreds of lines. */
 static cs_status report(const char *path, const char *lines)
 {
-    json_t *seen = json_object();
+    json_auto_t *seen = json_object();
     size_t first = strcspn(lines, "\n");
     for (const char *line = lines; *line;) {
         char key[CE_SAFETENSORS_MAX_NAME + 512];
@@ -118,7 +118,6 @@ static cs_status report(const char *path, const char *lines)
         line += length + 1;
     }
     size_t others = json_object_size(seen) - 1;
-    json_decref(seen);
     if (others == 0)
         return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s", path, (int)first, lines);
     return ce_fail(CS_BAD_FILE, "%s does not fit this model: %.*s, and %zu more tensor%s differ%s", path, (int)first,
@@ -127,7 +126,7 @@ static cs_status report(const char *path, const char *lines)
 
 static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, const ce_piece *pieces, int64_t count)
 {
-    char *mine = NULL;
+    CE_FREED char *mine = NULL;
     size_t length = 0;
     FILE *faults = open_memstream(&mine, &length);
     cs_status status = CS_OK;
@@ -136,13 +135,10 @@ static cs_status check_names(const ce_checkpoint_reader *reader, cs_comm *comm, 
     if (reader->reading.names == CE_NAMES_ALL)
         find_unexpected(faults, reader, comm, pieces, count);
     fclose(faults);
-    int64_t *sizes = ce_must_alloc((size_t)cs_comm_size(comm) * sizeof *sizes);
-    char *all = ce_collective_gather(comm, sizes, mine, length);
+    CE_FREED int64_t *sizes = ce_must_alloc((size_t)cs_comm_size(comm) * sizeof *sizes);
+    CE_FREED char *all = ce_collective_gather(comm, sizes, mine, length);
     if (all && all[0])
         status = report(reader->path, all);
-    free(all);
-    free(sizes);
-    free(mine);
     return ce_collective_status(comm, status);
 }
 
@@ -160,14 +156,7 @@ static int by_file(const void *one, const void *other)
 
 static void add_transfer(piece_reader *r, int64_t *capacity, transfer next)
 {
-    if (r->count == *capacity) {
-        *capacity = *capacity ? 2 * *capacity : 256;
-        transfer *wider = ce_must_alloc((size_t)*capacity * sizeof *wider);
-        if (r->count > 0)
-            memcpy(wider, r->transfers, (size_t)r->count * sizeof *wider);
-        free(r->transfers);
-        r->transfers = wider;
-    }
+    CE_MUST_HOLD(r->transfers, *capacity, r->count + 1);
     r->transfers[r->count++] = next;
 }
 

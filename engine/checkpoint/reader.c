@@ -16,8 +16,8 @@
 /* Reads the manifest's text on rank 0 and checks that the files that it lists exist. */
 static cs_status read_manifest(char **text, size_t *length, const char *directory)
 {
-    ce_manifest manifest = { 0 };
-    char *path = ce_files_join(directory, CE_MANIFEST_FILE);
+    CE_CLOSED(ce_manifest_close) ce_manifest manifest = { 0 };
+    CE_FREED char *path = ce_files_join(directory, CE_MANIFEST_FILE);
     cs_status status = ce_files_read(text, length, path, CE_MANIFEST_LIMIT);
     if (status == CS_NOT_FOUND)
         status = ce_not_found_manifest(directory);
@@ -25,14 +25,12 @@ static cs_status read_manifest(char **text, size_t *length, const char *director
         status = ce_manifest_parse(&manifest, *text, *length, path);
     if (status == CS_OK)
         status = ce_manifest_check_files(&manifest, directory);
-    ce_manifest_close(&manifest);
-    free(path);
     return status;
 }
 
 static cs_status share_manifest(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    char *text = NULL;
+    CE_FREED char *text = NULL;
     size_t length = 0;
     cs_status status = CS_OK;
     if (cs_comm_rank(comm) == 0)
@@ -42,7 +40,6 @@ static cs_status share_manifest(ce_checkpoint_reader *reader, cs_comm *comm)
         ce_collective_text(comm, &text, &length, 0);
         status = ce_collective_status(comm, ce_manifest_parse(&reader->manifest, text, length, reader->path));
     }
-    free(text);
     return status;
 }
 
@@ -56,11 +53,10 @@ static cs_status read_blocks(block *blocks, const ce_checkpoint_reader *reader, 
 {
     for (int64_t i = cs_comm_rank(comm); i < reader->manifest.file_count; i += cs_comm_size(comm)) {
         const ce_manifest_file *file = &reader->manifest.files[i];
-        char *path = ce_files_join(reader->path, file->name);
+        CE_FREED char *path = ce_files_join(reader->path, file->name);
         int64_t bytes;
         cs_status status = ce_safetensors_load(&blocks[i].text, &blocks[i].bytes, &bytes, path);
         status = ce_manifest_file_status(file, path, status, bytes);
-        free(path);
         CE_TRY(status);
     }
     return CS_OK;
@@ -84,13 +80,12 @@ static cs_status add_blocks(ce_checkpoint_reader *reader, cs_comm *comm, block *
 
 static cs_status share_headers(ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    block *blocks = ce_must_alloc((size_t)reader->manifest.file_count * sizeof *blocks);
+    CE_FREED block *blocks = ce_must_alloc((size_t)reader->manifest.file_count * sizeof *blocks);
     cs_status status = ce_collective_status(comm, read_blocks(blocks, reader, comm));
     if (status == CS_OK)
         status = add_blocks(reader, comm, blocks);
     for (int64_t i = 0; i < reader->manifest.file_count; i++)
         free(blocks[i].text);
-    free(blocks);
     return status;
 }
 
@@ -112,18 +107,17 @@ static void keep_first(void *to, const char *sentence)
 {
     char **first = to;
     if (!*first)
-        *first = strdup(sentence);
+        *first = ce_must_copy(sentence);
 }
 
 /* Verifies all blocks of this rank's share of the files, before any block is used. */
 static cs_status verify_blocks(const ce_checkpoint_reader *reader, cs_comm *comm)
 {
-    char *first = NULL;
+    CE_FREED char *first = NULL;
     ce_audit audit = { .fault = keep_first, .to = &first };
     ce_audit_shards(&audit, &reader->manifest, reader->path, cs_comm_rank(comm), cs_comm_size(comm));
     cs_status status =
         audit.faults == 0 ? CS_OK : ce_fail(audit.refused == audit.faults ? CS_IO_ERROR : CS_BAD_FILE, "%s", first);
-    free(first);
     return status;
 }
 

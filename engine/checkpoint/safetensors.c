@@ -191,18 +191,15 @@ static cs_status check_tiling(const ce_safetensors *header, int64_t data_bytes, 
     return CS_OK;
 }
 
-static cs_status take_memory(ce_safetensors *header, const char *path)
+static void take_memory(ce_safetensors *header)
 {
     size_t numbers = 1;
     const char *key;
     json_t *value;
     json_object_foreach (header->root, key, value)
         numbers += json_array_size(json_object_get(value, "shape"));
-    header->entries = calloc(json_object_size(header->root) + 1, sizeof *header->entries);
-    header->shapes = calloc(numbers, sizeof *header->shapes);
-    if (!header->entries || !header->shapes)
-        return ce_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
-    return CS_OK;
+    header->entries = ce_must_alloc((json_object_size(header->root) + 1) * sizeof *header->entries);
+    header->shapes = ce_must_alloc(numbers * sizeof *header->shapes);
 }
 
 cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t length, int64_t data_bytes,
@@ -215,7 +212,7 @@ cs_status ce_safetensors_parse(ce_safetensors *header, const char *text, size_t 
     if (!json_is_object(header->root) || has_negative_zero(text, length))
         return ce_fail(CS_BAD_FILE, "%s: header: %s", path,
                        json_is_object(header->root) ? "a number -0" : "not an object");
-    CE_TRY(take_memory(header, path));
+    take_memory(header);
     int64_t *shape = header->shapes;
     const char *key;
     json_t *value;

@@ -57,11 +57,10 @@ static cs_status set_aside(const ce_save *s, occasion now)
 {
     for (size_t i = 0; i < json_array_size(s->content->damaged); i++) {
         const char *name = json_string_value(json_array_get(s->content->damaged, i));
-        char *path = ce_files_join(s->dir, name);
+        CE_FREED char *path = ce_files_join(s->dir, name);
         occasion its = !ce_files_holds(path, CE_MANIFEST_FILE) ? NO_CHECKPOINT
                        : strcmp(name, s->staging.name) == 0    ? TAG_IS_TAKEN
                                                                : THE_REST;
-        free(path);
         if (its == now)
             CE_TRY(ce_staging_set_aside(s->dir, name));
     }
@@ -76,10 +75,8 @@ static cs_status make_staging(ce_save *s)
     for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++) {
         if (s->total.files[folder] == 0)
             continue;
-        char *path = ce_files_join(s->staging.path, ce_write_plan_folders[folder]);
-        cs_status status = ce_files_make_directory(path);
-        free(path);
-        CE_TRY(status);
+        CE_FREED char *path = ce_files_join(s->staging.path, ce_write_plan_folders[folder]);
+        CE_TRY(ce_files_make_directory(path));
     }
     return ce_files_sync_directory(s->staging.path);
 }
@@ -114,10 +111,8 @@ static cs_status write_file(void *argument, int64_t index)
     for (int64_t i = 0; i < index; i++)
         before += s->plan.files[i].folder == file->folder;
     file_name(name, s, s->rank, file->folder, before);
-    char *path = ce_files_join(s->path, name);
-    cs_status status = ce_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
-    free(path);
-    return status;
+    CE_FREED char *path = ce_files_join(s->path, name);
+    return ce_shardfile_write(&s->records[index], path, file, s->save_id, s->content);
 }
 
 cs_status ce_save_write(ce_save *s)
@@ -127,10 +122,8 @@ cs_status ce_save_write(ce_save *s)
     for (int folder = 0; folder < CE_WRITE_PLAN_FOLDERS; folder++) {
         if (s->plan.files_in[folder] == 0)
             continue;
-        char *path = ce_files_join(s->path, ce_write_plan_folders[folder]);
-        cs_status status = ce_files_sync_directory(path);
-        free(path);
-        CE_TRY(status);
+        CE_FREED char *path = ce_files_join(s->path, ce_write_plan_folders[folder]);
+        CE_TRY(ce_files_sync_directory(path));
     }
     return CS_OK;
 }
@@ -142,13 +135,12 @@ static cs_status list_file(const ce_save *s, json_t *files, const ce_shardfile_r
 {
     char digits[9];
     int64_t bytes = -1;
-    char *path = ce_files_join(s->path, name);
+    CE_FREED char *path = ce_files_join(s->path, name);
     bool seen = ce_files_size(&bytes, path) == CS_OK && bytes == record->bytes;
     if (!seen)
         ce_fail(CS_IO_ERROR,
                 "rank %d wrote %s, and rank 0 does not see it: is the directory on a file system that all hosts share?",
                 writer, path);
-    free(path);
     snprintf(digits, sizeof digits, "%08x", (unsigned)record->header_crc);
     json_array_append_new(files, json_pack("{s:s, s:I, s:s, s:i}", "name", name, "bytes", (json_int_t)record->bytes,
                                            "header_crc32c", digits, "writer", writer));
@@ -173,52 +165,40 @@ static cs_status write_text(const ce_save *s, const char *name, const char *text
 {
     if (!text)
         return CS_OK;
-    char *path = ce_files_join(s->path, name);
-    cs_status status = ce_files_write(path, text, strlen(text));
-    free(path);
-    return status;
+    CE_FREED char *path = ce_files_join(s->path, name);
+    return ce_files_write(path, text, strlen(text));
 }
 
 /* Writes the manifest under a temporary name and renames it, so that a manifest that exists is complete. */
 static cs_status write_manifest(ce_save *s, json_t *files)
 {
     ce_line_shorten(s->content->line, s->dir);
-    char *text = ce_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
-    char *path = ce_files_join(s->path, CE_MANIFEST_FILE), *draft = ce_files_join(s->path, CE_MANIFEST_FILE ".tmp");
+    CE_FREED char *text = ce_manifest_text(s->content, s->save_id, s->coverage.tensors, files);
+    CE_FREED char *path = ce_files_join(s->path, CE_MANIFEST_FILE);
+    CE_FREED char *draft = ce_files_join(s->path, CE_MANIFEST_FILE ".tmp");
     cs_status status = ce_files_write(draft, text, strlen(text));
     if (status == CS_OK)
         status = ce_files_rename(draft, path);
     s->digest = ce_crc32c(0, text, strlen(text));
-    free(draft);
-    free(path);
-    free(text);
     return status;
 }
 
 void ce_save_gather(ce_save *s)
 {
-    int64_t *sizes = ce_must_alloc((size_t)s->size * sizeof *sizes);
+    CE_FREED int64_t *sizes = ce_must_alloc((size_t)s->size * sizeof *sizes);
     size_t bytes = (size_t)s->plan.file_count * sizeof *s->records;
     s->all = (ce_shardfile_record *)(void *)ce_collective_gather(s->comm, sizes, s->records, bytes);
-    free(sizes);
 }
 
 static cs_status commit(ce_save *s)
 {
-    json_t *files = json_array();
-    cs_status status = list_files(s, files, s->all);
-    if (status == CS_OK)
-        status = write_text(s, CE_CLIENT_STATE_FILE, s->content->client_state);
-    if (status == CS_OK)
-        status = write_text(s, CE_CONFIG_FILE, s->content->config_text);
-    if (status == CS_OK)
-        status = write_manifest(s, files);
-    json_decref(files);
-    if (status == CS_OK)
-        status = set_aside(s, TAG_IS_TAKEN);
-    if (status == CS_OK)
-        status = ce_staging_commit(&s->staging);
-    return status;
+    json_auto_t *files = json_array();
+    CE_TRY(list_files(s, files, s->all));
+    CE_TRY(write_text(s, CE_CLIENT_STATE_FILE, s->content->client_state));
+    CE_TRY(write_text(s, CE_CONFIG_FILE, s->content->config_text));
+    CE_TRY(write_manifest(s, files));
+    CE_TRY(set_aside(s, TAG_IS_TAKEN));
+    return ce_staging_commit(&s->staging);
 }
 
 /* ---- deleting old checkpoints ---- */
@@ -251,17 +231,13 @@ static cs_status prune_catalog(const ce_catalog *catalog, const char *dir, const
 static cs_status prune(const char *dir, int64_t keep_last, int64_t keep_every)
 {
     char latest[CE_TAG_BYTES];
-    ce_catalog catalog;
+    CE_CLOSED(ce_catalog_close) ce_catalog catalog = { 0 };
     if (keep_last <= 0)
         return CS_OK;
     CE_TRY(ce_catalog_latest(latest, dir));
-    cs_status status = ce_catalog_open(&catalog, dir);
-    if (status == CS_OK) {
-        ce_line_follow(&catalog, dir, latest);
-        status = prune_catalog(&catalog, dir, latest, keep_last, keep_every);
-    }
-    ce_catalog_close(&catalog);
-    return status;
+    CE_TRY(ce_catalog_open(&catalog, dir));
+    ce_line_follow(&catalog, dir, latest);
+    return prune_catalog(&catalog, dir, latest, keep_last, keep_every);
 }
 
 /* ---- commit ---- */
@@ -365,10 +341,9 @@ cs_status ce_checkpoint_save(cs_comm *comm, const char *dir, const ce_checkpoint
         status = ce_collective_status(comm, ce_save_commit(&s));
     }
     /* The message of cs_error() is copied, because the cleanup below may overwrite it. */
-    char *why = status == CS_OK ? NULL : strdup(cs_error());
+    CE_FREED char *why = status == CS_OK ? NULL : ce_must_copy(cs_error());
     ce_save_close(&s);
     if (status != CS_OK)
-        ce_fail(status, "%s", why ? why : "checkpoint: not saved");
-    free(why);
+        ce_fail(status, "%s", why);
     return status;
 }

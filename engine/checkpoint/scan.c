@@ -70,20 +70,18 @@ static cs_status each_chunk(state *s, const ce_checkpoint_reader *reader, int64_
                             void (*take)(state *s, double value))
 {
     ce_range of_tensor = ce_chunks_of(&reader->chunks, tensor);
-    char *buffer = ce_must_alloc(CE_SHARDFILE_BLOCK);
+    CE_FREED char *buffer = ce_must_alloc(CE_SHARDFILE_BLOCK);
     cs_status status = CS_OK;
     for (int64_t i = of_tensor.from; i < of_tensor.to && status == CS_OK; i++) {
         const ce_chunk *chunk = &reader->chunks.chunks[i];
-        char *path = ce_files_join(reader->path, reader->manifest.files[chunk->file].name);
+        CE_FREED char *path = ce_files_join(reader->path, reader->manifest.files[chunk->file].name);
         ce_block block = { &reader->manifest, &reader->chunks, chunk, 0, -1, path };
         status = ce_files_open(&block.descriptor, path);
         if (status == CS_OK)
             status = each_block(s, &block, buffer, take);
         if (block.descriptor >= 0)
             close(block.descriptor);
-        free(path);
     }
-    free(buffer);
     return status;
 }
 
@@ -131,23 +129,19 @@ cs_status ce_scan_compare(ce_scan_difference *difference, ce_checkpoint_reader *
     const ce_manifest_tensor *twin = ce_manifest_find(&other->manifest, name);
     cs_dtype dtype = tensor->dtype == twin->dtype ? tensor->dtype : CS_F32;
     size_t bytes = WINDOW * cs_dtype_bytes(dtype);
-    char *a = ce_must_alloc(bytes), *b = ce_must_alloc(bytes);
+    CE_FREED char *a = ce_must_alloc(bytes);
+    CE_FREED char *b = ce_must_alloc(bytes);
     int64_t count;
-    cs_status status = CS_OK;
     *difference = (ce_scan_difference){ .first = -1 };
     ce_boxes_count(&count, tensor->shape, tensor->dims, 1);
-    for (int64_t from = 0; from < count && status == CS_OK; from += WINDOW) {
+    for (int64_t from = 0; from < count; from += WINDOW) {
         ce_range range = { from, from + WINDOW < count ? from + WINDOW : count };
         ce_piece piece = { name, "weights", dtype, tensor->dims, { 0 }, range, a };
         memcpy(piece.shape, tensor->shape, sizeof piece.shape);
-        status = ce_checkpoint_read(one, self, &piece, 1);
+        CE_TRY(ce_checkpoint_read(one, self, &piece, 1));
         piece.data = b;
-        if (status == CS_OK)
-            status = ce_checkpoint_read(other, self, &piece, 1);
-        if (status == CS_OK)
-            compare_window(difference, a, b, dtype, range);
+        CE_TRY(ce_checkpoint_read(other, self, &piece, 1));
+        compare_window(difference, a, b, dtype, range);
     }
-    free(a);
-    free(b);
-    return status;
+    return CS_OK;
 }

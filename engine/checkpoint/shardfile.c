@@ -28,9 +28,8 @@ static int64_t chunk_blocks(const ce_write_plan_chunk *chunk)
  */
 static json_t *as_string(json_t *object)
 {
-    char *text = json_dumps(object, JSON_COMPACT);
+    CE_FREED char *text = json_dumps(object, JSON_COMPACT);
     json_t *string = json_string(text);
-    free(text);
     json_decref(object);
     return string;
 }
@@ -83,7 +82,7 @@ static char *header_text(const ce_write_plan_file *file, const char *save_id, co
  * CE_DIRECT_WRITER_ALIGN. */
 static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, const char *save_id, const uint32_t *crcs)
 {
-    char *text = header_text(file, save_id, crcs);
+    CE_FREED char *text = header_text(file, save_id, crcs);
     size_t length = strlen(text);
     *bytes = (8 + length + CE_DIRECT_WRITER_ALIGN - 1) / CE_DIRECT_WRITER_ALIGN * CE_DIRECT_WRITER_ALIGN;
     uint8_t *block = ce_must_alloc(*bytes);
@@ -91,7 +90,6 @@ static uint8_t *header_block(size_t *bytes, const ce_write_plan_file *file, cons
         block[i] = (uint8_t)((uint64_t)(*bytes - 8) >> 8 * i);
     memset(block + 8, ' ', *bytes - 8);
     memcpy(block + 8, text, length);
-    free(text);
     return block;
 }
 
@@ -200,8 +198,7 @@ static cs_status write_file(ce_shardfile_record *record, writing *w, const char 
 {
     const ce_write_plan_file *file = w->file;
     size_t head_bytes, again;
-    uint8_t *head = header_block(&head_bytes, file, save_id, w->crcs);
-    free(head);
+    free(header_block(&head_bytes, file, save_id, w->crcs));
     if (head_bytes > CE_SAFETENSORS_MAX_HEADER)
         return ce_fail(
             CS_UNSUPPORTED,
@@ -211,15 +208,11 @@ static cs_status write_file(ce_shardfile_record *record, writing *w, const char 
     record->bytes = (int64_t)head_bytes + file->data_bytes;
     CE_TRY(ce_direct_writer_open(&w->writer, path, (int64_t)head_bytes, record->bytes, &w->content->writing));
     CE_TRY(write_data(w));
-    head = header_block(&again, file, save_id, w->crcs);
+    CE_FREED uint8_t *head = header_block(&again, file, save_id, w->crcs);
     record->header_crc = ce_crc32c(0, head, again);
-    cs_status status;
     if (again != head_bytes) /* jansson has left out what it had no memory for */
-        status = ce_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
-    else
-        status = ce_direct_writer_finish(&w->writer, head, head_bytes);
-    free(head);
-    return status;
+        return ce_fail(CS_NO_MEMORY, "%s: no memory for its header", path);
+    return ce_direct_writer_finish(&w->writer, head, head_bytes);
 }
 
 cs_status ce_shardfile_write(ce_shardfile_record *record, const char *path, const ce_write_plan_file *file,

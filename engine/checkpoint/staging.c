@@ -1,4 +1,5 @@
 /* staging.c - the staging directory in which a checkpoint is written, and the rename that commits it. */
+#include "base/must.h"
 #include "checkpoint/staging.h"
 #include "base/log.h"
 #include "base/files.h"
@@ -58,14 +59,13 @@ static void sweep(const char *dir)
  * missing. */
 static cs_status check_place(const char *dir, const char *name)
 {
-    char *path = ce_files_join(dir, name);
+    CE_FREED char *path = ce_files_join(dir, name);
     bool taken = ce_files_exists(path) && !ce_files_holds(path, CE_MANIFEST_FILE) && !ce_files_holds(path, MARK) &&
                  rmdir(path) != 0;
     if (taken)
         ce_fail(CS_IO_ERROR,
                 "%s exists and is no checkpoint of cspeed; nothing was written: move it away or save under another tag",
                 path);
-    free(path);
     return taken ? CS_IO_ERROR : CS_OK;
 }
 
@@ -159,27 +159,21 @@ static void take_back(const ce_staging *staging, const char *target, taking how)
 
 static cs_status name_latest(const char *dir, const char *target)
 {
-    char *draft = ce_files_join(target, DRAFT), *latest = ce_files_join(dir, "latest");
-    cs_status status = ce_files_rename(draft, latest);
-    free(latest);
-    free(draft);
-    return status;
+    CE_FREED char *draft = ce_files_join(target, DRAFT);
+    CE_FREED char *latest = ce_files_join(dir, "latest");
+    return ce_files_rename(draft, latest);
 }
 
 cs_status ce_staging_name_latest(const char *dir, const char *tag)
 {
     char name[CE_TAG_BYTES];
     CE_TRY(ce_tag_escape(name, tag));
-    char *target = ce_files_join(dir, name), *draft = ce_files_join(target, DRAFT);
+    CE_FREED char *target = ce_files_join(dir, name);
+    CE_FREED char *draft = ce_files_join(target, DRAFT);
     unlink(draft); /* removes a file that a process may have left if it was killed at this point */
-    cs_status status = ce_files_write(draft, tag, strlen(tag));
-    if (status == CS_OK)
-        status = name_latest(dir, target);
-    if (status == CS_OK)
-        status = ce_files_sync_directory(dir);
-    free(draft);
-    free(target);
-    return status;
+    CE_TRY(ce_files_write(draft, tag, strlen(tag)));
+    CE_TRY(name_latest(dir, target));
+    return ce_files_sync_directory(dir);
 }
 
 static cs_status publish(ce_staging *staging, const char *target)
@@ -202,15 +196,11 @@ static cs_status publish(ce_staging *staging, const char *target)
 
 cs_status ce_staging_commit(ce_staging *staging)
 {
-    char *draft = ce_files_join(staging->path, DRAFT), *target = ce_files_join(staging->dir, staging->name);
-    cs_status status = ce_files_write(draft, staging->tag, strlen(staging->tag));
-    if (status == CS_OK)
-        status = ce_files_sync_directory(staging->path);
-    if (status == CS_OK)
-        status = publish(staging, target);
-    free(target);
-    free(draft);
-    return status;
+    CE_FREED char *draft = ce_files_join(staging->path, DRAFT);
+    CE_FREED char *target = ce_files_join(staging->dir, staging->name);
+    CE_TRY(ce_files_write(draft, staging->tag, strlen(staging->tag)));
+    CE_TRY(ce_files_sync_directory(staging->path));
+    return publish(staging, target);
 }
 
 void ce_staging_close(ce_staging *staging)
@@ -227,20 +217,16 @@ void ce_staging_close(ce_staging *staging)
 
 bool ce_staging_is_aside(const char *dir, const char *name)
 {
-    char *path = ce_files_join(dir, name);
+    CE_FREED char *path = ce_files_join(dir, name);
     bool aside = strstr(name, ASIDE) || ce_files_holds(path, MARK);
-    free(path);
     return aside;
 }
 
 /* Marks a damaged checkpoint that overlayfs does not rename, because it is of a lower layer. */
 static cs_status mark(const char *path)
 {
-    char *file = ce_files_join(path, MARK);
-    bool marked = ce_files_exists(file);
-    cs_status status = marked ? CS_OK : ce_files_write(file, "", 0);
-    free(file);
-    CE_TRY(status);
+    CE_FREED char *file = ce_files_join(path, MARK);
+    CE_TRY(ce_files_exists(file) ? CS_OK : ce_files_write(file, "", 0));
     ce_log(CE_LOG_WARNING,
            "the damaged checkpoint %s is kept where it is, as this file system cannot rename it: its file " MARK
            " says that it is not to be loaded, and a save under its tag replaces it",
@@ -250,7 +236,8 @@ static cs_status mark(const char *path)
 
 cs_status ce_staging_set_aside(const char *dir, const char *name)
 {
-    char *path = ce_files_join(dir, name), *aside = NULL;
+    CE_FREED char *path = ce_files_join(dir, name);
+    CE_FREED char *aside = NULL;
     cs_status status = CS_OK;
     for (int i = 1; !aside && ce_files_exists(path); i++) {
         char next[CE_TAG_BYTES + 32], number[16] = "";
@@ -265,8 +252,6 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
         ce_log(CE_LOG_WARNING, "the damaged checkpoint %s is kept as %s", path, aside);
         status = ce_files_sync_directory(dir);
     }
-    free(aside);
-    free(path);
     return status;
 }
 
@@ -276,20 +261,18 @@ cs_status ce_staging_set_aside(const char *dir, const char *name)
 static cs_status remove_in_place(const char *path)
 {
     const char *first = ce_files_holds(path, CE_MANIFEST_FILE) ? CE_MANIFEST_FILE : MARK;
-    char *from = ce_files_join(path, first), *to = ce_files_join(path, REMOVED);
+    CE_FREED char *from = ce_files_join(path, first);
+    CE_FREED char *to = ce_files_join(path, REMOVED);
     cs_status status = ce_files_holds(path, REMOVED) ? CS_OK : ce_files_rename(from, to);
     if (status == CS_OK)
         status = ce_files_sync_directory(path);
-    free(from);
-    free(to);
     CE_TRY(status);
     DIR *listing = opendir(path);
     for (const struct dirent *entry; listing && status == CS_OK && (entry = readdir(listing)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, REMOVED) == 0)
             continue;
-        char *inside = ce_files_join(path, entry->d_name);
+        CE_FREED char *inside = ce_files_join(path, entry->d_name);
         status = ce_files_remove_tree(inside);
-        free(inside);
     }
     if (listing)
         closedir(listing);
@@ -300,7 +283,8 @@ cs_status ce_staging_discard(const char *dir, const char *name)
 {
     char id[SHORT_ID + 1];
     snprintf(id, sizeof id, "%08x", (unsigned)getpid());
-    char *path = ce_files_join(dir, name), *trash = hidden_path(dir, TRASH, name, id);
+    CE_FREED char *path = ce_files_join(dir, name);
+    CE_FREED char *trash = hidden_path(dir, TRASH, name, id);
     cs_status status = CS_OK;
     if (rename(path, trash) == 0) {
         status = ce_files_sync_directory(dir);
@@ -310,8 +294,6 @@ cs_status ce_staging_discard(const char *dir, const char *name)
         status = errno == EXDEV ? remove_in_place(path)
                                 : ce_fail_errno(CS_IO_ERROR, errno, "renaming %s to %s", path, trash);
     }
-    free(trash);
-    free(path);
     return status;
 }
 
@@ -345,12 +327,10 @@ void ce_staging_recover(const char *dir)
         char name[CE_TAG_BYTES];
         if (strncmp(entry->d_name, WORK, strlen(WORK)) != 0)
             continue;
-        char *path = ce_files_join(dir, entry->d_name);
-        char *target = is_ready(path, name) ? ce_files_join(dir, name) : NULL;
+        CE_FREED char *path = ce_files_join(dir, entry->d_name);
+        CE_FREED char *target = is_ready(path, name) ? ce_files_join(dir, name) : NULL;
         if (target && !ce_files_holds(target, CE_MANIFEST_FILE) && give_name(dir, path, target) != CS_OK)
             ce_log(CE_LOG_WARNING, "checkpoint: %s is complete and cannot get its name: %s", path, cs_error());
-        free(target);
-        free(path);
     }
     if (listing)
         closedir(listing);

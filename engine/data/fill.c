@@ -185,14 +185,13 @@ static void arrange(ce_fill *plan, int64_t *window_of)
 static void pack(ce_fill *plan, int64_t seq_len)
 {
     lists pieces, windows;
-    int64_t *window_of = ce_must_alloc((size_t)(plan->piece_count + 1) * sizeof *window_of);
+    CE_FREED int64_t *window_of = ce_must_alloc((size_t)(plan->piece_count + 1) * sizeof *window_of);
     open_lists(&pieces, seq_len, plan->piece_count);
     open_lists(&windows, seq_len, plan->piece_count);
     fit(plan, seq_len, &pieces, &windows, window_of);
     arrange(plan, window_of);
     close_lists(&pieces);
     close_lists(&windows);
-    free(window_of);
 }
 
 cs_status ce_fill_open(ce_fill *plan, ce_data_counts *counts, const ce_tokens *tokens, int64_t seq_len, int longer,

@@ -241,11 +241,10 @@ static cs_status make_answers(ce_job_work *work, const ce_job_plan *plan, ce_job
     CE_TRY(ce_pair_read(&workspace->pair, plan->chat, ce_tokenizer_end_text(plan->tokenizer), root));
     const ce_encoded *encoded = encode(workspace, &workspace->pair.prompt);
     int64_t count = encoded->count;
-    int32_t *prompt = ce_must_alloc((size_t)count * sizeof *prompt + 1);
+    CE_FREED int32_t *prompt = ce_must_alloc((size_t)count * sizeof *prompt + 1);
     for (int64_t i = 0; i < count; i++)
         prompt[i] = encoded->ids[i];
     cs_status status = put_pair(work, workspace, prompt, count);
-    free(prompt);
     if (status == CS_OK) {
         work->repeated += workspace->pair.repeated;
         ce_columns_note(&work->columns, root, &workspace->pair.used);
@@ -289,7 +288,7 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
     workspace->line.size = 0;
     workspace->repaired += ce_unicode_repair(&workspace->line, document->bytes, (size_t)document->length);
     int64_t wide = 0;
-    json_t *root = ce_json_document(workspace->line.bytes, workspace->line.size, &wide);
+    json_auto_t *root = ce_json_document(workspace->line.bytes, workspace->line.size, &wide);
     work->wide += wide > 0;
     drop_nulls(root);
     cs_status status =
@@ -297,7 +296,6 @@ static cs_status make_line(ce_job_work *work, const ce_job_plan *plan, ce_job_wo
              : ce_fail(CS_BAD_FILE,
                        "each line, or element of a list, has to be one JSON object; counted from its beginning, %s",
                        cs_error());
-    json_decref(root);
     if (status == CS_OK)
         return CS_OK;
     const char *path = plan->corpus->texts[document->text].path;

@@ -361,7 +361,7 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
 {
     double started = ce_clock_seconds();
     packer self = { .seq_len = settings->seq_len, .first_longer = counts->first_longer };
-    ce_corpus corpus = { 0 };
+    CE_CLOSED(ce_corpus_close) ce_corpus corpus = { 0 };
     ce_tokenizer *tokenizer;
     *counts = (ce_packing_counts){ 0 };
     CE_TRY(ce_tokenizer_open(&tokenizer, settings->tokenizer));
@@ -381,7 +381,6 @@ cs_status ce_packing_run(const ce_packing_settings *settings, ce_packing_counts 
     free(self.bare_sentence);
     ce_columns_free(&self.columns);
     ce_chat_close(self.plan.chat);
-    ce_corpus_close(&corpus);
     ce_tokenizer_close(tokenizer);
     counts->seconds = ce_clock_seconds() - started;
     return status;

@@ -67,7 +67,7 @@ const char *ce_places_show(char place[CE_PLACES_TEXT], const char *text, int64_t
 
 bool ce_places_find(char place[CE_PLACES_TEXT], const char *shard, int64_t document)
 {
-    char *entry = NULL;
+    CE_FREED char *entry = NULL;
     size_t capacity = 0;
     bool found = false;
     FILE *file = fopen(name_of(place, shard), "re");
@@ -82,7 +82,6 @@ bool ce_places_find(char place[CE_PLACES_TEXT], const char *shard, int64_t docum
         ce_places_show(place, entry + path, (int64_t)((uint64_t)line + (uint64_t)document - (uint64_t)first));
         found = true;
     }
-    free(entry);
     if (file)
         fclose(file);
     return found;

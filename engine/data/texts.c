@@ -1,4 +1,5 @@
 /* texts.c - finds the files that the name of a text refers to. */
+#include "base/must.h"
 #include "data/texts.h"
 #include "base/names.h"
 #include "json/json.h"
@@ -37,14 +38,13 @@ static cs_status look(glob_t *paths, const char *pattern)
 /* Reads FOLDER/NAME, a JSON file of the library `datasets`. *root is NULL if there is no such file. */
 static cs_status read_description(json_t **root, const char *folder, const char *name)
 {
-    char *text, *path = ce_files_join(folder, name);
+    CE_FREED char *path = ce_files_join(folder, name);
+    CE_FREED char *text = NULL;
     size_t length;
     cs_status status = ce_files_read(&text, &length, path, STATE_BYTES);
     *root = status == CS_OK ? ce_json_strict(text, length) : NULL;
     if (status == CS_OK && !*root)
-        status = ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
-    free(text);
-    free(path);
+        return ce_fail(CS_BAD_FILE, "%s: %s", path, cs_error());
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 

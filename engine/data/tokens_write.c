@@ -44,10 +44,9 @@ static void free_writer(ce_tokens_writer *writer)
 
 void ce_tokens_remove_temporary(const char *path)
 {
-    char *name = ce_must_print("%s.tmp", path);
+    CE_FREED char *name = ce_must_print("%s.tmp", path);
     if (!ce_staging_is_locked(name))
         unlink(name);
-    free(name);
 }
 
 static cs_status build_writer(ce_tokens_writer *writer, const char *path, int64_t vocab_size)
@@ -137,13 +136,12 @@ void ce_tokens_document(ce_tokens_writer *writer)
 static void sync_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *folder = slash ? ce_must_copy_part(path, (size_t)(slash - path) + 1) : ce_must_copy(".");
+    CE_FREED char *folder = slash ? ce_must_copy_part(path, (size_t)(slash - path) + 1) : ce_must_copy(".");
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file >= 0) {
         fsync(file);
         close(file);
     }
-    free(folder);
 }
 
 static cs_status complete(ce_tokens_writer *writer)

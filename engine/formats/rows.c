@@ -1,5 +1,6 @@
 /* rows.c - decodes Parquet and Arrow files with libcspeed_arrow.so, which is opened when the first such file is
  * read. */
+#include "base/must.h"
 #include "base/library.h"
 #include "formats/decode.h"
 #include "formats/rows_module.h"
@@ -76,9 +77,8 @@ cs_status ce_decode_rows(ce_decode *self)
     if (fstat(fileno(self->from), &facts) == 0)
         receives.bytes = facts.st_size;
     CE_TRY(open_module(&module, self->path));
-    char *sentence = module->write(self->path, self->columns, put, count_unread, &receives);
+    CE_FREED char *sentence = module->write(self->path, self->columns, put, count_unread, &receives);
     if (sentence)
         receives.status = ce_fail(CS_BAD_FILE, "%s: %s", self->path, sentence);
-    free(sentence);
     return receives.status;
 }

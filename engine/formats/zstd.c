@@ -1,4 +1,5 @@
 /* zstd.c - decompresses Zstandard files by libzstd: one frame, or several in sequence. */
+#include "base/must.h"
 #include "formats/decode.h"
 
 #ifdef CE_HAS_ZSTD
@@ -47,14 +48,13 @@ static cs_status decompress_all(ce_decode *self, ZSTD_DStream *stream, char *rea
 cs_status ce_decode_zstd(ce_decode *self)
 {
     ZSTD_DStream *stream = ZSTD_createDStream();
-    char *blocks = malloc(2 * (size_t)BLOCK);
+    CE_FREED char *blocks = malloc(2 * (size_t)BLOCK);
     cs_status status = CS_NO_MEMORY;
     if (!stream || !blocks || ZSTD_isError(ZSTD_DCtx_setParameter(stream, ZSTD_d_windowLogMax, LARGEST_WINDOW)))
         ce_fail(CS_NO_MEMORY, "%s: no memory to decompress it", self->path);
     else
         status = decompress_all(self, stream, blocks, blocks + BLOCK);
     ZSTD_freeDStream(stream);
-    free(blocks);
     return status;
 }
 

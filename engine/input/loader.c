@@ -72,11 +72,10 @@ static cs_status compare_ranks(const cs_data *data, const char *split)
     cs_comm *comm = data->engine->comm;
     int count = cs_comm_size(comm), other = 1;
     int64_t mine = (int64_t)ce_windows_mark(data->windows);
-    int64_t *marks = ce_must_alloc((size_t)count * sizeof *marks);
+    CE_FREED int64_t *marks = ce_must_alloc((size_t)count * sizeof *marks);
     cs_comm_all_gather(comm, marks, &mine, 1, CS_I64);
     while (other < count && marks[other] == marks[0])
         other++;
-    free(marks);
     if (other >= count)
         return CS_OK;
     return ce_fail(CS_DISAGREE,

@@ -57,11 +57,11 @@ static uint64_t hash_parameters(cs_engine *engine)
 {
     uint64_t hash = 0;
     for (int i = 0; i < engine->model->count; i++) {
-        ce_shard_piece *pieces = ce_must_alloc((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
+        CE_FREED ce_shard_piece *pieces =
+            ce_must_alloc((size_t)(engine->model->units[i]->entry_count + 1) * sizeof *pieces);
         int count = ce_shard_pieces(engine->shards[i], pieces);
         for (int at = 0; at < count; at++)
             hash += hash_piece(engine, &pieces[at]);
-        free(pieces);
     }
     int64_t part = (int64_t)(hash >> 16); /* The shift makes sure that the sum over ranks does not overflow. */
     cs_comm_all_reduce(engine->comm, &part, 1, CS_I64, CS_SUM);
@@ -172,10 +172,8 @@ static cs_status find_or_compute(cs_data *data, float *logps, int64_t count)
     cs_engine *engine = data->engine;
     if (engine->reference_mark == 0)
         engine->reference_mark = hash_parameters(engine);
-    char *path = path_of(data);
-    cs_status status = find(data, path, logps, count) ? CS_OK : compute(data, path, logps, count);
-    free(path);
-    return status;
+    CE_FREED char *path = path_of(data);
+    return find(data, path, logps, count) ? CS_OK : compute(data, path, logps, count);
 }
 
 cs_status ce_reference_open(float **logps, cs_data *data)
@@ -184,9 +182,8 @@ cs_status ce_reference_open(float **logps, cs_data *data)
     int64_t count = CE_ANSWERS * ce_windows_count(data->windows);
     *logps = ce_must_alloc((size_t)count * sizeof **logps);
     if (engine->reference_mark != 0) {
-        char *path = path_of(data);
+        CE_FREED char *path = path_of(data);
         bool found = find(data, path, *logps, count);
-        free(path);
         if (found)
             return CS_OK;
     }

@@ -90,13 +90,12 @@ static void drop_older(const ce_token_cache_key *self)
 {
     DIR *listing = opendir(self->settings->cache);
     for (const struct dirent *entry; listing && (entry = readdir(listing)) != NULL;) {
-        char *folder = ce_files_join(self->settings->cache, entry->d_name);
+        CE_FREED char *folder = ce_files_join(self->settings->cache, entry->d_name);
         bool digits = strspn(entry->d_name, "0123456789abcdef") == DIGITS;
         if (digits && strcmp(entry->d_name + DIGITS, ".part") == 0)
             drop_part(folder);
         else if (digits && !entry->d_name[DIGITS] && ce_token_cache_key_is_older(self, folder))
             drop(self, folder);
-        free(folder);
     }
     if (listing)
         closedir(listing);
@@ -208,17 +207,14 @@ static cs_status make(const ce_token_cache_key *self)
 
 static cs_status make_one(const cs_engine *engine, const char *name)
 {
-    ce_token_cache_key self;
+    CE_CLOSED(ce_token_cache_key_close) ce_token_cache_key self = { 0 };
     bool done = false;
-    cs_status status = ce_token_cache_key_open(&self, engine, name);
-    if (status == CS_OK)
-        status = ce_token_cache_key_find(&self, &done);
-    if (done)
-        ce_log(CE_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
-    else if (status == CS_OK)
-        status = make(&self);
-    ce_token_cache_key_close(&self);
-    return status;
+    CE_TRY(ce_token_cache_key_open(&self, engine, name));
+    CE_TRY(ce_token_cache_key_find(&self, &done));
+    if (!done)
+        return make(&self);
+    ce_log(CE_LOG_INFO, "tokens of %s: in %s, as they were made before", name, self.folder);
+    return CS_OK;
 }
 
 static cs_status find_one(const char **found, int *held, const cs_engine *engine, const char *name)

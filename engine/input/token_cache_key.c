@@ -61,9 +61,8 @@ static cs_status record_tokenizer(FILE *out, const char *path)
     if (!ce_files_is_folder(path))
         status = record_file(out, "tokenizer", path);
     for (size_t i = 0; ce_files_is_folder(path) && i < sizeof names / sizeof *names && status != CS_IO_ERROR; i++) {
-        char *file = ce_files_join(path, names[i]);
+        CE_FREED char *file = ce_files_join(path, names[i]);
         status = record_file(out, "tokenizer", file);
-        free(file);
     }
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
@@ -93,7 +92,7 @@ static cs_status write_record(FILE *out, const ce_token_cache_key *self)
 static void write_head(FILE *out, const ce_token_cache_key *self)
 {
     const ce_settings *settings = self->settings;
-    char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
+    CE_FREED char *above = *self->name == '/' ? NULL : getcwd(NULL, 0);
     fprintf(out, "cspeed tokens, version 8\nof %s%s%s\nfield %s\ntemplate %s\nby %s\n", above ? above : "",
             above ? "/" : "", self->name, settings->field, settings->template ? settings->template : "none",
             self->tokenizer ? self->tokenizer : "bytes");
@@ -107,7 +106,6 @@ static void write_head(FILE *out, const ce_token_cache_key *self)
      * made. */
     if (settings->skip_bad > 0)
         fprintf(out, "without up to %" PRId64 " bad lines\n", settings->skip_bad);
-    free(above);
 }
 
 static cs_status make_record(ce_token_cache_key *self)
@@ -167,11 +165,9 @@ void ce_token_cache_key_close(ce_token_cache_key *self)
 /* Reads the record in a folder of shards. *found is NULL if there are no complete shards; the caller frees it. */
 static cs_status read_record(char **found, const char *folder)
 {
-    char *path = ce_files_join(folder, RECORD);
+    CE_FREED char *path = ce_files_join(folder, RECORD);
     size_t length;
-    cs_status status = ce_files_read(found, &length, path, RECORD_LIMIT);
-    free(path);
-    return status;
+    return ce_files_read(found, &length, path, RECORD_LIMIT);
 }
 
 cs_status ce_token_cache_key_find(const ce_token_cache_key *self, bool *done)
@@ -197,15 +193,11 @@ bool ce_token_cache_key_is_older(const ce_token_cache_key *self, const char *fol
 
 cs_status ce_token_cache_key_sign(const ce_token_cache_key *self, const char *folder)
 {
-    ce_token_cache_key now;
-    cs_status status = ce_token_cache_key_open(&now, self->engine, self->name);
-    if (status == CS_OK && strcmp(now.record, self->record) != 0)
-        status =
-            ce_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete", self->name);
-    char *path = ce_files_join(folder, RECORD);
-    if (status == CS_OK)
-        status = ce_files_write(path, self->record, strlen(self->record));
-    free(path);
-    ce_token_cache_key_close(&now);
-    return status;
+    CE_CLOSED(ce_token_cache_key_close) ce_token_cache_key now = { 0 };
+    CE_FREED char *path = ce_files_join(folder, RECORD);
+    CE_TRY(ce_token_cache_key_open(&now, self->engine, self->name));
+    if (strcmp(now.record, self->record) != 0)
+        return ce_fail(CS_BAD_FILE, "%s: changed while its tokens were made; start again when it is complete",
+                       self->name);
+    return ce_files_write(path, self->record, strlen(self->record));
 }

@@ -226,14 +226,14 @@ const char *ce_json_note_text(const ce_json *doc, int index)
 
 const char *ce_json_show(const json_t *value, char *text, size_t capacity)
 {
-    char *whole = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
+    CE_FREED char *whole =
+        value ? json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) : NULL;
     if (json_is_object(value) && json_object_size(value) > 0)
         snprintf(text, capacity, "an object");
     else
         snprintf(text, capacity, "%s", whole ? whole : "nothing");
     if (whole && strlen(whole) >= capacity && capacity > 4)
         memcpy(text + capacity - 4, "...", 4);
-    free(whole);
     return text;
 }
 
@@ -286,7 +286,7 @@ static cs_status read_all(FILE *file, const char *path, char **text, size_t *len
 
 cs_status ce_json_open(ce_json **doc, const char *path)
 {
-    char *text = NULL;
+    CE_FREED char *text = NULL;
     size_t length = 0;
     FILE *file;
     *doc = NULL;
@@ -296,10 +296,7 @@ cs_status ce_json_open(ce_json **doc, const char *path)
                              "%s cannot be opened", path);
     cs_status status = read_all(file, path, &text, &length);
     fclose(file);
-    if (status == CS_OK)
-        status = ce_json_parse(doc, text, length, path);
-    free(text);
-    return status;
+    return status == CS_OK ? ce_json_parse(doc, text, length, path) : status;
 }
 
 void ce_json_close(ce_json *doc)
@@ -337,9 +334,8 @@ json_t *ce_json_find(ce_json *doc, const char *path)
 {
     json_t *here = doc->root;
     while (here && *path) {
-        char *name = next_name(&path);
+        CE_FREED char *name = next_name(&path);
         here = json_object_get(here, name);
-        free(name);
     }
     return here;
 }
@@ -391,9 +387,8 @@ cs_status ce_json_set(ce_json *doc, const char *path, const char *value_text)
     if (!*path || *path == '.' || path[strlen(path) - 1] == '.' || strstr(path, ".."))
         return ce_fail(CS_BAD_CONFIG, "command line: \"%s\" is not the path of a key", path);
     while (strchr(rest, '.')) {
-        char *name = next_name(&rest);
+        CE_FREED char *name = next_name(&rest);
         here = enter(here, name);
-        free(name);
         if (!here)
             return ce_fail(CS_BAD_CONFIG, "command line at %s: %.*s is a value in the file, not a section", path,
                            (int)(rest - path - 1), path);

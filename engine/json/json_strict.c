@@ -106,9 +106,8 @@ json_t *ce_json_document(const char *text, size_t length, int64_t *wide)
     json_t *root = parse_whole(text, length, 0);
     if (root)
         return root;
-    char *widened = widen(text, &length, wide);
+    CE_FREED char *widened = widen(text, &length, wide);
     root = *wide > 0 ? parse_whole(widened, length, 0) : NULL;
-    free(widened);
     return root;
 }
 

@@ -39,14 +39,13 @@ static void refuse_unknown(ce_json *doc, json_t *object, const char *path, const
             continue;
         const char *nearest = ce_keys_nearest(table, count, name);
         join(full, path, name);
-        char *advice = ce_json_advice(doc, full);
+        CE_FREED char *advice = ce_json_advice(doc, full);
         if (advice)
             ce_json_unknown(doc, full, "unknown key here: %s", advice);
         else if (nearest)
             ce_json_unknown(doc, full, "unknown key; the nearest known one is \"%s\"", nearest);
         else
             ce_json_unknown(doc, full, "unknown key, and no known one is near; `cspeed help keys` lists them");
-        free(advice);
     }
 }
 
@@ -63,9 +62,8 @@ void ce_keys_default(void *settings, const ce_key *table, int count)
         else if (key->type == CE_KEY_JSON)
             *(json_t **)(void *)field = NULL;
         else if (!absent) {
-            json_t *value = ce_value_fallback(key);
+            json_auto_t *value = ce_value_fallback(key);
             ce_value_read(&(ce_value){ NULL, key, key->name, value, field });
-            json_decref(value);
         }
     }
 }

@@ -154,7 +154,8 @@ static const char *type_name(const json_t *value)
 
 bool ce_value_check_inert(const ce_value *e)
 {
-    json_t *usual = ce_value_fallback(e->key), *sample = ce_value_sample(e->key);
+    json_auto_t *usual = ce_value_fallback(e->key);
+    json_auto_t *sample = ce_value_sample(e->key);
     bool differs = false, same_type = json_typeof(sample) == json_typeof(e->value) ||
                                       (json_is_boolean(sample) && json_is_boolean(e->value)) ||
                                       (json_is_number(sample) && json_is_number(e->value));
@@ -168,8 +169,6 @@ bool ce_value_check_inert(const ce_value *e)
         differs = !json_equal(usual, e->value);
     else if (is_within(e, number_of(e->value)))
         differs = json_is_null(usual) || json_number_value(usual) != json_number_value(e->value);
-    json_decref(usual);
-    json_decref(sample);
     return differs;
 }
 
@@ -177,10 +176,9 @@ bool ce_value_check_inert(const ce_value *e)
 
 static bool equals_text(const json_t *value, const char *text, size_t length)
 {
-    json_t *other = json_loadb(text, length, JSON_DECODE_ANY, NULL);
+    json_auto_t *other = json_loadb(text, length, JSON_DECODE_ANY, NULL);
     bool equal = json_is_number(other) && json_is_number(value) ? json_number_value(other) == json_number_value(value)
                                                                 : json_equal(other, value);
-    json_decref(other);
     return equal;
 }
 

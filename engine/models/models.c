@@ -58,18 +58,15 @@ cs_status ce_models_open(cs_model **model, ce_model_facts *facts, ce_json *doc, 
         return ce_json_verdict(doc);
     }
     int key_count;
-    ce_key *known = all_keys(family, &key_count);
+    CE_FREED ce_key *known = all_keys(family, &key_count);
     ce_other_keys_rename(type, config, doc, path);
-    ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
-    void *settings = ce_must_alloc(family->settings_bytes);
+    CE_FREED ce_key *keys = ce_other_keys_add(known, &key_count, config, doc, path);
+    CE_FREED void *settings = ce_must_alloc(family->settings_bytes);
     ce_keys_fill(doc, config, path, settings, keys, key_count);
     cs_status status = ce_json_verdict(doc);
     if (status == CS_OK)
         status = family->build(model, facts, &(ce_family_input){ settings, config, doc, path });
     facts->architecture = family->architecture;
-    free(settings);
-    free(known);
-    free(keys);
     return status;
 }
 
@@ -132,12 +129,10 @@ static bool is_compared(const ce_key *key)
 static void add_difference(char text[CE_MODELS_DIFFERENCES], const char *name, const json_t *there, const json_t *here)
 {
     size_t used = strlen(text);
-    char *one = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9)),
-         *other = json_dumps(here, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    CE_FREED char *one = json_dumps(there, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    CE_FREED char *other = json_dumps(here, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
     snprintf(text + used, CE_MODELS_DIFFERENCES - used, "%s%s (%s there, %s here)", used ? ", " : "", name,
              one ? one : "nothing", other ? other : "nothing");
-    free(one);
-    free(other);
 }
 
 void ce_models_compare(char text[CE_MODELS_DIFFERENCES], const json_t *there, const json_t *here)
@@ -152,10 +147,9 @@ void ce_models_compare(char text[CE_MODELS_DIFFERENCES], const json_t *there, co
     }
     for (int i = 0; family && i < family->key_count; i++) {
         const ce_key *key = &family->keys[i];
-        json_t *one = is_compared(key) ? value_of(there, key) : NULL, *other = one ? value_of(here, key) : NULL;
+        json_auto_t *one = is_compared(key) ? value_of(there, key) : NULL;
+        json_auto_t *other = one ? value_of(here, key) : NULL;
         if (one && differ(key, one, other))
             add_difference(text, key->name, one, other);
-        json_decref(one);
-        json_decref(other);
     }
 }

@@ -1,4 +1,5 @@
 /* rotary.c - reads the rotary position settings of a config.json, in the old spelling and in the new one. */
+#include "base/must.h"
 #include "models/rotary.h"
 #include "models/other_keys.h"
 
@@ -146,9 +147,8 @@ void ce_rotary_read(cs_rope_sizes *sizes, const ce_rotary_input *input, ce_json 
         ce_json_fault(doc, full, "must be an object, or null");
     if (json_is_object(object)) {
         int count = sizeof keys / sizeof *keys;
-        ce_key *all = ce_other_keys_add(keys, &count, object, doc, full);
+        CE_FREED ce_key *all = ce_other_keys_add(keys, &count, object, doc, full);
         ce_keys_fill(doc, object, full, &k, all, count);
-        free(all);
         take(sizes, &k, input, object, doc, full);
     }
     if (sizes->width % 2 != 0 || sizes->width == 0)

@@ -43,7 +43,7 @@ static char *path_of(const csv *files, const char *tag)
  * after an error. */
 static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
 {
-    char *line = NULL;
+    CE_FREED char *line = NULL;
     size_t capacity = 0;
     int64_t kept = 0, step;
     bool good = true;
@@ -54,7 +54,6 @@ static int64_t copy_rows(FILE *from, FILE *to, int64_t at)
         good = fputs(line, to) >= 0;
         kept += row;
     }
-    free(line);
     return good && !ferror(from) ? kept : -1;
 }
 
@@ -129,14 +128,13 @@ static bool flush_csv(void *writer)
 
 static void close_csv(void *writer)
 {
-    csv *files = writer;
+    CE_FREED csv *files = writer;
     for (int i = 0; i < files->count; i++) {
         fclose(files->columns[i].file);
         free(files->columns[i].tag);
     }
     free(files->columns);
     free(files->folder);
-    free(files);
 }
 
 const ce_writer ce_writer_csv = { "csv_monitor", open_csv, write_csv, flush_csv, close_csv };

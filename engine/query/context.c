@@ -95,14 +95,13 @@ cs_status cs_contexts_step(cs_context *const *contexts, int64_t count, const int
                        (long long)max);
     for (int64_t i = 0; i < count; i++)
         CE_TRY(check(contexts[i], verb, tokens + i, 1));
-    ce_sequence *sequences = ce_must_alloc((size_t)count * sizeof *sequences);
+    CE_FREED ce_sequence *sequences = ce_must_alloc((size_t)count * sizeof *sequences);
     for (int64_t i = 0; i < count; i++)
         sequences[i] = (ce_sequence){ contexts[i]->cache, contexts[i]->count };
     cs_status status =
         run(contexts[0]->engine, verb, cs_matrix((void *)(uintptr_t)tokens, CS_I32, count, 1), sequences, logits);
     for (int64_t i = 0; status == CS_OK && i < count; i++)
         contexts[i]->count++;
-    free(sequences);
     return status;
 }
 

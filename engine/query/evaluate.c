@@ -189,13 +189,12 @@ cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores 
 static void take_pairs(cs_engine *engine, cs_tensor facts, float *logps, int64_t first, int64_t count)
 {
     int64_t pairs = cs_columns(facts);
-    float *fetched = ce_must_alloc((size_t)cs_count(facts) * sizeof *fetched);
+    CE_FREED float *fetched = ce_must_alloc((size_t)cs_count(facts) * sizeof *fetched);
     ce_stream_fetch(cs_pass_stream(engine->pass), fetched, facts.data, (size_t)cs_count(facts) * sizeof *fetched);
     for (int64_t b = 0; b < pairs && first + b < count; b++) {
         logps[CE_ANSWERS * (first + b) + CE_CHOSEN] = fetched[CE_PREFERENCE_CHOSEN_LOGP * pairs + b];
         logps[CE_ANSWERS * (first + b) + CE_REJECTED] = fetched[CE_PREFERENCE_REJECTED_LOGP * pairs + b];
     }
-    free(fetched);
 }
 
 /* Each rank computes some of the pairs and leaves 0 at the other pairs, so that the sum over ranks is the

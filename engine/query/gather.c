@@ -8,9 +8,8 @@
 
 char *cs_gather(cs_engine *engine, const char *text)
 {
-    int64_t *sizes = ce_must_alloc((size_t)engine->world.size * sizeof *sizes);
+    CE_FREED int64_t *sizes = ce_must_alloc((size_t)engine->world.size * sizeof *sizes);
     ce_walk_settle(engine);
     char *all = ce_collective_gather(engine->comm, sizes, text, strlen(text));
-    free(sizes);
     return all;
 }

@@ -98,7 +98,7 @@ static int32_t draw(const candidate *all, int64_t count, double chance)
 int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_t place)
 {
     int64_t count = cs_columns(logits), from = (cs_rows(logits) - 1) * count;
-    candidate *all = ce_must_alloc((size_t)count * sizeof *all);
+    CE_FREED candidate *all = ce_must_alloc((size_t)count * sizeof *all);
     candidate best = { (double)cs_element(logits, from), 0 };
     for (int64_t i = 0; i < count; i++) {
         all[i] = (candidate){ (double)cs_element(logits, from + i), (int32_t)i };
@@ -112,6 +112,5 @@ int32_t cs_sample(cs_tensor logits, const cs_sampling *how, int64_t text, int64_
         bool cuts = how->top_k > 0 || how->top_p < 1;
         token = draw(all, cuts ? cut(all, count, how) : count, ce_rng_uniform(key, (uint64_t)place));
     }
-    free(all);
     return token;
 }

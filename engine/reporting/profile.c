@@ -253,7 +253,7 @@ static void print_summary(const cs_engine *engine, FILE *out, cost all)
 {
     int64_t depth = engine->settings->profiler.module_depth, top = engine->settings->profiler.top_modules;
     kind_cost model = { "model", all };
-    kind_cost *kinds = ce_must_alloc((size_t)engine->model->count * sizeof *kinds);
+    CE_FREED kind_cost *kinds = ce_must_alloc((size_t)engine->model->count * sizeof *kinds);
     fprintf(out,
             "\n----------------------------- Aggregated Profile per GPU -----------------------------\n"
             "Top %lld modules in terms of params, MACs or fwd latency at different model depths:\n",
@@ -261,7 +261,6 @@ static void print_summary(const cs_engine *engine, FILE *out, cost all)
     print_level(out, 0, &model, 1, top);
     if (kinds && depth != 0)
         print_level(out, 1, kinds, collect_kinds(engine, kinds), top);
-    free(kinds);
 }
 
 /* ---- details: every unit and its layers ---- */

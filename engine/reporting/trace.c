@@ -173,9 +173,8 @@ void ce_trace_file_end_step(cs_engine *engine)
     ce_walk_settle(engine);
     ce_trace_switch(false);
     trace->done = true;
-    char *own = own_events(engine), *all = cs_gather(engine, own);
+    CE_FREED char *own = own_events(engine);
+    CE_FREED char *all = cs_gather(engine, own);
     if (all)
         write_file(engine, all);
-    free(own);
-    free(all);
 }

@@ -132,22 +132,20 @@ cs_status ce_pretrained_load(cs_engine *engine, const char *folder)
 /* Fails unless the folder's config.json describes this model and the folder has weights. */
 static cs_status check_reference(const cs_engine *engine, const char *folder)
 {
-    char differences[CE_MODELS_DIFFERENCES], hint[CE_HUB_HINT], *text;
+    char differences[CE_MODELS_DIFFERENCES], hint[CE_HUB_HINT];
     size_t length;
     bool found;
-    char *path = ce_files_join(folder, "config.json");
+    CE_FREED char *text = NULL;
+    CE_FREED char *path = ce_files_join(folder, "config.json");
     ce_hub_hint(hint, folder);
     cs_status status = ce_files_read(&text, &length, path, 1 << 26);
-    free(path);
     if (status == CS_NOT_FOUND)
         return ce_fail(status, "cspeed.dpo.reference: there is no %s/config.json%s", folder, hint);
     CE_TRY(status);
-    json_t *config = ce_json_strict(text, length);
-    free(text);
+    json_auto_t *config = ce_json_strict(text, length);
     if (!config)
         return ce_fail(CS_BAD_FILE, "%s/config.json: %s", folder, cs_error());
     ce_models_compare(differences, config, engine->model_json);
-    json_decref(config);
     if (differences[0])
         return ce_fail(CS_BAD_CONFIG, "cspeed.dpo.reference: %s is another model than the one that is trained: %s",
                        folder, differences);
@@ -167,7 +165,7 @@ cs_status ce_pretrained_reference(cs_engine *engine, const char *folder)
 
 static cs_status refuse(const char *folder)
 {
-    ce_source source = { 0 };
+    CE_CLOSED(ce_source_close) ce_source source = { 0 };
     json_t *provenance = NULL;
     char hint[CE_HUB_HINT];
     bool found;
@@ -180,7 +178,6 @@ static cs_status refuse(const char *folder)
     CE_TRY(ce_huggingface_detect(&found, folder));
     if (ce_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return ce_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);
-    ce_source_close(&source);
     return ce_fail(CS_NOT_FOUND,
                    "cspeed.model: %s has no config.json, but a checkpoint: cspeed.load goes on from it, "
                    "and `cspeed export %s OUT` makes it a folder for cspeed.model",
@@ -190,9 +187,8 @@ static cs_status refuse(const char *folder)
 cs_status ce_pretrained_open(cs_engine *engine, const char *folder)
 {
     ce_json *doc = NULL;
-    char *path = ce_files_join(folder, "config.json");
+    CE_FREED char *path = ce_files_join(folder, "config.json");
     cs_status status = ce_files_exists(path) ? ce_json_open(&doc, path) : refuse(folder);
-    free(path);
     CE_TRY(status);
     if (ce_json_is_lenient(engine->config->doc))
         ce_json_lenient(doc);

@@ -29,30 +29,22 @@ static void drop(choice *chosen)
 /* Chooses the checkpoint whose folder DIR/NAME is `source` itself. */
 static cs_status choose_itself(choice *chosen, const char *source)
 {
-    ce_manifest manifest;
-    char *path = realpath(source, NULL);
+    CE_CLOSED(ce_manifest_close) ce_manifest manifest = { 0 };
+    CE_FREED char *path = realpath(source, NULL);
     char *slash = path ? strrchr(path, '/') : NULL;
-    cs_status status = slash ? ce_manifest_load(&manifest, path) : ce_fail(CS_NOT_FOUND, "there is no %s", source);
-    if (status == CS_OK) {
-        *chosen = (choice){ strndup(path, slash == path ? 1 : (size_t)(slash - path)), strdup(slash + 1),
-                            strdup(manifest.tag) };
-        ce_manifest_close(&manifest);
-    }
-    free(path);
-    return status;
+    CE_TRY(slash ? ce_manifest_load(&manifest, path) : ce_fail(CS_NOT_FOUND, "there is no %s", source));
+    *chosen = (choice){ ce_must_copy_part(path, slash == path ? 1 : (size_t)(slash - path)), ce_must_copy(slash + 1),
+                        ce_must_copy(manifest.tag) };
+    return CS_OK;
 }
 
 /* Checks the manifest and the files of a checkpoint, as cs_load_checkpoint does before it reads the checkpoint. */
 static cs_status check_whole(const char *dir, const char *name)
 {
-    ce_manifest manifest;
-    char *folder = ce_files_join(dir, name);
-    cs_status status = ce_manifest_load(&manifest, folder);
-    if (status == CS_OK)
-        status = ce_manifest_check_files(&manifest, folder);
-    ce_manifest_close(&manifest);
-    free(folder);
-    return status;
+    CE_CLOSED(ce_manifest_close) ce_manifest manifest = { 0 };
+    CE_FREED char *folder = ce_files_join(dir, name);
+    CE_TRY(ce_manifest_load(&manifest, folder));
+    return ce_manifest_check_files(&manifest, folder);
 }
 
 /* Chooses the checkpoint with this tag. If `tag` is NULL, chooses as cs_load_checkpoint does: the checkpoint that the
@@ -77,14 +69,14 @@ static cs_status choose_inside(choice *chosen, const char *dir, const char *tag)
         status = check_whole(dir, name);
     if (tag || status == CS_OK || status == CS_IO_ERROR) { /* a file that cannot be read proves no damage */
         CE_TRY(status);
-        *chosen = (choice){ strdup(dir), strdup(name), tag ? strdup(tag) : NULL };
+        *chosen = (choice){ ce_must_copy(dir), ce_must_copy(name), tag ? ce_must_copy(tag) : NULL };
         return CS_OK;
     }
     CE_TRY(ce_catalog_open(&catalog, dir));
     if (named)
         ce_line_follow(&catalog, dir, name);
     if (catalog.count > 0)
-        *chosen = (choice){ strdup(dir), strdup(catalog.items[0].name), NULL };
+        *chosen = (choice){ ce_must_copy(dir), ce_must_copy(catalog.items[0].name), NULL };
     ce_catalog_close(&catalog);
     if (named && !chosen->dir)
         /* check_whole is called again, so that cs_error() describes the checkpoint that `latest` names. */
@@ -142,29 +134,22 @@ static json_t *reduced(json_t *full)
  * mean. */
 static cs_status read_config(json_t **full, const char *folder)
 {
-    ce_manifest manifest;
-    char *text = NULL;
+    CE_CLOSED(ce_manifest_close) ce_manifest manifest = { 0 };
+    CE_FREED char *text = NULL;
     size_t length = 0;
-    cs_status status = ce_manifest_load(&manifest, folder);
-    if (status == CS_OK)
-        status = ce_manifest_read_text(&text, &length, &manifest, folder, CE_CONFIG_FILE);
-    if (status == CS_OK && !text)
-        status = ce_fail(CS_NOT_FOUND, "%s: the checkpoint was saved without %s", folder, CE_CONFIG_FILE);
-    *full = status == CS_OK ? ce_json_strict(text, length) : NULL;
-    if (status == CS_OK && !*full)
-        status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, CE_CONFIG_FILE, cs_error());
-    free(text);
-    ce_manifest_close(&manifest);
-    return status;
+    CE_TRY(ce_manifest_load(&manifest, folder));
+    CE_TRY(ce_manifest_read_text(&text, &length, &manifest, folder, CE_CONFIG_FILE));
+    if (!text)
+        return ce_fail(CS_NOT_FOUND, "%s: the checkpoint was saved without %s", folder, CE_CONFIG_FILE);
+    *full = ce_json_strict(text, length);
+    return *full ? CS_OK : ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, CE_CONFIG_FILE, cs_error());
 }
 
 static cs_status read_checkpoint(json_t **root, const choice *chosen)
 {
     json_t *full;
-    char *folder = ce_files_join(chosen->dir, chosen->name);
-    cs_status status = read_config(&full, folder);
-    free(folder);
-    CE_TRY(status);
+    CE_FREED char *folder = ce_files_join(chosen->dir, chosen->name);
+    CE_TRY(read_config(&full, folder));
     *root = reduced(full);
     json_decref(full);
     json_t *ours = json_object_get(*root, "cspeed");
@@ -178,18 +163,16 @@ static cs_status read_checkpoint(json_t **root, const choice *chosen)
 static json_t *of_folder(const char *folder)
 {
     static const char *const names[] = { "n_positions", "n_ctx", "max_position_embeddings" };
-    char *path = ce_files_join(folder, "config.json"), *text;
+    CE_FREED char *path = ce_files_join(folder, "config.json");
+    CE_FREED char *text = NULL;
     size_t length;
     json_int_t seq_len = USUAL_LENGTH, positions;
     bool there = ce_files_read(&text, &length, path, CONFIG_LIMIT) == CS_OK;
-    json_t *config = there ? ce_json_strict(text, length) : NULL;
+    json_auto_t *config = there ? ce_json_strict(text, length) : NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         positions = json_integer_value(json_object_get(config, names[i]));
         seq_len = positions > 0 && positions < seq_len ? positions : seq_len;
     }
-    json_decref(config);
-    free(text);
-    free(path);
     return json_pack("{s:{s:s, s:{s:I}}}", "cspeed", "model", folder, "data", "seq_len", seq_len);
 }
 
@@ -202,11 +185,9 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
     if (!json_object_get(root, "train_micro_batch_size_per_gpu"))
         json_object_set_new(root, "train_micro_batch_size_per_gpu", json_integer(1));
     json_object_set_new(root, "optimizer", json_pack("{s:s}", "type", "SGD"));
-    char *text = json_dumps(root, JSON_INDENT(2));
+    CE_FREED char *text = json_dumps(root, JSON_INDENT(2));
     ce_json *doc = NULL;
-    cs_status status = ce_json_parse(&doc, text, strlen(text), name);
-    free(text);
-    CE_TRY(status);
+    CE_TRY(ce_json_parse(&doc, text, strlen(text), name));
     *config = ce_must_alloc(sizeof **config);
     (*config)->doc = doc;
     (*config)->reads = true;
@@ -216,7 +197,7 @@ static cs_status open_text(cs_config **config, json_t *root, const char *name)
 cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
 {
     choice chosen = { 0 };
-    json_t *root = NULL;
+    json_auto_t *root = NULL;
     char cached[CE_HUB_PATH];
     *config = NULL;
     if (ce_hub_find(cached, source))
@@ -237,6 +218,5 @@ cs_status cs_reopen(cs_config **config, const char *source, const char *tag)
     }
     if (status == CS_OK)
         status = open_text(config, root, source);
-    json_decref(root);
     return status;
 }

@@ -140,8 +140,8 @@ static json_t *provenance(const cs_engine *engine)
     }
     /* An export needs the facts about the model even if the model's folder no longer exists. */
     const char *model = engine->settings->model_path, *tokenizer = engine->settings->tokenizer;
-    char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
-    char *texts = tokenizer ? realpath(tokenizer, NULL) : NULL;
+    CE_FREED char *folder = engine->model_json && model ? realpath(model, NULL) : NULL;
+    CE_FREED char *texts = tokenizer ? realpath(tokenizer, NULL) : NULL;
     if (!tokenizer && model && ce_files_holds_tokenizer(model))
         tokenizer = model; /* otherwise the tokens are bytes */
     json_t *chat = ce_chat_record(engine->settings->template, tokenizer);
@@ -150,8 +150,6 @@ static json_t *provenance(const cs_engine *engine)
                             dtypes[engine->zero.precision.products], "host", host, "cspeed", CS_VERSION, "products",
                             ce_products_record(engine), "model", engine->model_json, "model_folder", folder,
                             "tokenizer", texts, "chat", chat, "lora", ce_lora_record(engine));
-    free(folder);
-    free(texts);
     return all;
 }
 
@@ -292,13 +290,12 @@ static void warn_of_other_data(const cs_engine *engine, json_t *state)
 static void warn_of_other_folder(const cs_engine *engine, const char *saved)
 {
     const char *path = engine->settings->model_path;
-    char *folder = path && saved && !engine->config->reads ? realpath(path, NULL) : NULL;
+    CE_FREED char *folder = path && saved && !engine->config->reads ? realpath(path, NULL) : NULL;
     if (folder && strcmp(folder, saved) != 0)
         ce_log(CE_LOG_WARNING,
                "cspeed.model names %s, and this checkpoint's training began with %s: the checkpoint's parameters are "
                "used, and none of %s; train with another cspeed.output, or with --fresh, to begin with that model",
                path, saved, path);
-    free(folder);
 }
 
 /* Warns of model settings that differ from the checkpoint's and give the same tensors another meaning. Settings that

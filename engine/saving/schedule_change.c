@@ -2,6 +2,7 @@
  *
  * The message is logged at the first step, because until then the program may still set the number of steps
  * (cs_set_total_steps) or a schedule of its own (cs_set_schedule). */
+#include "base/must.h"
 #include "saving/saving.h"
 #include "base/log.h"
 #include "json/value.h"
@@ -31,13 +32,12 @@ static bool read_schedule(ce_schedule_settings *schedule, const char *text, size
 
 void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *reader)
 {
-    char *text = NULL;
+    CE_FREED char *text = NULL;
     size_t length = 0;
     engine->resumed.known = false;
     if (engine->world.rank == 0 &&
         ce_manifest_read_text(&text, &length, &reader->manifest, reader->path, CE_CONFIG_FILE) == CS_OK && text)
         engine->resumed.known = read_schedule(&engine->resumed.schedule, text, length);
-    free(text);
 }
 
 static void add_change(char changes[CHANGES_BYTES], const char *name, const json_t *before, const json_t *after)
@@ -54,11 +54,9 @@ static void compare_keys(char changes[CHANGES_BYTES], const ce_schedule_settings
 {
     for (int i = 0; i < after->shape->key_count; i++) {
         const ce_key *key = &after->shape->keys[i];
-        json_t *one = ce_value_any(key, (const char *)before + key->offset);
-        json_t *other = ce_value_any(key, (const char *)after + key->offset);
+        json_auto_t *one = ce_value_any(key, (const char *)before + key->offset);
+        json_auto_t *other = ce_value_any(key, (const char *)after + key->offset);
         add_change(changes, key->name, one, other);
-        json_decref(one);
-        json_decref(other);
     }
 }
 

@@ -153,11 +153,9 @@ static cs_status exchange(cs_comm *comm, const char *text, bool differs)
 {
     int count = cs_comm_size(comm);
     bool sends = differs || cs_comm_rank(comm) == 0;
-    int64_t *sizes = ce_must_alloc((size_t)count * sizeof *sizes);
-    char *texts = ce_collective_gather(comm, sizes, text, sends ? strlen(text) : 0);
+    CE_FREED int64_t *sizes = ce_must_alloc((size_t)count * sizeof *sizes);
+    CE_FREED char *texts = ce_collective_gather(comm, sizes, text, sends ? strlen(text) : 0);
     cs_status status = texts ? compare_texts(texts, sizes, count) : CS_OK;
-    free(sizes);
-    free(texts);
     return ce_collective_status(comm, status);
 }
 
@@ -166,7 +164,7 @@ cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts)
     static const unsigned char key[CE_MAC_BYTES];
     unsigned char mine[CE_MAC_BYTES];
     int count = cs_comm_size(comm), others = 0;
-    char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    CE_FREED char *text = json_dumps(facts, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     unsigned char *all = ce_must_alloc((size_t)count * CE_MAC_BYTES);
     CE_ASSERT(text);
     ce_mac_once(mine, key, &(struct iovec){ text, strlen(text) }, 1);
@@ -175,7 +173,6 @@ cs_status ce_agreement_compare(cs_comm *comm, const json_t *facts)
         others += memcmp(all, all + rank * CE_MAC_BYTES, CE_MAC_BYTES) != 0;
     cs_status status = others > 0 ? exchange(comm, text, memcmp(all, mine, CE_MAC_BYTES) != 0) : CS_OK;
     free(all);
-    free(text);
     return status;
 }
 
@@ -185,7 +182,7 @@ static void share_seed(cs_engine *engine)
 {
     ce_settings *settings = &engine->config->settings;
     int count = engine->world.size, others = 0, first = 0;
-    int64_t *seeds = ce_must_alloc((size_t)count * sizeof *seeds);
+    CE_FREED int64_t *seeds = ce_must_alloc((size_t)count * sizeof *seeds);
     cs_comm_all_gather(engine->comm, seeds, &settings->seed, 1, CS_I64);
     for (int rank = count - 1; rank > 0; rank--)
         if (seeds[rank] != seeds[0]) {
@@ -198,16 +195,14 @@ static void share_seed(cs_engine *engine)
                "0): all ranks take rank 0's",
                (long long)seeds[0], (long long)seeds[first], first, others, ce_plural(others));
     settings->seed = seeds[0];
-    free(seeds);
 }
 
 cs_status ce_agreement_check(cs_engine *engine)
 {
     if (engine->world.size == 1)
         return CS_OK;
-    json_t *facts = ce_agreement_facts(engine);
+    json_auto_t *facts = ce_agreement_facts(engine);
     cs_status status = ce_agreement_compare(engine->comm, facts);
-    json_decref(facts);
     if (status == CS_OK)
         share_seed(engine);
     return status;

@@ -1,4 +1,5 @@
 /* lora.c - the section cspeed.lora of the configuration: which layers get adapters. */
+#include "base/must.h"
 #include "setup/setup.h"
 #include "saving/saving.h"
 #include "base/log.h"
@@ -53,11 +54,10 @@ static cs_status attach(cs_engine *engine, ce_lora_settings *settings)
     CE_TRY(ce_lora_attach(&engine->lora, engine->model, &sizes));
     settings->targets = engine->lora.targets;
     ce_config_set_lora(engine->config, settings);
-    char *names = json_dumps(settings->targets, JSON_COMPACT);
+    CE_FREED char *names = json_dumps(settings->targets, JSON_COMPACT);
     ce_log(CE_LOG_INFO, "%s: adapters of rank %lld, scale %g, on %s: %lld elements", settings->dora ? "DoRA" : "LoRA",
            (long long)settings->r, ce_lora_scale(settings->r, settings->alpha, settings->rslora), names ? names : "",
            (long long)(engine->model->parameters - before));
-    free(names);
     return CS_OK;
 }
 
@@ -82,7 +82,7 @@ static cs_status check_dora(cs_engine *engine, ce_lora_settings *settings)
 cs_status ce_lora_open(cs_engine *engine)
 {
     ce_lora_settings settings = engine->settings->lora;
-    json_t *made = NULL;
+    json_auto_t *made = NULL;
     if (settings.adapter)
         CE_TRY(ce_adapter_describe(&settings, &made, !ce_resolve_is_given(engine->config, "cspeed.lora.dropout")));
     if (settings.r == 0)
@@ -91,10 +91,7 @@ cs_status ce_lora_open(cs_engine *engine)
         CE_TRY(check_dora(engine, &settings));
     if (!settings.targets)
         settings.targets = made = usual_targets(engine);
-    cs_status status = settings.targets
-                           ? attach(engine, &settings)
-                           : ce_fail(CS_BAD_CONFIG, "cspeed.lora.targets is needed, because PEFT has no default for "
-                                                    "this model: name linear layers, or \"all-linear\"");
-    json_decref(made);
-    return status;
+    return settings.targets ? attach(engine, &settings)
+                            : ce_fail(CS_BAD_CONFIG, "cspeed.lora.targets is needed, because PEFT has no default for "
+                                                     "this model: name linear layers, or \"all-linear\"");
 }

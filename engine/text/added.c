@@ -93,7 +93,7 @@ static bool names(const reader *r, const char *text)
 static cs_status add(reader *r, const json_t *token, const char *text, int64_t id, bool special)
 {
     ce_tokenizer *tokenizer = r->tokenizer;
-    json_t *whole = json_is_object(token) ? json_copy((json_t *)(uintptr_t)token) : json_object();
+    json_auto_t *whole = json_is_object(token) ? json_copy((json_t *)(uintptr_t)token) : json_object();
     json_object_set_new(whole, "content", json_string(text));
     if (special || !json_object_get(whole, "special"))
         json_object_set_new(whole, "special", json_boolean(special));
@@ -103,9 +103,7 @@ static cs_status add(reader *r, const json_t *token, const char *text, int64_t i
         json_object_set_new(whole, "normalized", json_boolean(!json_is_true(json_object_get(whole, "special"))));
     ce_special_remove(&tokenizer->raw, (int32_t)id);
     ce_special_remove(&tokenizer->normal, (int32_t)id);
-    cs_status status = ce_tokenfile_added(tokenizer, whole, id);
-    json_decref(whole);
-    return status;
+    return ce_tokenfile_added(tokenizer, whole, id);
 }
 
 /* Adds a token whose id a file gives. The id must be the one that the vocabulary gives to the token, or else the first
@@ -157,7 +155,7 @@ static cs_status add_entries(reader *r)
     json_t *value, *decoder = json_object_get(r->files->config, "added_tokens_decoder");
     json_t *list = decoder ? decoder : r->files->tokens;
     size_t count = 0;
-    entry *entries = ce_must_alloc((json_object_size(list) + 1) * sizeof *entries);
+    CE_FREED entry *entries = ce_must_alloc((json_object_size(list) + 1) * sizeof *entries);
     cs_status status = CS_OK;
     r->list = decoder ? "tokenizer_config.json: added_tokens_decoder" : "added_tokens.json";
     json_object_foreach (list, key, value)
@@ -167,7 +165,6 @@ static cs_status add_entries(reader *r)
         qsort(entries, count, sizeof *entries, by_id);
     for (size_t i = 0; i < count && status == CS_OK; i++)
         status = add_entry(r, &entries[i]);
-    free(entries);
     return status;
 }
 

@@ -97,7 +97,7 @@ static void end_run(const work *w, ce_text *run)
 
 static void fall_back(const work *w)
 {
-    ce_text run = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text run = { 0 };
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
         int byte = byte_of(token);
@@ -109,25 +109,22 @@ static void fall_back(const work *w)
         ce_pieces_add(w->to, token.bytes, token.size);
     }
     end_run(w, &run);
-    ce_unicode_free(&run);
 }
 
 static void read_alphabet(const work *w)
 {
-    ce_text bytes = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text bytes = { 0 };
     for (size_t i = 0; i < w->from->count; i++) {
         part token = piece_of(w->from, i);
-        char *raw = ce_must_alloc(token.size + 1);
+        CE_FREED char *raw = ce_must_alloc(token.size + 1);
         int64_t count = ce_alphabet_read(token.bytes, token.size, raw);
         ce_unicode_append(&bytes, count >= 0 ? raw : token.bytes, count >= 0 ? (size_t)count : token.size);
-        free(raw);
     }
     if (w->middle)
         ce_unicode_append(&w->to->text, bytes.bytes, bytes.size);
     else
         ce_unicode_repair(&w->to->text, bytes.bytes ? bytes.bytes : "", bytes.size);
     end_piece(w->to);
-    ce_unicode_free(&bytes);
 }
 
 /* ---- each token for itself ---- */
@@ -175,7 +172,7 @@ static void clean_up(ce_text *text)
 
 static void join_word(const work *w, part token, bool first)
 {
-    ce_text made = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text made = { 0 };
     const char *prefix = w->step->text;
     if (first)
         ce_unicode_append(&made, token.bytes, token.size);
@@ -188,7 +185,6 @@ static void join_word(const work *w, part token, bool first)
     if (w->step->cleanup)
         clean_up(&made);
     ce_unicode_append(&w->to->text, made.bytes, made.size);
-    ce_unicode_free(&made);
 }
 
 static void decode_each(const work *w)
@@ -233,14 +229,13 @@ static void decode_ctc(const work *w)
         before = token;
         if (repeated)
             continue;
-        ce_text made = { 0 };
+        CE_CLOSED(ce_unicode_free) ce_text made = { 0 };
         size_t begin = w->to->text.size;
         append_replaced(&made, token, w->step->text, "");
         if (w->step->cleanup)
             clean_up(&made);
         part cleaned = { made.bytes ? made.bytes : "", made.size };
         append_replaced(&w->to->text, cleaned, w->step->cleanup ? w->step->other : "", " ");
-        ce_unicode_free(&made);
         if (w->to->text.size > begin)
             end_piece(w->to);
     }

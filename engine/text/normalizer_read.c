@@ -1,4 +1,5 @@
 /* normalizer_read.c - reads the section "normalizer" of a tokenizer.json. */
+#include "base/must.h"
 #include "base/base64.h"
 #include "text/jsonpart.h"
 #include "text/normalizer.h"
@@ -25,11 +26,10 @@ static cs_status read_precompiled(ce_normal_step *step, const json_t *part, cons
 {
     const char *text = json_string_value(json_object_get(part, "precompiled_charsmap"));
     size_t size;
-    char *blob = text ? ce_base64_decode(text, &size) : NULL;
+    CE_FREED char *blob = text ? ce_base64_decode(text, &size) : NULL;
     if (!blob)
         return ce_fail(CS_BAD_FILE, "%s.precompiled_charsmap is not base64", path);
     cs_status status = ce_charsmap_open(&step->map, blob, size);
-    free(blob);
     return status == CS_OK ? CS_OK : ce_fail(status, "%s: %s", path, cs_error());
 }
 

@@ -1,4 +1,5 @@
 /* onig.c - translates the regular expressions of tokenizer.json, which are written for Oniguruma, to PCRE2. */
+#include "base/must.h"
 #include "text/onig.h"
 #include "text/pattern.h"
 
@@ -41,8 +42,7 @@ static void put(ce_text *to, const char *text)
 
 static void put_text(ce_text *to, const ce_text *text)
 {
-    if (text->size > 0)
-        ce_unicode_append(to, text->bytes, text->size);
+    ce_unicode_append(to, text->bytes, text->size);
 }
 
 /* ---- escapes ---- */
@@ -249,29 +249,33 @@ static cs_status translate_member(reader *r, class *c, int depth)
     return CS_OK;
 }
 
+static void free_class(class *c)
+{
+    ce_unicode_free(&c->list);
+    ce_unicode_free(&c->others);
+    ce_unicode_free(&c->before);
+}
+
 /* Translates the class that begins at r->at to an expression that matches one character. */
 static cs_status translate_class(reader *r, ce_text *to, int depth)
 {
-    class c = { .list = { 0 } };
+    CE_CLOSED(free_class) class c = { .list = { 0 } };
     bool negated = r->at[1] == '^';
-    cs_status status = depth < DEEPEST ? CS_OK : refuse(r, "a class in so many others");
+    if (depth == DEEPEST)
+        return refuse(r, "a class in so many others");
     r->at += 1 + negated;
     if (*r->at == ']')
-        status = refuse(r, "[]");
+        return refuse(r, "[]");
     if (depth > 0 && negated && r->groups[r->depth].folds)
-        status = refuse(r, "a negated class within a class under (?i)");
-    while (status == CS_OK && *r->at != ']')
-        status = *r->at ? translate_member(r, &c, depth)
-                        : ce_fail(CS_BAD_FILE, "the pattern %s has a class without end", r->pattern);
-    if (status == CS_OK && c.list.size + c.others.size == 0)
-        status = refuse(r, "an && without a right side");
-    if (status == CS_OK)
-        put_class(to, &c, negated);
+        return refuse(r, "a negated class within a class under (?i)");
+    while (*r->at != ']')
+        CE_TRY(*r->at ? translate_member(r, &c, depth)
+                      : ce_fail(CS_BAD_FILE, "the pattern %s has a class without end", r->pattern));
+    if (c.list.size + c.others.size == 0)
+        return refuse(r, "an && without a right side");
+    put_class(to, &c, negated);
     r->at++;
-    ce_unicode_free(&c.list);
-    ce_unicode_free(&c.others);
-    ce_unicode_free(&c.before);
-    return status;
+    return CS_OK;
 }
 
 /* ---- groups and quantifiers ---- */
@@ -349,13 +353,12 @@ static cs_status close_group(reader *r)
 /* Makes a group of the text from the atom on. */
 static void wrap(reader *r)
 {
-    ce_text tail = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text tail = { 0 };
     ce_unicode_append(&tail, r->to->bytes + r->atom, r->to->size - r->atom);
     r->to->size = r->atom;
     put(r->to, "(?:");
     put_text(r->to, &tail);
     put(r->to, ")");
-    ce_unicode_free(&tail);
 }
 
 /* Translates {n,m}. In Ruby's syntax, + behind it repeats the whole, and {n}? means {0} or {n}. Sets *found to false if

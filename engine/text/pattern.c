@@ -54,11 +54,10 @@ cs_status ce_pattern_open(ce_pattern **pattern, const char *text, ce_pattern_kin
         made->literal_size = strlen(text);
         return CS_OK;
     }
-    ce_text translated = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text translated = { 0 };
     cs_status status = kind == CE_PATTERN_OWN ? CS_OK : ce_onig_translate(&translated, text);
     if (status == CS_OK)
         status = compile(made, kind == CE_PATTERN_OWN ? text : translated.bytes);
-    ce_unicode_free(&translated);
     if (status != CS_OK) {
         ce_pattern_close(made);
         *pattern = NULL;

@@ -231,7 +231,7 @@ static int by_score(const void *one, const void *other, void *pieces)
  * text is merged first. */
 static void rank_pieces(model *m)
 {
-    int32_t *order = ce_must_alloc(m->count * sizeof *order);
+    CE_FREED int32_t *order = ce_must_alloc(m->count * sizeof *order);
     for (size_t i = 0; i < m->count; i++)
         order[i] = (int32_t)i;
     qsort_r(order, m->count, sizeof *order, by_score, m->pieces);
@@ -239,7 +239,6 @@ static void rank_pieces(model *m)
         piece *p = &m->pieces[order[i]], *before = i > 0 ? &m->pieces[order[i - 1]] : NULL;
         p->rank = m->by_id ? order[i] : before && before->score == p->score ? before->rank : (int)i;
     }
-    free(order);
 }
 
 static size_t width_at(const piece *p, size_t place)
@@ -360,10 +359,17 @@ static cs_status fill(ce_tokenizer *tokenizer, model *m)
     return CS_OK;
 }
 
+static void free_model(model *m)
+{
+    free(m->pieces);
+    free(m->pairs);
+}
+
 cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size_t size, const char *class,
                                 const json_t *config)
 {
     static const char unknown[] = " \xe2\x81\x87 ";
+    CE_CLOSED(free_model)
     model m = { .model = 1,
                 .begin = 1,
                 .end = 2,
@@ -372,14 +378,8 @@ cs_status ce_sentencepiece_read(ce_tokenizer *tokenizer, const char *bytes, size
                 .add_prefix = true,
                 .remove_extra = true,
                 .escape = true };
-    cs_status status = read_messages(&m, (ce_protobuf){ .bytes = bytes, .size = size });
-    if (status == CS_OK)
-        status = check(&m);
-    if (status == CS_OK)
-        status = choose_rules(&m, class, config);
-    if (status == CS_OK)
-        status = fill(tokenizer, &m);
-    free(m.pieces);
-    free(m.pairs);
-    return status;
+    CE_TRY(read_messages(&m, (ce_protobuf){ .bytes = bytes, .size = size }));
+    CE_TRY(check(&m));
+    CE_TRY(choose_rules(&m, class, config));
+    return fill(tokenizer, &m);
 }

@@ -145,7 +145,7 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
         .strip_left = ce_jsonpart_flag(token, "lstrip", false),
         .strip_right = ce_jsonpart_flag(token, "rstrip", false),
     };
-    ce_normal_work work = { .continued = false };
+    CE_CLOSED(ce_normal_work_free) ce_normal_work work = { .continued = false };
     ce_span span = { .bytes = text, .size = added.size };
     if (added.normalized)
         span = ce_normalizer_apply(&tokenizer->normalizer, &work, span);
@@ -153,7 +153,6 @@ cs_status ce_tokenfile_added(ce_tokenizer *tokenizer, const json_t *token, int64
     added.size = span.size;
     cs_status status = ce_lexicon_set(&tokenizer->lexicon, id, added.size > 0 ? added.text : text,
                                       added.size > 0 ? added.size : strlen(text));
-    ce_normal_work_free(&work);
     ce_special_add(added.normalized ? &tokenizer->normal : &tokenizer->raw, added);
     return status;
 }

@@ -49,7 +49,7 @@ typedef json_t *parser(const char *text, size_t length);
 
 static cs_status read_json(json_t **root, const char *folder, const char *name, parser *parse)
 {
-    ce_text content = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     cs_status status = slurp(&content, folder, name);
     *root = NULL;
     if (status == CS_OK) {
@@ -57,7 +57,6 @@ static cs_status read_json(json_t **root, const char *folder, const char *name, 
         if (!*root)
             status = ce_fail(CS_BAD_FILE, "%s/%s: %s", folder, name, cs_error());
     }
-    ce_unicode_free(&content);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
@@ -83,12 +82,11 @@ static void add_templates(ce_tokenizer *tokenizer, const json_t *value)
 /* Adds the template `name` from a file, if there is such a file. */
 static cs_status read_template(ce_tokenizer *tokenizer, const char *name, const char *folder, const char *file)
 {
-    ce_text content = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     cs_status status = slurp(&content, folder, file);
     if (status == CS_OK && json_object_set_new(tokenizer->templates, name,
                                                json_stringn(content.bytes ? content.bytes : "", content.size)) != 0)
         status = ce_fail(CS_BAD_FILE, "%s/%s: not UTF-8", folder, file);
-    ce_unicode_free(&content);
     return status == CS_NOT_FOUND ? CS_OK : status;
 }
 
@@ -195,19 +193,16 @@ static void name_end(char **text, const json_t *config, const char *key)
 static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const json_t *vocabulary,
                            const ce_added_files *beside)
 {
-    ce_text content = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     ce_decode_step *decode;
     cs_status status = slurp(&content, folder, "merges.txt");
     tokenizer->lexicon.is_bytes = true;
     tokenizer->lexicon.unknown = -1;
     if (status == CS_NOT_FOUND)
         ce_fail(status, "%s: holds vocab.json, and no merges.txt beside it", folder);
-    json_t *merges = status == CS_OK ? read_merges(&content) : NULL;
-    if (status == CS_OK)
-        status = ce_lexicon_fill(&tokenizer->lexicon, vocabulary, merges);
-    json_decref(merges);
-    ce_unicode_free(&content);
     CE_TRY(status);
+    json_auto_t *merges = read_merges(&content);
+    CE_TRY(ce_lexicon_fill(&tokenizer->lexicon, vocabulary, merges));
     CE_TRY(ce_decoder_add(&tokenizer->decoder, CE_DECODE_BYTES, &decode));
     char class[CE_CLASS_NAME];
     const char *type = json_string_value(json_object_get(beside->model, "model_type"));
@@ -219,10 +214,8 @@ static cs_status read_pair(ce_tokenizer *tokenizer, const char *folder, const js
     if (strncmp(class, "GPT2", strlen("GPT2")) == 0) /* Qwen2's class has no bos_token */
         name_end(&tokenizer->begin_text, beside->config, "bos_token");
     name_end(&tokenizer->end_text, beside->config, "eos_token");
-    json_t *added = json_pack("{s:s, s:b}", "content", END_OF_TEXT, "special", 1);
-    status = ce_tokenfile_added(tokenizer, added, end);
-    json_decref(added);
-    return status;
+    json_auto_t *added = json_pack("{s:s, s:b}", "content", END_OF_TEXT, "special", 1);
+    return ce_tokenfile_added(tokenizer, added, end);
 }
 
 /* ---- opening ---- */
@@ -249,7 +242,7 @@ static int32_t find_end(const ce_tokenizer *tokenizer)
 static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const char *name, const ce_added_files *beside)
 {
     char class[CE_CLASS_NAME];
-    ce_text content = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text content = { 0 };
     cs_status status = slurp(&content, folder, name);
     if (status == CS_OK) {
         ce_class_name(class, beside->config, beside->model, "TokenizersBackend");
@@ -258,7 +251,6 @@ static cs_status read_model(ce_tokenizer *tokenizer, const char *folder, const c
         if (status != CS_OK)
             ce_fail(status, "%s/%s: %s", folder, name, cs_error());
     }
-    ce_unicode_free(&content);
     return status;
 }
 
@@ -342,24 +334,22 @@ static cs_status read_files(ce_tokenizer *tokenizer, const char *folder, const c
 static cs_status build(ce_tokenizer *tokenizer, const char *path)
 {
     struct stat facts;
-    json_t *root = NULL;
+    json_auto_t *root = NULL;
     ce_added_files beside = { 0 };
     if (stat(path, &facts) != 0)
         return ce_fail_errno(errno == ENOENT ? CS_NOT_FOUND : CS_IO_ERROR, errno, "%s: cannot open this tokenizer",
                              path);
     const char *slash = S_ISDIR(facts.st_mode) ? NULL : strrchr(path, '/');
     const char *name = S_ISDIR(facts.st_mode) ? "tokenizer.json" : slash ? slash + 1 : path;
-    char *folder = S_ISDIR(facts.st_mode) ? ce_must_copy(path)
-                   : slash                ? ce_must_copy_part(path, (size_t)(slash - path))
-                                          : ce_must_copy(".");
+    CE_FREED char *folder = S_ISDIR(facts.st_mode) ? ce_must_copy(path)
+                            : slash                ? ce_must_copy_part(path, (size_t)(slash - path))
+                                                   : ce_must_copy(".");
     cs_status status = read_files(tokenizer, folder, name, &root, &beside);
-    json_decref(root);
     json_decref(beside.config);
     json_decref(beside.map);
     json_decref(beside.tokens);
     json_decref(beside.generation);
     json_decref(beside.model);
-    free(folder);
     if (status == CS_OK)
         ce_tokenizer_finish(tokenizer);
     tokenizer->end = find_end(tokenizer);

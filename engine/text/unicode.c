@@ -126,11 +126,10 @@ void ce_unicode_normalize(ce_text *to, ce_unicode_form form, const char *text, s
         [CE_FORM_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
         [CE_FORM_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
-    utf8proc_uint8_t *made = NULL;
+    CE_FREED utf8proc_uint8_t *made = NULL;
     utf8proc_ssize_t width = utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &made, options[form]);
     CE_ASSERT(width >= 0); /* The text is valid UTF-8, so the only possible failure is a lack of memory. */
     ce_unicode_append(to, (const char *)made, (size_t)width);
-    free(made);
 }
 
 /* ---- classes ---- */

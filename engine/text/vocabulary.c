@@ -93,12 +93,11 @@ static void add_piece(const ce_tokenizer *tokenizer, ce_pieces *pieces, int32_t 
 void ce_tokenizer_decode(const ce_tokenizer *tokenizer, const int32_t *ids, int64_t count, bool with_specials,
                          ce_text *to)
 {
-    ce_pieces pieces = { .count = 0 };
+    CE_CLOSED(ce_pieces_free) ce_pieces pieces = { .count = 0 };
     for (int64_t i = 0; i < count; i++)
         if (with_specials || !ce_tokenizer_is_special(tokenizer, ids[i]))
             add_piece(tokenizer, &pieces, ids[i]);
     ce_decoder_text(&tokenizer->decoder, &pieces, false, to);
-    ce_pieces_free(&pieces);
 }
 
 const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t *size)
@@ -110,7 +109,7 @@ const char *ce_tokenizer_piece(const ce_tokenizer *tokenizer, int32_t id, size_t
 static void make_shown(ce_tokenizer *tokenizer)
 {
     size_t count = (size_t)tokenizer->lexicon.size;
-    ce_pieces piece = { .count = 0 };
+    CE_CLOSED(ce_pieces_free) ce_pieces piece = { .count = 0 };
     tokenizer->shown = ce_must_alloc((count + 1) * sizeof *tokenizer->shown);
     for (size_t id = 0; id < count; id++) {
         size_t size, from = tokenizer->shown_text.size;
@@ -121,7 +120,6 @@ static void make_shown(ce_tokenizer *tokenizer)
         ce_decoder_text(&tokenizer->decoder, &piece, true, &tokenizer->shown_text);
         tokenizer->shown[id] = (ce_lexicon_piece){ (uint32_t)from, (uint32_t)(tokenizer->shown_text.size - from) };
     }
-    ce_pieces_free(&piece);
 }
 
 /* ---- cutting ---- */

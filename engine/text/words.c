@@ -258,14 +258,13 @@ static void replace_spaces(ce_cutters *cutters, int number, ce_span text)
 static void write_bytes(ce_cutters *cutters, int number, ce_span text)
 {
     ce_made *made = &cutters->made[number];
-    ce_text character = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text character = { 0 };
     ce_made_begin(made);
     for (size_t at = 0; at < text.size; at++) {
         character.size = 0;
         ce_unicode_append_point(&character, ce_alphabet_point((unsigned char)text.bytes[at]));
         ce_made_put(made, text, at, character.bytes, character.size);
     }
-    ce_unicode_free(&character);
     cut(cutters, number + 1, ce_made_span(made));
 }
 
