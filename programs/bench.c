@@ -6,12 +6,10 @@
  * - busbw: algbw multiplied by the share of the vector that every rank must at least send or receive. It can be
  *   compared with the bandwidth of memory or of a link, for any number of ranks.
  * - of copy: the time in which every rank copies a buffer of this size, divided by the time of the collective. */
-#include "base/ends_with.h"
 #include "cspeed/comm.h"
 #include "cspeed/options.h"
 #include "cspeed/plot.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +57,7 @@ static const cs_option table[] = {
     { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi", "the transport, as cspeed.comm (auto)") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
                 "ordinary memory of the ranks, instead of memory that they share") },
-    { CS_OPTION(TEXT, "plot", options, plot, "FILE", "draw the bus bandwidths into FILE.svg or FILE.html") },
+    { CS_OPTION(TEXT, "plot", options, plot, "FILE", "draw the bus bandwidths into FILE.svg, FILE.html or FILE.png") },
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "these options" },
 };
 
@@ -201,7 +199,7 @@ static void print_line(const bench *ranks, picture *drawn, int collective, size_
     double copy = measure(ranks, COPY, bytes, &algorithm), seconds = measure(ranks, collective, bytes, &algorithm);
     double algbw = 1e-9 * (double)bytes / seconds, busbw = algbw * bus_factor(collective, ranks->world.size);
     cs_plot_curve *curve = &drawn->curves[drawn->count];
-    drawn->points[drawn->count][curve->count++] = (cs_plot_point){ log2((double)bytes), busbw };
+    drawn->points[drawn->count][curve->count++] = (cs_plot_point){ (double)bytes, busbw };
     if (ranks->world.rank == 0)
         printf("%-15s %12zu %-13s %12.1f %10.2f %10.2f %9.0f%%\n", names[collective], bytes, algorithm, seconds * 1e6,
                algbw, busbw, 100 * copy / seconds);
@@ -216,7 +214,7 @@ static int64_t shortest(const options *given)
 static void print_collective(const bench *ranks, picture *drawn, int collective, const options *given)
 {
     int sizes = 0;
-    drawn->curves[drawn->count] = (cs_plot_curve){ names[collective], drawn->points[drawn->count], 0 };
+    drawn->curves[drawn->count] = (cs_plot_curve){ .name = names[collective], .points = drawn->points[drawn->count] };
     for (int64_t bytes = shortest(given); bytes <= given->max_bytes && sizes < SIZES; bytes *= 2, sizes++)
         print_line(ranks, drawn, collective, (size_t)bytes);
     drawn->count++;
@@ -238,18 +236,14 @@ static void read_collectives(bool wanted[COLLECTIVES], const char *list)
 
 static void draw(const picture *drawn, const char *name)
 {
-    static const char title[] = "bus bandwidth in GB/s, by log2 of the bytes";
-    cs_plot plot = { title, drawn->curves, drawn->count };
-    FILE *file = fopen(name, "w");
-    if (file && ce_ends_with(name, ".html"))
-        cs_plot_html(file, title, &plot, 1);
-    else if (file)
-        cs_plot_svg(file, &plot, 1);
-    bool good = file && !ferror(file);
-    if (!file || fclose(file) != 0 || !good) {
-        fprintf(stderr, "bench: %s cannot be written\n", name);
-        exit(CS_OPTIONS_WRONG);
-    }
+    static const char title[] = "bus bandwidth in GB/s";
+    cs_plot plot = {
+        .title = title, .curves = drawn->curves, .count = drawn->count, .x_title = "bytes", .log_x = true, .full = true
+    };
+    if (cs_plot_write(name, cs_plot_form_of(name), title, &plot, 1) == CS_OK)
+        return;
+    fprintf(stderr, "bench: %s\n", cs_error());
+    exit(CS_OPTIONS_WRONG);
 }
 
 static void run(const options *given)
@@ -305,8 +299,8 @@ int main(int argc, char **argv)
     char **words = cs_options_main(&form, &given, argv);
     if (strcmp(words[0], "comm") != 0)
         refuse("nothing to measure is called", words[0]);
-    if (given.plot && !ce_ends_with(given.plot, ".svg") && !ce_ends_with(given.plot, ".html"))
-        refuse("--plot needs a file .svg or .html, not", given.plot);
+    if (given.plot && cs_plot_form_of(given.plot) == CS_PLOT_NO_FORM)
+        refuse("--plot needs a file .svg, .html or .png, not", given.plot);
     check_world();
     run(&given);
     return 0;

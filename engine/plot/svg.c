@@ -1,8 +1,25 @@
-/* svg.c - draws diagrams as an SVG picture, and as an HTML page that contains the picture. */
+/* svg.c - draws diagrams as an SVG picture, and as an HTML page that contains the picture and shows the values under
+ * the pointer in its legend. */
+#include "base/must.h"
 #include "json/json.h"
-#include "plot/range.h"
+#include "plot/view.h"
 
-enum { WIDTH = 720, HEIGHT = 360, LEFT = 90, TOP = 40, RIGHT = 20, BOTTOM = 40, COLUMNS = 600, TICKS = 4, LINE = 16 };
+#include <stdlib.h>
+#include <string.h>
+
+/* Sizes in pixels. The legend is to the right of the diagram. */
+enum { LEFT = 84, TOP = 44, WIDTH = 580, HEIGHT = 220, BOTTOM = 56, LINE = 17, LEGEND = LEFT + WIDTH + 20, ROW = 34 };
+enum { COLUMNS = WIDTH, TICKS = 8, COLORS = 8 };
+
+typedef struct {
+    FILE *file;
+    const cs_plot *plot;
+    ce_plot_view view;
+    bool page; /* true: the curves contain their values, for the script of the page */
+} canvas;
+
+static const char *const colors[COLORS] = { "#2f81f7", "#d9602b", "#1a9850", "#9b6bd3",
+                                            "#b8860b", "#d6487e", "#0f93a5", "#7d8590" };
 
 /* Writes a text, with XML's special characters escaped. Each byte that XML does not allow is written as '?'. */
 static void put_text(FILE *file, const char *text)
@@ -20,77 +37,150 @@ static void put_text(FILE *file, const char *text)
     json_decref(valid);
 }
 
-static double across(const ce_plot_range *range, double x)
+/* Writes one line of text. `attributes` are those of its element. */
+static void put_line(FILE *file, double x, double y, const char *attributes, const char *text)
 {
-    return LEFT + (WIDTH - LEFT - RIGHT) * ce_plot_across(range, x);
+    fprintf(file, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, attributes);
+    put_text(file, text);
+    fputs("</text>\n", file);
 }
 
-static double down(const ce_plot_range *range, double y)
+static double across(const canvas *on, double x)
 {
-    return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ce_plot_up(range, y);
+    return LEFT + WIDTH * ce_plot_share(&on->view.x, x);
 }
 
-static void put_frame(FILE *file, const char *title, const ce_plot_range *range)
+static double down(const canvas *on, double y)
 {
-    fprintf(file, "<text x=\"%d\" y=\"24\">", LEFT);
-    put_text(file, title);
-    fprintf(file, "</text>\n<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"black\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
-            WIDTH - RIGHT);
-    for (int i = 0; i <= TICKS; i++) {
-        double x = range->left + (double)(int64_t)((range->right - range->left) * i / TICKS);
-        double y = range->bottom + (range->top - range->bottom) * i / TICKS;
-        fprintf(file, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n", LEFT - 8, down(range, y) + 4, y);
-        fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", across(range, x),
-                HEIGHT - BOTTOM + 20, x);
+    return TOP + HEIGHT * (1 - ce_plot_share(&on->view.y, y));
+}
+
+static void put_frame(const canvas *on)
+{
+    ce_plot_tick ticks[CE_PLOT_TICKS];
+    const int bottom = TOP + HEIGHT;
+    put_line(on->file, LEFT, TOP - 16, "font-weight=\"bold\"", on->plot->title);
+    int count = ce_plot_ticks(&on->view.y, TICKS, false, ticks);
+    for (int i = 0; i < count; i++) {
+        double y = down(on, ticks[i].value);
+        fprintf(on->file, "<path class=\"grid\" d=\"M%d %.1fh%d\"/>\n", LEFT, y, WIDTH);
+        put_line(on->file, LEFT - 8, y + 4, "class=\"grey\" text-anchor=\"end\"", ticks[i].label);
     }
+    count = ce_plot_ticks(&on->view.x, TICKS, true, ticks);
+    for (int i = 0; i < count; i++) {
+        double x = across(on, ticks[i].value);
+        fprintf(on->file, "<path class=\"grid\" d=\"M%.1f %dv%d\"/>\n", x, TOP, HEIGHT);
+        put_line(on->file, x, bottom + 17, "class=\"grey\" text-anchor=\"middle\"", ticks[i].label);
+    }
+    fprintf(on->file, "<path class=\"edge\" d=\"M%d %dv%dh%d\"/>\n", LEFT, TOP, HEIGHT, WIDTH);
+    put_line(on->file, LEFT + WIDTH / 2, bottom + 36, "class=\"x\" text-anchor=\"middle\"", on->view.x_title);
+    if (on->page) /* a transparent rectangle, which the pointer meets, and the line under the pointer */
+        fprintf(on->file,
+                "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill-opacity=\"0\"/>\n"
+                "<path class=\"edge at\" d=\"M0 %dv%d\" style=\"display:none\"/>\n",
+                LEFT, TOP, WIDTH, HEIGHT, TOP, HEIGHT);
+    for (int i = 0; i < on->view.note_count; i++)
+        put_line(on->file, LEFT, bottom + BOTTOM + i * LINE, "class=\"grey\"", on->view.notes[i]);
 }
 
-static void put_curve(FILE *file, const cs_plot_curve *curve, int number, const ce_plot_range *range)
+/* Begins the element of a curve. `color` counts the colors of the diagram; they repeat with thicker lines. */
+static void begin(FILE *file, const char *element, const char *kind, const cs_plot_curve *curve, int color)
 {
-    static const char *const colors[] = { "#1f5fa8", "#c8501e", "#2e8b57", "#8a4fa3",
-                                          "#b8860b", "#c2417c", "#008b8b", "#555555" };
-    const char *color = colors[(size_t)number % (sizeof colors / sizeof *colors)];
+    fprintf(file, "<%s class=\"%s%s%s\" stroke=\"%s\"", element, kind, curve->is_second ? " second" : "",
+            color < COLORS ? "" : " again", colors[color % COLORS]);
+}
+
+/* Draws a curve; `row` is its row in the legend. If `smooth` is 0, the curve is drawn as it is. */
+static void put_curve(const canvas *on, const cs_plot_curve *curve, int row, int color, double smooth, const char *kind)
+{
     cs_plot_point kept[2 * COLUMNS];
-    int count = ce_plot_thin(curve, range, COLUMNS, kept);
+    int count = ce_plot_thin(curve, &on->view, COLUMNS, smooth, kept);
     if (count == 0)
         return;
-    fprintf(file, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", color);
-    for (int i = 0; i < count; i++)
-        fprintf(file, "%s%.2f,%.2f", i ? " " : "", across(range, kept[i].x), down(range, kept[i].y));
-    if (count == 1) /* A line of length 0 would be invisible, so a curve of one point is drawn as a line of length 2. */
-        fprintf(file, " %.2f,%.2f", across(range, kept[0].x) + 2, down(range, kept[0].y));
-    fprintf(file, "\"/>\n<text x=\"%d\" y=\"%d\" text-anchor=\"end\" fill=\"%s\">", WIDTH - RIGHT, TOP + LINE * number,
-            color);
-    put_text(file, curve->name);
-    fprintf(file, " %.5g</text>\n", curve->points[curve->count - 1].y);
+    begin(on->file, "polyline", count == 1 ? "one" : kind, curve, color);
+    if (on->page)
+        fprintf(on->file, " data-row=\"%d\" data-values=\"", row);
+    for (int i = 0; on->page && i < count; i++)
+        fprintf(on->file, "%s%.15g,%.5g", i ? " " : "", kept[i].x, kept[i].y);
+    fputs(on->page ? "\" points=\"" : " points=\"", on->file);
+    for (int i = 0; i < count + (count == 1); i++) /* a line from a point to itself is a dot */
+        fprintf(on->file, "%s%.2f,%.2f", i ? " " : "", across(on, kept[i % count].x), down(on, kept[i % count].y));
+    fputs("\"/>\n", on->file);
 }
 
-void cs_plot_svg(FILE *file, const cs_plot *plots, int count)
+/* Draws the curves and the legend, which has the last value of each curve. Returns the height of the legend. */
+static int put_curves(const canvas *on)
 {
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
-            "font-size=\"13\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            WIDTH, HEIGHT * count);
-    for (int i = 0; i < count; i++) {
-        ce_plot_range range = ce_plot_range_of(&plots[i]);
-        fprintf(file, "<g transform=\"translate(0 %d)\">\n", HEIGHT * i);
-        put_frame(file, plots[i].title, &range);
-        for (int c = 0; c < plots[i].count; c++)
-            put_curve(file, &plots[i].curves[c], c, &range);
-        fputs("</g>\n", file);
+    int row = 0, color = -1;
+    for (int c = 0; c < on->plot->count; c++) {
+        const cs_plot_curve *curve = &on->plot->curves[c];
+        double smooth = ce_plot_smooth(on->plot, curve);
+        char value[32];
+        int y = TOP + 10 + row * ROW;
+        color += c == 0 || !curve->is_second;
+        if (curve->count == 0)
+            continue;
+        put_curve(on, curve, row, color, 0, smooth > 0 ? "raw" : "curve");
+        if (smooth > 0)
+            put_curve(on, curve, row, color, smooth, "curve");
+        begin(on->file, "path", "curve", curve, color);
+        fprintf(on->file, " d=\"M%d %dh16\"/>\n", LEGEND, y - 4);
+        snprintf(value, sizeof value, "%.5g", curve->points[curve->count - 1].y);
+        put_line(on->file, LEGEND + 22, y, "", curve->name);
+        put_line(on->file, LEGEND + 22, y + 15, "class=\"value grey\"", value);
+        row++;
     }
-    fputs("</svg>\n", file);
+    return row * ROW;
 }
 
-void cs_plot_html(FILE *file, const char *title, const cs_plot *plots, int count)
+/* The page is as wide as the longest name needs. */
+static int width_of(const cs_plot *plots, int count)
 {
-    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head><meta charset=\"utf-8\"/>"
-          "<title>",
+    size_t longest = 30; /* the values under the pointer are as wide */
+    for (int i = 0; i < count; i++)
+        for (int c = 0; c < plots[i].count; c++)
+            longest = longest < strlen(plots[i].curves[c].name) ? strlen(plots[i].curves[c].name) : longest;
+    return LEGEND + 30 + (int)longest * 15 / 2;
+}
+
+static void put_diagrams(FILE *file, const cs_plot *plots, int count, bool page)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *diagrams = open_memstream(&text, &size);
+    int height = 0;
+    for (int i = 0; diagrams && i < count; i++) {
+        canvas on = { diagrams, &plots[i], ce_plot_view_of(&plots[i]), page };
+        fprintf(diagrams, "<g class=\"diagram\" transform=\"translate(0 %d)\">\n", height);
+        put_frame(&on);
+        int legend = put_curves(&on);
+        fputs("</g>\n", diagrams);
+        height += TOP + (legend > HEIGHT ? legend : HEIGHT) + BOTTOM + on.view.note_count * LINE;
+    }
+    if (!diagrams || fclose(diagrams) != 0)
+        ce_fatal(CS_NO_MEMORY, "no memory for a picture");
+    fprintf(
+        file,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
+        "font-size=\"13\">\n<style>\n%s</style>\n<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n%s</svg>\n",
+        width_of(plots, count), height, ce_plot_css, text);
+    free(text);
+}
+
+void ce_plot_svg(FILE *file, const cs_plot *plots, int count)
+{
+    put_diagrams(file, plots, count, false);
+}
+
+void ce_plot_html(FILE *file, const char *title, const cs_plot *plots, int count)
+{
+    fputs("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head><meta "
+          "charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width\"/><title>",
           file);
     put_text(file, title);
-    fputs("</title></head>\n<body style=\"max-width: 60em; margin: auto; font-family: sans-serif\">\n<h1>", file);
+    fputs("</title></head>\n<body><h1>", file);
     put_text(file, title);
     fputs("</h1>\n", file);
-    cs_plot_svg(file, plots, count);
-    fputs("</body>\n</html>\n", file);
+    put_diagrams(file, plots, count, true);
+    fprintf(file, "<script>//<![CDATA[\n%s//]]></script>\n</body>\n</html>\n", ce_plot_js);
 }

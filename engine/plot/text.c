@@ -2,7 +2,7 @@
  *
  * If the locale is UTF-8, the first curve is drawn in Braille characters, each of which has 2 x 4 dots. Other curves
  * are drawn with one ASCII character each. In other locales all curves are drawn with ASCII characters. */
-#include "plot/range.h"
+#include "plot/view.h"
 #include "base/terminal.h"
 
 #include <langinfo.h>
@@ -21,6 +21,11 @@ typedef struct {
     unsigned char *dots; /* for each cell of the diagram, the dots of the first curve, one bit for each dot */
     char *mark;          /* for each cell of the diagram, the character of another curve, or 0 */
 } canvas;
+
+static int within(int value, int min, int max)
+{
+    return value < min ? min : value > max ? max : value;
+}
 
 /* ---- the screen ---- */
 
@@ -97,14 +102,14 @@ static void set_dot(canvas *on, int curve, int x, int y)
         on->mark[cell] = marks[curve % (int)strlen(marks)];
 }
 
-static void draw_curve(canvas *on, const cs_plot_curve *curve, int number, const ce_plot_range *range,
-                       cs_plot_point *kept)
+static void draw_curve(canvas *on, const cs_plot *plot, int number, const ce_plot_view *view, cs_plot_point *kept)
 {
+    const cs_plot_curve *curve = &plot->curves[number];
     int wide = on->columns * (on->unicode ? DOTS_X : 1), high = on->rows * (on->unicode ? DOTS_Y : 1);
-    int count = ce_plot_thin(curve, range, wide, kept), x = 0, y = 0;
+    int count = ce_plot_thin(curve, view, wide, ce_plot_smooth(plot, curve), kept), x = 0, y = 0;
     for (int i = 0; i < count; i++) {
-        int to_x = (int)lround(ce_plot_across(range, kept[i].x) * (wide - 1));
-        int to_y = (int)lround((1 - ce_plot_up(range, kept[i].y)) * (high - 1));
+        int to_x = (int)lround(ce_plot_share(&view->x, kept[i].x) * (wide - 1));
+        int to_y = (int)lround((1 - ce_plot_share(&view->y, kept[i].y)) * (high - 1));
         int across = i == 0 ? 0 : to_x - x, down = i == 0 ? 0 : to_y - y;
         int dots = across > abs(down) ? across : abs(down);
         for (int dot = 0; dot <= dots; dot++)
@@ -116,16 +121,11 @@ static void draw_curve(canvas *on, const cs_plot_curve *curve, int number, const
 
 /* ---- the frame ---- */
 
-static void put_row(FILE *file, const canvas *on, int row, const ce_plot_range *range)
+/* `label` is the tick of the vertical axis in this row, or "". */
+static void put_row(FILE *file, const canvas *on, int row, const char *label)
 {
-    bool middle = row == on->rows / 2 && on->rows > 4;
     int last = on->columns;
-    if (row == 0 || row == on->rows - 1 || middle)
-        fprintf(file, "%*.4g ", LABEL - 1,
-                range->top - (range->top - range->bottom) * (double)row / (double)(on->rows - 1));
-    else
-        fprintf(file, "%*s", LABEL, "");
-    fputs(on->unicode ? "\u2502" : "|", file);
+    fprintf(file, "%*s %s", LABEL - 1, label, on->unicode ? "\u2502" : "|");
     const unsigned char *dots = on->dots + row * on->columns;
     const char *mark = on->mark + row * on->columns;
     while (last > 0 && !dots[last - 1] && !mark[last - 1])
@@ -138,44 +138,54 @@ static void put_row(FILE *file, const canvas *on, int row, const ce_plot_range *
     fputc('\n', file);
 }
 
-static void put_axis(FILE *file, const canvas *on, const ce_plot_range *range)
+static void put_rows(FILE *file, const canvas *on, const ce_plot_axis *axis)
 {
-    char first[32], last[32];
-    snprintf(first, sizeof first, "%.0f", range->left);
-    snprintf(last, sizeof last, "%.0f", range->right);
+    ce_plot_tick ticks[CE_PLOT_TICKS];
+    int count = ce_plot_ticks(axis, within(on->rows / 2, 4, CE_PLOT_TICKS), false, ticks);
+    for (int row = 0; row < on->rows; row++) {
+        const char *label = "";
+        for (int i = 0; i < count; i++)
+            if (lround((1 - ce_plot_share(axis, ticks[i].value)) * (on->rows - 1)) == row)
+                label = ticks[i].label;
+        put_row(file, on, row, label);
+    }
+}
+
+static void put_axis(FILE *file, const canvas *on, const ce_plot_axis *axis, const char *title)
+{
+    ce_plot_tick ticks[CE_PLOT_TICKS];
+    int count = ce_plot_ticks(axis, within(on->columns / 10, 3, CE_PLOT_TICKS), true, ticks), used = 0;
     fprintf(file, "%*s%s", LABEL, "", on->unicode ? "\u2514" : "+");
     for (int i = 0; i < on->columns; i++)
         fputs(on->unicode ? "\u2500" : "-", file);
-    int between = on->columns - (int)(strlen(first) + strlen(last));
-    int before = (between - (int)strlen("step")) / 2;
-    fprintf(file, "\n%*s%s", LABEL + 1, "", first);
-    if (before > 0)
-        fprintf(file, "%*sstep%*s%s\n", before, "", between - before - (int)strlen("step"), "", last);
-    else
-        fprintf(file, " %s\n", last);
-}
-
-static int within(int value, int min, int max)
-{
-    return value < min ? min : value > max ? max : value;
+    fprintf(file, "\n%*s ", LABEL, title);
+    for (int i = 0; i < count; i++) {
+        int width = (int)strlen(ticks[i].label),
+            middle = (int)(ce_plot_share(axis, ticks[i].value) * (on->columns - 1));
+        int before = within(middle - width / 2, 0, on->columns - width) - used;
+        if (before > 0 || used == 0) /* there is a space between two labels */
+            used += fprintf(file, "%*s%s", before, "", ticks[i].label);
+    }
+    fputc('\n', file);
 }
 
 void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows)
 {
     screen.columns = within(screen.columns, MIN_COLUMNS, MAX_COLUMNS);
+    ce_plot_view view = ce_plot_view_of(plot);
     canvas on = { .columns = screen.columns - LABEL - 1,
-                  .rows = within(rows - 2 - put_legend(NULL, plot, screen), MIN_ROWS, MAX_ROWS),
+                  .rows = within(rows - 2 - view.note_count - put_legend(NULL, plot, screen), MIN_ROWS, MAX_ROWS),
                   .unicode = screen.unicode };
     unsigned char dots[MAX_COLUMNS * MAX_ROWS] = { 0 };
     char mark[MAX_COLUMNS * MAX_ROWS] = { 0 };
     cs_plot_point kept[2 * DOTS_X * MAX_COLUMNS];
-    ce_plot_range range = ce_plot_range_of(plot);
     on.dots = dots;
     on.mark = mark;
     for (int c = 0; c < plot->count; c++)
-        draw_curve(&on, &plot->curves[c], c, &range, kept);
+        draw_curve(&on, plot, c, &view, kept);
     put_legend(file, plot, screen);
-    for (int row = 0; row < on.rows; row++)
-        put_row(file, &on, row, &range);
-    put_axis(file, &on, &range);
+    put_rows(file, &on, &view.y);
+    put_axis(file, &on, &view.x, view.x_title);
+    for (int i = 0; i < view.note_count; i++)
+        fprintf(file, "%s\n", view.notes[i]);
 }

@@ -1,9 +1,9 @@
-/* plot.h - curves over optimizer steps: read from a file of metrics; drawn in a terminal, as SVG and as HTML. (public)
+/* plot.h - curves over optimizer steps: read from a file of metrics; drawn in a terminal, as SVG, HTML or PNG. (public)
  *
  *     cs_plot_curve curve = { .name = "loss" };
  *     const char *key = "loss";
  *     if (cs_plot_read("runs/mine", &key, 1, &curve) == CS_OK && curve.count > 0) {
- *         cs_plot plot = { "loss", &curve, 1 };
+ *         cs_plot plot = { .title = "loss", .curves = &curve, .count = 1 };
  *         cs_plot_text(stdout, &plot, cs_plot_screen_of(stdout), 12);
  *     }
  *     cs_plot_free(&curve, 1); */
@@ -28,13 +28,26 @@ typedef struct {
      * highest are drawn. */
     cs_plot_point *points;
     int64_t count;
+    int64_t nulls;  /* how many values were null, which is NaN or infinite; a sentence below the diagram says so */
+    bool is_second; /* a picture draws this curve dashed, in the color of the curve before it */
 } cs_plot_curve;
 
 /* One diagram. At least one of its curves has a point. */
 typedef struct {
-    const char *title;
+    const char *title; /* what the values are, with their unit */
     const cs_plot_curve *curves;
     int count;
+    const char *x_title; /* NULL: "step" */
+    /* A logarithmic axis has no place for numbers that are not above 0; a sentence below the diagram counts them. */
+    bool log_x, log_y;
+    /* false: if few values would press the others into less than a third of the height, the axis ends before the few,
+     * which are drawn at its end; a sentence below the diagram counts them. true: the axis includes all values. */
+    bool full;
+    /* The weight, from 0 to below 1, of a debiased exponential moving average, as in TensorBoard: point i becomes the
+     * mean of the points j <= i with the weights smooth^(i - j). Below 0: 1 - 50 / (points of the longest curve). A curve
+     * is smoothed if it turns up or down in more than a quarter of its points; a sentence below the diagram says so, and
+     * a picture draws the curve itself too, pale. */
+    double smooth;
 } cs_plot;
 
 /* Reads the file of metrics `path` (JSON lines), or metrics.jsonl in the folder `path`. curves[i] gets a point (step,
@@ -42,6 +55,8 @@ typedef struct {
  * not change. A last line without a line feed is still being written and is not read. CS_NOT_FOUND: there is no such
  * file. CS_BAD_FILE: a line is damaged. After an error every count is 0. */
 cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_plot_curve *curves);
+/* *text becomes the keys of all numbers in the file, such as "step, loss, lr"; the caller frees it. */
+cs_status cs_plot_keys(const char *path, char **text);
 void cs_plot_free(cs_plot_curve *curves, int count); /* frees the points */
 
 /* The screen on which text is drawn. */
@@ -58,11 +73,13 @@ cs_plot_screen cs_plot_screen_of(FILE *file);
  * distinguished by characters, not by color. The legend shows the last value of each curve. */
 void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int rows);
 
-/* cs_plot_svg writes diagrams, one below the other, as one SVG picture; cs_plot_html writes them as one HTML page that
- * needs no other file. Both outputs are well-formed XML. Errors in writing are not reported here; the caller finds them
- * with ferror(file) or fclose(file). */
-void cs_plot_svg(FILE *file, const cs_plot *plots, int count);
-void cs_plot_html(FILE *file, const char *title, const cs_plot *plots, int count);
+/* The forms of a picture. An HTML page needs no other file and shows the values under the pointer. SVG and HTML are
+ * dark where the reader's settings are, and both are well-formed XML. PNG is made by the program rsvg-convert. */
+typedef enum { CS_PLOT_NO_FORM, CS_PLOT_SVG, CS_PLOT_HTML, CS_PLOT_PNG } cs_plot_form;
+cs_plot_form cs_plot_form_of(const char *path); /* the form that the end of the name says: .svg, .html or .png */
+
+/* Writes diagrams, one below the other, as one picture into the file `path`. `title` is the title of an HTML page. */
+cs_status cs_plot_write(const char *path, cs_plot_form form, const char *title, const cs_plot *plots, int count);
 
 #ifdef __cplusplus
 }

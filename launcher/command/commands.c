@@ -3,7 +3,6 @@
 #include "ground/command.h"
 #include "command/programs.h"
 
-#include "base/ends_with.h"
 #include "base/terminal.h"
 #include "show/wrap.h"
 
@@ -16,16 +15,6 @@ enum { HELP_COLUMNS = 80 };
 
 #define ADDRESS(name) &cl_command_##name,
 const cl_command *const cl_commands[] = { CL_COMMAND_NAMES(ADDRESS) NULL };
-
-int cl_command_check_svg(const char *name)
-{
-    if (!name || ce_ends_with(name, ".svg"))
-        return 0;
-    return cl_codes_fail(CL_CODE_USAGE,
-                         "not supported: --plot %s, because only SVG is written here: give the file a name that ends "
-                         "in .svg",
-                         name);
-}
 
 static void print_text(const char *text)
 {

@@ -22,7 +22,10 @@ static int check(const request *r)
 {
     if (!r->file || r->steps == 0)
         return cl_codes_fail(CL_CODE_USAGE, "lr: name a configuration, and --steps N");
-    return cl_command_check_svg(r->plot);
+    if (r->plot && cs_plot_form_of(r->plot) == CS_PLOT_NO_FORM)
+        return cl_codes_fail(CL_CODE_USAGE, "lr: --plot %s: give the file a name that ends in .svg, .html or .png",
+                             r->plot);
+    return 0;
 }
 
 static int read_arguments(request *r, char **at)
@@ -30,7 +33,7 @@ static int read_arguments(request *r, char **at)
     static const cs_option table[] = {
         { CL_COMMAND_OPTION(WHOLE, "steps", steps, "N"), .min = 1, .max = MAX_STEPS },
         { CL_COMMAND_OPTION(WHOLE, "every", every, "N"), .min = 1, .max = MAX_STEPS },
-        { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE.svg") },
+        { CL_COMMAND_OPTION(RAW, "plot", plot, "FILE") },
         { CL_COMMAND_OPTION(LIST, "set", sets, "KEY.PATH=VALUE") },
     };
     static const cs_options_form form = { CL_COMMAND_FORM("lr", 0, 1, NULL), CS_OPTIONS_TABLE(table) };
@@ -80,11 +83,8 @@ static int draw(const request *r, const ce_schedule_settings *schedule)
     int64_t stride = (r->steps - 1) / MAX_POINTS + 1;
     for (int64_t step = 1; step <= r->steps; step += stride)
         points[curve.count++] = (cs_plot_point){ (double)step, ce_schedule_rate(schedule, step - 1) };
-    FILE *file = fopen(r->plot, "w");
-    if (!file)
-        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
-    cs_plot_svg(file, &(cs_plot){ "learning rate", &curve, 1 }, 1);
-    return fclose(file) == 0 ? 0 : cl_codes_fail(CL_CODE_LOG, "%s cannot be written", r->plot);
+    cs_plot plot = { .title = "learning rate", .curves = &curve, .count = 1, .full = true };
+    return cs_plot_write(r->plot, cs_plot_form_of(r->plot), r->file, &plot, 1) == CS_OK ? 0 : CL_CODE_LOG;
 }
 
 static int show(const request *r, const ce_schedule_settings *schedule)
@@ -116,12 +116,13 @@ const cl_command cl_command_lr = {
     .name = "lr",
     .group = "Look",
     .summary = "show the learning rate of a configuration at each step",
-    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE.svg]\n"
+    .usage = "cspeed lr FILE --steps N [--every K] [--plot FILE]\n"
              "                 [--set KEY.PATH=VALUE]",
-    .text = "Prints the learning rate of each optimizer step, and beta1 if a OneCycle schedule changes it.\n"
-            "--every K prints only each K-th step, --plot writes the curve as an SVG picture, and --set overrides\n"
-            "a key of the configuration. If the schedule's total_num_steps is \"auto\", cspeed.steps is used, or\n"
-            "--steps if the file does not set it.\n",
+    .text =
+        "Prints the learning rate of each optimizer step, and beta1 if a OneCycle schedule changes it.\n"
+        "--every K prints only each K-th step, --plot draws the curve into FILE.svg, FILE.html or FILE.png, and --set overrides\n"
+        "a key of the configuration. If the schedule's total_num_steps is \"auto\", cspeed.steps is used, or\n"
+        "--steps if the file does not set it.\n",
     .example = "cspeed lr ds_config.json --steps 1000 --every 50 --plot rate.svg",
     .run = run,
 };

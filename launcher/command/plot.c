@@ -1,4 +1,4 @@
-/* plot.c - `cspeed plot`: draws the metrics of runs over their steps, in the terminal, as SVG and as HTML. */
+/* plot.c - `cspeed plot`: draws the metrics of runs over their steps, in the terminal, as SVG, HTML and PNG. */
 #include "base/status.h"
 #include "base/terminal.h"
 #include "ground/codes.h"
@@ -18,19 +18,19 @@ enum { MAX_RUNS = 16, MAX_KEYS = 16, ROWS = 12, PATIENCE = 60 };
 static const char usual[] = "loss,lr,grad_norm,tokens_per_s", with_loss[] = "valid_loss";
 
 typedef struct {
-    const char *runs[MAX_RUNS], *svg, *html, *what;
-    int run_count;
-    bool follow;
-    char *words; /* a copy of `what`, split into the names of keys */
-    const char *keys[MAX_KEYS + 1];
-    /* key_count: the number of keys to read; shown: the number of diagrams. If a diagram shows "loss", the key
-     * "valid_loss" is also read. */
-    int key_count, shown;
+    const char *runs[MAX_RUNS], *files[CS_PLOT_PNG + 1], *what; /* files: for each form of a picture, or NULL */
+    int run_count, log;
+    bool follow, full, draws; /* draws: a file is written */
+    double smooth;            /* below 0: not given */
+    char *words;              /* a copy of `what`, split into the names of keys */
+    /* for each diagram its key and the key of its second curves, which is "" unless the first key is "loss" */
+    const char *keys[MAX_KEYS][2];
+    int shown;
 } request;
 
-/* The curves of all runs: read[run][key]. The diagrams point to these curves and do not own them. */
+/* The curves of all diagrams: of run r, curves[diagram][r][0] and [1]. */
 typedef struct {
-    cs_plot_curve read[MAX_RUNS][MAX_KEYS + 1], curves[MAX_KEYS][2 * MAX_RUNS];
+    cs_plot_curve curves[MAX_KEYS][MAX_RUNS][2];
     cs_plot plots[MAX_KEYS];
     int count;
     char names[MAX_RUNS][PATH_MAX + 16];
@@ -46,22 +46,22 @@ static int divide_keys(request *r)
     for (char *next, *key = strtok_r(r->words, ",", &next); key; key = strtok_r(NULL, ",", &next)) {
         if (r->shown == MAX_KEYS)
             return cl_codes_fail(CL_CODE_USAGE, "plot: --what names more than %d keys", MAX_KEYS);
-        r->keys[r->shown++] = key;
+        r->keys[r->shown][0] = key;
+        r->keys[r->shown++][1] = strcmp(key, "loss") == 0 ? with_loss : "";
     }
-    if (r->shown == 0)
-        return cl_codes_fail(CL_CODE_USAGE, "plot: --what needs keys of metrics.jsonl, such as %s", usual);
-    r->key_count = r->shown;
-    for (int i = 0; i < r->shown && r->key_count == r->shown; i++)
-        if (strcmp(r->keys[i], "loss") == 0)
-            r->keys[r->key_count++] = with_loss;
-    return 0;
+    return r->shown > 0 ? 0
+                        : cl_codes_fail(CL_CODE_USAGE, "plot: --what needs keys of metrics.jsonl, such as %s", usual);
 }
 
 static int check(request *r)
 {
-    if (r->follow && (r->svg || r->html))
+    for (int form = 0; form <= CS_PLOT_PNG; form++)
+        r->draws |= r->files[form] != NULL;
+    if (r->follow && r->draws)
         return cl_codes_fail(CL_CODE_USAGE, "not supported: --follow with %s, because only the terminal is redrawn",
-                             r->svg ? "--svg" : "--html");
+                             r->files[CS_PLOT_SVG]    ? "--svg"
+                             : r->files[CS_PLOT_HTML] ? "--html"
+                                                      : "--png");
     if (r->follow && !ce_terminal_is(STDOUT_FILENO))
         return cl_codes_fail(CL_CODE_USAGE,
                              "not supported: --follow into a file or a pipe, because only a terminal is redrawn");
@@ -71,13 +71,18 @@ static int check(request *r)
 static int read_arguments(request *r, char **at)
 {
     static const cs_option table[] = {
-        { CL_COMMAND_OPTION(TEXT, "svg", svg, "FILE") },
-        { CL_COMMAND_OPTION(TEXT, "html", html, "FILE") },
+        { CL_COMMAND_OPTION(TEXT, "svg", files[CS_PLOT_SVG], "FILE") },
+        { CL_COMMAND_OPTION(TEXT, "html", files[CS_PLOT_HTML], "FILE") },
+        { CL_COMMAND_OPTION(TEXT, "png", files[CS_PLOT_PNG], "FILE") },
         { CL_COMMAND_OPTION(TEXT, "what", what, "KEY,...") },
+        { CL_COMMAND_OPTION(CHOICE, "log", log, "none|x|y|xy") },
+        { CL_COMMAND_OPTION(NUMBER, "smooth", smooth, "W"), .min = 0, .max = 0.99999 },
+        { CL_COMMAND_OPTION(SWITCH, "full", full, NULL) },
         { CL_COMMAND_OPTION(SWITCH, "follow", follow, NULL) },
     };
     static const char needs[] = "name the output folder of a training, or its file of metrics";
     static const cs_options_form form = { CL_COMMAND_FORM("plot", 1, MAX_RUNS, needs), CS_OPTIONS_TABLE(table) };
+    r->smooth = -1;
     int code = cs_options_read(&form, r, &at);
     for (; code == 0 && *at; at++)
         r->runs[r->run_count++] = *at;
@@ -86,28 +91,47 @@ static int read_arguments(request *r, char **at)
 
 /* ---- the diagrams ---- */
 
-static void add_curve(picture *all, int count[], const cs_plot_curve *read, const char *name)
+static cs_status read_run(picture *all, const request *r, int run)
 {
-    if (read->count == 0)
-        return;
-    cs_plot_curve *curve = &all->curves[all->count][(*count)++];
-    *curve = *read;
-    curve->name = name;
+    cs_plot_curve read[MAX_KEYS][2] = { 0 };
+    cs_status status = cs_plot_read(r->runs[run], r->keys[0], 2 * r->shown, read[0]);
+    snprintf(all->names[run], sizeof all->names[run], "%s %s", r->runs[run], with_loss);
+    for (int i = 0; i < 2 * r->shown; i++) {
+        cs_plot_curve *curve = &all->curves[i / 2][run][i % 2];
+        *curve = read[i / 2][i % 2];
+        curve->name = r->run_count == 1 ? r->keys[i / 2][i % 2] : i % 2 ? all->names[run] : r->runs[run];
+        curve->is_second = i % 2;
+    }
+    return status;
 }
 
+/* Adds the diagram of a key. Returns false if no run has a number of this key. */
 static bool add_diagram(picture *all, const request *r, int key)
 {
-    int count = 0;
-    bool both = strcmp(r->keys[key], "loss") == 0;
-    for (int run = 0; run < r->run_count; run++) {
-        add_curve(all, &count, &all->read[run][key], r->run_count > 1 ? r->runs[run] : r->keys[key]);
-        if (both)
-            add_curve(all, &count, &all->read[run][r->shown], r->run_count > 1 ? all->names[run] : with_loss);
-    }
-    if (count > 0)
-        all->plots[all->count] = (cs_plot){ r->keys[key], all->curves[all->count], count };
-    all->count += count > 0;
-    return count > 0;
+    const cs_plot plot = { .title = r->keys[key][0],
+                           .curves = all->curves[key][0],
+                           .count = 2 * r->run_count,
+                           .log_x = (r->log & 1) != 0,
+                           .log_y = (r->log & 2) != 0,
+                           .full = r->full,
+                           .smooth = r->draws || r->smooth >= 0 ? r->smooth : 0 };
+    bool drawn = false;
+    for (int c = 0; c < plot.count; c++)
+        drawn |= plot.curves[c].count > 0;
+    if (drawn)
+        all->plots[all->count++] = plot;
+    return drawn;
+}
+
+static int fail_missing(const request *r, const char *key)
+{
+    char *keys = NULL;
+    cs_status status = cs_plot_keys(r->runs[0], &keys);
+    int code = status != CS_OK ? cs_exit_code(status)
+                               : cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s has a number \"%s\"; there are %s",
+                                               r->runs[0], r->run_count > 1 ? " and the other runs" : "", key, keys);
+    free(keys);
+    return code;
 }
 
 /* `early` is true while a training runs: a missing file or key is then no error, because the training may write the
@@ -116,40 +140,34 @@ static int read_runs(picture *all, const request *r, bool early)
 {
     all->count = 0;
     for (int run = 0; run < r->run_count; run++) {
-        cs_status status = cs_plot_read(r->runs[run], r->keys, r->key_count, all->read[run]);
+        cs_status status = read_run(all, r, run);
         if (status != CS_OK && !(early && status == CS_NOT_FOUND))
             return cs_exit_code(status);
-        snprintf(all->names[run], sizeof all->names[run], "%s %s", r->runs[run], with_loss);
     }
     for (int key = 0; key < r->shown; key++)
         if (!add_diagram(all, r, key) && r->what && !early)
-            return cl_codes_fail(CL_CODE_FILE,
-                                 "plot: no step of %s%s has a number \"%s\"; --what takes the keys of metrics.jsonl",
-                                 r->runs[0], r->run_count > 1 ? " and the other runs" : "", r->keys[key]);
+            return fail_missing(r, r->keys[key][0]);
     if (all->count == 0 && !early)
         return cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s is written yet, so there is nothing to draw",
                              r->runs[0], r->run_count > 1 ? " and the other runs" : "");
     return 0;
 }
 
-static void forget_runs(picture *all, const request *r)
+static void forget_runs(picture *all)
 {
-    for (int run = 0; run < r->run_count; run++)
-        cs_plot_free(all->read[run], r->key_count);
+    cs_plot_free(all->curves[0][0], MAX_KEYS * MAX_RUNS * 2);
 }
 
-/* ---- the outputs: terminal, SVG, HTML ---- */
+/* ---- the outputs: files, terminal ---- */
 
-static int write_file(const picture *all, const request *r, const char *name, bool page)
+static int write_files(const picture *all, const request *r)
 {
-    FILE *file = fopen(name, "w");
-    if (file && page)
-        cs_plot_html(file, r->run_count > 1 ? "cspeed plot" : r->runs[0], all->plots, all->count);
-    else if (file)
-        cs_plot_svg(file, all->plots, all->count);
-    bool good = file && !ferror(file);
-    if (!file || fclose(file) != 0 || !good)
-        return cl_codes_fail(CL_CODE_LOG, "%s cannot be written", name);
+    char title[PATH_MAX + 32];
+    int others = r->run_count - 1;
+    snprintf(title, sizeof title, others ? "%s and %d more" : "%s", r->runs[0], others);
+    for (int form = 0; form <= CS_PLOT_PNG; form++)
+        if (r->files[form] && cs_plot_write(r->files[form], (cs_plot_form)form, title, all->plots, all->count) != CS_OK)
+            return CL_CODE_LOG;
     return 0;
 }
 
@@ -204,7 +222,7 @@ static int follow(picture *all, const request *r)
         if (code)
             return code;
         redraw(all);
-        forget_runs(all, r);
+        forget_runs(all);
         if (!held)
             return 0;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
@@ -216,11 +234,9 @@ static int show(picture *all, const request *r)
     if (r->follow)
         return follow(all, r);
     int code = read_runs(all, r, false);
-    if (code == 0 && r->svg)
-        code = write_file(all, r, r->svg, false);
-    if (code == 0 && r->html)
-        code = write_file(all, r, r->html, true);
-    if (code == 0 && !r->svg && !r->html)
+    if (code == 0 && r->draws)
+        return write_files(all, r);
+    if (code == 0)
         print(all, ROWS);
     return code;
 }
@@ -234,7 +250,7 @@ static int run(const cl_options *options, char **arguments)
     if (code == 0)
         code = show(all, &r);
     if (all)
-        forget_runs(all, &r);
+        forget_runs(all);
     free(all);
     free(r.words);
     return code;
@@ -244,13 +260,18 @@ const cl_command cl_command_plot = {
     .name = "plot",
     .group = "Look",
     .summary = "draw the curves of trainings: loss, learning rate, gradient norm, speed",
-    .usage = "cspeed plot RUN... [--what KEY,...] [--svg FILE] [--html FILE] [--follow]",
-    .text = "Draws the metrics of trainings over their steps: in the terminal, as an SVG picture, or as an HTML\n"
-            "page that needs no other file. RUN is the output folder of a training or its file of metrics; the\n"
-            "curves of several runs are drawn in the same picture. --what chooses keys of metrics.jsonl; default:\n"
-            "loss (and valid_loss), lr, grad_norm and tokens_per_s. If one column of the terminal stands for\n"
-            "several steps, their lowest and highest values are drawn. --follow redraws the terminal every second\n"
-            "until the training has ended; Ctrl-C ends the drawing earlier.\n",
+    .usage = "cspeed plot RUN... [--what KEY,...] [--svg FILE] [--html FILE]\n"
+             "                 [--png FILE] [--log x|y|xy] [--smooth W] [--full] [--follow]",
+    .text = "Draws the metrics of trainings over their steps: in the terminal, as an SVG or PNG picture, or as an\n"
+            "HTML page that needs no other file and shows the values under the pointer. RUN is the output folder\n"
+            "of a training or its file of metrics; the curves of several runs are drawn in the same diagrams.\n"
+            "--what chooses keys of metrics.jsonl; default: loss (and valid_loss), lr, grad_norm and\n"
+            "tokens_per_s. If one column stands for several steps, their lowest and highest values are drawn.\n"
+            "--log makes the axis of the steps (x), of the values (y) or both logarithmic. --smooth sets the\n"
+            "weight of the moving average that pictures draw over curves that go up and down; 0: none. --full\n"
+            "lets the axis include values that are far from all others. A PNG needs the program rsvg-convert\n"
+            "(Debian's package librsvg2-bin). --follow redraws the terminal every second until the training has\n"
+            "ended; Ctrl-C ends the drawing earlier. `cspeed help metrics` says more.\n",
     .example = "cspeed plot runs/quickstart --what loss,lr --html curves.html",
     .run = run,
 };

@@ -37,10 +37,6 @@ typedef struct {
  * options. main.c calls this function for --help instead of `run`. Returns an exit code. */
 int cl_command_print_help(const cl_command *command);
 
-/* Checks the file name that --plot gives to a command that writes SVG only: the name must end in ".svg". `name` is NULL
- * if --plot is not given. Returns 0, or CL_CODE_USAGE with a message. */
-int cl_command_check_svg(const char *name);
-
 /* The git commit of the sources and its date, such as "0123456789ab of 2026-01-31"; "" if it is not known. "-dirty" after
  * the commit means that files have been changed since. The build writes this text (commit.cmake). */
 extern const char cl_commit[];

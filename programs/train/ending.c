@@ -69,7 +69,8 @@ static void draw_curve(const session *run)
     if (cs_plot_read(run->metrics.path, keys, CURVES, curves) != CS_OK)
         complain("no curve is drawn: %s", cs_error());
     else if (curves[0].count > 1)
-        cs_plot_text(stdout, &(cs_plot){ "", curves, CURVES }, cs_plot_screen_of(stdout), ROWS);
+        cs_plot_text(stdout, &(cs_plot){ .title = "", .curves = curves, .count = CURVES }, cs_plot_screen_of(stdout),
+                     ROWS);
     cs_plot_free(curves, CURVES);
 }
 

@@ -64,23 +64,59 @@ START_TEST(pictures_are_well_formed)
 {
     prepare();
     ck_assert_int_eq(shell_run("cp -r run 'a<b&c'"), 0);
-    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run 'a<b&c' --svg a.svg --html a.html"), 0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot 'a<b&c' run --svg a.svg --html a.html"), 0);
     must_print("");
     char *svg = shell_read("a.svg", NULL), *html = shell_read("a.html", NULL);
-    int curves = 0;
-    for (const char *at = svg; (at = strstr(at, "<polyline ")); at++)
-        curves++;
-    ck_assert_int_eq(curves, 6); /* loss, valid_loss and lr of two runs */
-    ck_assert(strstr(svg, ">a&lt;b&amp;c valid_loss 2</text>") && strstr(svg, ">run 0</text>"));
-    /* the curve goes from the top left to the bottom right corner of the diagram; step 3 has no loss */
-    ck_assert(strstr(svg, "points=\"90.00,40.00 242.50,110.00 547.50,250.00 700.00,320.00\""));
-    ck_assert(strncmp(html, "<!DOCTYPE html>", 15) == 0 && strstr(html, "<svg ") && !strstr(html, "src="));
+    ck_assert_int_eq(shell_count_of(svg, "<polyline "), 6); /* loss, valid_loss and lr of two runs */
+    ck_assert_int_eq(shell_count_of(svg, "class=\"curve second\" stroke=\"#2f81f7\""), 2); /* a curve and its legend */
+    ck_assert(strstr(svg, ">a&lt;b&amp;c valid_loss</text>") && strstr(svg, ">run</text>"));
+    ck_assert(strstr(svg, ">null in the file (NaN or infinite): 2 of 14 values</text>"));
+    /* the curve goes from the left edge to the right one; step 3 has no loss */
+    ck_assert(strstr(svg, "points=\"84.00,50.23 229.00,102.11 519.00,205.89 664.00,257.77\""));
+    ck_assert(strstr(svg, "@media (prefers-color-scheme: dark)") && !strstr(svg, "<script"));
+    ck_assert(strncmp(html, "<!DOCTYPE html>", 15) == 0 && strstr(html, "<title>a&lt;b&amp;c and 1 more</title>"));
+    ck_assert(strstr(html, "<svg ") && strstr(html, "data-values=\"1,4 2,3 4,1 5,0\"") && !strstr(html, "src="));
     ck_assert_int_eq(shell_run("! command -v xmllint > /dev/null || xmllint --noout a.svg a.html"), 0);
     ck_assert_int_eq(shell_run("! command -v python3 > /dev/null || python3 -c 'import xml.dom.minidom as m; "
                                "m.parse(\"a.svg\"), m.parse(\"a.html\")'"),
                      0);
     free(svg);
     free(html);
+    shell_leave();
+}
+END_TEST
+
+/* A program that copies its input takes the place of rsvg-convert. */
+START_TEST(a_png_is_made_by_a_program)
+{
+    prepare();
+    ck_assert_int_eq(shell_run("mkdir bin && printf '#!/bin/sh\\ncat >\"${2#--output=}\"\\n' >bin/rsvg-convert && "
+                               "chmod +x bin/rsvg-convert && PATH=$PWD/bin:$PATH " CS_BIN
+                               "/cspeed plot run --png 'a b.png' --svg a.svg && cmp a.svg 'a b.png'"),
+                     0);
+    ck_assert_int_eq(shell_run("printf '#!/bin/sh\\nexit 1\\n' >bin/rsvg-convert && PATH=$PWD/bin:$PATH " CS_BIN
+                               "/cspeed plot run --png b.png"),
+                     73);
+    must_say("b.png cannot be written by the program rsvg-convert");
+    must_say("librsvg2-bin");
+    shell_leave();
+}
+END_TEST
+
+START_TEST(options_change_the_diagrams)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run("mkdir run && for i in $(seq 40); do echo '{\"step\": '$i', \"loss\": '$((i %% 2 + 2))'"
+                               ", \"grad_norm\": '$((i == 17 ? 1000 : 1 + i %% 3))'}'; done >run/metrics.jsonl"),
+                     0);
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run"), 0);
+    must_say("beyond the axis: 1 of 40 values, as far as 1000 at step 17 (plot --full)\n");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run --full --log xy --smooth 0.5 && ! grep beyond out.txt"), 0);
+    must_say("smoothed: debiased exponential moving average, weight 0.5\n");
+    must_say("\n      step 1 ");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run --svg a.svg && grep -c 'class=\"raw\"' a.svg; " CS_BIN
+                                      "/cspeed plot run --smooth 0 --svg a.svg && ! grep 'class=\"raw\"' a.svg"),
+                     0);
     shell_leave();
 }
 END_TEST
@@ -99,7 +135,9 @@ START_TEST(faults_are_named)
                  { 66, "nowhere", "nowhere cannot be read" },
                  { 66, "empty", "empty has no metrics.jsonl" },
                  { 65, "none.jsonl", "nothing to draw" },
-                 { 65, "run --what lr,speed", "has a number \"speed\"" },
+                 { 64, "run --smooth 1", "--smooth" },
+                 { 64, "run --log z", "none|x|y|xy" },
+                 { 65, "run --what lr,speed", "has a number \"speed\"; there are step, loss, lr, valid_loss" },
                  { 65, "torn.jsonl", "torn.jsonl:2: this line is not the metrics of a step" },
                  { 65, "twice.jsonl", "twice.jsonl:2: this line is not the metrics of a step: its step is not above" },
                  { 65, "list.jsonl", "list.jsonl:1: this line is not the metrics of a step" },
@@ -207,5 +245,6 @@ START_TEST(an_interrupt_ends_following)
 }
 END_TEST
 
-SUITE_MAIN("plot", the_text_is_the_golden_one, pictures_are_well_formed, faults_are_named,
-           a_growing_run_is_followed_to_its_end, an_interrupt_ends_following)
+SUITE_MAIN("plot", the_text_is_the_golden_one, pictures_are_well_formed, a_png_is_made_by_a_program,
+           options_change_the_diagrams, faults_are_named, a_growing_run_is_followed_to_its_end,
+           an_interrupt_ends_following)

@@ -83,7 +83,7 @@ START_TEST(mistakes_are_named)
         { "", "say what to measure", 64 },
         { "modem", "say what to measure: comm, not modem", 64 },
         { "comm --collectives all_reduce,ring", "no collective \"ring\"", 64 },
-        { "comm --plot a.png", "\"a.png\"", 64 },
+        { "comm --plot a.gif", "\"a.gif\"", 64 },
         { "comm --max_bytes 512", "--max_bytes must be at least", 64 },
         { "comm --comm pigeon", "not \"pigeon\"", 78 },
     };
