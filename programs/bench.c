@@ -49,19 +49,24 @@ typedef struct {
 
 static const cs_option table[] = {
     { CS_OPTION(TEXT, "collectives", options, collectives, "NAME,...",
-                "which: all_reduce, reduce_scatter, all_gather, broadcast, reduce, scatter, gather, all_to_all; the "
-                "first three otherwise") },
-    { CS_OPTION(WHOLE, "min_bytes b", options, min_bytes, "N", "the shortest vector (1024)"), .min = 256, .max = 1e12 },
-    { CS_OPTION(WHOLE, "max_bytes e", options, max_bytes, "N", "the longest; each is twice the one before (67108864)"),
+                "the collectives to measure: all_reduce, reduce_scatter, all_gather, broadcast, reduce, scatter, "
+                "gather, all_to_all. Default: the first three") },
+    { CS_OPTION(WHOLE, "min_bytes b", options, min_bytes, "N", "size of the first vector in bytes. Default: 1024"),
       .min = 256, .max = 1e12 },
-    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi", "the transport, as cspeed.comm (auto)") },
+    { CS_OPTION(WHOLE, "max_bytes e", options, max_bytes, "N",
+                "upper limit of the size in bytes; each vector has twice the size of the one before. Default: "
+                "67108864"),
+      .min = 256, .max = 1e12 },
+    { CS_OPTION(TEXT, "comm", options, comm, "auto|shm|tcp|mpi",
+                "the transport, as the key cspeed.comm of a configuration. Default: auto") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
-                "ordinary memory of the ranks, instead of memory that they share") },
-    { CS_OPTION(TEXT, "plot", options, plot, "FILE", "draw the bus bandwidths into FILE.svg, FILE.html or FILE.png") },
-    { .names = "help h", .kind = CS_OPTION_HELP, .text = "these options" },
+                "take the buffers from ordinary memory of each rank, not from memory that the ranks share") },
+    { CS_OPTION(TEXT, "plot", options, plot, "FILE",
+                "write a picture of the bus bandwidths into the file, whose name ends with .svg, .html or .png") },
+    { .names = "help h", .kind = CS_OPTION_HELP, .text = "print this text" },
 };
 
-static const char usage[] = "usage: bench comm [OPTIONS]\n\n";
+static const char usage[] = "usage: cspeed [LAUNCH FLAGS] bench comm [OPTIONS]\n\n";
 
 typedef struct {
     cs_plot_curve curves[COLLECTIVES];

@@ -18,24 +18,30 @@ typedef struct {
 } options;
 
 static const cs_option table[] = {
-    { CS_OPTION(RAW, "tag", options, tag, "T", "which checkpoint; the latest otherwise") },
+    { CS_OPTION(RAW, "tag", options, tag, "T",
+                "read the checkpoint with the tag T. Default: the one that the file latest names") },
     { CS_OPTION(RAW, "data", options, data, "PATH",
-                "a folder made by pack (its valid.bin, else its train shards), token shards, or texts; otherwise what "
-                "the training validated on") },
-    { CS_OPTION(WHOLE, "batches", options, batches, "N", "only the first N micro-batches; 0: all (0)") },
-    { CS_OPTION(RAW, "micro_batch", options, micro_batch, "N", "windows at a time; otherwise as in training") },
-    { CS_OPTION(RAW, "seq_len", options, seq_len, "N", "tokens of a window; otherwise as in training") },
+                "data to evaluate: a folder that `cspeed pack` wrote (its valid.bin, or its train shards if it has "
+                "none), token shards, or files of text. Default: the validation data of the training") },
+    { CS_OPTION(WHOLE, "batches", options, batches, "N",
+                "evaluate only the first N micro-batches; 0: all. Default: 0") },
+    { CS_OPTION(RAW, "micro_batch", options, micro_batch, "N",
+                "number of sequences in a micro-batch. Default: as in the training") },
+    { CS_OPTION(RAW, "seq_len", options, seq_len, "N", "length of a sequence in tokens. Default: as in the training") },
     { CS_OPTION(RAW, "reference", options, reference, "FOLDER",
-                "the data are pairs of answers (prompt, chosen, rejected), which are compared with this Hugging Face "
-                "folder's model: loss, rewards and accuracy of preference training") },
-    { CS_OPTION(RAW, "beta", options, beta, "X", "of the pairs' rewards (0.1)") },
-    { CS_OPTION(SWITCH, "json", options, json, NULL, "one object on standard output") },
+                "evaluate preferences: the data are pairs of answers (prompt, chosen, rejected), and the model of "
+                "this Hugging Face folder is the reference. Prints loss, rewards and accuracy") },
+    { CS_OPTION(RAW, "beta", options, beta, "X",
+                "with --reference, the factor beta of DPO, by which differences of log-probabilities are multiplied. "
+                "Default: 0.1") },
+    { CS_OPTION(SWITCH, "json", options, json, NULL, "print the result as one JSON object") },
     COMMON_OPTIONS,
 };
 
-static const char usage[] = "usage: eval SOURCE [OPTIONS]\n\n"
+static const char usage[] = "usage: cspeed [LAUNCH FLAGS] eval SOURCE [OPTIONS]\n\n"
                             "  SOURCE\n"
-                            "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
+                            "        the output folder of a training, one checkpoint in it, or a Hugging Face\n"
+                            "        folder\n";
 
 static void read_options(options *given, char **argv)
 {

@@ -32,38 +32,48 @@ typedef struct {
 } options;
 
 static const cs_option table[] = {
-    { CS_OPTION(RAW, "tag", options, tag, "T", "which checkpoint; the latest otherwise") },
-    { CS_OPTION(RAW, "prompt", options, prompt, "TEXT", "what is to be continued; standard input otherwise") },
+    { CS_OPTION(RAW, "tag", options, tag, "T",
+                "read the checkpoint with the tag T. Default: the one that the file latest names") },
+    { CS_OPTION(RAW, "prompt", options, prompt, "TEXT", "the text to continue. Default: standard input") },
     { CS_OPTION(SWITCH, "chat", options, chat, NULL,
-                "the prompt is what the user says, written as the model's chat template has it, and what the model "
-                "answers is printed; standard input may also be a conversation, {\"messages\": [...]}. The template is "
-                "the tokenizer's, or what --set cspeed.data.template=NAME says, or what the training was told") },
+                "take the prompt as the message of a user, write it with the chat template of the model, and print "
+                "the answer of the model. Standard input may also be a conversation, {\"messages\": [...]}. The "
+                "template is that of --set cspeed.data.template=NAME; default: that of the training, otherwise that "
+                "of the tokenizer") },
     { CS_OPTION(
         RAW, "prompts", options, prompts, "FILE",
-        "JSON lines {\"prompt\": ...}, or of a .txt file each line: answered over all ranks, in their order, with \"text\", \"tokens\" and "
-        "\"finish\" (end, stop or length) added; -: standard input") },
+        "answer many prompts: each line of the file is an object {\"prompt\": ...}, or in a .txt file the prompt "
+        "itself; - is standard input. All ranks share the work. The answers have the order of the prompts; each is "
+        "its object with the members \"text\", \"tokens\" and \"finish\" (end, stop or length) added") },
     { CS_OPTION(RAW, "output", options, output, "FILE",
-                "where the answers to --prompts go; standard output otherwise") },
+                "write the answers to --prompts into this file. Default: standard output") },
     { CS_OPTION(
         WHOLE, "max_tokens", options, max_tokens, "N",
-        "at most so many (200); a text that fills the model's positions goes on from the last half of them, and "
-        "an answer of --chat ends there") },
-    { CS_OPTION(NUMBER, "temperature", options, sampling.temperature, "X", "0: always the likeliest token (0.8)"),
+        "greatest number of tokens to generate. Default: 200. When the text reaches the greatest length that the "
+        "model reads, the last half of it is kept and the text continues; an answer of --chat ends there") },
+    { CS_OPTION(NUMBER, "temperature", options, sampling.temperature, "X",
+                "divide the logits by X before a token is drawn; 0: always take the most probable token. Default: 0.8"),
       .max = 1e6 },
-    { CS_OPTION(WHOLE, "top_k", options, sampling.top_k, "N", "only of the N likeliest; 0: of all (0)") },
-    { CS_OPTION(NUMBER, "top_p", options, sampling.top_p, "X", "only of the fewest whose probabilities sum to X (1)"),
+    { CS_OPTION(WHOLE, "top_k", options, sampling.top_k, "N",
+                "draw only from the N most probable tokens; 0: from all. Default: 0") },
+    { CS_OPTION(NUMBER, "top_p", options, sampling.top_p, "X",
+                "draw only from the smallest set of tokens whose probabilities sum to at least X. Default: 1, all "
+                "tokens"),
       .max = 1 },
-    { CS_OPTION(WHOLE, "seed", options, sampling.seed, "N", "of chance (1234)") },
-    { CS_OPTION(LIST, "stop", options, stop, "TEXT", "ends before this text; may be repeated") },
+    { CS_OPTION(WHOLE, "seed", options, sampling.seed, "N",
+                "seed of the random numbers with which tokens are drawn. Default: 1234") },
+    { CS_OPTION(LIST, "stop", options, stop, "TEXT", "end the generated text before this text; may be repeated") },
     { CS_OPTION(
         RAW, "tokenizer", options, tokenizer, "PATH",
-        "a folder, a tokenizer.json or a tokenizer.model; otherwise the model's own, or bytes where it has 256 tokens") },
+        "tokenizer to use: a folder, a tokenizer.json or a tokenizer.model. Default: that of the model; a model with "
+        "256 tokens needs none, its tokens are bytes") },
     COMMON_OPTIONS,
 };
 
-static const char usage[] = "usage: generate SOURCE [OPTIONS]\n\n"
+static const char usage[] = "usage: cspeed [LAUNCH FLAGS] generate SOURCE [OPTIONS]\n\n"
                             "  SOURCE\n"
-                            "        a folder of checkpoints, one of them, or a Hugging Face folder\n";
+                            "        the output folder of a training, one checkpoint in it, or a Hugging Face\n"
+                            "        folder\n";
 
 static void read_options(options *given, char **argv)
 {

@@ -31,48 +31,55 @@ static int read_column(void *field, const char *word, const char *value)
 
 static const cs_option table[] = {
     { CS_OPTION(RAW, "output", ce_packing_settings, output, "DIR",
-                "where train-00000.bin ... and valid.bin go (data)") },
+                "folder for the files that are written: train-00000.bin and so on, and valid.bin. Default: data") },
     { CS_OPTION(RAW, "tokenizer", ce_packing_settings, tokenizer, "PATH",
-                "folder with tokenizer.json, vocab.json and merges.txt, or tokenizer.model; BPE") },
+                "a folder with tokenizer.json, with vocab.json and merges.txt, or with tokenizer.model, or one of "
+                "these files; only BPE is supported. Default: each byte is a token") },
     { .names = "vocab",
       .kind = CS_OPTION_REFUSED,
       .value = "byte",
-      .text = "byte (the 256 byte values, as they are) is the only vocabulary without a --tokenizer" },
+      .text = "without --tokenizer, the tokens are always the 256 values of a byte" },
     { CS_OPTION(
         RAW, "field", ce_packing_settings, field, "NAME",
-        "the texts are JSON, a document a line, its text under NAME (of names in .jsonl: text); also the column "
-        "of a table") },
+        "member of a JSON line, or column of a table, that has the text of a document. Every TEXT is then read as "
+        "JSON lines or a table. Default: text, in files whose names say that they are such") },
     { CS_OPTION(TAKE, "column", ce_packing_settings, columns, "KEY=NAME",
-                "the column NAME stands for the key KEY of a row (messages, prompt, completion, instruction, output, "
-                "input_ids ...); may be repeated"),
+                "read the column NAME where a row would have the key KEY (messages, prompt, completion, instruction, "
+                "output, input_ids and others); may be repeated"),
       .take = read_column },
     { CS_OPTION(
         RAW, "template", ce_packing_settings, chat, "NAME",
-        "conversations (rows with messages, prompt and completion, or instruction) are written as the template auto (the "
-        "tokenizer's, where it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, llama3.1, "
-        "llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja; only answers are learnt") },
+        "chat template with which conversations (rows with messages, prompt and completion, or instruction) are "
+        "written: auto (that of the tokenizer, if it is known), chatml, chatml-bos, qwen2, qwen2.5, smollm2, llama3, "
+        "llama3.1, llama2, mistral, mistral-v7, zephyr, plain, or a file NAME.jinja. The loss counts only the tokens "
+        "of answers") },
     { CS_OPTION(CHOICE, "turns", ce_packing_settings, turns, "auto|all|last",
-                "a conversation becomes one sample, or one for each answer if the template writes earlier messages "
-                "differently when others follow (auto); always one for each answer; one for the last answer") },
+                "samples of a conversation. auto: one, or one for each answer if the template writes a message "
+                "differently when others follow it; all: one for each answer; last: one, for the last answer. "
+                "Default: auto") },
     { CS_OPTION(WHOLE, "skip_bad", ce_packing_settings, skip_bad, "N",
-                "name and leave out up to N lines of JSON with which something is wrong (0)"),
+                "leave out up to N invalid JSON lines, and report each; one more ends the command. Default: 0"),
       .max = 1e12 },
-    { CS_OPTION(RAW, "end", ce_packing_settings, end, "TOKEN", "behind each document (the tokenizer's end of text)") },
+    { CS_OPTION(RAW, "end", ce_packing_settings, end, "TOKEN",
+                "token that is written after each document. Default: the tokenizer's end-of-text token") },
     { CS_OPTION(NUMBER, "valid", ce_packing_settings, valid, "FRACTION",
-                "of the bytes, held out for validation; 0: none (0.1)"),
+                "fraction of the bytes that is written to valid.bin for validation; 0: none. Default: 0.1"),
       .max = 0.99 },
     { CS_OPTION(RAW, "separator", ce_packing_settings, separator, "LINE",
-                "a line that is LINE and nothing else ends a document; with bytes an empty line takes its place (each "
-                "TEXT is one document)") },
+                "a line that is equal to LINE ends a document; without --tokenizer an empty line is written in its "
+                "place. Default: each TEXT is one document") },
     { CS_OPTION(WHOLE, "seq_len", ce_packing_settings, seq_len, "N",
-                "refuse texts too short for one sequence of N + 1 tokens, and count documents longer than N"),
+                "length in tokens of the sequences with which you will train: texts that are too short for one "
+                "sequence of N + 1 tokens are refused, and documents longer than N are counted"),
       .min = 1, .max = 1e9 },
     { CS_OPTION(WHOLE, "shard_tokens", ce_packing_settings, shard_tokens, "N",
-                "begin another train shard after N tokens, or before a document that would end later (100000000)"),
+                "greatest number of tokens of a train shard; a shard ends before a document that would exceed it. "
+                "Default: 100000000"),
       .min = 1, .max = 1e12 },
-    { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N", "that make tokens (one per core)"), .min = 1,
-      .max = 256 },
-    { .names = "help h", .kind = CS_OPTION_HELP, .text = "this text" },
+    { CS_OPTION(WHOLE, "threads", ce_packing_settings, threads, "N",
+                "number of threads that tokenize. Default: one for each core"),
+      .min = 1, .max = 256 },
+    { .names = "help h", .kind = CS_OPTION_HELP, .text = "print this text" },
 };
 
 /* Sets the list of text files; a folder in `names` stands for the files in it. */
@@ -88,10 +95,11 @@ static cs_status list_texts(ce_packing_settings *settings, char *const *names, g
 static cs_status read_options(ce_packing_settings *settings, char ***names, char **argv)
 {
     static const cs_options_form form = {
-        .usage = "usage: pack [OPTIONS] TEXT...\n\n"
+        .usage = "usage: cspeed pack [OPTIONS] TEXT...\n\n"
                  "  TEXT\n"
-                 "        a file (.txt, .jsonl, .json, also .gz and .zst; .parquet, .arrow; any\n"
-                 "        other is a text), or a folder of such\n",
+                 "        a file of JSON lines (.jsonl, .json) or a table (.parquet, .arrow);\n"
+                 "        every other file is text, for example .txt; text and JSON may be\n"
+                 "        compressed (.gz, .zst). Or a folder of such files\n",
         .what = "flag",
         .hint = "--help lists those of pack",
         CS_OPTIONS_TABLE(table),

@@ -66,14 +66,18 @@ static int take_adapter(void *to, const char *flag, const char *value)
 
 /* The last rows of a program's table of options. The program's struct of settings must be named `options`. */
 #define COMMON_OPTIONS                                                                                                 \
-    { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda", "where it runs (auto)"), .take = take_device },         \
-        { CS_OPTION(TAKE, "adapter", options, set, "DIR", "a folder of PEFT: LoRA adapters for the model"),            \
+    { CS_OPTION(TAKE, "device", options, set, "auto|cpu|cuda",                                                         \
+                "compute on this device. Default: auto, a GPU if there is one"),                                       \
+      .take = take_device },                                                                                           \
+        { CS_OPTION(TAKE, "adapter", options, set, "DIR", "add the LoRA adapters of this PEFT folder to the model"),   \
           .take = take_adapter },                                                                                      \
         { CS_OPTION(SWITCH, "lenient", options, lenient, NULL,                                                         \
-                    "keys that are unknown, or that config.json has and cspeed does not support, only warn") },        \
-        { CS_OPTION(LIST, "set", options, set, "PATH=VALUE", "a key of the configuration") },                          \
+                    "only warn about unknown keys, and about keys of the model's config.json that are not "            \
+                    "supported") },                                                                                    \
+        { CS_OPTION(LIST, "set", options, set, "PATH=VALUE",                                                           \
+                    "set a key of the configuration, for example cspeed.data.seq_len=512; may be repeated") },         \
     {                                                                                                                  \
-        .names = "help h", .kind = CS_OPTION_HELP, .text = "this text"                                                 \
+        .names = "help h", .kind = CS_OPTION_HELP, .text = "print this text"                                           \
     }
 
 /* Reads the command line with a table of options into `given`, and returns the path of the model. Ends the process if

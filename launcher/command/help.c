@@ -13,25 +13,23 @@
 #include <unistd.h>
 
 static const char head[] = "usage: cspeed [LAUNCH FLAGS] PROGRAM [ARGUMENTS]     start PROGRAM on every rank\n"
-                           "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n"
-                           "\n"
-                           "PROGRAM is a path if it has a '/', else one of cspeed's own programs (in\n"
-                           "libexec/cspeed if cspeed is installed, else beside it); after `run` it may also\n"
-                           "be one in PATH, which is searched last.\n";
-
-static const char examples[] = "\n"
-                               "one machine     cspeed train --config ds_config.json   a rank a GPU, NUMA node\n"
-                               "                cspeed --num_gpus 4 run python3 train.py   any program of PATH\n"
-                               "many hosts      cspeed --hostfile hosts --include 'w0@w1:0-3' train ...\n"
-                               "without SSH     cspeed --no_ssh --hostfile hosts train ...   on each host\n"
-                               "lost nodes      cspeed --hostfile hosts --nnodes 2:4 --max_restarts 3 train ...\n"
-                               "environment     --env NAME=VALUE, --env_file FILE, .deepspeed_env\n"
-                               "output          --log_dir DIR, --console all|dedup|first|none|RANKS, --prefix T\n"
-                               "the end         --grace 30, --timeout 2h, --stall_timeout 10m\n"
-                               "look first      cspeed [LAUNCH FLAGS] plan PROGRAM\n"
-                               "\n"
-                               "cspeed help COMMAND or PAGE prints one of those below; cspeed help flags prints\n"
-                               "the launch flags; man cspeed is the manual.\n";
+                           "       cspeed [LAUNCH FLAGS] COMMAND [ARGUMENTS]\n\n"
+                           "PROGRAM is a path if it contains a '/', otherwise a program of cspeed; after the\n"
+                           "command run it may also be a program in PATH, which is searched last.\n\n"
+                           "Train on this machine      cspeed train --config ds_config.json\n"
+                           "Start another program      cspeed --num_gpus 4 run python3 train.py\n"
+                           "Use many hosts, by SSH     cspeed --hostfile hosts train ...\n"
+                           "The same without SSH       cspeed --no_ssh --hostfile hosts train ... (on each)\n"
+                           "Continue after a failure   cspeed --hostfile hosts --max_restarts 3 train ...\n"
+                           "See what will be started   cspeed [LAUNCH FLAGS] plan train ...\n"
+                           "Check the configuration    cspeed config ds_config.json\n"
+                           "Prepare a data set         cspeed pack --tokenizer MODEL --output data TEXT...\n"
+                           "Watch a training           cspeed status latest; cspeed plot RUN --follow\n"
+                           "End a job                  cspeed stop JOB\n"
+                           "Generate text              cspeed generate RUN --prompt TEXT\n"
+                           "Write a Hugging Face model cspeed export RUN DIR\n\n"
+                           "cspeed help NAME prints the text of a command or page below, cspeed help flags\n"
+                           "prints the launch flags, and man cspeed is the manual.\n";
 
 /* Prints the name of one command or page of a group. The heading `group` is printed before the first name of the
  * group. */
@@ -65,7 +63,6 @@ static bool is_first_of_group(const cl_command *const *command)
 static void print_screen(void)
 {
     fputs(head, stdout);
-    fputs(examples, stdout);
     printf("\n");
     for (const cl_command *const *each = cl_commands; *each; each++)
         if (is_first_of_group(each))
