@@ -64,24 +64,14 @@ static bool is_left_out(ce_json *doc, const char *section)
     return !ce_json_is_set(doc, section) || strcmp(ce_json_origin(doc, section, origin, sizeof origin), "default") == 0;
 }
 
-/* Returns the member `name` of `parent`. If the member is missing, an empty object is created. Returns NULL if the
- * member is not an object. */
-static json_t *object_in(json_t *parent, const char *name)
-{
-    json_t *object = json_object_get(parent, name);
-    if (!object || json_is_null(object)) {
-        json_object_set_new(parent, name, json_object());
-        object = json_object_get(parent, name);
-    }
-    return json_is_object(object) ? object : NULL;
-}
-
-static void supply(ce_json *doc, json_t *object, const char *path, const char *name, json_t *value)
+/* Sets a key of the section `path` if the section does not have it. */
+static void supply(ce_json *doc, const char *path, const char *name, json_t *value)
 {
     char full[96];
+    json_t *section = ce_resolve_section(doc, path);
     snprintf(full, sizeof full, "%s.%s", path, name);
-    if (!json_object_get(object, name)) {
-        json_object_set(object, name, value);
+    if (!json_object_get(section, name)) {
+        json_object_set(section, name, value);
         ce_json_mark(doc, full, TRAINER_ORIGIN);
     }
     json_decref(value);
@@ -105,30 +95,27 @@ static void note_optimizer(ce_json *doc, bool for_trainer, bool set)
 
 static void supply_optimizer(ce_json *doc, bool for_trainer)
 {
-    json_t *section = ce_json_find(doc, "optimizer"), *root = ce_json_root(doc);
+    json_t *section = ce_json_find(doc, "optimizer");
     if (!is_left_out(doc, "optimizer") || ce_json_is_set(doc, "optimizer.type"))
         return;
     note_optimizer(doc, for_trainer, json_is_object(section));
     if (!for_trainer && !json_is_object(section))
         return; /* Without a section "optimizer", the defaults in the optimizers' key tables apply. */
-    section = object_in(root, "optimizer");
-    json_object_set_new(section, "type", json_string("AdamW"));
+    json_object_set_new(ce_resolve_section(doc, "optimizer"), "type", json_string("AdamW"));
     if (for_trainer)
-        supply(doc, object_in(section, "params"), "optimizer.params", "lr", json_real(TRAINER_RATE));
+        supply(doc, "optimizer.params", "lr", json_real(TRAINER_RATE));
 }
 
 /* Adds Trainer's schedule if the file has none. "scheduler": null means that no schedule is wanted. If --set gives
  * parameters without a type, these parameters are set in the added schedule. */
 static void supply_schedule(ce_json *doc)
 {
-    json_t *root = ce_json_root(doc), *section = json_object_get(root, "scheduler"), *params;
+    json_t *section = ce_json_find(doc, "scheduler");
     bool set = section != NULL;
     if (set && (!json_is_object(section) || !is_left_out(doc, "scheduler") || ce_json_is_set(doc, "scheduler.type")))
         return;
-    section = object_in(root, "scheduler");
-    params = object_in(section, "params");
-    supply(doc, section, "scheduler", "type", json_string("linear"));
-    supply(doc, params, "scheduler.params", "total_num_steps", json_string("auto"));
+    supply(doc, "scheduler", "type", json_string("linear"));
+    supply(doc, "scheduler.params", "total_num_steps", json_string("auto"));
     ce_json_note(
         doc, "scheduler",
         "not in the file, whose \"auto\" says that Hugging Face's Trainer supplies it: the rate falls linearly "

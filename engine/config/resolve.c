@@ -10,24 +10,32 @@ bool ce_resolve_is_given(cs_config *config, const char *path)
     return ce_json_is_set(config->doc, path) && !(text && strcasecmp(text, "auto") == 0);
 }
 
+json_t *ce_resolve_section(ce_json *doc, const char *path)
+{
+    json_t *object = ce_json_root(doc);
+    char name[32];
+    for (size_t length; *path; path += length + (path[length] == '.')) {
+        length = strcspn(path, ".");
+        snprintf(name, sizeof name, "%.*s", (int)length, path);
+        json_t *member = json_object_get(object, name);
+        if (!member || json_is_null(member)) {
+            json_object_set_new(object, name, json_object());
+            member = json_object_get(object, name);
+        }
+        object = member;
+    }
+    return json_is_object(object) ? object : NULL;
+}
+
 void ce_resolve_derive(cs_config *config, const char *section, const char *name, const char *value, const char **field)
 {
     char path[64];
-    json_t *object = ce_json_root(config->doc), *made = json_string(value);
+    json_t *object = ce_resolve_section(config->doc, section), *made = json_string(value);
     snprintf(path, sizeof path, "%s.%s", section, name);
-    for (const char *at = section; *at && json_is_object(object);) {
-        char word[32];
-        size_t length = strcspn(at, ".");
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        if (!json_is_object(json_object_get(object, word)))
-            json_object_set_new(object, word, json_object());
-        object = json_object_get(object, word);
-        at += length + (at[length] == '.');
-    }
-    if (!made || json_object_set_new(object, name, made) != 0) {
+    if (made && json_object_set_new(object, name, made) == 0) {
+        *field = json_string_value(made);
+        ce_json_mark(config->doc, path, "derived");
+    } else if (object) { /* If there is no object, the tables have reported this. */
         ce_json_fault(config->doc, path, "a folder is needed, as the file's own name is not UTF-8");
-        return;
     }
-    *field = json_string_value(made);
-    ce_json_mark(config->doc, path, "derived");
 }

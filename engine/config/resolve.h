@@ -9,6 +9,9 @@
 void ce_steps_run(cs_config *config);
 /* True if the key is present, not null and not "auto". */
 bool ce_resolve_is_given(cs_config *config, const char *path);
+/* Returns the object at a dotted path. Missing objects, and null in place of an object, are replaced by empty objects.
+ * Returns NULL if another value is in place of an object. */
+json_t *ce_resolve_section(ce_json *doc, const char *path);
 /* Writes a value that follows from other values into the resolved file and into its field of the settings. */
 void ce_resolve_derive(cs_config *config, const char *section, const char *name, const char *value, const char **field);
 

@@ -163,16 +163,13 @@ void ce_sharding_name_stage(cs_config *config)
         /* The comparison ignores upper and lower case, as in the key tables. */
         if (strcasecmp(name, given) != 0)
             continue;
-        json_t *section = ce_json_find(config->doc, "zero_optimization"), *stage = json_object_get(section, "stage");
-        if (!section) {
-            section = json_object();
-            json_object_set_new(ce_json_root(config->doc), "zero_optimization", section);
-        }
+        json_t *section = ce_resolve_section(config->doc, "zero_optimization");
+        json_t *stage = json_object_get(section, "stage");
         if (json_is_integer(stage) && json_integer_value(stage) != strategies[i].stage)
             ce_json_fault(config->doc, strategy_path,
                           "%s is stage %d, and zero_optimization.stage is %lld: leave one of the two out", name,
                           strategies[i].stage, (long long)json_integer_value(stage));
-        if (!json_is_object(section) || (stage && !json_is_null(stage)))
+        if (!section || (stage && !json_is_null(stage)))
             continue;
         json_object_set_new(section, "stage", json_integer(strategies[i].stage));
         ce_json_mark(config->doc, path, "derived: cspeed.fsdp.sharding_strategy");

@@ -53,6 +53,7 @@ START_TEST(strategies_are_stages)
     check(STRATEGY("HYBRID_SHARD"), 4, 4, 3, 4); /* one host is one group */
     check(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"stage\": 3}", 4, 2, 3, 4);
     check(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"overlap_comm\": true}", 4, 2, 3, 4);
+    check(STRATEGY("FULL_SHARD") ", \"zero_optimization\": null", 4, 2, 3, 4);
 }
 END_TEST
 
