@@ -145,7 +145,7 @@ static int width_of(const cs_plot *plots, int count)
 
 static void put_diagrams(FILE *file, const cs_plot *plots, int count, bool page)
 {
-    char *text = NULL;
+    CE_FREED char *text = NULL;
     size_t size;
     FILE *diagrams = open_memstream(&text, &size);
     int height = 0;
@@ -164,7 +164,6 @@ static void put_diagrams(FILE *file, const cs_plot *plots, int count, bool page)
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" "
         "font-size=\"13\">\n<style>\n%s</style>\n<rect class=\"back\" width=\"100%%\" height=\"100%%\"/>\n%s</svg>\n",
         width_of(plots, count), height, ce_plot_css, text);
-    free(text);
 }
 
 void ce_plot_svg(FILE *file, const cs_plot *plots, int count)

@@ -99,7 +99,7 @@ ce_plot_view ce_plot_view_of(const cs_plot *plot)
     int64_t all = 0, count = 0;
     for (int c = 0; c < plot->count; c++)
         all += plot->curves[c].count;
-    cs_plot_point *points = ce_must_alloc((size_t)(all + 1) * sizeof *points);
+    CE_FREED cs_plot_point *points = ce_must_alloc((size_t)(all + 1) * sizeof *points);
     for (int c = 0; c < plot->count; c++)
         for (int64_t i = 0; i < plot->curves[c].count; i++)
             if (find_place(&points[count], &view, plot->curves[c].points[i])) {
@@ -111,7 +111,6 @@ ce_plot_view ce_plot_view_of(const cs_plot *plot)
     if (count > 0)
         set_ends(&view.y, points, count, plot->full);
     add_notes(&view, plot, points, count, all);
-    free(points);
     widen(&view.x, 0, 0);
     widen(&view.y, 0.03, 1e-5);
     return view;

@@ -32,7 +32,7 @@ typedef struct {
     bool is_second; /* a picture draws this curve dashed, in the color of the curve before it */
 } cs_plot_curve;
 
-/* One diagram. At least one of its curves has a point. */
+/* One diagram. */
 typedef struct {
     const char *title; /* what the values are, with their unit */
     const cs_plot_curve *curves;

@@ -1,4 +1,5 @@
 /* plot.c - `cspeed plot`: draws the metrics of runs over their steps, in the terminal, as SVG, HTML and PNG. */
+#include "base/must.h"
 #include "base/status.h"
 #include "base/terminal.h"
 #include "ground/codes.h"
@@ -40,9 +41,7 @@ typedef struct {
 
 static int divide_keys(request *r)
 {
-    r->words = strdup(r->what ? r->what : usual);
-    if (!r->words)
-        return cl_codes_fail(CL_CODE_SYSTEM, "plot: out of memory");
+    r->words = ce_must_copy(r->what ? r->what : usual);
     for (char *next, *key = strtok_r(r->words, ",", &next); key; key = strtok_r(NULL, ",", &next)) {
         if (r->shown == MAX_KEYS)
             return cl_codes_fail(CL_CODE_USAGE, "plot: --what names more than %d keys", MAX_KEYS);
@@ -57,14 +56,10 @@ static int check(request *r)
 {
     for (int form = 0; form <= CS_PLOT_PNG; form++)
         r->draws |= r->files[form] != NULL;
-    if (r->follow && r->draws)
-        return cl_codes_fail(CL_CODE_USAGE, "not supported: --follow with %s, because only the terminal is redrawn",
-                             r->files[CS_PLOT_SVG]    ? "--svg"
-                             : r->files[CS_PLOT_HTML] ? "--html"
-                                                      : "--png");
-    if (r->follow && !ce_terminal_is(STDOUT_FILENO))
+    if (r->follow && (r->draws || !ce_terminal_is(STDOUT_FILENO)))
         return cl_codes_fail(CL_CODE_USAGE,
-                             "not supported: --follow into a file or a pipe, because only a terminal is redrawn");
+                             "not supported: --follow with --svg, --html or --png, or into a file or a pipe, because "
+                             "only a terminal is redrawn");
     return divide_keys(r);
 }
 
@@ -100,44 +95,51 @@ static cs_status read_run(picture *all, const request *r, int run)
         cs_plot_curve *curve = &all->curves[i / 2][run][i % 2];
         *curve = read[i / 2][i % 2];
         curve->name = r->run_count == 1 ? r->keys[i / 2][i % 2] : i % 2 ? all->names[run] : r->runs[run];
-        curve->is_second = i % 2;
+        curve->is_second = i % 2 && curve[-1].count > 0;
     }
     return status;
 }
 
-/* Adds the diagram of a key. Returns false if no run has a number of this key. */
+/* Adds the diagram of a key with the curves that have values. Returns false if there is none. */
 static bool add_diagram(picture *all, const request *r, int key)
 {
-    const cs_plot plot = { .title = r->keys[key][0],
-                           .curves = all->curves[key][0],
-                           .count = 2 * r->run_count,
-                           .log_x = (r->log & 1) != 0,
-                           .log_y = (r->log & 2) != 0,
-                           .full = r->full,
-                           .smooth = r->draws || r->smooth >= 0 ? r->smooth : 0 };
-    bool drawn = false;
-    for (int c = 0; c < plot.count; c++)
-        drawn |= plot.curves[c].count > 0;
-    if (drawn)
+    cs_plot_curve *curves = all->curves[key][0];
+    cs_plot plot = { .title = r->keys[key][0],
+                     .curves = curves,
+                     .log_x = (r->log & 1) != 0,
+                     .log_y = (r->log & 2) != 0,
+                     .full = r->full,
+                     .smooth = r->draws || r->smooth >= 0 ? r->smooth : 0 };
+    for (int c = 0; c < 2 * r->run_count; c++) {
+        cs_plot_curve curve = curves[c];
+        curves[c] = (cs_plot_curve){ 0 };
+        if (curve.count + curve.nulls > 0)
+            curves[plot.count++] = curve;
+    }
+    if (plot.count > 0)
         all->plots[all->count++] = plot;
-    return drawn;
+    return plot.count > 0;
 }
 
 static int fail_missing(const request *r, const char *key)
 {
-    char *keys = NULL;
+    CE_FREED char *keys = NULL;
     cs_status status = cs_plot_keys(r->runs[0], &keys);
-    int code = status != CS_OK ? cs_exit_code(status)
-                               : cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s has a number \"%s\"; there are %s",
-                                               r->runs[0], r->run_count > 1 ? " and the other runs" : "", key, keys);
-    free(keys);
-    return code;
+    return status != CS_OK ? cs_exit_code(status)
+                           : cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s has a number \"%s\"; there are %s",
+                                           r->runs[0], r->run_count > 1 ? " and the other runs" : "", key, keys);
+}
+
+static void forget_runs(picture *all)
+{
+    cs_plot_free(all->curves[0][0], MAX_KEYS * MAX_RUNS * 2);
 }
 
 /* `early` is true while a training runs: a missing file or key is then no error, because the training may write the
  * file or the key later. */
 static int read_runs(picture *all, const request *r, bool early)
 {
+    forget_runs(all);
     all->count = 0;
     for (int run = 0; run < r->run_count; run++) {
         cs_status status = read_run(all, r, run);
@@ -151,11 +153,6 @@ static int read_runs(picture *all, const request *r, bool early)
         return cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s is written yet, so there is nothing to draw",
                              r->runs[0], r->run_count > 1 ? " and the other runs" : "");
     return 0;
-}
-
-static void forget_runs(picture *all)
-{
-    cs_plot_free(all->curves[0][0], MAX_KEYS * MAX_RUNS * 2);
 }
 
 /* ---- the outputs: files, terminal ---- */
@@ -222,7 +219,6 @@ static int follow(picture *all, const request *r)
         if (code)
             return code;
         redraw(all);
-        forget_runs(all);
         if (!held)
             return 0;
         nanosleep(&(struct timespec){ 1, 0 }, NULL);
@@ -244,14 +240,12 @@ static int show(picture *all, const request *r)
 static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
-    picture *all = calloc(1, sizeof *all);
+    CE_FREED picture *all = ce_must_alloc(sizeof *all);
     (void)options;
-    int code = all ? read_arguments(&r, arguments) : cl_codes_fail(CL_CODE_SYSTEM, "plot: out of memory");
+    int code = read_arguments(&r, arguments);
     if (code == 0)
         code = show(all, &r);
-    if (all)
-        forget_runs(all);
-    free(all);
+    forget_runs(all);
     free(r.words);
     return code;
 }

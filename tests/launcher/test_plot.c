@@ -114,6 +114,9 @@ START_TEST(options_change_the_diagrams)
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run --full --log xy --smooth 0.5 && ! grep beyond out.txt"), 0);
     must_say("smoothed: debiased exponential moving average, weight 0.5\n");
     must_say("\n      step 1 ");
+    shell_write("nan.jsonl", "{\"step\": 1, \"loss\": null, \"lr\": 0}\n{\"step\": 2, \"loss\": null, \"lr\": 0}\n");
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot nan.jsonl"), 0); /* nothing to draw is not a missing diagram */
+    must_say("null in the file (NaN or infinite): 2 of 2 values\n");
     ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot run --svg a.svg && grep -c 'class=\"raw\"' a.svg; " CS_BIN
                                       "/cspeed plot run --smooth 0 --svg a.svg && ! grep 'class=\"raw\"' a.svg"),
                      0);
