@@ -80,9 +80,10 @@ def name_cells(table):
 
 
 def insert_picture(image):
-    """A picture within the page follows the colours that the reader chooses for the site, not only those of the system."""
+    """A figure within the page follows the colours that the reader chooses for the site, not only those of the system."""
     with open(os.path.join(ROOT, "docs", image[1]), encoding="utf-8") as file:
-        return f'<div class="picture">{file.read()}</div>'
+        svg = file.read()
+    return f'<div class="picture">{svg}</div>' if 'class="figure"' in svg else image[0]
 
 
 def on_post_build(config):

@@ -166,6 +166,19 @@ START_TEST(the_page_of_words_is_what_the_table_says)
 }
 END_TEST
 
+/* The picture of curves is what cspeed plot draws. */
+START_TEST(the_picture_of_curves_is_what_plot_draws)
+{
+    shell_enter();
+    ck_assert_int_eq(shell_run(CS_BIN "/cspeed plot " CS_SOURCE
+                                      "/tests/docs/curves.jsonl --what loss,lr --svg curves.svg"),
+                     0);
+    ck_assert_msg(shell_run("cmp curves.svg " CS_SOURCE "/docs/curves.svg") == 0,
+                  "docs/curves.svg is old: cspeed plot tests/docs/curves.jsonl --what loss,lr --svg docs/curves.svg");
+    shell_leave();
+}
+END_TEST
+
 /* commit.cmake writes the commit and date of a git repository, and an empty text for other sources. */
 START_TEST(the_build_knows_its_commit)
 {
@@ -294,5 +307,5 @@ SUITE_MAIN("help", blocks_are_laid_out, rows_of_tables_become_records, wide_char
            every_page_fits_into_80_columns, every_help_fits_into_80_columns,
            every_command_has_help_behind_its_arguments, the_build_knows_its_commit,
            the_page_of_keys_is_what_the_table_says, the_page_of_words_is_what_the_table_says,
-           words_of_other_trainers_have_true_answers, troubleshooting_has_every_exit_code,
-           kubernetes_knows_the_exit_codes, metrics_has_every_key)
+           the_picture_of_curves_is_what_plot_draws, words_of_other_trainers_have_true_answers,
+           troubleshooting_has_every_exit_code, kubernetes_knows_the_exit_codes, metrics_has_every_key)
