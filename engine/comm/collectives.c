@@ -166,7 +166,7 @@ void cs_comm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs
 {
     refuse_device_memory(comm, data, count);
     begin_with_root(comm, CE_BEAT_REDUCE, count, dtype, op, root);
-    comm->transport->reduce(comm, data, count, dtype, op, root);
+    ce_messages_reduce(comm, data, count, dtype, op, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
 
@@ -174,7 +174,7 @@ void cs_comm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs
 {
     refuse_device_memory(comm, out, count);
     begin_with_root(comm, CE_BEAT_SCATTER, count, dtype, CS_SUM, root);
-    comm->transport->scatter(comm, out, in, count, dtype, root);
+    ce_messages_scatter(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? to_others(comm, count, dtype) : 0);
 }
 
@@ -182,7 +182,7 @@ void cs_comm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_
 {
     refuse_device_memory(comm, in, count);
     begin_with_root(comm, CE_BEAT_GATHER, count, dtype, CS_SUM, root);
-    comm->transport->gather(comm, out, in, count, dtype, root);
+    ce_messages_gather(comm, out, in, count, dtype, root);
     end(comm, bytes_of(count, dtype), comm->world.rank == root ? 0 : bytes_of(count, dtype));
 }
 
@@ -190,7 +190,7 @@ void cs_comm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count,
 {
     refuse_device_memory(comm, out, count);
     begin(comm, (ce_call){ CE_BEAT_ALL_TO_ALL, (uint8_t)dtype, 0, 0, count, 0 });
-    comm->transport->all_to_all(comm, out, in, count, dtype);
+    ce_messages_all_to_all(comm, out, in, count, dtype);
     end(comm, bytes_of(count, dtype), to_others(comm, count, dtype));
 }
 

@@ -116,7 +116,6 @@ static cs_status open_resolved(cs_comm **comm, const cs_world *world, const cs_c
     if (!made)
         return ce_fail(CS_NO_MEMORY, "no memory for the communication of %d ranks", world->size);
     made->transport = transport;
-    made->sizes = transport->sizes;
     made->world = *world;
     made->names = names;
     made->meeting = meeting;

@@ -1,9 +1,9 @@
 /* transport.h - the interface of a transport, and the struct of an open comm. For the files of engine/comm.
  *
  * collectives.c checks and counts the calls and updates the heartbeat. A transport provides memory, moves messages between two
- * ranks, and tells which rank is missing. The files of collective/ implement each collective over messages. For each
- * collective a transport uses that implementation or a faster one of its own (in place in shared memory, hierarchical,
- * NCCL). The functions of a transport may assume that only one thread calls them at a time, that counts are not
+ * ranks, and tells which rank is missing. The files of collective/ implement each collective over messages. For the
+ * collectives that a training calls, a transport may have a faster implementation of its own (in place in shared memory,
+ * hierarchical, NCCL). The functions of a transport may assume that only one thread calls them at a time, that counts are not
  * negative and that ranks are valid.
  *
  * A comm with a GPU has two sides. The host's side is opened first and moves host memory. The device side
@@ -46,22 +46,11 @@ typedef struct {
     size_t apart; /* If `counts` is NULL, the distance in bytes from the beginning of one part to that of the next. */
 } ce_parts;
 
-/* Sizes in bytes of a vector at which a collective changes from one algorithm to another. In the table of a transport,
- * 0 means that the transport has no such switch. */
-typedef struct {
-    size_t all_reduce_whole; /* up to this size, an all_reduce sends the whole vector to all ranks */
-    size_t reduce_whole;     /* up to this size, a reduce sends the whole vector to the root */
-    size_t broadcast_whole;  /* up to this size, the root of a broadcast sends the whole vector to all ranks */
-    size_t slots; /* Only for shm: up to this size, vectors go through staging slots with one barrier instead of two. */
-    size_t messages; /* Only for shm: up to this size, reduce, scatter, gather and all_to_all use messages. */
-} ce_sizes;
-
 typedef struct ce_transport {
     /* If the transport is in a module, this is CE_TRANSPORT_EDITION, which the program compares with its own
      * edition. */
     size_t edition;
     const char *name;
-    ce_sizes sizes;
     /* Returns true if the transport can serve this world. The kind "auto" stands for the first transport that can. */
     bool (*fits)(const cs_world *world);
     cs_status (*open)(cs_comm *comm, const cs_comm_settings *settings);
@@ -78,12 +67,7 @@ typedef struct ce_transport {
     void (*all_gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
     void (*broadcast)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
     void (*barrier)(cs_comm *comm);
-    void (*reduce)(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
-    void (*scatter)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-    void (*gather)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-    void (*all_to_all)(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
-    /* `send` and `receive` exist only in transports of GPU memory, which lack `reduce`, `scatter`, `gather` and
-     * `all_to_all`. Transports of host memory use `move` instead. */
+    /* `send` and `receive` exist only in transports of GPU memory. Transports of host memory use `move` instead. */
     void (*send)(cs_comm *comm, const void *data, size_t bytes, int to);
     void (*receive)(cs_comm *comm, void *data, size_t bytes, int from);
     /* Returns a rank that has ended, or -1. *closed becomes true if that rank had closed its comm before. If several
@@ -130,7 +114,6 @@ struct cs_comm {
     int *names;
     int splits; /* number of calls of cs_comm_split */
     ce_members all;
-    ce_sizes sizes;        /* the transport's table of sizes; shm changes it if ranks share cores */
     const char *algorithm; /* name of the algorithm of the last collective */
     /* The members below are for collectives over messages. */
     /* [4 * size] the messages of the current collective; the first message_count elements are used */

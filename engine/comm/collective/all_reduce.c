@@ -1,7 +1,7 @@
 /* all_reduce.c - replaces a vector on every rank by its sum over ranks. The algorithms are:
  *
  *     whole     It takes 1 step for each piece; each rank sends n - 1 vectors. Each rank sends its whole vector to all
- *               other ranks, and computes the sum. It is for vectors of at most ce_sizes.all_reduce_whole bytes.
+ *               other ranks, and computes the sum. It is for vectors of at most CE_ALL_REDUCE_WHOLE bytes.
  *     direct    It takes 2 steps for each piece; each rank sends 2 (n - 1) / n of the vector. A ring sends as much, in
  *               2 (n - 1) steps. Each rank sends to every other rank the part of that other rank, sums its own part
  *               in the order of the summation tree, and sends the sum to all. While the sum of one piece is
@@ -88,7 +88,7 @@ static void direct(cs_comm *comm, const ce_members *among, void *vector, int64_t
 void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op)
 {
-    bool is_whole = (size_t)count * cs_dtype_bytes(dtype) <= comm->sizes.all_reduce_whole;
+    bool is_whole = (size_t)count * cs_dtype_bytes(dtype) <= CE_ALL_REDUCE_WHOLE;
     comm->algorithm = is_whole ? "whole" : "direct";
     if (is_whole)
         whole(comm, among, data, count, dtype, op);

@@ -1,12 +1,14 @@
 /* broadcast.c - gives every rank the data of one rank. The algorithms are:
  *
  *     whole     It takes 1 step; the root sends n - 1 vectors: the whole vector to each other rank. It is for vectors
- *               of at most ce_sizes.broadcast_whole bytes, and for two ranks.
+ *               of at most WHOLE bytes, and for two ranks.
  *     divided   It takes 2 steps; the root sends 2 (n - 1) / n of the vector, and each other rank (n - 2) / n. The root
  *               sends a part to each rank, and each rank sends its part to all ranks that lack it. */
 #include "comm/collective/collective.h"
 #include "comm/collective/exchange.h"
 #include "base/range.h"
+
+enum { WHOLE = 64 << 10 };
 
 static void whole(cs_comm *comm, const ce_members *among, char *data, size_t bytes, int root)
 {
@@ -42,7 +44,7 @@ static void divided(cs_comm *comm, const ce_members *among, char *data, size_t b
 
 void ce_among_broadcast(cs_comm *comm, const ce_members *among, void *data, size_t bytes, int root)
 {
-    bool is_whole = among->count <= 2 || bytes <= comm->sizes.broadcast_whole;
+    bool is_whole = among->count <= 2 || bytes <= WHOLE;
     comm->algorithm = is_whole ? "whole" : "divided";
     if (is_whole)
         whole(comm, among, data, bytes, root);

@@ -5,11 +5,13 @@
  *
  * The functions ce_among_... carry out the collectives of comm.h among some ranks of a comm. These ranks are the
  * members; `root` is the index of a member, and part i belongs to member i. The functions ce_messages_... are
- * collectives among all ranks, with the signatures of ce_transport. */
+ * collectives among all ranks, with the signatures of comm.h. */
 #ifndef CE_COMM_COLLECTIVE_COLLECTIVE_H
 #define CE_COMM_COLLECTIVE_COLLECTIVE_H
 
 #include "comm/transport.h"
+
+enum { CE_ALL_REDUCE_WHOLE = 16 << 10 }; /* up to so many bytes, an all_reduce sends whole vectors to all ranks */
 
 void ce_among_all_reduce(cs_comm *comm, const ce_members *among, void *data, int64_t count, cs_dtype dtype,
                          cs_reduce_op op);

@@ -24,9 +24,5 @@ const ce_transport ce_comm_self = {
     .all_gather = ce_messages_all_gather,
     .broadcast = ce_messages_broadcast,
     .barrier = ce_messages_barrier,
-    .reduce = ce_messages_reduce,
-    .scatter = ce_messages_scatter,
-    .gather = ce_messages_gather,
-    .all_to_all = ce_messages_all_to_all,
     .first = first,
 };

@@ -20,9 +20,9 @@ enum { MIN_HEAP = 64 << 20, DEFAULT_SECONDS = 600 };
  * rank has a core of its own, most waits end before the sleep. If ranks share cores, a waiting rank had better give its
  * core to the rank for which it waits. */
 enum { SPINS_OWN_CORE = 4000, YIELDS_OWN_CORE = 2000, SPINS_SHARED_CORE = 0, YIELDS_SHARED_CORE = 200 };
-/* If ranks share cores, a barrier costs more. ce_sizes.slots is then multiplied by this number, so that longer vectors
- * are copied through slots, which saves a barrier. */
-enum { CROWDED = 4 };
+/* The values of ce_shm.small_bytes. If ranks share cores, a barrier costs more, so longer vectors are copied through
+ * slots, which saves a barrier. */
+enum { SMALL_OWN_CORE = 2 << 10, SMALL_SHARED_CORE = 8 << 10 };
 
 _Static_assert(sizeof(ce_shm_header) <= CE_SHM_PAGE, "a header is one page");
 _Static_assert(sizeof(ce_shm_signal) == CE_SHM_LINE, "a signal is one cache line");
@@ -102,7 +102,7 @@ static void choose_patience(ce_shm *shm)
     bool roomy = CPU_COUNT(&all) >= shm->size;
     shm->spins = roomy ? SPINS_OWN_CORE : SPINS_SHARED_CORE;
     shm->yields = roomy ? YIELDS_OWN_CORE : YIELDS_SHARED_CORE;
-    shm->comm->sizes.slots *= roomy ? 1 : CROWDED;
+    shm->small_bytes = roomy ? SMALL_OWN_CORE : SMALL_SHARED_CORE;
 }
 
 static cs_status make_lists(ce_shm *shm)

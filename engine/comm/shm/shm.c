@@ -48,7 +48,7 @@ static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype,
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CE_BEAT_ALL_REDUCE, dtype, (int)op, 0, count), ce_shm_place_of(shm, data), 0 };
-    bool small = (size_t)count * element <= comm->sizes.slots;
+    bool small = (size_t)count * element <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -73,7 +73,7 @@ void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count
     ce_shm *shm = comm->private_data;
     size_t element = cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CE_BEAT_REDUCE_SCATTER, dtype, (int)op, 0, count), ce_shm_place_of(shm, in), 0 };
-    bool small = (size_t)(shm->size * count) * element <= comm->sizes.slots;
+    bool small = (size_t)(shm->size * count) * element <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || !all_have_first(shm)) {
@@ -139,7 +139,7 @@ static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, 
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CE_BEAT_ALL_GATHER, dtype, 0, 0, count), ce_shm_place_of(shm, out),
                          ce_shm_place_of(shm, in) };
-    bool small = (size_t)shm->size * bytes <= comm->sizes.slots;
+    bool small = (size_t)shm->size * bytes <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
     comm->algorithm = "in_place";
@@ -159,7 +159,7 @@ static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, 
     ce_shm *shm = comm->private_data;
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype);
     ce_shm_call call = { describe(shm, CE_BEAT_BROADCAST, dtype, 0, root, count), ce_shm_place_of(shm, data), 0 };
-    bool small = bytes <= comm->sizes.slots;
+    bool small = bytes <= shm->small_bytes;
     if (!small)
         ce_shm_barrier(shm, &call);
     if (small || ce_shm_call_of(shm, root)->first == CE_SHM_NOWHERE) {
@@ -194,7 +194,6 @@ const ce_transport ce_comm_shm = {
     .fits = fits,
     .open = ce_segment_open,
     .close = ce_segment_close,
-    .sizes = { .reduce_whole = 64 << 10, .slots = 2 << 10, .messages = 16 << 10 },
     .move = ce_shm_messages_move,
     .announce = ce_shm_announce,
     .all_reduce = all_reduce,
@@ -202,10 +201,6 @@ const ce_transport ce_comm_shm = {
     .all_gather = all_gather,
     .broadcast = broadcast,
     .barrier = barrier,
-    .reduce = ce_shm_reduce,
-    .scatter = ce_shm_scatter,
-    .gather = ce_shm_gather,
-    .all_to_all = ce_shm_all_to_all,
     .missing = ce_shm_missing,
     .lose = ce_shm_lose_rank,
     .first = first,

@@ -89,6 +89,7 @@ typedef struct {
     uint32_t slot;  /* number of slots that were used so far; its lowest bit chooses the slot */
     /* How often a waiting rank reads a signal before it yields its core, and how often it yields before it sleeps. */
     int spins, yields;
+    size_t small_bytes;  /* up to this size, vectors go through staging slots with one barrier instead of two */
     const void **inputs; /* the operands of the current reduction, one element for each rank */
     void **outputs;
     uint32_t *sent, *received; /* for each rank, the number of chunks that were sent to it, and received from it */
@@ -168,12 +169,6 @@ void ce_shm_slots_broadcast(ce_shm *shm, const ce_shm_call *call, void *data);
  * equal on all ranks. */
 void ce_shm_reduce_parts(cs_comm *comm, void *out, const void *in, int64_t count, int64_t apart, cs_dtype dtype,
                          cs_reduce_op op);
-
-/* The next four functions are in copies.c and implement members of ce_transport. */
-void ce_shm_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op, int root);
-void ce_shm_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-void ce_shm_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, int root);
-void ce_shm_all_to_all(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
 
 /* This function is in messages.c and implements ce_transport.move: it moves messages between two ranks. */
 bool ce_shm_messages_move(cs_comm *comm, ce_message *messages, int count, bool wait);

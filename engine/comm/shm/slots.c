@@ -65,7 +65,7 @@ void ce_shm_slots_all_reduce(ce_shm *shm, const ce_shm_call *call, void *data)
 {
     size_t element = cs_dtype_bytes(call->is.dtype);
     int64_t capacity = (int64_t)(CE_SHM_SLOT / element), at = 0;
-    bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->comm->sizes.slots;
+    bool alone = shm->size == 2 || call->is.count * (int64_t)element <= (int64_t)shm->small_bytes;
     shm->comm->algorithm = "slots";
     do {
         int64_t count = call->is.count - at < capacity ? call->is.count - at : capacity;

@@ -3,9 +3,9 @@
  *
  * Every rank shows its current call, and how many collectives it has called, in the header of its segment; after a
  * message it shows no call. Ranks that meet at a barrier or by a message compare their calls there. Ranks whose calls
- * never meet, for example a gather and an all_reduce, would wait for ever. These checks detect such a pair in two ways:
+ * never meet, for example a gather and an all_reduce, would wait for ever. These checks detect such a pair in three ways:
  * the other rank shows a different call with the same number, or it has long been waiting for a message from or to this
- * rank. */
+ * rank, or this rank waits for a message of it and it has long been in a later collective. */
 #include "comm/shm/shm.h"
 #include "base/beat.h"
 #include "base/clock.h"
@@ -56,19 +56,23 @@ static bool waits_for_message(const ce_shm *shm, int rank, const ce_call *its)
     return its->root == shm->rank && atomic_load(&channel->filled) - atomic_load(&channel->emptied) == (sends ? 2 : 0);
 }
 
-/* Returns true if this rank's call and the call of `rank` can never complete. There are two cases. Both ranks are in
+/* Returns true if this rank's call and the call of `rank` can never complete. There are three cases. Both ranks are in
  * collectives that have the same number but are different. Or this rank is in a collective, and `rank`, which must make
- * this collective next, is stuck in a message to or from this rank. */
-static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck)
+ * this collective next, is stuck in a message to or from this rank. Or this rank waits for `rank` in a collective
+ * (`awaited`), and `rank` is stuck in a later one. */
+static bool never_meet(const ce_shm *shm, const ce_call *own_call, int rank, const ce_call *its, bool stuck,
+                       bool awaited)
 {
     if (ce_call_is_message(own_call) || its->what == CE_BEAT_NONE)
         return false;
     if (ce_call_is_message(its))
         return stuck && its->number + 1 == own_call->number && waits_for_message(shm, rank, its);
-    return its->number == own_call->number && !ce_call_same(own_call, its);
+    if (its->number == own_call->number)
+        return !ce_call_same(own_call, its);
+    return stuck && awaited && (int32_t)(its->number - own_call->number) > 0;
 }
 
-static void check_calls(ce_shm *shm)
+static void check_calls(ce_shm *shm, int owner)
 {
     const ce_call *own_call = &shm->comm->call;
     for (int i = 0; i < shm->size; i++) {
@@ -79,7 +83,7 @@ static void check_calls(ce_shm *shm)
             continue;
         look->times = version == look->version ? look->times + 1 : 0;
         look->version = version;
-        if (never_meet(shm, own_call, i, &its, look->times >= LOOKS_UNTIL_STUCK))
+        if (never_meet(shm, own_call, i, &its, look->times >= LOOKS_UNTIL_STUCK, i == owner))
             ce_call_refuse(ce_comm_name(shm->comm, shm->rank), own_call, ce_comm_name(shm->comm, i), &its);
     }
 }
@@ -128,7 +132,7 @@ int ce_shm_look_around(ce_shm *shm, int owner, const char **how)
     int lost = ce_shm_missing(shm->comm, &closed);
     if (lost >= 0 && !closed)
         return lost;
-    check_calls(shm);
+    check_calls(shm, owner);
     if (limit > 0 && ce_clock_seconds() - shm->comm->begun > limit) {
         *how = "did not come within the time of a call";
         return owner;

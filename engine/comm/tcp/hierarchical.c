@@ -75,9 +75,12 @@ void ce_hierarchical_close(ce_tcp *tcp)
     tcp->comm->heap = NULL;
 }
 
-void ce_hierarchical_announce(ce_tcp *tcp)
+void ce_hierarchical_announce(cs_comm *comm)
 {
+    ce_tcp *tcp = comm->private_data;
     cs_comm *inside = tcp->inside;
+    if (!inside)
+        return;
     int first = tcp->across.own_index * inside->world.size;
     inside->call = tcp->comm->call;
     inside->begun = tcp->comm->begun;
@@ -119,79 +122,93 @@ static void all_reduce_whole(ce_tcp *tcp, void *data, int64_t count, cs_dtype dt
     finish(tcp, data, count, dtype, op);
 }
 
-void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
+void ce_hierarchical_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
 {
-    size_t element = cs_dtype_bytes(dtype);
-    int each = tcp->inside->world.size;
-    int64_t part = (size_t)count * element > tcp->comm->sizes.all_reduce_whole ? count / each : 0;
-    char *own_part = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
-    if (rounds(dtype, op)) {
-        ce_messages_all_reduce(tcp->comm, data, count, dtype, op);
+    ce_tcp *tcp = comm->private_data;
+    if (!tcp->inside || rounds(dtype, op)) {
+        ce_messages_all_reduce(comm, data, count, dtype, op);
         return;
     }
+    size_t element = cs_dtype_bytes(dtype);
+    int each = tcp->inside->world.size;
+    int64_t part = (size_t)count * element > CE_ALL_REDUCE_WHOLE ? count / each : 0;
+    char *own_part = (char *)data + (size_t)(tcp->inside->world.rank * part) * element;
     if (part > 0) {
         shm_of(tcp)->reduce_scatter(tcp->inside, own_part, data, part, dtype, partial(op));
-        ce_among_all_reduce(tcp->comm, &tcp->across, own_part, part, dtype, partial(op));
+        ce_among_all_reduce(comm, &tcp->across, own_part, part, dtype, partial(op));
         finish(tcp, own_part, part, dtype, op);
         shm_of(tcp)->all_gather(tcp->inside, data, own_part, part, dtype);
     }
     /* The elements that are not in a part: all elements of a short vector, or the last count % `each` elements. */
     if (count > part * each)
         all_reduce_whole(tcp, (char *)data + (size_t)(part * each) * element, count - part * each, dtype, op);
-    tcp->comm->algorithm = "hierarchical";
+    comm->algorithm = "hierarchical";
 }
 
 /* The result is computed in pieces that fit into one slot. tcp->across are the ranks that have this rank's local rank,
  * one on each host; tcp->slots has one slot for each of them. For the result of each of these ranks, this rank first
  * reduces the operands of its own host, and writes the partial result into the slot of that rank. Then the ranks of
  * tcp->across exchange their slots and reduce them. */
-void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
+void ce_hierarchical_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op)
 {
-    size_t element = cs_dtype_bytes(dtype), slot = ce_exchange_slot_bytes(&tcp->across);
-    int64_t piece = (int64_t)(slot / element), host = tcp->inside->world.size * count, at = 0;
-    if (rounds(dtype, op)) {
-        ce_messages_reduce_scatter(tcp->comm, out, in, count, dtype, op);
+    ce_tcp *tcp = comm->private_data;
+    if (!tcp->inside || rounds(dtype, op)) {
+        ce_messages_reduce_scatter(comm, out, in, count, dtype, op);
         return;
     }
+    size_t element = cs_dtype_bytes(dtype), slot = ce_exchange_slot_bytes(&tcp->across);
+    int64_t piece = (int64_t)(slot / element), host = tcp->inside->world.size * count, at = 0;
     do {
         int64_t some = count - at < piece ? count - at : piece;
         ce_parts parts = { .count = some, .apart = slot };
         for (int i = 0; i < tcp->across.count; i++)
             ce_shm_reduce_parts(tcp->inside, tcp->slots + (size_t)i * slot,
                                 (const char *)in + (size_t)(i * host + at) * element, some, count, dtype, partial(op));
-        ce_among_reduce_scatter(tcp->comm, &tcp->across, (char *)out + (size_t)at * element, tcp->slots, &parts, dtype,
+        ce_among_reduce_scatter(comm, &tcp->across, (char *)out + (size_t)at * element, tcp->slots, &parts, dtype,
                                 partial(op));
         at += some;
     } while (at < count);
     finish(tcp, out, count, dtype, op);
-    tcp->comm->algorithm = "hierarchical";
+    comm->algorithm = "hierarchical";
 }
 
-void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype)
+void ce_hierarchical_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
 {
+    ce_tcp *tcp = comm->private_data;
+    if (!tcp->inside) {
+        ce_messages_all_gather(comm, out, in, count, dtype);
+        return;
+    }
     size_t bytes = (size_t)count * cs_dtype_bytes(dtype), host = (size_t)tcp->inside->world.size * bytes;
     size_t own_offset = (size_t)tcp->inside->world.rank * bytes;
     ce_parts parts = { .count = count, .apart = host };
-    ce_among_all_gather(tcp->comm, &tcp->across, (char *)out + own_offset, in, &parts, dtype);
+    ce_among_all_gather(comm, &tcp->across, (char *)out + own_offset, in, &parts, dtype);
     for (int i = 0; i < tcp->across.count; i++)
         shm_of(tcp)->all_gather(tcp->inside, (char *)out + (size_t)i * host,
                                 (char *)out + (size_t)i * host + own_offset, count, dtype);
-    tcp->comm->algorithm = "hierarchical";
+    comm->algorithm = "hierarchical";
 }
 
-void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root)
+void ce_hierarchical_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
 {
+    ce_tcp *tcp = comm->private_data;
+    if (!tcp->inside) {
+        ce_messages_broadcast(comm, data, count, dtype, root);
+        return;
+    }
     int each = tcp->inside->world.size;
     if (tcp->inside->world.rank == root % each)
-        ce_among_broadcast(tcp->comm, &tcp->across, data, (size_t)count * cs_dtype_bytes(dtype), root / each);
+        ce_among_broadcast(comm, &tcp->across, data, (size_t)count * cs_dtype_bytes(dtype), root / each);
     shm_of(tcp)->broadcast(tcp->inside, data, count, dtype, root % each);
-    tcp->comm->algorithm = "hierarchical";
+    comm->algorithm = "hierarchical";
 }
 
 /* A rank sends a message to other hosts only after all ranks of its own host have reached the barrier. */
-void ce_hierarchical_barrier(ce_tcp *tcp)
+void ce_hierarchical_barrier(cs_comm *comm)
 {
-    shm_of(tcp)->barrier(tcp->inside);
-    ce_among_barrier(tcp->comm, &tcp->across);
+    ce_tcp *tcp = comm->private_data;
+    if (tcp->inside)
+        shm_of(tcp)->barrier(tcp->inside);
+    ce_among_barrier(comm, tcp->inside ? &tcp->across : &comm->all);
 }

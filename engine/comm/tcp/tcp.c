@@ -10,60 +10,6 @@
 
 enum { DEFAULT_SECONDS = 600, YIELDS_ROOMY = 100, YIELDS_CROWDED = 2 };
 
-static void all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_all_reduce(tcp, data, count, dtype, op);
-    else
-        ce_messages_all_reduce(comm, data, count, dtype, op);
-}
-
-static void reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype, cs_reduce_op op)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_reduce_scatter(tcp, out, in, count, dtype, op);
-    else
-        ce_messages_reduce_scatter(comm, out, in, count, dtype, op);
-}
-
-static void all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_all_gather(tcp, out, in, count, dtype);
-    else
-        ce_messages_all_gather(comm, out, in, count, dtype);
-}
-
-static void broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_broadcast(tcp, data, count, dtype, root);
-    else
-        ce_messages_broadcast(comm, data, count, dtype, root);
-}
-
-static void barrier(cs_comm *comm)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_barrier(tcp);
-    else
-        ce_messages_barrier(comm);
-}
-
-static void announce(cs_comm *comm)
-{
-    ce_tcp *tcp = comm->private_data;
-    if (tcp->inside)
-        ce_hierarchical_announce(tcp);
-}
-
-/* ---- opening, closing ---- */
-
 static bool fits(const cs_world *world)
 {
     return world->size > 1;
@@ -148,18 +94,13 @@ const ce_transport ce_comm_tcp = {
     .fits = fits,
     .open = open_tcp,
     .close = close_tcp,
-    .sizes = { .all_reduce_whole = 16 << 10, .reduce_whole = 16 << 10, .broadcast_whole = 64 << 10 },
     .move = ce_tcp_frames_move,
-    .announce = announce,
-    .all_reduce = all_reduce,
-    .reduce_scatter = reduce_scatter,
-    .all_gather = all_gather,
-    .broadcast = broadcast,
-    .barrier = barrier,
-    .reduce = ce_messages_reduce,
-    .scatter = ce_messages_scatter,
-    .gather = ce_messages_gather,
-    .all_to_all = ce_messages_all_to_all,
+    .announce = ce_hierarchical_announce,
+    .all_reduce = ce_hierarchical_all_reduce,
+    .reduce_scatter = ce_hierarchical_reduce_scatter,
+    .all_gather = ce_hierarchical_all_gather,
+    .broadcast = ce_hierarchical_broadcast,
+    .barrier = ce_hierarchical_barrier,
     .missing = ce_tcp_frames_missing,
     .lose = ce_tcp_frames_lose,
 };

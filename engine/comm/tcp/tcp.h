@@ -69,12 +69,15 @@ int ce_tcp_frames_missing(cs_comm *comm, bool *closed);
 bool ce_hierarchical_fits(const ce_tcp *tcp, const ce_mesh_place *places);
 cs_status ce_hierarchical_open(ce_tcp *tcp, const cs_comm_settings *settings);
 void ce_hierarchical_close(ce_tcp *tcp);
-void ce_hierarchical_announce(ce_tcp *tcp); /* writes the current call where the ranks of this host can read it */
-void ce_hierarchical_all_reduce(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
-void ce_hierarchical_reduce_scatter(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype,
+/* The next functions implement members of ce_transport. If the collectives of this comm are not hierarchical, `announce`
+ * does nothing and the others use messages among all ranks. `announce` writes the current call where the ranks of this
+ * host can read it. */
+void ce_hierarchical_announce(cs_comm *comm);
+void ce_hierarchical_all_reduce(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, cs_reduce_op op);
+void ce_hierarchical_reduce_scatter(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype,
                                     cs_reduce_op op);
-void ce_hierarchical_all_gather(ce_tcp *tcp, void *out, const void *in, int64_t count, cs_dtype dtype);
-void ce_hierarchical_broadcast(ce_tcp *tcp, void *data, int64_t count, cs_dtype dtype, int root);
-void ce_hierarchical_barrier(ce_tcp *tcp);
+void ce_hierarchical_all_gather(cs_comm *comm, void *out, const void *in, int64_t count, cs_dtype dtype);
+void ce_hierarchical_broadcast(cs_comm *comm, void *data, int64_t count, cs_dtype dtype, int root);
+void ce_hierarchical_barrier(cs_comm *comm);
 
 #endif
