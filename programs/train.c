@@ -7,7 +7,8 @@
 
 int main(int argc, char **argv)
 {
-    session run = session_open(argc, argv);
+    (void)argc;
+    session run = session_open(argv);
     while (cs_last_step(run.engine).step < run.steps) {
         cs_batch batch = cs_data_next(run.train);
         cs_forward(run.engine, &batch);

@@ -81,7 +81,7 @@ static const floor_rule rules[] = {
     { "launcher/saved", " engine/base engine/checkpoint engine/interchange launcher/ground " },
     { "launcher/command", " public engine/base engine/json engine/checkpoint engine/interchange engine/config "
                           "launcher/ground launcher/plan launcher/wire launcher/show launcher/node launcher/front "
-                          "launcher/machine launcher/saved " },
+                          "launcher/machine launcher/saved programs/train " },
     { "launcher/manual", " public launcher/ground " },
     { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
@@ -163,7 +163,7 @@ static bool exists(const char *folder, const char *header)
 /* Finds the room of a header that a file of the room `from` includes, in the compiler's order of search. */
 static void room_of(const char *from, const char *header, char room[512])
 {
-    static const char *const roots[] = { "engine", "launcher", "include" };
+    static const char *const roots[] = { "engine", "launcher", "include", "programs" };
     char path[600];
     if (exists(from, header)) {
         snprintf(path, sizeof path, "%s/%s", from, header);

@@ -1,6 +1,8 @@
 /* config.c - opens a configuration, applies overrides, resolves it, and returns its values. */
 #include "config/config.h"
 #include "base/base64.h"
+#include "base/files.h"
+#include "base/hub.h"
 #include "base/must.h"
 #include "config/listing.h"
 #include "config/resolve.h"
@@ -150,6 +152,25 @@ cs_status cs_config_finish(cs_config *config)
     write_text(config);
     config->finished = true;
     return CS_OK;
+}
+
+cs_status ce_config_need_model(const cs_config *config)
+{
+    const char *folder = config->settings.model_path;
+    char hint[CE_HUB_HINT];
+    if (folder ? ce_files_exists(folder) : config->settings.model != NULL)
+        return CS_OK;
+    if (!folder)
+        return ce_fail(CS_BAD_CONFIG,
+                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
+                       "one (cspeed.model as an object with the keys of a config.json); a C program may give "
+                       "cs_initialize its own");
+    ce_hub_hint(hint, folder);
+    return ce_fail(
+        CS_NOT_FOUND,
+        "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the model in place of its "
+        "name%s",
+        folder, hint);
 }
 
 /* Sets the number `name` in a section of config->doc, and makes config->text from config->doc again. config->doc must

@@ -200,6 +200,9 @@ struct cs_config {
     void (*detach)(void *attached);
 };
 
+/* Returns an error if the finished configuration names no model, or a folder that does not exist. */
+cs_status ce_config_need_model(const cs_config *config);
+
 /* The next two functions change a finished configuration and its text. ce_config_cut_windows sets cspeed.data.seq_len,
  * and ce_config_set_total sets the number of steps after which the learning-rate schedule ends. */
 void ce_config_cut_windows(cs_config *config, int64_t seq_len);

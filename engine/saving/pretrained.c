@@ -167,14 +167,7 @@ static cs_status refuse(const char *folder)
 {
     CE_CLOSED(ce_source_close) ce_source source = { 0 };
     json_t *provenance = NULL;
-    char hint[CE_HUB_HINT];
     bool found;
-    ce_hub_hint(hint, folder);
-    if (!ce_files_exists(folder))
-        return ce_fail(CS_NOT_FOUND,
-                       "cspeed.model: %s: no such folder; name a Hugging Face folder, or describe the "
-                       "model in place of its name%s",
-                       folder, hint);
     CE_TRY(ce_huggingface_detect(&found, folder));
     if (ce_source_checkpoint_open(&source, &provenance, folder, NULL) != CS_OK)
         return ce_fail(CS_NOT_FOUND, "cspeed.model: there is no %s/config.json", folder);

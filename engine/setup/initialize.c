@@ -20,13 +20,9 @@
 static cs_status open_named_model(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    CE_TRY(ce_config_need_model(engine->config));
     if (settings->model_path)
         return ce_pretrained_open(engine, settings->model_path);
-    if (!settings->model)
-        return ce_fail(CS_BAD_CONFIG,
-                       "no model: name a Hugging Face folder (train --model DIR, or the key cspeed.model), or describe "
-                       "one (cspeed.model as an object with the keys of a config.json); a C program may give "
-                       "cs_initialize its own");
     CE_TRY(ce_models_open_described(&engine->model, &engine->facts, &engine->model_json, engine->config->doc,
                                     settings->model, "cspeed.model"));
     ce_json_print_warnings(engine->config->doc);

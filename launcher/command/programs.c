@@ -8,11 +8,9 @@
 #include "command/run.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 int cl_programs_become(const char *name, char **arguments)
@@ -39,23 +37,6 @@ static bool has_launch_flags(const cl_options *options)
     return options->program - options->argv > 1;
 }
 
-/* Lets the program check its own command line in a process of its own, before a job with a folder is made. The program
- * prints what is wrong. Returns the program's exit code if the line is wrong, otherwise 0. */
-static int check_line(char **arguments)
-{
-    int status = 0;
-    fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        dup2(nowhere, STDOUT_FILENO);
-        setenv("CSPEED_CHECK_LINE", "1", 1);
-        _exit(cl_programs_become(arguments[0], arguments + 1));
-    }
-    bool wrong = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
-    return wrong && WEXITSTATUS(status) == CL_CODE_USAGE ? CL_CODE_USAGE : 0;
-}
-
 /* Returns true if mpirun or srun has started this process as one of several. Such a process is a rank. In a batch script
  * of Slurm SLURM_NTASKS is set too, but not the variable of a step. */
 static bool is_rank(void)
@@ -72,8 +53,7 @@ static int train(const cl_options *options, char **arguments)
 {
     if (!has_launch_flags(options) && is_rank())
         return cl_programs_become("train", arguments);
-    int code = options->dry_run ? 0 : check_line(options->program);
-    return code ? code : cl_run(options);
+    return cl_run(options);
 }
 
 /* Starts the program on ranks if there are launch flags; otherwise runs the program as one process, which reads from

@@ -8,6 +8,7 @@
 #include "front/front.h"
 #include "command/plan.h"
 #include "command/check.h"
+#include "command/train_line.h"
 #include "front/relay.h"
 #include "node/program.h"
 #include "plan/transport.h"
@@ -75,6 +76,8 @@ int cl_run(const cl_options *options)
     if (options->dry_run)
         return cl_plan_show(options, options->program, false);
     int code = cl_hostplan_make(&plan, options);
+    if (code == 0)
+        code = cl_train_line_check(&plan);
     if (code == 0)
         code = is_of_mpi(options) ? run_by_mpi(&plan) : work(&plan, options);
     cl_hostplan_free(&plan);

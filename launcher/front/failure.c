@@ -223,17 +223,31 @@ static void print_block(const cl_front *front, FILE *out)
     fprintf(out, "\n%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
 }
 
+/* Returns true if the job was ended from outside. */
+static bool is_from_outside(const cl_front *front)
+{
+    return front->timed_out || front->signal || front->stalled;
+}
+
+const char *cl_failure_why(const cl_front *front)
+{
+    static char text[64];
+    if (front->timed_out)
+        return "it ran into --timeout";
+    if (front->stalled && !front->signal)
+        return "no rank moved for --stall_timeout, and --stall_action is kill";
+    snprintf(text, sizeof text, "ended by %s", cl_codes_signal_name(front->signal));
+    return front->signal               ? text
+           : cl_front_code(front) == 0 ? ""
+           : *front->why               ? front->why
+                                       : cl_codes_meaning(cl_front_code(front));
+}
+
 /* Prints the text that follows "cspeed: job ID failed: ". */
 static void print_verdict(const cl_front *front, FILE *out)
 {
     int code = cl_front_code(front);
-    if (front->timed_out)
-        fprintf(out, "it ran into --timeout");
-    else if (front->signal)
-        fprintf(out, "ended by %s", cl_codes_signal_name(front->signal));
-    else if (front->stalled)
-        fprintf(out, "no rank moved for --stall_timeout, and --stall_action is kill");
-    else if (cl_failure_is_rank(front)) {
+    if (!is_from_outside(front) && cl_failure_is_rank(front)) {
         const cl_worker *first = &front->workers[front->first];
         cl_rank_position_name(front, front->first, out);
         if (WIFSIGNALED(first->end.status))
@@ -243,7 +257,7 @@ static void print_verdict(const cl_front *front, FILE *out)
             fprintf(out, " exited with code %d%s%s%s", code, *cl_codes_meaning(code) ? " (" : "",
                     cl_codes_meaning(code), *cl_codes_meaning(code) ? ")" : "");
     } else {
-        fprintf(out, "%s", front->why);
+        fprintf(out, "%s", is_from_outside(front) ? cl_failure_why(front) : front->why);
     }
     fprintf(out, "; exit code %d after ", code);
     print_elapsed(front, out);
@@ -293,7 +307,7 @@ static bool any_ran(const cl_front *front)
  * everything. */
 static bool wants_block(const cl_front *front)
 {
-    if (front->timed_out || front->signal || front->stalled)
+    if (is_from_outside(front))
         return false;
     return cl_failure_is_rank(front) ? !cl_failure_is_explained(front) : front->first_node >= 0 && any_ran(front);
 }

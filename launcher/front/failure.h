@@ -19,6 +19,9 @@ bool cl_failure_is_rank(const cl_front *front);
  * failed rank has reported it (cl_workers_explained). */
 bool cl_failure_is_explained(const cl_front *front);
 
+/* Returns why the job has ended, for result.json and --on_end; "" if it succeeded. */
+const char *cl_failure_why(const cl_front *front);
+
 /* Writes result.json into front->run_dir, and /dev/termination-log where Kubernetes provides this file. If result.json
  * cannot be written, an error is printed, and nothing else changes. */
 void cl_result_write(cl_front *front);

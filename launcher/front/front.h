@@ -230,6 +230,11 @@ int cl_staging_send(cl_front *front);
 /* ---- reform.c: the end of an attempt in favour of new nodes ---- */
 void cl_reform_check(cl_front *front, int64_t now);
 
+/* ---- on_end.c ---- */
+/* Runs the command of --on_end, if there is one, after the job has ended with this exit code, and waits until the
+ * command has ended. `signal_fd` receives the signals that the front process handles. */
+void cl_on_end_run(const cl_front *front, int code, int signal_fd);
+
 /* ---- retry.c: whether another attempt follows ---- */
 /* Returns true if another attempt follows. If that attempt counts for --max_restarts, front->restarts has been
  * incremented. */

@@ -286,11 +286,8 @@ static void close_front(cl_front *front)
     end_child(front->starter);
     if (front->rendezvous)
         cl_rendezvous_close(front->rendezvous);
-    cl_workers_free(front);
-    cl_world_sizes_free(&front->world_sizes);
     cl_registry_close(&front->registry);
     cl_output_close(&front->output);
-    free(front->nodes);
 }
 
 /* Runs the loop of a job whose setup has succeeded, until the job ends. */
@@ -320,11 +317,17 @@ int cl_job_loop_run(cl_plan *plan, const cl_guard *guard)
         (cl_front){ .options = plan->options, .guard = guard, .plan = plan, .registry.fd = -1, .deadline = INT64_MAX };
     int signal_fd = signalfd(-1, &guard->signals, SFD_NONBLOCK | SFD_CLOEXEC);
     int code = signal_fd < 0 ? cl_codes_fail(CL_CODE_SYSTEM, "no signalfd: %s", strerror(errno)) : open_front(&front);
+    bool refused = code == CL_CODE_USAGE; /* the command line is wrong, and there was no job */
     if (code == 0)
         code = run_to_end(&front, signal_fd);
     else
         give_up(&front, code);
     close_front(&front);
+    if (!refused)
+        cl_on_end_run(&front, code, signal_fd);
+    cl_workers_free(&front);
+    cl_world_sizes_free(&front.world_sizes);
+    free(front.nodes);
     close(signal_fd);
     return code;
 }

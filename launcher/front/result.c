@@ -107,7 +107,7 @@ static char *result_text(const cl_front *front)
     else
         print_launcher(front, out);
     fputs("  \"why\": ", out);
-    cl_quote(out, code == 0 ? "" : outside || !*front->why ? cl_codes_meaning(code) : front->why);
+    cl_quote(out, cl_failure_why(front));
     fprintf(out,
             ",\n  \"attempts\": %d,\n  \"restarts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
             front->restarts, front->plan->rank_count);

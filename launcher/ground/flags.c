@@ -148,6 +148,9 @@ const cs_option cl_flags[] = {
     FLAG(CHOICE, "stall_action", stall_action, "warn|dump|kill",
          "on a stall, warn: report it, with the C stack of the rank that the others wait for; dump: with the C "
          "stacks of all ranks; kill: end the job. Default: warn"),
+    FLAG(TEXT, "on_end", on_end, "COMMAND",
+         "when the job has ended in any way, run this shell command once, on this machine, for at most 60 s. Its "
+         "variables: CSPEED_JOB, CSPEED_EXIT_CODE, CSPEED_WHY (the reason) and CSPEED_RESULT (path of result.json)"),
     FLAG(OPTIONAL, "save_pid", save_pid, "FILE", "write the launcher's pid to FILE. Default: /tmp/PID.cspeed"),
 
     GROUP("Output"),

@@ -72,6 +72,7 @@ typedef struct {
     /* time limits in seconds; timeout_seconds 0: no limit; the default of stall_timeout is 600 */
     double timeout_seconds, stall_timeout;
     int stall_action;     /* a value of cl_stall_action */
+    const char *on_end;   /* the shell command that runs when the job has ended; NULL: none */
     const char *save_pid; /* path of the file with the process id; "": /tmp/PID.cspeed */
 
     /* ---- output and logs ---- */

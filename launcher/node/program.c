@@ -9,7 +9,6 @@
 #include "ground/programs.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +55,12 @@ static bool is_own(const char *name, char path[PATH_MAX])
 {
     char folder[PATH_MAX];
     return cl_programs_folder(folder) && join(path, folder, strlen(folder), name) && access(path, F_OK) == 0;
+}
+
+bool cl_program_is_own(const char *name)
+{
+    char path[PATH_MAX];
+    return is_own(name, path);
 }
 
 /* Returns the name of the command that is most similar to this name; NULL: none is similar. */

@@ -302,15 +302,12 @@ static void report_idle_rates(const session *run)
         say("note: learning rate 0 in the last %" PRId64 " of %" PRId64 " steps (scheduler)", last, steps);
 }
 
-session session_open(int count, char **argument)
+session session_open(char **argument)
 {
     session run = { .best = (double)NAN, .saved = -1 };
     ce_asked_ignore_saves(); /* until the first step, after which they are answered */
-    run.config = arguments_read(count, argument, &run.options);
-    if (!cs_config_get_string(run.config, "cspeed.data.train")) {
-        complain("no training data: --data PATH names texts, or token shards that pack made (cspeed.data.train)");
-        exit(WRONG_CONFIG);
-    }
+    run.config = arguments_read(argument, &run.options);
+    CS_MUST(train_line_need_data(run.config));
     run.output = text("%s", cs_config_get_string(run.config, "cspeed.output"));
     for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
         run.output[end - 1] = 0;

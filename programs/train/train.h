@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "cspeed/cspeed.h"
+#include "line.h"
 
 #include <stdio.h>
 
@@ -14,13 +15,7 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
 
 /* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
-typedef struct {
-    /* json: --plan=json was given; units: --plan=units was given */
-    bool fresh, force_output, steps_given, plan, json, units;
-    /* for the plan: the number of all ranks, and the number of ranks on each host */
-    int64_t world_size, local_size;
-} command_line;
-cs_config *arguments_read(int count, char **argument, command_line *options);
+cs_config *arguments_read(char **argument, train_line *line);
 
 /* plan.c: prints the memory plan; takes ownership of the configuration */
 _Noreturn void plan_show(cs_config *config, int64_t world_size, bool json);
@@ -106,7 +101,7 @@ typedef struct {
     cs_engine *engine;
     cs_config *config;
     cs_data *train, *valid; /* valid is NULL if there is no validation */
-    command_line options;
+    train_line options;
     metrics_file metrics;
     progress progress;
     char *output;
@@ -124,7 +119,7 @@ typedef struct {
     double best, started;
     double marked; /* time, as from ce_clock_seconds(), at which seconds were last added to `budget` */
 } session;
-session session_open(int count, char **argument);
+session session_open(char **argument);
 void session_step(session *run); /* call after each optimizer step */
 void session_close(session *run);
 

@@ -90,7 +90,8 @@ START_TEST(a_job_that_runs)
     check_has("no job runs");
     command(66, "stop alpha");
     command(0, "status ./logs");
-    check_has("job alpha: stopped (SIGTERM), exit code 143, 2 ranks, 0 restarts, step -\nended    20");
+    check_has(
+        "job alpha: stopped (SIGTERM), exit code 143, 2 ranks, 0 restarts, step -\nreason   ended by SIGTERM\nended    20");
     check_has(", after 0:");
     command(0, "status ./logs --json");
     check_has("\"signal\": \"SIGTERM\"");
@@ -238,6 +239,65 @@ START_TEST(jobs_that_have_ended)
     ck_assert_int_eq(shell_wait(reader), 0);
     ck_assert_int_eq(shell_run("grep -q '0| late' late.txt"), 0);
     ck_assert_int_eq(shell_run("test $(ls -d cspeed_runs/*_runs | wc -l) = 1"), 0);
+    shell_leave();
+}
+END_TEST
+
+/* The command of --on_end runs once for every kind of end, and does not change the exit code. */
+START_TEST(a_command_runs_when_a_job_has_ended)
+{
+    static const struct {
+        const char *flags, *program, *ended;
+        int code;
+    } cases[] = {
+        { "", "/bin/true", "j 0 ", 0 },
+        { "--max_restarts 1 --restart_delay 0", "/bin/sh -c 'exit 1'", "j 1 a failure", 1 },
+        { "--timeout 0.1", "/bin/sleep 1000", "j 124 it ran into --timeout", 124 },
+        { "--hosts nosuchhost.invalid", "/bin/true", "j 68 nosuchhost.invalid", 68 },
+        { "", "./nosuch", "j 127 ", 127 },
+    };
+    enter();
+    setenv("CSPEED_ON_END",
+           "echo \"$CSPEED_JOB $CSPEED_EXIT_CODE $CSPEED_WHY\" >>ended; test -s \"$CSPEED_RESULT\" && "
+           "test -z \"$CSPEED_ON_END\" && exit 9",
+           1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "-q --job_id j %s run %s", cases[i].flags, cases[i].program);
+        command(cases[i].code, line);
+        check_has("cspeed: warning: the command of --on_end ended with exit code 9; that of the job stays ");
+        char *ended = shell_read("ended", NULL);
+        ck_assert_msg(strncmp(ended, cases[i].ended, strlen(cases[i].ended)) == 0, "%s", ended);
+        ck_assert_int_eq((int)strcspn(ended, "\n") + 1, (int)strlen(ended));
+        free(ended);
+        unlink("ended");
+    }
+    unsetenv("CSPEED_ON_END");
+    shell_leave();
+}
+END_TEST
+
+/* A signal ends the job; a second one ends the command, with all of its processes. */
+START_TEST(a_signal_ends_the_command_of_on_end)
+{
+    char word[64];
+    enter();
+    snprintf(word, sizeof word, "TEST_ON_END=%d.", getpid());
+    pid_t job = shell_start("env %s=1 %s/cspeed -q --num_gpus 1 --job_id j --on_end 'sleep 1000 & "
+                            "echo $CSPEED_EXIT_CODE $CSPEED_WHY >ended; touch waits; wait' /bin/sh -c "
+                            "'touch up; exec sleep 1000'",
+                            word, CS_BIN);
+    shell_await("test -e up");
+    kill(job, SIGTERM);
+    shell_await("test -e waits");
+    command(0, "status latest");
+    check_has("job j: stopped (SIGTERM), exit code 143");
+    kill(job, SIGTERM);
+    ck_assert_int_eq(shell_wait(job), 143);
+    shell_await_left(word, 0);
+    char *ended = shell_read("ended", NULL);
+    ck_assert_str_eq(ended, "143 ended by SIGTERM\n");
+    free(ended);
     shell_leave();
 }
 END_TEST
@@ -465,6 +525,7 @@ END_TEST
 
 SUITE_MAIN("jobs", a_job_that_runs, stop_now_does_not_wait_for_the_grace, two_jobs_of_one_id,
            logs_are_followed_to_the_end, logs_of_jobs_that_have_ended, jobs_that_have_ended,
+           a_command_runs_when_a_job_has_ended, a_signal_ends_the_command_of_on_end,
            clean_ends_what_is_left_and_nothing_else, what_is_not_certain_is_not_left_over,
            only_a_process_that_has_ended_is_gone, the_next_job_ends_what_is_left, columns_keep_their_width,
            a_registry_that_cannot_be_used, the_report_has_every_section)

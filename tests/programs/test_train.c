@@ -271,7 +271,24 @@ START_TEST(errors_have_one_sentence_and_a_code)
     training_expect(64, training_try(2, "config.json --lr 1"));
     ck_assert(
         training_says("train: unknown flag --lr: a word of axolotl and Megatron; here it is optimizer.params.lr"));
-    ck_assert_int_ne(access("cspeed_runs", F_OK), 0); /* no job was made for it */
+    static const struct {
+        int code;
+        const char *arguments, *says;
+    } wrong[] = {
+        { 66, "nowhere.json", "nowhere.json cannot be opened" },
+        { 66, "config.json --data nowhere.bin", "nowhere.bin: no such file" },
+        { 66, "config.json --model nowhere", "cspeed.model: nowhere: no such folder" },
+        { 78, "config.json --set zero_optimization.stagge=2", "the nearest known one is \"stage\"" },
+        { 78, "config.json --set train_batch_size=7", "7" },
+        { 78, "config.json --set cspeed.data.train=null", "no training data: --data PATH" },
+        { 64, "config.json --world_size 2", "--world_size and --local_size are for --plan" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        training_expect(wrong[i].code, training_try(2, wrong[i].arguments));
+        ck_assert(training_says(wrong[i].says));
+        ck_assert(training_says_nothing_of("job"));
+    }
+    ck_assert_int_ne(access("cspeed_runs", F_OK), 0); /* no job was made for any of them */
     training_expect(64, shell_run("%s/cspeed accelerate launch train.py", CS_BIN));
     ck_assert(training_says("accelerate is no command of cspeed but a word of Accelerate; here it is `cspeed train"));
     training_expect(78, shell_run("%s/train --config config.json --set zero_optimization.stagge=2", CS_BIN));
@@ -323,7 +340,7 @@ START_TEST(a_rank_that_fails_alone_says_why)
         ck_assert_int_eq(shell_run("grep optimizr logs/attempt_0/1.err && rm -r logs"), 0);
     }
     shell_write("both.json", "{ \"train_batch_size\": 0,\n  \"optimizr\": {} }\n");
-    training_expect(78, shell_run(CS_BIN "/cspeed --oversubscribe --num_gpus 2 --log_dir logs train "
+    training_expect(78, shell_run(CS_BIN "/cspeed --oversubscribe --num_gpus 2 --log_dir logs " CS_BIN "/train "
                                          "--config both.json"));
     ck_assert(training_says("\ncspeed: both.json:1:23 at train_batch_size") && training_says_nothing_of("1|"));
     shell_leave();
