@@ -58,9 +58,9 @@ void ce_backward_units(cs_engine *engine)
     int last = engine->model->count - 1, first = engine->model->first_trained;
     cs_tensor dy = cs_pass_dloss(engine->pass);
     engine->ahead = last; /* after forward the parameters of the last unit are still gathered */
-    ce_graphs_backward(engine);
+    CE_OBSERVE(engine, units_begin, (engine, NULL));
     for (int i = last; i >= first; i--) {
-        cs_unit *unit = ce_walk_enter(engine, i, CE_UP);
+        cs_unit *unit = ce_walk_enter(engine, engine->pass, i, CE_UP);
         ce_backward_open(engine, i);
         if (i < last && engine->settings->recompute == CE_RECOMPUTE_UNIT)
             recompute(engine, i);
@@ -71,14 +71,14 @@ void ce_backward_units(cs_engine *engine)
         }
         unit->kind->backward(unit, engine->pass, dy, dx);
         ce_pass_let_go(engine->pass, dy);
-        ce_walk_leave(engine, i, CE_UP, true);
+        ce_walk_leave(engine, engine->pass, i, CE_UP, true);
         reduce_gradients(engine, i);
         dy = dx;
     }
     ce_pass_let_go(engine->pass, dy); /* `dy` is empty if the loop went down to unit 0 */
     ce_pass_let_go(engine->pass, engine->loss_rows);
     ce_pass_end(engine->pass);
-    ce_graphs_end(engine);
+    CE_OBSERVE(engine, units_end, (engine));
 }
 
 void cs_backward(cs_engine *engine)

@@ -4,56 +4,19 @@
 
 #include "base/clock.h"
 #include "security/mac.h"
-#include "checkpoint/background.h"
 #include "config/config.h"
 #include "device/products.h"
 #include "layer/lora.h"
 #include "models/models.h"
-#include "monitor/monitor.h"
 #include "core/observer.h"
 #include "unit/pass.h"
 #include "zero/zero.h"
 
-typedef struct ce_profile ce_profile;
-typedef struct ce_trace_file ce_trace_file;
+typedef struct ce_saving ce_saving;
+typedef struct ce_reporting ce_reporting;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
-
-/* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
-typedef struct {
-    ce_background *work; /* writes checkpoints; NULL until the first save in the background */
-    int64_t step;
-    double stall; /* seconds for which the save stopped the training */
-    cs_status status;
-    /* the message about a failed save; NULL if no save has failed, or if a call has returned the failure */
-    char *why;
-    char *resume_dir; /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
-    /* "TAG in DIR" of the save in progress; NULL if there is none, or if the loss or the gradient norm of the last step
-     * before the save is not finite (ce_finite) */
-    char *in_progress;
-    char *good;   /* "TAG in DIR" of the last checkpoint completely saved or loaded; NULL if there is none */
-    bool resumes; /* the save in progress writes to resume_dir */
-} ce_async_save;
-
-/* Steps whose loss or gradient norm is not finite, and steps that move nothing. */
-typedef struct {
-    int64_t idle; /* number of steps in a row, up to the last one, without a target or whose gradients are all zero */
-    /* true if a series of non-finite steps has begun and its first step is not reported yet */
-    bool unreported;
-    int64_t step; /* first step of the current series of non-finite steps; `loss` and `norm` are of this step */
-    double loss, norm;
-    /* the message with which the run must end, because no usable loss scale is left or nothing moves; otherwise NULL */
-    char *gave_up;
-} ce_finite;
-
-/* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
-typedef struct {
-    json_t *lines;   /* maps a key to its list of ancestors, newest first (checkpoint/line.h); complete on rank 0 */
-    json_t *parent;  /* the checkpoint that the state was last saved to or loaded from; NULL if there is none */
-    json_t *damaged; /* maps a key to the names of damaged checkpoints that loading skipped */
-    char saving[64]; /* the key of the save in progress */
-} ce_ancestry;
 
 /* The verdict on a step (whether the step updates the parameters, and with which factor), and the sums over ranks from
  * which the verdict is computed. */
@@ -129,6 +92,7 @@ struct cs_engine {
     int64_t loss_rows_counted; /* rows of this step that have a target; pairs in preference training */
     int64_t targets_counted;
     ce_step_judge judge;
+    char *must_end;  /* why the run must end, because no usable loss scale is left or nothing moves; otherwise NULL */
     bool save_asked; /* a checkpoint was asked for, and cs_save_asked has not yet returned true */
     struct {
         /* (layers, experts), in device memory: tokens of each expert in this step so far, on this rank */
@@ -152,31 +116,19 @@ struct cs_engine {
     /* the program's schedule (cs_set_schedule), which returns a rate; NULL: the configuration's schedule */
     double (*rate)(int64_t step, void *argument);
     void *rate_argument;
-    struct {
-        ce_schedule_settings schedule; /* the schedule of the checkpoint from which the training resumed */
-        bool known;                    /* `schedule` is set, and has not yet been compared with this run's schedule */
-    } resumed;
     ce_scaler scaler;
     cs_metrics metrics;
     int64_t windows;         /* number of windows of the training data, once the data is open */
     uint64_t mark;           /* a fingerprint of the training data, from ce_windows_mark */
     bool fresh;              /* the parameters still have the values with which the training starts */
     uint64_t reference_mark; /* a hash of the reference model's parameters; 0: not known yet */
-    ce_async_save saving;
-    ce_finite finite;
-    ce_ancestry ancestry;
+    ce_saving *saving;       /* what saving/ knows of checkpoints; NULL while the engine is opened */
     ce_transfer *transfer; /* buffers for checkpoints; NULL before the first use, or if the device reads host memory */
 
-    /* reporting */
-    cs_phase_seconds micro_before;     /* engine->seconds at the end of the previous micro-batch */
-    int64_t timed_steps, timed_micros; /* steps and micro-batches that this process has timed */
-    double timed_seconds;              /* seconds of the steps of this process, without the first two steps */
-    ce_monitor *monitor;               /* monitors that receive events; NULL if none is enabled or this is not rank 0 */
-    ce_profile *profile;               /* the profile of a pass; NULL if the profiler is off or this is not rank 0 */
-    ce_trace_file *trace;              /* the trace file; NULL without cspeed.trace */
-    double phase_traced, unit_traced;  /* start times of the current phase and unit; below 0 if there is no trace */
-    cs_data *begun[2];                 /* data that cs_data_open has yet to take: training, validation; or NULL */
-    ce_curriculum *curriculum;         /* shortens samples in the first steps; NULL without a curriculum */
+    ce_reporting *reporting;          /* what reporting/ knows of the run; NULL while the engine is opened */
+    double phase_traced, unit_traced; /* start times of the current phase and unit; below 0 if there is no trace */
+    cs_data *begun[2];                /* data that cs_data_open has yet to take: training, validation; or NULL */
+    ce_curriculum *curriculum;        /* shortens samples in the first steps; NULL without a curriculum */
 };
 
 /* ---- phase.c: begin and end of a phase ----
@@ -198,8 +150,8 @@ double ce_phase_clock(cs_engine *engine);
 typedef enum { CE_DOWN = 1, CE_UP = -1 } ce_direction;
 /* Gathers the parameters of unit i, starts to gather the parameters of the next units in `direction`, and makes the
  * compute stream wait until the parameters of unit i are gathered. */
-cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction);
-void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release);
+cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction direction);
+void ce_walk_leave(cs_engine *engine, cs_pass *pass, int i, ce_direction direction, bool release);
 const char *ce_walk_name(const cs_unit *unit); /* the unit's name, or the name of its kind if the unit has none */
 /* Calls `verb` for the shard of unit i and for the shard of its frozen parameters, if it has any; then does the same
  * for each unit whose parameters unit i shares. */
@@ -209,7 +161,7 @@ void ce_walk_each(cs_engine *engine, int i, void (*verb)(ce_shard *shard));
 void ce_walk_settle(cs_engine *engine);
 
 /* ---- forward.c ---- */
-typedef struct {
+struct ce_forward_input {
     ce_pass_mode mode;
     cs_tensor inputs, targets;
     bool predict;         /* the last unit computes its prediction instead of its loss */
@@ -220,10 +172,10 @@ typedef struct {
     /* The text that each sample continues; a prediction is then made for the last row of each sample only. NULL if the
      * samples do not continue texts. */
     const ce_sequence *sequences;
-} ce_forward_input;
+};
 /* Runs the forward of all units and returns the last unit's output, which the caller frees with ce_pass_let_go. In
  * training the parameters of the last unit stay gathered for backward. */
-cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *input);
+cs_tensor ce_forward_units(cs_engine *engine, cs_pass *pass, const ce_forward_input *input);
 void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of the last cs_predict */
 /* Returns the number, in the whole training, of sample b of the current micro-batch. */
 int64_t ce_forward_sample(const cs_engine *engine, int64_t b);
@@ -265,19 +217,6 @@ void ce_step_judge_step(cs_engine *engine);                 /* starts to add up 
 const ce_gate *ce_step_judge_gate(const cs_engine *engine); /* the gate in the last verdict, in device memory */
 const ce_verdict *ce_step_judge_read(cs_engine *engine);    /* waits for the verdict; NULL if it was read before */
 
-/* ---- experts.c: the load of the experts; nothing is done for a model without experts ---- */
-/* Returns CS_UNSUPPORTED if the configuration has a setting that a model with experts does not support. */
-cs_status ce_experts_check(const cs_engine *engine);
-/* Returns the bytes of device memory that ce_experts_open needs, a multiple of 64. */
-size_t ce_experts_bytes(const cs_engine *engine);
-void ce_experts_open(cs_engine *engine, void *memory); /* memory: ce_experts_bytes bytes, aligned to 64 bytes */
-void ce_experts_close(cs_engine *engine);
-void ce_experts_begin(cs_engine *engine);        /* clears the counts before the first micro-batch of a step */
-void ce_experts_count(cs_engine *engine);        /* adds the token counts of a micro-batch after the forward */
-void ce_experts_sum(cs_engine *engine);          /* adds up the counts of all ranks at the end of a step; collective */
-void ce_experts_fetch(cs_engine *engine);        /* starts the copy of these sums to the host */
-size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to send for ce_experts_sum */
-
 /* ---- preference.c: preference training (cspeed.dpo), where samples are pairs of answers ---- */
 bool ce_preference_is_on(const cs_engine *engine);
 /* Prepares the pass of a micro-batch. After the pass has computed the losses of all rows, the pass computes the rows'
@@ -288,23 +227,8 @@ void ce_preference_facts(cs_engine *engine, cs_tensor losses, cs_tensor facts);
 int64_t ce_preference_count(cs_tensor targets); /* number of pairs that have a target; `targets` is in host memory */
 void ce_preference_report(cs_preference *report, const double means[CE_PAIR_MEANS]);
 
-/* ---- finite.c: steps whose loss or gradients are not finite ---- */
-/* Updates metrics.not_finite from the verdict on step number metrics.step: adds 1 if the loss or the gradient norm is
- * not finite; otherwise sets metrics.not_finite to 0. The verdict is ignored if no row has a target, or if only the
- * gradients overflowed and a dynamic loss scale skips the step. Also counts the steps that move nothing; after
- * nan_patience of them in a row, the next ce_finite_report ends the run. */
-void ce_finite_count(cs_engine *engine, const ce_verdict *verdict);
-void ce_finite_give_up(cs_engine *engine, const char *why); /* makes the next ce_finite_report end the run */
-/* Reports the first step of a series of steps whose loss or gradient norm is not finite, and ends the run after
- * nan_patience such steps in a row. Collective, but it communicates only if it reports a step or ends the run. */
-void ce_finite_report(cs_engine *engine);
-void ce_finite_close(cs_engine *engine);
-
-/* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ----
- * ce_graphs_forward and ce_graphs_backward begin a capture or a replay, which ce_graphs_end ends. */
+/* ---- graphs.c: forward and backward of a micro-batch as CUDA graphs ---- */
 void ce_graphs_open(cs_engine *engine);
-void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input);
-void ce_graphs_backward(cs_engine *engine);
-void ce_graphs_end(cs_engine *engine);
+extern const ce_observer ce_graphs_observer;
 
 #endif

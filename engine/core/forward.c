@@ -46,30 +46,30 @@ static void weigh(cs_engine *engine, int64_t rows)
 
 /* Predicts only the last row of a continued text, because only this row predicts a new token. In a batch of several
  * texts each text has one row. */
-static cs_tensor predict(cs_engine *engine, cs_unit *unit, cs_tensor x, bool continues)
+static cs_tensor predict(cs_pass *pass, cs_unit *unit, cs_tensor x, bool continues)
 {
-    if (continues && cs_pass_batch(engine->pass) == 1)
+    if (continues && cs_pass_batch(pass) == 1)
         x = cs_matrix_rows(x, cs_rows(x) - 1, 1);
-    return unit->kind->predict(unit, engine->pass, x);
+    return unit->kind->predict(unit, pass, x);
 }
 
 /* Runs unit i. The last unit returns one loss for each row, or its prediction; every other unit returns rows x
  * width. */
-static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const ce_forward_input *input)
+static cs_tensor run_unit(cs_engine *engine, cs_pass *pass, int i, cs_tensor x, const ce_forward_input *input)
 {
     cs_unit *unit = engine->model->units[i];
     bool last = i == engine->model->count - 1;
-    int64_t rows = cs_pass_batch(engine->pass) * cs_pass_length(engine->pass);
+    int64_t rows = cs_pass_batch(pass) * cs_pass_length(pass);
     if (last && input->predict)
-        return predict(engine, unit, x, input->sequences);
-    if (last && cs_pass_training(engine->pass)) {
+        return predict(pass, unit, x, input->sequences);
+    if (last && cs_pass_training(pass)) {
         weigh(engine, rows);
         ce_backward_open(engine, i);
     }
-    cs_tensor y = last ? cs_pass_make(engine->pass, CS_F32, rows, 1)
-                       : cs_pass_make(engine->pass, cs_pass_dtype(engine->pass), rows, engine->model->width);
-    unit->kind->forward(unit, engine->pass, x, y);
-    if (last && ce_pass_weighs_later(engine->pass))
+    cs_tensor y = last ? cs_pass_make(pass, CS_F32, rows, 1)
+                       : cs_pass_make(pass, cs_pass_dtype(pass), rows, engine->model->width);
+    unit->kind->forward(unit, pass, x, y);
+    if (last && ce_pass_weighs_later(pass))
         ce_fatal(CS_UNSUPPORTED,
                  "not supported: cspeed.dpo with this model, because its last unit (%s) is not a "
                  "cross-entropy, cs_entropy_forward",
@@ -77,7 +77,7 @@ static cs_tensor run_unit(cs_engine *engine, int i, cs_tensor x, const ce_forwar
     return y;
 }
 
-cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
+cs_tensor ce_forward_units(cs_engine *engine, cs_pass *pass, const ce_forward_input *given)
 {
     ce_forward_input input = ce_upload_batch(engine, given);
     ce_pass_batch_info info = batch_info(engine, &input);
@@ -87,25 +87,25 @@ cs_tensor ce_forward_units(cs_engine *engine, const ce_forward_input *given)
     cs_tensor x = input.inputs;
     engine->batch.targets = input.targets;
     engine->batch.references = input.references;
-    ce_graphs_forward(engine, &input);
-    ce_pass_begin(engine->pass, &info);
+    CE_OBSERVE(engine, units_begin, (engine, &input));
+    ce_pass_begin(pass, &info);
     engine->ahead = -1;
     for (int i = 0; i <= last; i++) {
-        ce_walk_enter(engine, i, CE_DOWN);
-        int mark = ce_pass_mark(engine->pass);
-        cs_tensor y = run_unit(engine, i, x, &input);
-        ce_pass_hold(engine->pass, y);
+        ce_walk_enter(engine, pass, i, CE_DOWN);
+        int mark = ce_pass_mark(pass);
+        cs_tensor y = run_unit(engine, pass, i, x, &input);
+        ce_pass_hold(pass, y);
         bool skipped = training && i < engine->model->first_trained; /* backward does not run this unit */
         if (skipped || (recompute && i < last))
-            ce_pass_rewind(engine->pass, mark);
+            ce_pass_rewind(pass, mark);
         if (recompute && i < last && !skipped)
             engine->inputs[i] = x;
         else
-            ce_pass_let_go(engine->pass, x);
-        ce_walk_leave(engine, i, CE_DOWN, !(training && i == last));
+            ce_pass_let_go(pass, x);
+        ce_walk_leave(engine, pass, i, CE_DOWN, !(training && i == last));
         x = y;
     }
-    ce_graphs_end(engine);
+    CE_OBSERVE(engine, units_end, (engine));
     return x;
 }
 
@@ -165,11 +165,12 @@ static void derive_dropout_keys(cs_engine *engine, const cs_batch *batch)
 
 static void compute_losses(cs_engine *engine, const cs_batch *batch)
 {
-    engine->loss_rows = ce_forward_units(engine, &(ce_forward_input){ .mode = CE_PASS_TRAINING,
-                                                                      .inputs = batch->inputs,
-                                                                      .targets = batch->targets,
-                                                                      .starts = batch->starts,
-                                                                      .references = batch->references });
+    engine->loss_rows = ce_forward_units(engine, engine->pass,
+                                         &(ce_forward_input){ .mode = CE_PASS_TRAINING,
+                                                              .inputs = batch->inputs,
+                                                              .targets = batch->targets,
+                                                              .starts = batch->starts,
+                                                              .references = batch->references });
     int64_t targets = count_targets(engine, batch->targets);
     engine->targets_counted += targets;
     if (ce_preference_is_on(engine)) {
@@ -188,7 +189,6 @@ static void forward_batch(cs_engine *engine, const cs_batch *whole)
         ce_step_judge_begin(engine);
     derive_dropout_keys(engine, whole);
     compute_losses(engine, &batch);
-    ce_experts_count(engine);
 }
 
 /* Ends the process after the step at which a signal has asked for it (cs_save_asked). */

@@ -32,26 +32,28 @@ void ce_graphs_open(cs_engine *engine)
         ce_log(CE_LOG_WARNING, "cspeed.cuda_graphs is left out, because %s", why);
 }
 
-/* No rank captures the pass that is profiled, because profiling waits for each unit, and NCCL requires that a call is
- * captured on all ranks or on none. */
-void ce_graphs_forward(cs_engine *engine, const ce_forward_input *input)
+/* Begins a capture or a replay. No rank captures the pass that is profiled, because profiling waits for each unit, and
+ * NCCL requires that a call is captured on all ranks or on none. */
+static void begin(cs_engine *engine, const ce_forward_input *input)
 {
+    if (!engine->graphs)
+        return;
+    if (!input) {
+        ce_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
+        return;
+    }
     uint64_t shape = cs_rng_mix((uint64_t)input->inputs.shape[0], (uint64_t)cs_columns(input->inputs));
-    if (!engine->graphs || input->mode != CE_PASS_TRAINING)
+    if (input->mode != CE_PASS_TRAINING)
         return;
     engine->graph_key = cs_rng_mix(cs_rng_mix(shape, input->starts.data != NULL), engine->micro == 0);
     if (!engine->uncaptured)
         ce_device_graph_begin(engine->device, engine->graph_key);
 }
 
-void ce_graphs_backward(cs_engine *engine)
-{
-    if (engine->graphs)
-        ce_device_graph_begin(engine->device, cs_rng_mix(engine->graph_key, 1));
-}
-
-void ce_graphs_end(cs_engine *engine)
+static void end(cs_engine *engine)
 {
     if (engine->graphs)
         ce_device_graph_end(engine->device);
 }
+
+const ce_observer ce_graphs_observer = { .units_begin = begin, .units_end = end };

@@ -8,6 +8,7 @@
 #include "base/trace.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Makes all later operations on the compute stream wait for the collectives that were started, so that the operations
  * see the results. */
@@ -83,8 +84,8 @@ static void update_scale(cs_engine *engine, int64_t rows, bool skip)
     cs_status status = ce_scaler_judge(&engine->scaler, &engine->settings->scaler, skip, &said);
     if (said[0])
         CE_SAY_LOGGED("%s", said);
-    if (status != CS_OK)
-        ce_finite_give_up(engine, cs_error());
+    if (status != CS_OK && !engine->must_end)
+        engine->must_end = strdup(cs_error());
 }
 
 bool ce_step_settle(cs_engine *engine)
@@ -105,7 +106,7 @@ bool ce_step_settle(cs_engine *engine)
     engine->save_asked |= verdict->asked > 0;
     if (verdict->asked >= CE_END_ASKED)
         ce_asked_agree_to_end();
-    ce_finite_count(engine, verdict); /* this call comes before update_scale changes the loss scale of this step */
+    CE_OBSERVE(engine, settled, (engine, verdict));
     update_scale(engine, verdict->rows, !moved);
     return moved;
 }
@@ -122,6 +123,15 @@ static void finish_gradients(cs_engine *engine)
     ce_phase_reduced(engine);
 }
 
+/* Reads the verdict as all ranks do at this point, so that the observers may communicate. Returns the result of
+ * ce_step_settle. */
+static bool agree(cs_engine *engine)
+{
+    bool moved = ce_step_settle(engine);
+    CE_OBSERVE(engine, agreed, (engine));
+    return moved;
+}
+
 /* Decides on the step and updates the parameters. Called after the verdict on the previous step is read, so that the
  * metrics of that step are final before this step changes them. */
 static void judge_and_update(cs_engine *engine)
@@ -135,11 +145,7 @@ static void judge_and_update(cs_engine *engine)
     metrics->loss_scale = engine->scaler.scale;
     metrics->samples += engine->settings->train_batch_size;
     metrics->step++;
-    bool late = reads_late(engine);
-    bool updates = late || ce_step_settle(engine);
-    if (!late)
-        ce_finite_report(engine); /* called before the update, while the gradients of this step are in memory */
-    if (updates)
+    if (reads_late(engine) || agree(engine))
         update(engine, &terms);
 }
 
@@ -150,11 +156,8 @@ bool cs_step(cs_engine *engine)
     bool boundary = engine->micro == 0;
     if (boundary) {
         finish_gradients(engine);
-        ce_step_settle(engine);
-        ce_finite_report(engine);
-        CE_OBSERVE(engine, agreed, (engine)); /* this call comes before ce_step_judge_step calls sums_add */
+        agree(engine);
         judge_and_update(engine);
-        CE_OBSERVE(engine, agreed, (engine));
     }
     ce_phase_end(engine, CE_STEP);
     return boundary;

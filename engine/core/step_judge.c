@@ -51,7 +51,6 @@ void ce_step_judge_place(cs_engine *engine)
 void ce_step_judge_begin(cs_engine *engine)
 {
     cs_op_fill(compute(engine), cs_vector(engine->judge.device, CS_F32, sizeof(ce_step_sums) / sizeof(float)), 0);
-    ce_experts_begin(engine);
     engine->loss_rows_counted = 0;
     engine->targets_counted = 0;
 }
@@ -96,7 +95,7 @@ size_t ce_step_judge_summed(const cs_engine *engine)
 size_t ce_step_judge_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
-    return 2 * (world - 1) * ce_step_judge_summed(engine) / world + ce_experts_sent(engine);
+    return 2 * (world - 1) * ce_step_judge_summed(engine) / world;
 }
 
 static void add_up_and_judge(void *argument)
@@ -107,7 +106,6 @@ static void add_up_and_judge(void *argument)
     cs_comm_all_reduce(engine->comm, &device->sums, (int64_t)(ce_step_judge_summed(engine) / sizeof(int64_t)), CS_I64,
                        CS_SUM);
     ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce loss and norm", "", traced);
-    ce_experts_sum(engine);
     ce_state_judge(ce_device_stream(engine->device, CE_COMM), &device->verdict, &device->sums, &engine->judge.terms);
 }
 
@@ -147,9 +145,9 @@ void ce_step_judge_step(cs_engine *engine)
         ce_gradient_squares(engine->shards[i], &device->sums.squares, 1 / engine->scaler.scale);
     ce_stream_follow(comm, compute(engine));
     ce_stream_call(comm, add_up_and_judge, engine);
+    CE_OBSERVE(engine, reduce, (engine));
     ce_stream_follow(compute(engine), comm);
     ce_stream_copy(compute(engine), &host->verdict, &device->verdict, sizeof(ce_verdict));
-    ce_experts_fetch(engine);
     judge->copied = ce_stream_record(compute(engine));
     judge->pending = true;
 }

@@ -43,7 +43,7 @@ const char *ce_walk_name(const cs_unit *unit)
     return *unit->name ? unit->name : unit->kind->name;
 }
 
-cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
+cs_unit *ce_walk_enter(cs_engine *engine, cs_pass *pass, int i, ce_direction direction)
 {
     cs_unit *unit = engine->model->units[i];
     gather_ahead(engine, i, direction);
@@ -51,20 +51,20 @@ cs_unit *ce_walk_enter(cs_engine *engine, int i, ce_direction direction)
     ce_walk_each(engine, i, ce_shard_await);
     ce_trace_end(CE_TRACE_COMPUTE, "await", ce_walk_name(unit), waited);
     ce_unit_refresh_shared(unit);
-    ce_pass_enter(engine->pass);
+    ce_pass_enter(pass);
     ce_device_enter(engine->device, ce_walk_name(unit));
     engine->unit_traced = ce_trace_begin();
     CE_OBSERVE(engine, unit_enter, (engine));
     return unit;
 }
 
-void ce_walk_leave(cs_engine *engine, int i, ce_direction direction, bool release)
+void ce_walk_leave(cs_engine *engine, cs_pass *pass, int i, ce_direction direction, bool release)
 {
     CE_OBSERVE(engine, unit_leave, (engine, i));
     ce_trace_end(CE_TRACE_COMPUTE, direction == CE_DOWN ? "forward" : "backward", ce_walk_name(engine->model->units[i]),
                  engine->unit_traced);
     ce_device_leave(engine->device);
-    ce_pass_leave(engine->pass);
+    ce_pass_leave(pass);
     if (!release)
         return;
     ce_walk_each(engine, i, ce_shard_release);

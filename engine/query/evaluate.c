@@ -69,12 +69,13 @@ static void add_batch(cs_engine *engine, const cs_batch *batch, const scratch *w
     cs_stream *stream = cs_pass_stream(engine->pass);
     if (with->hits.data)
         cs_op_fill(stream, with->hits, -1); /* -1 remains in `hits` if the last unit does not compute them */
-    cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
-                                                                   .inputs = batch->inputs,
-                                                                   .targets = batch->targets,
-                                                                   .starts = batch->starts,
-                                                                   .references = batch->references,
-                                                                   .hits = with->hits });
+    cs_tensor loss = ce_forward_units(engine, engine->pass,
+                                      &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
+                                                           .inputs = batch->inputs,
+                                                           .targets = batch->targets,
+                                                           .starts = batch->starts,
+                                                           .references = batch->references,
+                                                           .hits = with->hits });
     add_losses(engine, loss, with->facts, all);
     if (with->hits.data)
         ce_state_sum(stream, &all->hits, with->hits.data, cs_count(with->hits));
@@ -211,9 +212,10 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
     for (int64_t round = 0; round < shared.rounds; round++) {
         int64_t lane = lane_of(engine, &shared, round);
         cs_batch batch = ce_loader_lane(data, lane);
-        cs_tensor loss = ce_forward_units(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
-                                                                       .inputs = batch.inputs,
-                                                                       .targets = batch.targets });
+        cs_tensor loss =
+            ce_forward_units(engine, engine->pass,
+                             &(ce_forward_input){
+                                 .mode = CE_PASS_EVALUATION, .inputs = batch.inputs, .targets = batch.targets });
         ce_preference_facts(engine, loss, with.facts);
         ce_pass_let_go(engine->pass, loss);
         ce_pass_end(engine->pass);
@@ -272,15 +274,6 @@ static cs_status open_predictor(cs_engine *engine, size_t bytes)
     return ce_pass_open(&engine->predictor, &shape);
 }
 
-static cs_tensor predict(cs_engine *engine, const ce_forward_input *input)
-{
-    cs_pass *pass = engine->pass;
-    engine->pass = engine->predictor;
-    cs_tensor output = ce_forward_units(engine, input);
-    engine->pass = pass;
-    return output;
-}
-
 /* The output stays valid until the next public call. */
 cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
 {
@@ -297,7 +290,7 @@ cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forwa
                        (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
                        (long long)engine->settings->micro_batch, (long long)longest);
     CE_TRY(open_predictor(engine, prediction_bytes(engine, input)));
-    engine->prediction = predict(engine, input);
+    engine->prediction = ce_forward_units(engine, engine->predictor, input);
     *output = engine->prediction;
     return ce_upload_fetch_output(engine, output);
 }

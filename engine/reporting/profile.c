@@ -26,16 +26,16 @@ void ce_profile_open(cs_engine *engine)
 {
     if (!engine->settings->profiler.enabled)
         return;
-    engine->profile = ce_must_alloc(sizeof *engine->profile);
-    engine->profile->units = ce_must_alloc((size_t)engine->model->count * sizeof(cost));
+    engine->reporting->profile = ce_must_alloc(sizeof *engine->reporting->profile);
+    engine->reporting->profile->units = ce_must_alloc((size_t)engine->model->count * sizeof(cost));
 }
 
 void ce_profile_close(cs_engine *engine)
 {
-    if (!engine->profile)
+    if (!engine->reporting->profile)
         return;
-    free(engine->profile->units);
-    free(engine->profile);
+    free(engine->reporting->profile->units);
+    free(engine->reporting->profile);
 }
 
 /* ---- measuring ---- */
@@ -50,8 +50,8 @@ static bool is_due(const cs_engine *engine)
 void ce_profile_start(cs_engine *engine)
 {
     engine->uncaptured = is_due(engine);
-    if (engine->profile)
-        engine->profile->active = engine->uncaptured;
+    if (engine->reporting->profile)
+        engine->reporting->profile->active = engine->uncaptured;
 }
 
 /* Returns the number of floating-point operations of forward since the device was opened. The last unit computes a part
@@ -64,7 +64,7 @@ static double forward_flops(const cs_engine *engine)
 
 void ce_profile_enter(cs_engine *engine)
 {
-    ce_profile *profile = engine->profile;
+    ce_profile *profile = engine->reporting->profile;
     if (!profile || !profile->active)
         return;
     ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
@@ -79,7 +79,7 @@ static double length_of(const cs_unit *unit)
 
 void ce_profile_leave(cs_engine *engine, int i)
 {
-    ce_profile *profile = engine->profile;
+    ce_profile *profile = engine->reporting->profile;
     if (!profile || !profile->active)
         return;
     ce_stream_sync(ce_device_stream(engine->device, CE_COMPUTE));
@@ -89,8 +89,8 @@ void ce_profile_leave(cs_engine *engine, int i)
 
 void ce_profile_stop(cs_engine *engine)
 {
-    if (engine->profile)
-        engine->profile->active = false;
+    if (engine->reporting->profile)
+        engine->reporting->profile->active = false;
 }
 
 /* ---- numbers in DeepSpeed's format ---- */
@@ -236,7 +236,7 @@ static int collect_kinds(const cs_engine *engine, kind_cost *kinds)
             at++;
         if (at == count)
             kinds[count++] = (kind_cost){ .name = name };
-        add(&kinds[at].cost, &engine->profile->units[i]);
+        add(&kinds[at].cost, &engine->reporting->profile->units[i]);
     }
     return count;
 }
@@ -310,7 +310,7 @@ static void print_details(const cs_engine *engine, FILE *out, cost all)
     for (int i = 0; i < engine->model->count; i++) {
         const cs_unit *unit = engine->model->units[i];
         fprintf(out, "  (%s): %s(\n    ", *unit->name ? unit->name : unit->kind->name, unit->kind->name);
-        print_cost(out, &engine->profile->units[i], &all);
+        print_cost(out, &engine->reporting->profile->units[i], &all);
         print_layers(out, unit, all.parameters);
         if (unit->store)
             print_layers(out, unit->store, all.parameters);
@@ -323,7 +323,7 @@ void ce_profile_print(cs_engine *engine)
 {
     const char *path = engine->settings->profiler.output_file;
     cost all = { 0 };
-    if (!engine->profile || engine->metrics.step != engine->settings->profiler.profile_step + 1)
+    if (!engine->reporting->profile || engine->metrics.step != engine->settings->profiler.profile_step + 1)
         return;
     FILE *out = path ? fopen(path, "w") : stdout;
     if (!out) {
@@ -332,7 +332,7 @@ void ce_profile_print(cs_engine *engine)
         out = stdout;
     }
     for (int i = 0; i < engine->model->count; i++)
-        add(&all, &engine->profile->units[i]);
+        add(&all, &engine->reporting->profile->units[i]);
     print_head(engine, out, all);
     print_summary(engine, out, all);
     if (engine->settings->profiler.detailed)

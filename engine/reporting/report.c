@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { LINE = 4096, FIRST_TIMED = 3 }; /* The first two steps are warm-up and are not timed. */
 
@@ -70,8 +71,11 @@ static void print_throughput(const cs_engine *engine, double seconds)
     ce_number held = ce_say_number(round(100 * gb) / 100);
     CE_SAY_LOGGED("epoch=%lld/micro_step=%lld/global_step=%lld, RunningAvgSamplesPerSec=%s, CurrSamplesPerSec=%s, "
                   "MemAllocated=%sGB, MaxMemAllocated=%sGB",
-                  (long long)engine->metrics.epoch, (long long)engine->timed_micros, (long long)engine->timed_steps,
-                  ce_say_number(batch * (double)(engine->timed_steps + 1 - FIRST_TIMED) / engine->timed_seconds).text,
+                  (long long)engine->metrics.epoch, (long long)engine->reporting->timed_micros,
+                  (long long)engine->reporting->timed_steps,
+                  ce_say_number(batch * (double)(engine->reporting->timed_steps + 1 - FIRST_TIMED) /
+                                engine->reporting->timed_seconds)
+                      .text,
                   ce_say_number(batch / (seconds + 1e-6)).text, held.text, held.text);
 }
 
@@ -109,7 +113,7 @@ static void write_event(const cs_engine *engine, const char *name, double value)
 {
     char tag[128];
     snprintf(tag, sizeof tag, "Train/Samples/%s", name);
-    ce_monitor_write(engine->monitor, tag, value, engine->metrics.samples);
+    ce_monitor_write(engine->reporting->monitor, tag, value, engine->metrics.samples);
 }
 
 /* Writes the means of preference training, with TRL's names behind `before`. */
@@ -165,24 +169,24 @@ static void write_events(cs_engine *engine)
         { "step_ms", 1e3 * metrics->step_seconds, true },
         { "peak_share", metrics->peak_share, true },
     };
-    if (!engine->monitor)
+    if (!engine->reporting->monitor)
         return;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i].wanted)
             write_event(engine, events[i].name, events[i].value);
     write_preference(engine, "", &metrics->preference);
     write_expert_load(engine);
-    ce_monitor_flush(engine->monitor);
+    ce_monitor_flush(engine->reporting->monitor);
 }
 
 void cs_write_scores(cs_engine *engine, const cs_scores *scores)
 {
     ce_step_settle(engine);
-    if (!engine->monitor)
+    if (!engine->reporting->monitor)
         return;
     write_event(engine, "valid_loss", scores->loss);
     write_preference(engine, "valid_", &scores->preference);
-    ce_monitor_flush(engine->monitor);
+    ce_monitor_flush(engine->reporting->monitor);
 }
 
 /* ---- the engine's calls ---- */
@@ -190,6 +194,8 @@ void cs_write_scores(cs_engine *engine, const cs_scores *scores)
 cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
+    if (!(engine->reporting = calloc(1, sizeof *engine->reporting)))
+        return ce_fail(CS_NO_MEMORY, "out of memory for reports");
     ce_comm_record(engine->comm, &settings->comms_logger);
     if (engine->group) {
         ce_comm_record(engine->group, &settings->comms_logger);
@@ -198,7 +204,7 @@ cs_status ce_report_open(cs_engine *engine)
     CE_TRY(ce_trace_file_open(engine));
     if (engine->world.rank != 0)
         return CS_OK;
-    ce_monitor_open(&engine->monitor, &settings->csv, &settings->tensorboard);
+    ce_monitor_open(&engine->reporting->monitor, &settings->csv, &settings->tensorboard);
     ce_profile_open(engine);
     ce_dump_engine(engine);
     if (settings->steps_per_print > 0)
@@ -208,17 +214,21 @@ cs_status ce_report_open(cs_engine *engine)
 
 void ce_report_close(cs_engine *engine)
 {
+    if (!engine->reporting)
+        return;
+    ce_finite_close(engine);
     ce_trace_file_close(engine);
     ce_profile_close(engine);
-    ce_monitor_close(engine->monitor);
+    ce_monitor_close(engine->reporting->monitor);
+    free(engine->reporting);
 }
 
 /* Reports a micro-batch. */
 static void report_micro(cs_engine *engine)
 {
-    cs_phase_seconds since = subtract(&engine->seconds, &engine->micro_before);
-    engine->micro_before = engine->seconds;
-    engine->timed_micros++;
+    cs_phase_seconds since = subtract(&engine->seconds, &engine->reporting->micro_before);
+    engine->reporting->micro_before = engine->seconds;
+    engine->reporting->timed_micros++;
     if (engine->settings->wall_clock_breakdown)
         print_times(&since, "_microstep");
     if (engine->micro > 0)
@@ -236,9 +246,9 @@ static void print_lines(cs_engine *engine)
     const ce_settings *settings = engine->settings;
     double seconds = engine->seconds.forward + engine->seconds.backward + engine->seconds.step;
     bool due = print_is_due(engine);
-    engine->timed_steps++;
-    if (engine->timed_steps >= FIRST_TIMED)
-        engine->timed_seconds += seconds;
+    engine->reporting->timed_steps++;
+    if (engine->reporting->timed_steps >= FIRST_TIMED)
+        engine->reporting->timed_seconds += seconds;
     if (due)
         print_progress(engine, engine->metrics.learning_rate);
     if (settings->wall_clock_breakdown)
@@ -246,10 +256,10 @@ static void print_lines(cs_engine *engine)
     report_micro(engine);
     if (settings->wall_clock_breakdown)
         print_times(&engine->seconds, "");
-    if (due && settings->throughput && engine->timed_steps >= FIRST_TIMED)
+    if (due && settings->throughput && engine->reporting->timed_steps >= FIRST_TIMED)
         print_throughput(engine, seconds);
     ce_memory_report_print(engine, "Engine after step");
-    engine->micro_before = (cs_phase_seconds){ 0 };
+    engine->reporting->micro_before = (cs_phase_seconds){ 0 };
 }
 
 /* Reports a step. The time of a step begins at the end of the previous step, so it includes the program's own work. If
@@ -270,7 +280,7 @@ static void report_step(cs_engine *engine)
     metrics->epoch = engine->windows ? (double)metrics->samples / (double)engine->windows : 0;
     engine->started = ce_clock_seconds();
     engine->flops_before = flops;
-    if (engine->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
+    if (engine->reporting->monitor || print_is_due(engine) || engine->settings->wall_clock_breakdown)
         ce_step_settle(engine);
     write_events(engine);
     print_lines(engine);

@@ -54,7 +54,7 @@ cs_status ce_trace_file_open(cs_engine *engine)
     const ce_settings *settings = engine->settings;
     if (!settings->trace.file)
         return CS_OK;
-    ce_trace_file *trace = engine->trace = ce_must_alloc(sizeof *trace);
+    ce_trace_file *trace = engine->reporting->trace = ce_must_alloc(sizeof *trace);
     if (!ce_trace_open(spans_needed(engine)))
         return ce_fail(CS_NO_MEMORY, "out of memory for %" PRId64 " spans of cspeed.trace", spans_needed(engine));
     trace->first = settings->trace.first_step;
@@ -65,20 +65,20 @@ cs_status ce_trace_file_open(cs_engine *engine)
 
 void ce_trace_file_close(cs_engine *engine)
 {
-    if (!engine->trace)
+    if (!engine->reporting->trace)
         return;
-    if (!engine->trace->done)
+    if (!engine->reporting->trace->done)
         ce_log(CE_LOG_WARNING,
                "cspeed.trace: nothing was written, because the training ended at step %" PRId64
                " and the steps to record are %" PRId64 " to %" PRId64,
-               engine->metrics.step, engine->trace->first, engine->trace->last);
+               engine->metrics.step, engine->reporting->trace->first, engine->reporting->trace->last);
     ce_trace_close();
-    free(engine->trace);
+    free(engine->reporting->trace);
 }
 
 void ce_trace_file_begin_step(cs_engine *engine)
 {
-    ce_trace_file *trace = engine->trace;
+    ce_trace_file *trace = engine->reporting->trace;
     int64_t step = engine->metrics.step + 1; /* number of the step that begins now */
     if (!trace || trace->begun || step < trace->first || step > trace->last)
         return;
@@ -110,7 +110,7 @@ static void put_span(FILE *out, const cs_engine *engine, const ce_trace_span *sp
         put_text(out, span->unit);
     }
     fprintf(out, "\", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"unit\": \"",
-            1e6 * (span->began - engine->trace->origin), 1e6 * (span->ended - span->began));
+            1e6 * (span->began - engine->reporting->trace->origin), 1e6 * (span->ended - span->began));
     put_text(out, span->unit);
     fputs("\"}}", out);
 }
@@ -156,14 +156,15 @@ static void write_file(const cs_engine *engine, const char *events)
     if (written)
         ce_say("wrote %s: steps %" PRId64 " to %" PRId64
                " of %d rank%s; https://ui.perfetto.dev and chrome://tracing show it",
-               path, engine->trace->first, engine->trace->last, engine->world.size, ce_plural(engine->world.size));
+               path, engine->reporting->trace->first, engine->reporting->trace->last, engine->world.size,
+               ce_plural(engine->world.size));
     else
         ce_log(CE_LOG_WARNING, "cspeed.trace: %s: %s; the training goes on without it", path, strerror(errno));
 }
 
 void ce_trace_file_end_step(cs_engine *engine)
 {
-    ce_trace_file *trace = engine->trace;
+    ce_trace_file *trace = engine->reporting->trace;
     /* The next step begins here and not in cs_forward, because the program reads the batch of a step before
      * cs_forward. */
     ce_trace_file_begin_step(engine);

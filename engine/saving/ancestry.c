@@ -53,7 +53,7 @@ static void take_parent(ce_ancestry *ancestry, json_t *line)
 
 void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader *reader, bool module_only)
 {
-    ce_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->saving->ancestry;
     char key[KEY_BYTES];
     key_of(key, dir);
     if (!ancestry->damaged)
@@ -70,7 +70,7 @@ void ce_ancestry_loaded(cs_engine *engine, const char *dir, ce_checkpoint_reader
 
 void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content *content)
 {
-    ce_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->saving->ancestry;
     key_of(ancestry->saving, dir);
     content->line = line_at(ancestry, ancestry->saving);
     content->damaged = json_object_get(ancestry->damaged, ancestry->saving);
@@ -78,7 +78,7 @@ void ce_ancestry_offer(cs_engine *engine, const char *dir, ce_checkpoint_content
 
 void ce_ancestry_saved(cs_engine *engine)
 {
-    ce_ancestry *ancestry = &engine->ancestry;
+    ce_ancestry *ancestry = &engine->saving->ancestry;
     json_object_del(ancestry->damaged, ancestry->saving);
     take_parent(ancestry, json_object_get(ancestry->lines, ancestry->saving));
     json_object_del(ancestry->lines, "new");
@@ -86,9 +86,9 @@ void ce_ancestry_saved(cs_engine *engine)
 
 void ce_ancestry_close(cs_engine *engine)
 {
-    json_decref(engine->ancestry.lines);
-    json_decref(engine->ancestry.damaged);
-    json_decref(engine->ancestry.parent);
+    json_decref(engine->saving->ancestry.lines);
+    json_decref(engine->saving->ancestry.damaged);
+    json_decref(engine->saving->ancestry.parent);
 }
 
 /* ---- rewinding to an earlier checkpoint ---- */

@@ -11,6 +11,8 @@
 cs_status ce_async_save_open(cs_engine *engine)
 {
     engine->metrics.saved_step = -1;
+    if (!(engine->saving = calloc(1, sizeof *engine->saving)))
+        return ce_fail(CS_NO_MEMORY, "out of memory for the state of checkpoints");
     if (engine->settings->io_buffer_size % 4096 != 0)
         return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
                        (long long)engine->settings->io_buffer_size);
@@ -19,14 +21,17 @@ cs_status ce_async_save_open(cs_engine *engine)
 
 void ce_async_save_close(cs_engine *engine)
 {
-    if (ce_background_busy(engine->saving.work))
+    if (!engine->saving)
+        return;
+    if (ce_background_busy(engine->saving->async.work))
         ce_async_save_finish(engine); /* ce_async_save_finish logs a failed save itself. */
-    ce_background_close(engine->saving.work);
-    free(engine->saving.why);
-    free(engine->saving.resume_dir);
-    free(engine->saving.in_progress);
-    free(engine->saving.good);
+    ce_background_close(engine->saving->async.work);
+    free(engine->saving->async.why);
+    free(engine->saving->async.resume_dir);
+    free(engine->saving->async.in_progress);
+    free(engine->saving->async.good);
     ce_ancestry_close(engine);
+    free(engine->saving);
 }
 
 static void name_good(ce_async_save *saving, char *place)
@@ -43,7 +48,7 @@ static char *place_of(const char *dir, const char *tag)
 
 void ce_async_save_trust(cs_engine *engine, const char *dir, const char *tag)
 {
-    name_good(&engine->saving, place_of(dir, tag));
+    name_good(&engine->saving->async, place_of(dir, tag));
 }
 
 /* Returns the status of a failed save, and sets cs_error() to a message about it. */
@@ -59,7 +64,7 @@ static cs_status refuse(const ce_async_save *saving, cs_status status, const cha
  * returns the status of the failed save on all ranks. */
 static void end(cs_engine *engine, cs_status status)
 {
-    ce_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving->async;
     if (status == CS_OK) {
         if (saving->in_progress)
             name_good(saving, saving->in_progress);
@@ -79,7 +84,7 @@ static void end(cs_engine *engine, cs_status status)
 
 cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_checkpoint_content *content, double begun)
 {
-    ce_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving->async;
     saving->step = content->step;
     free(saving->in_progress);
     saving->in_progress = engine->metrics.not_finite > 0 ? NULL : place_of(dir, content->tag);
@@ -94,10 +99,10 @@ cs_status ce_async_save_start(cs_engine *engine, const char *dir, const ce_check
 
 cs_status ce_async_save_finish(cs_engine *engine)
 {
-    ce_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving->async;
     ce_step_settle(engine);
-    ce_finite_report(engine);
     engine->parts_saved = 0; /* number of ranks that have written their parts; the next save counts from 0 */
+    CE_OBSERVE(engine, agreed, (engine));
     if (ce_background_busy(saving->work)) {
         double begun = ce_clock_seconds();
         ce_walk_settle(engine);
@@ -125,19 +130,19 @@ static void begin_phase(cs_engine *engine, ce_phase phase)
 static void hold(cs_engine *engine)
 {
     double begun = ce_clock_seconds();
-    ce_background_hold(engine->saving.work);
-    engine->saving.stall += ce_clock_seconds() - begun;
+    ce_background_hold(engine->saving->async.work);
+    engine->saving->async.stall += ce_clock_seconds() - begun;
 }
 
 static void count_ready(cs_engine *engine, ce_step_sums *sums)
 {
-    sums->saved = ce_background_ready(engine->saving.work);
+    sums->saved = ce_background_ready(engine->saving->async.work);
 }
 
 /* Continues the save in progress if the sum of count_ready over all ranks shows that all have written their parts. */
 static void advance(cs_engine *engine)
 {
-    ce_async_save *saving = &engine->saving;
+    ce_async_save *saving = &engine->saving->async;
     int64_t ready = engine->parts_saved;
     engine->parts_saved = 0;
     if (ready < engine->world.size)
@@ -152,7 +157,7 @@ static void advance(cs_engine *engine)
 static cs_status end_run(cs_engine *engine, const char **kept)
 {
     cs_status status = ce_async_save_finish(engine);
-    *kept = engine->saving.good;
+    *kept = engine->saving->async.good;
     return status;
 }
 

@@ -387,8 +387,8 @@ cs_status cs_load_checkpoint(cs_engine *engine, const char *dir, const char *tag
     CE_TRY(ce_async_save_finish(engine));
     options = options ? options : &everything;
     bool begins = engine->metrics.step == 0 && !options->module_only; /* True for the load at the start of a run. */
-    if (begins && !tag && !engine->saving.resume_dir)
-        engine->saving.resume_dir = ce_must_copy(dir);
+    if (begins && !tag && !engine->saving->async.resume_dir)
+        engine->saving->async.resume_dir = ce_must_copy(dir);
     ce_checkpoint_reading reading = { .no_fallback = engine->settings->on_bad_latest == CE_BAD_LATEST_FAIL,
                                       .verify = (unsigned)engine->settings->verify_on_load,
                                       .names = options->loose ? CE_NAMES_LOOSE : CE_NAMES_ALL };

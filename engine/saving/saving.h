@@ -4,6 +4,40 @@
 #define CE_SAVING_SAVING_H
 
 #include "core/engine.h"
+#include "checkpoint/background.h"
+
+/* The checkpoint that is being saved, and the results of earlier saves. Strings are malloc'ed. */
+typedef struct {
+    ce_background *work; /* writes checkpoints; NULL until the first save in the background */
+    int64_t step;
+    double stall; /* seconds for which the save stopped the training */
+    cs_status status;
+    /* the message about a failed save; NULL if no save has failed, or if a call has returned the failure */
+    char *why;
+    char *resume_dir; /* the folder whose latest checkpoint the program loads at its start; NULL if there is none */
+    /* "TAG in DIR" of the save in progress; NULL if there is none, or if the loss or the gradient norm of the last step
+     * before the save is not finite (ce_finite) */
+    char *in_progress;
+    char *good;   /* "TAG in DIR" of the last checkpoint completely saved or loaded; NULL if there is none */
+    bool resumes; /* the save in progress writes to resume_dir */
+} ce_async_save;
+
+/* The checkpoints that the current state descends from. A key identifies a folder of checkpoints. */
+typedef struct {
+    json_t *lines;   /* maps a key to its list of ancestors, newest first (checkpoint/line.h); complete on rank 0 */
+    json_t *parent;  /* the checkpoint that the state was last saved to or loaded from; NULL if there is none */
+    json_t *damaged; /* maps a key to the names of damaged checkpoints that loading skipped */
+    char saving[64]; /* the key of the save in progress */
+} ce_ancestry;
+
+struct ce_saving {
+    ce_async_save async;
+    ce_ancestry ancestry;
+    struct {
+        ce_schedule_settings schedule; /* the schedule of the checkpoint from which the training resumed */
+        bool known;                    /* `schedule` is set, and has not yet been compared with this run's schedule */
+    } resumed;
+};
 
 /* async_save.c: saves checkpoints, in the foreground or in the background */
 cs_status ce_async_save_open(cs_engine *engine);

@@ -34,10 +34,10 @@ void ce_schedule_change_read(cs_engine *engine, const ce_checkpoint_reader *read
 {
     CE_FREED char *text = NULL;
     size_t length = 0;
-    engine->resumed.known = false;
+    engine->saving->resumed.known = false;
     if (engine->world.rank == 0 &&
         ce_manifest_read_text(&text, &length, &reader->manifest, reader->path, CE_CONFIG_FILE) == CS_OK && text)
-        engine->resumed.known = read_schedule(&engine->resumed.schedule, text, length);
+        engine->saving->resumed.known = read_schedule(&engine->saving->resumed.schedule, text, length);
 }
 
 static void add_change(char changes[CHANGES_BYTES], const char *name, const json_t *before, const json_t *after)
@@ -80,10 +80,10 @@ static void compare(char changes[CHANGES_BYTES], const ce_schedule_settings *bef
 void ce_schedule_change_say(cs_engine *engine)
 {
     char changes[CHANGES_BYTES];
-    const ce_schedule_settings *before = &engine->resumed.schedule, *after = &engine->settings->schedule;
-    if (!engine->resumed.known)
+    const ce_schedule_settings *before = &engine->saving->resumed.schedule, *after = &engine->settings->schedule;
+    if (!engine->saving->resumed.known)
         return;
-    engine->resumed.known = false;
+    engine->saving->resumed.known = false;
     compare(changes, before, after);
     if (!*changes || engine->rate)
         return;

@@ -1,12 +1,14 @@
 /* dry_run.c - measures the memory of a run and lists its matrix products, by running forward and backward on a device
  * that computes nothing.
  *
- * The dry run executes the code of training on this device and without a transport: the pools count how many of their
- * buffers are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all memory is
- * allocated at once. */
+ * The dry run executes the code of training on this device and on a transport that sends nothing: the pools count how
+ * many of their buffers are in use at the same time, and the pass counts the bytes of its tensors. After the dry run all
+ * memory is allocated at once. */
 #include "setup/setup.h"
 #include "input/input.h"
+#include "reporting/reporting.h"
 #include "saving/saving.h"
+#include "comm/dry.h"
 
 #include <stdlib.h>
 
@@ -21,13 +23,13 @@ static cs_tensor nowhere(cs_dtype dtype, int64_t rows, int64_t columns)
 static void train(cs_engine *engine, cs_tensor inputs, cs_tensor targets)
 {
     ce_forward_input input = { .mode = CE_PASS_TRAINING, .inputs = inputs, .targets = targets };
-    engine->loss_rows = ce_forward_units(engine, &input);
+    engine->loss_rows = ce_forward_units(engine, engine->pass, &input);
     ce_backward_units(engine);
 }
 
 static void evaluate(cs_engine *engine, const ce_forward_input *input)
 {
-    cs_tensor output = ce_forward_units(engine, input);
+    cs_tensor output = ce_forward_units(engine, engine->pass, input);
     ce_pass_let_go(engine->pass, output);
     ce_pass_end(engine->pass);
 }
@@ -52,7 +54,7 @@ static void walk(cs_engine *engine)
     cs_tensor targets = model->inputs ? nowhere(model->target_dtype, batch, model->targets) : inputs;
     if (!engine->config->reads)
         train(engine, inputs, targets);
-    engine->memory.sent = ce_step_judge_sent(engine) +
+    engine->memory.sent = ce_step_judge_sent(engine) + ce_experts_sent(engine) +
                           ce_plan_sent(&engine->zero, engine->shards, model->count, engine->settings->accumulation);
     engine->memory.sent_to_groups = ce_plan_sent_to_groups(&engine->zero, engine->shards, model->count);
     evaluate(engine, &(ce_forward_input){ .mode = CE_PASS_EVALUATION, .inputs = inputs, .targets = targets });
@@ -72,7 +74,7 @@ static cs_status open_pass(cs_engine *engine)
 static cs_status walk_prediction(cs_engine *engine, const ce_forward_input *input, size_t *row)
 {
     CE_TRY(open_pass(engine));
-    cs_tensor output = ce_forward_units(engine, input);
+    cs_tensor output = ce_forward_units(engine, engine->pass, input);
     ce_pass_let_go(engine->pass, output);
     ce_pass_end(engine->pass);
     *row = (size_t)cs_columns(output) * cs_dtype_bytes(output.dtype);
@@ -118,7 +120,9 @@ static cs_status measure(cs_engine *engine)
 {
     CE_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
-    engine->zero.comm = NULL;
+    CE_TRY(ce_comm_open_dry(&engine->zero.comm, &engine->world));
+    CE_TRY(ce_bucket_open(&engine->buckets, &engine->zero, engine->model));
+    engine->zero.buckets = engine->buckets;
     ce_load_place(&engine->model->load, NOWHERE);
     CE_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->total; i++)
@@ -153,6 +157,7 @@ cs_status ce_dry_run(cs_engine *engine)
     cs_device *device = engine->device;
     cs_comm *comm = engine->zero.comm;
     engine->device = NULL;
+    engine->zero.comm = NULL;
     cs_status status = measure(engine);
     for (int i = 0; i < engine->model->total; i++) {
         ce_shard_close(engine->shards[i]);
@@ -160,6 +165,9 @@ cs_status ce_dry_run(cs_engine *engine)
     }
     ce_pass_close(engine->pass);
     ce_device_close(engine->device);
+    cs_comm_close(engine->zero.comm);
+    free(engine->buckets);
+    engine->buckets = NULL;
     engine->pass = NULL;
     engine->device = device;
     engine->zero.device = device;

@@ -239,7 +239,12 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static const ce_observer *const observers[] = { &ce_report_observer, &ce_async_save_observer, &ce_curriculum_observer,
+static const ce_observer *const observers[] = { &ce_report_observer,
+                                                &ce_finite_observer,
+                                                &ce_async_save_observer,
+                                                &ce_curriculum_observer,
+                                                &ce_experts_observer,
+                                                &ce_graphs_observer,
                                                 NULL };
 
 static cs_status build(cs_engine *engine, cs_model *model)
@@ -302,7 +307,6 @@ void cs_destroy(cs_engine *engine)
         /* the streams may be busy, because a program may close the engine in the middle of a step */
         ce_walk_settle(engine);
     ce_step_settle(engine);
-    ce_finite_close(engine);
     ce_async_save_close(engine);
     ce_report_close(engine);
     ce_curriculum_close(engine);
@@ -331,6 +335,7 @@ void cs_destroy(cs_engine *engine)
     free(engine->buckets);
     free(engine->inputs);
     free(engine->keys);
+    free(engine->must_end);
     free(engine);
 }
 

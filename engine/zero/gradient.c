@@ -80,8 +80,7 @@ void ce_gradient_reduce(ce_shard *shard, ce_micro micro)
 
 void ce_gradient_finish(ce_shard *shard)
 {
-    const ce_bucket *buckets = shard->zero->buckets; /* NULL in the dry run */
-    if (!shard->reduction->finish || shard->padded == 0 || !buckets || !buckets[shard->unit->index].completes)
+    if (!shard->reduction->finish || shard->padded == 0 || !shard->zero->buckets[shard->unit->index].completes)
         return;
     ce_part_follow(shard, CE_COMM, CE_COMPUTE);
     ce_stream_call(ce_part_stream(shard, CE_COMM), shard->reduction->finish, shard);

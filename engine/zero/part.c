@@ -1,9 +1,9 @@
 /* part.c - returns the address of an element of a unit's parameter row in each of this rank's buffers. */
 #include "zero/part.h"
 
-bool ce_part_dry(const ce_shard *shard)
+bool ce_part_is_common(const ce_zero *zero)
 {
-    return shard->zero->comm == NULL;
+    return zero->common && zero->stage.params == CE_SHARDED;
 }
 
 bool ce_part_one_copy(const ce_shard *shard)
@@ -44,6 +44,11 @@ int64_t ce_part_count(const ce_shard *shard)
 ce_range ce_part_updated_range(const ce_shard *shard)
 {
     return (ce_range){ ce_part_from(shard), ce_part_from(shard) + ce_part_count(shard) };
+}
+
+int64_t ce_part_slot_count(const ce_shard *shard, int slot)
+{
+    return ce_stage_slot_share(shard->zero, shard->unit, ce_part_updated_range(shard), slot);
 }
 
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry)

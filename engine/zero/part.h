@@ -46,9 +46,8 @@ struct ce_shard {
     ce_event reduced;
 };
 
-/* Returns true in the dry run, in which nothing is allocated and pools only count rows. The dry device drops what is
- * queued in its streams, so that nothing is gathered or sent either. */
-bool ce_part_dry(const ce_shard *shard);
+/* Returns true if the row of values is in common memory of the host's ranks (ce_zero.common). */
+bool ce_part_is_common(const ce_zero *zero);
 /* Returns true if backward adds gradients directly to the shard's `sum`. Otherwise backward adds gradients to a
  * temporary buffer of the pool, which is then reduced over ranks or added to `sum`. */
 bool ce_part_sums_in_place(const ce_shard *shard);
@@ -65,6 +64,8 @@ int64_t ce_part_from(const ce_shard *shard);
 int64_t ce_part_count(const ce_shard *shard);
 /* Returns the range of the parameter row that has master values and slots on this rank. */
 ce_range ce_part_updated_range(const ce_shard *shard);
+int64_t ce_part_slot_count(const ce_shard *shard,
+                           int slot); /* Returns the number of elements of a slot on this rank. */
 /* Returns the elements of the parameter `entry` that are in the range ce_part_updated_range. */
 ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 
@@ -72,6 +73,8 @@ ce_range ce_part_updated(const ce_shard *shard, const ce_unit_entry *entry);
 const ce_reduction *ce_reduction_of(const ce_zero *zero);
 /* Returns the type in which the groups of hybrid sharding add their gradients (reduction.c). */
 cs_dtype ce_reduction_across_type(ce_precision types);
+/* Does at once what ce_shard_publish and ce_shard_published put into the comm stream (shard.c). */
+void ce_part_publish_now(ce_shard *shard);
 const char *ce_part_name(const ce_shard *shard); /* Returns the name of the shard's unit, for a trace. */
 
 /* ce_part_at returns the address of an element of `row`. The other functions return the address of an element of the

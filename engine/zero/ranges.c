@@ -4,7 +4,7 @@
  * The parameters of a unit that belong to one group share their rule and its hyper-parameters, so one launch updates
  * them all. The table says for each range whether weight decay applies, because vectors have none by default. Numbers
  * that change from step to step are arguments of the launch, so the table never changes. */
-#include "zero/zero.h"
+#include "zero/part.h"
 
 #include <stdlib.h>
 
@@ -23,13 +23,28 @@ size_t ce_ranges_bytes(const cs_model *model)
     return (size_t)ce_round_up(count_entries(model) * (int64_t)sizeof(ce_state_range), ALIGNMENT);
 }
 
+/* Returns this rank's elements of a parameter, possibly none, as a range of this rank's rows, without the member
+ * `tile`. */
+static ce_state_range range_of(const ce_shard *shard, int entry)
+{
+    const ce_unit_entry *from = shard->unit->entries[entry];
+    ce_range own_range = ce_part_updated(shard, from);
+    int64_t begin = ce_part_from(shard);
+    ce_state_range range = { .from = own_range.from - begin,
+                             .to = own_range.to - begin,
+                             .decays = from->param.decay || shard->zero->groups->group[from->group].decays };
+    for (int i = 0; i < CE_OPTIM_SLOTS; i++)
+        range.slots[i] = ce_stage_slot_share(shard->zero, shard->unit, (ce_range){ begin, own_range.from }, i);
+    return range;
+}
+
 /* Appends the ranges of those parameters of a unit that belong to this group. `count` is the number of ranges in the
  * table before the call. Returns the number of ranges in the table after the call. */
 static int add_group(ce_ranges *ranges, const ce_shard *shard, int group, int count)
 {
     const cs_unit *unit = ce_shard_unit(shard);
     for (int i = 0; i < unit->entry_count; i++) {
-        ce_state_range range = ce_apply_range(shard, i);
+        ce_state_range range = range_of(shard, i);
         int64_t tiles = ce_state_tiles((ce_range){ range.from, range.to });
         if (unit->entries[i]->group != group || tiles == 0)
             continue;

@@ -88,7 +88,7 @@ typedef struct {
     /* The greatest number of elements of a bucket that has more than one unit. 0 means that each unit is a bucket by
      * itself. */
     int64_t bucket_elements;
-    const ce_bucket *buckets; /* buckets [units]: one for each unit; NULL in the dry run */
+    const ce_bucket *buckets; /* buckets [units]: one for each unit */
     float prescale_factor;    /* gradients are multiplied by this factor before their reduction over ranks */
     /* the optimizer that the key optimizer.type names. With Muon, parameters have different numbers of slots of
      * optimizer state; `slots` is then the largest of these numbers. */
@@ -164,7 +164,7 @@ void ce_pool_return(ce_pool *pool, ce_row *row, ce_event after);
 size_t ce_pool_bytes(const ce_pool *pool);
 void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* Allocates the rows that the dry run counted. */
 
-/* ---- shard.c: the verbs ---- */
+/* ---- open.c, shard.c, initial.c: a shard, its verbs, its first values ---- */
 
 typedef struct ce_shard ce_shard;
 
@@ -235,24 +235,6 @@ void ce_gradient_finish(ce_shard *shard);
 /* Adds the squares of this rank's own elements of the reduced gradient, times unscale^2, to *sum, which is in device
  * memory. */
 void ce_gradient_squares(ce_shard *shard, ce_exact *sum, double unscale);
-
-/* ---- apply.c: building blocks of an update; `entry` is the number of a parameter in its unit ---- */
-
-/* Returns this rank's elements of a parameter, possibly none, as a range of this rank's rows. ce_ranges_open sets the
- * member `tile` later. */
-ce_state_range ce_apply_range(const ce_shard *shard, int entry);
-/* Runs the optimizer's rule over some ranges of this rank's rows in one launch, if the gate is open or `gate` is NULL.
- * A rule that returns a direction (LAMB, Muon) overwrites the gradient with the direction and does not change the
- * master. */
-void ce_apply_rule(ce_shard *shard, ce_state_ranges ranges, const ce_optimizer *optimizer, ce_hyper hyper,
-                   const ce_gate *gate);
-/* Adds to sums[0] the squares of this rank's elements of a parameter, and to sums[1] the squares of the same elements
- * of the parameter's direction. `sums` is in device memory. */
-void ce_apply_norms(ce_shard *shard, int entry, ce_exact sums[2]);
-/* ce_apply_collect gathers the whole row of directions (fp32) on each rank, so that ranks can process whole matrices.
- * ce_apply_distribute sums these rows over the ranks and gives each rank its own elements of the sum. */
-float *ce_apply_collect(ce_shard *shard);
-void ce_apply_distribute(ce_shard *shard);
 
 /* ---- assign.c: assignment of parameters to parameter groups ---- */
 

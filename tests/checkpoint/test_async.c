@@ -6,7 +6,7 @@
 #include "suite.h"
 
 #include "base/must.h"
-#include "core/engine.h"
+#include "saving/saving.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void train(job *j, int async)
     CS_MUST(cs_finish_checkpoint(engine));
     CE_ASSERT(cs_last_step(engine).saved_step == 6);
     CE_ASSERT((cs_memory_of(engine).copy > 0) == (async == 1));
-    CE_ASSERT(cs_memory_of(engine).copy == ce_background_held(engine->saving.work));
+    CE_ASSERT(cs_memory_of(engine).copy == ce_background_held(engine->saving->async.work));
     cs_destroy(engine);
 }
 

@@ -1,7 +1,7 @@
 /* experts.c - how the tokens of a step were divided among the experts: the device adds up the counts of each
  * micro-batch, and at the end of the step the counts of all ranks. The host reads the sums with the verdict on the
  * step. */
-#include "core/engine.h"
+#include "reporting/reporting.h"
 #include "base/range.h"
 #include "base/trace.h"
 
@@ -54,34 +54,44 @@ void ce_experts_close(cs_engine *engine)
         ce_device_free(engine->device, engine->experts.tokens);
 }
 
-void ce_experts_begin(cs_engine *engine)
-{
-    if (engine->experts.counting)
-        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
-}
-
-void ce_experts_count(cs_engine *engine)
-{
-    ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
-}
-
 size_t ce_experts_sent(const cs_engine *engine)
 {
     size_t world = (size_t)engine->world.size;
     return 2 * (world - 1) * counting_bytes(engine) / world;
 }
 
-void ce_experts_sum(cs_engine *engine)
+/* ---- the points of a step ---- */
+
+/* Clears the counts before the first micro-batch of a step. */
+static void clear(cs_engine *engine, ce_phase phase)
 {
+    if (engine->experts.counting && phase == CE_FORWARD && engine->micro == 0)
+        cs_op_fill(compute(engine), cs_vector(engine->experts.counting, CS_F32, 2 * cells_of(engine)), 0);
+}
+
+/* Adds the token counts of a micro-batch. */
+static void count(cs_engine *engine, ce_phase phase)
+{
+    if (engine->experts.counting && phase == CE_FORWARD)
+        ce_state_add_counts(compute(engine), engine->experts.counting, engine->model->load.tokens, cells_of(engine));
+}
+
+static void add_up(void *argument)
+{
+    cs_engine *engine = argument;
     double traced = ce_trace_begin();
-    if (!engine->experts.counting)
-        return;
     cs_comm_all_reduce(engine->comm, engine->experts.counting, cells_of(engine), CS_I64, CS_SUM);
     ce_trace_end(CE_TRACE_COMMUNICATION, "all_reduce tokens of experts", "", traced);
 }
 
-void ce_experts_fetch(cs_engine *engine)
+/* Adds up the counts of all ranks, and starts the copy of the sums to the host. */
+static void reduce(cs_engine *engine)
 {
-    if (engine->experts.counting)
-        ce_stream_copy(compute(engine), engine->experts.tokens, engine->experts.counting, counting_bytes(engine));
+    cs_stream *comm = ce_device_stream(engine->device, CE_COMM);
+    if (!engine->experts.counting)
+        return;
+    ce_stream_call(comm, add_up, engine);
+    ce_stream_copy(comm, engine->experts.tokens, engine->experts.counting, counting_bytes(engine));
 }
+
+const ce_observer ce_experts_observer = { .phase_begin = clear, .phase_end = count, .reduce = reduce };

@@ -5,7 +5,7 @@
  * Every rank reads the same verdict, so every rank counts the same steps. The search for the parameter is collective
  * and reads all values and gradients; it runs only once for each series of such steps. A GPU's verdict is read one step
  * later: the reported step number is right, but the search sees the state after the step. */
-#include "core/engine.h"
+#include "reporting/reporting.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/plural.h"
@@ -17,23 +17,17 @@
 #include <string.h>
 
 /* Returns true for a step that a dynamic loss scale skips because only the gradients overflowed. A dynamic loss scale
- * finds its value by such steps, so ce_finite_count does not count them. A loss that is not finite is always counted,
+ * finds its value by such steps, so they are not counted. A loss that is not finite is always counted,
  * because the loss scale does not affect the loss. */
 static bool is_search(const cs_engine *engine, const ce_verdict *verdict)
 {
     return engine->scaler.dynamic && !verdict->gate.open && isfinite(verdict->loss);
 }
 
-void ce_finite_give_up(cs_engine *engine, const char *why)
-{
-    if (!engine->finite.gave_up)
-        engine->finite.gave_up = strdup(why);
-}
-
 /* Counts the steps in a row that move nothing. */
 static void count_idle(cs_engine *engine, const ce_verdict *verdict)
 {
-    int64_t patience = engine->settings->nan_patience, *idle = &engine->finite.idle;
+    int64_t patience = engine->settings->nan_patience, *idle = &engine->reporting->finite.idle;
     char why[384];
     *idle = verdict->rows == 0 || verdict->norm == 0 ? *idle + 1 : 0;
     if (patience == 0 || *idle < patience)
@@ -45,13 +39,14 @@ static void count_idle(cs_engine *engine, const ce_verdict *verdict)
                  ? "the data has no token that is to be learnt; check the roles and the template of its conversations"
                  : "no parameter changes; the gradients of a fp16 loss scale that is too low become zero, and so do "
                    "those of a model that already predicts all its data");
-    ce_finite_give_up(engine, why);
+    if (!engine->must_end)
+        engine->must_end = strdup(why);
     *idle = 0;
 }
 
-void ce_finite_count(cs_engine *engine, const ce_verdict *verdict)
+static void count(cs_engine *engine, const ce_verdict *verdict)
 {
-    ce_finite *finite = &engine->finite;
+    ce_finite *finite = &engine->reporting->finite;
     count_idle(engine, verdict);
     if (verdict->rows == 0 || is_search(engine, verdict))
         return;
@@ -149,7 +144,7 @@ static const char *advice(const cs_engine *engine)
  * finite. */
 static void report(cs_engine *engine)
 {
-    const ce_finite *finite = &engine->finite;
+    const ce_finite *finite = &engine->reporting->finite;
     int64_t patience = engine->settings->nan_patience;
     char where[512] = "every parameter's value and gradient are finite now", limit[128] = "";
     ce_walk_settle(engine);
@@ -177,19 +172,19 @@ static void end_run(cs_engine *engine, const char *why)
     cs_must(CS_NOT_FINITE, "");
 }
 
-void ce_finite_report(cs_engine *engine)
+static void report_and_end(cs_engine *engine)
 {
-    ce_finite *finite = &engine->finite;
+    ce_finite *finite = &engine->reporting->finite;
     int64_t patience = engine->settings->nan_patience;
     char why[512];
     if (finite->unreported) {
         finite->unreported = false;
         report(engine);
     }
-    if (finite->gave_up) {
-        snprintf(why, sizeof why, "%s", finite->gave_up);
-        free(finite->gave_up);
-        finite->gave_up = NULL;
+    if (engine->must_end) {
+        snprintf(why, sizeof why, "%s", engine->must_end);
+        free(engine->must_end);
+        engine->must_end = NULL;
         end_run(engine, why);
     }
     if (patience == 0 || engine->metrics.not_finite < patience)
@@ -203,11 +198,12 @@ void ce_finite_report(cs_engine *engine)
     end_run(engine, why);
 }
 
+const ce_observer ce_finite_observer = { .settled = count, .agreed = report_and_end };
+
 void ce_finite_close(cs_engine *engine)
 {
-    const ce_finite *finite = &engine->finite;
+    const ce_finite *finite = &engine->reporting->finite;
     if (finite->unreported)
         ce_log(CE_LOG_WARNING, "step %lld: the loss is %s and the norm of the gradients is %s", (long long)finite->step,
                ce_say_number(finite->loss).text, ce_say_number(finite->norm).text);
-    free(finite->gave_up);
 }
