@@ -58,11 +58,11 @@ static const floor_rule rules[] = {
     { "engine/config", " public engine/base engine/json engine/optim engine/schedule engine/comm "
                        "engine/models engine/data engine/monitor " },
     { "engine/core", " public engine/base engine/security engine/optim engine/device engine/unit engine/layer "
-                     "engine/models engine/zero engine/checkpoint engine/monitor engine/config " },
+                     "engine/models engine/zero engine/config " },
     { "engine/products", " engine/base engine/device engine/core " },
     { "engine/saving", " engine/base engine/json engine/comm engine/chat engine/checkpoint engine/interchange "
                        "engine/core engine/products " },
-    { "engine/reporting", " engine/base engine/core " },
+    { "engine/reporting", " engine/base engine/monitor engine/core " },
     { "engine/input", " engine/base engine/security engine/comm engine/chat engine/data engine/core "
                       "engine/saving engine/query " },
     { "engine/query", " public engine/base engine/comm engine/data engine/core engine/input " },

@@ -5,6 +5,6 @@
 #include "cspeed/comm.h"
 
 /* Opens a comm whose memory takes no space and must not be accessed, and whose collectives must not be called. */
-cs_status ce_comm_open_dry(cs_comm **comm, const cs_world *world);
+cs_comm *ce_comm_open_dry(const cs_world *world);
 
 #endif

@@ -1,6 +1,7 @@
 /* report.c - the metrics of a step: DeepSpeed's log lines, monitor events, and the times in cs_metrics. */
 #include "reporting/reporting.h"
 #include "base/say.h"
+#include "base/must.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -194,8 +195,7 @@ void cs_write_scores(cs_engine *engine, const cs_scores *scores)
 cs_status ce_report_open(cs_engine *engine)
 {
     const ce_settings *settings = engine->settings;
-    if (!(engine->reporting = calloc(1, sizeof *engine->reporting)))
-        return ce_fail(CS_NO_MEMORY, "out of memory for reports");
+    engine->reporting = ce_must_alloc(sizeof *engine->reporting);
     ce_comm_record(engine->comm, &settings->comms_logger);
     if (engine->group) {
         ce_comm_record(engine->group, &settings->comms_logger);

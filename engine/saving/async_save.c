@@ -11,8 +11,7 @@
 cs_status ce_async_save_open(cs_engine *engine)
 {
     engine->metrics.saved_step = -1;
-    if (!(engine->saving = calloc(1, sizeof *engine->saving)))
-        return ce_fail(CS_NO_MEMORY, "out of memory for the state of checkpoints");
+    engine->saving = ce_must_alloc(sizeof *engine->saving);
     if (engine->settings->io_buffer_size % 4096 != 0)
         return ce_fail(CS_BAD_CONFIG, "cspeed.checkpoint.io_buffer_size: a multiple of 4096, which %lld is not",
                        (long long)engine->settings->io_buffer_size);

@@ -120,14 +120,12 @@ static cs_status measure(cs_engine *engine)
 {
     CE_TRY(ce_device_open(&engine->device, &(ce_device_settings){ .kind = "dry", .threads = 1 }));
     engine->zero.device = engine->device;
-    CE_TRY(ce_comm_open_dry(&engine->zero.comm, &engine->world));
-    CE_TRY(ce_bucket_open(&engine->buckets, &engine->zero, engine->model));
-    engine->zero.buckets = engine->buckets;
+    engine->zero.comm = ce_comm_open_dry(&engine->world);
+    engine->zero.buckets = engine->buckets = ce_bucket_open(&engine->zero, engine->model);
     ce_load_place(&engine->model->load, NOWHERE);
     CE_TRY(open_pass(engine));
     for (int i = 0; i < engine->model->total; i++)
-        CE_TRY(
-            ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);
     walk(engine);
     list_products(engine);
     walk_curriculum(engine);

@@ -156,8 +156,8 @@ static cs_status measure(cs_engine *engine)
         if (settings->groups.group[i].optimizer.slots > engine->zero.optimizer.slots)
             engine->zero.optimizer.slots = settings->groups.group[i].optimizer.slots;
     ce_assign_print(&settings->groups, engine->model);
-    CE_TRY(ce_pool_open(&engine->values, cs_dtype_bytes(settings->precision.values)));
-    CE_TRY(ce_pool_open(&engine->grads, sizeof(float)));
+    engine->values = ce_pool_open(cs_dtype_bytes(settings->precision.values));
+    engine->grads = ce_pool_open(sizeof(float));
     return ce_dry_run(engine);
 }
 
@@ -173,8 +173,7 @@ static cs_status open_shards(cs_engine *engine)
     ce_pool_settle(engine->grads, engine->zero.comm);
     size_t wire = ce_plan_wire(&engine->zero, engine->model);
     engine->zero.wire = wire ? cs_comm_alloc(engine->zero.comm, wire) : NULL;
-    CE_TRY(ce_bucket_open(&engine->buckets, &engine->zero, engine->model));
-    engine->zero.buckets = engine->buckets;
+    engine->zero.buckets = engine->buckets = ce_bucket_open(&engine->zero, engine->model);
     engine->block = ce_device_alloc(engine->device, engine->memory.activations);
     ce_step_judge_open(engine, engine->block);
     size_t table = ce_step_judge_bytes(), load = table + ce_ranges_bytes(engine->model);
@@ -188,13 +187,12 @@ static cs_status open_shards(cs_engine *engine)
                             engine->chunk_bytes };
     CE_TRY(ce_pass_open(&engine->pass, &shape));
     for (int i = 0; i < engine->model->total; i++) {
-        CE_TRY(
-            ce_shard_open(&engine->shards[i], &engine->zero, engine->model->units[i], engine->values, engine->grads));
+        engine->shards[i] = ce_shard_open(&engine->zero, engine->model->units[i], engine->values, engine->grads);
         ce_shard_init(engine->shards[i], (uint64_t)settings->seed);
     }
     CE_TRY(ce_upload_open(engine));
-    CE_TRY(ce_update_open(&engine->update, &engine->zero, engine->shards, engine->model, shape.block,
-                          (char *)engine->block + table));
+    engine->update =
+        ce_update_open(&engine->zero, engine->shards, engine->model, shape.block, (char *)engine->block + table);
     CE_TRY(ce_pretrained_load(engine, engine->model_json ? settings->model_path : NULL));
     CE_TRY(ce_adapter_load(engine));
     return ce_ends_load(engine);

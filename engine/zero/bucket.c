@@ -6,6 +6,7 @@
  * If gradients are reduced by a reduce-scatter, the parts that one rank gets of several units are not adjacent in the
  * buffer that is sent, so every unit is a bucket by itself. */
 #include "zero/zero.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 
@@ -30,12 +31,10 @@ int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_
     return first;
 }
 
-cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model)
+ce_bucket *ce_bucket_open(const ce_zero *zero, const cs_model *model)
 {
     size_t width = cs_dtype_bytes(zero->precision.sums);
-    *buckets = calloc((size_t)model->total, sizeof **buckets);
-    if (!*buckets)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the list of buckets");
+    ce_bucket *buckets = ce_must_alloc((size_t)model->total * sizeof *buckets);
     for (int last = model->count - 1, first; last >= 0; last = first - 1) {
         int64_t elements;
         first = ce_bucket_first(zero, model, last, &elements);
@@ -45,10 +44,10 @@ cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_mode
             if (held(zero, model->units[i]) > 0 && i < lowest)
                 lowest = i;
         for (int i = first; i <= last; i++) {
-            (*buckets)[i] = (ce_bucket){ .sum = sum, .elements = elements, .completes = i == lowest };
+            buckets[i] = (ce_bucket){ .sum = sum, .elements = elements, .completes = i == lowest };
             if (sum)
                 sum += (size_t)held(zero, model->units[i]) * width;
         }
     }
-    return CS_OK;
+    return buckets;
 }

@@ -8,6 +8,7 @@
  * on the world size. */
 #include "zero/part.h"
 #include "zero/update.h"
+#include "base/must.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -53,28 +54,23 @@ size_t ce_update_scratch(const ce_groups *groups, const cs_model *model)
     return lamb && norms > max ? norms : max;
 }
 
-cs_status ce_directions_open(ce_update *update, void *scratch)
+void ce_directions_open(ce_update *update, void *scratch)
 {
     const cs_model *model = update->model;
     bool any = false;
     for (int i = 0; i < update->zero->groups->count; i++)
         any |= update->zero->groups->group[i].optimizer.directs;
     if (!any)
-        return CS_OK;
-    ce_directions *opened = update->directions = calloc(1, sizeof *opened);
-    if (!opened)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer");
+        return;
+    ce_directions *opened = update->directions = ce_must_alloc(sizeof *opened);
     opened->scratch = scratch;
-    opened->first = calloc((size_t)model->count, sizeof *opened->first);
-    for (int i = 0; opened->first && i < model->count; i++) {
+    opened->first = ce_must_alloc((size_t)model->count * sizeof *opened->first);
+    for (int i = 0; i < model->count; i++) {
         opened->first[i] = opened->entries;
         opened->entries += model->units[i]->entry_count;
     }
-    opened->sums = calloc(2 * (size_t)opened->entries, sizeof *opened->sums);
-    opened->ratios = calloc((size_t)opened->entries, sizeof *opened->ratios);
-    if (!opened->first || !opened->sums || !opened->ratios)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer");
-    return CS_OK;
+    opened->sums = ce_must_alloc(2 * (size_t)opened->entries * sizeof *opened->sums);
+    opened->ratios = ce_must_alloc((size_t)opened->entries * sizeof *opened->ratios);
 }
 
 void ce_directions_close(ce_directions *directions)

@@ -49,9 +49,7 @@ static void set_slots(ce_shard *shard, bool new)
 
 void ce_shard_init(ce_shard *shard, uint64_t seed)
 {
-    ce_shard_piece *pieces = malloc((size_t)shard->unit->entry_count * sizeof *pieces + 1);
-    if (!pieces)
-        ce_fatal(CS_NO_MEMORY, "out of memory for a unit's first values");
+    CE_FREED ce_shard_piece *pieces = ce_must_alloc((size_t)shard->unit->entry_count * sizeof *pieces);
     int count = ce_shard_pieces(shard, pieces);
     for (int i = 0; i < count; i++) {
         ce_unit_entry *entry = pieces[i].entry;
@@ -67,7 +65,6 @@ void ce_shard_init(ce_shard *shard, uint64_t seed)
         ce_stream_sync(ce_part_stream(shard, CE_COMPUTE));
         ce_device_free(shard->zero->device, values);
     }
-    free(pieces);
     set_slots(shard, true);
     ce_shard_spread(shard);
 }

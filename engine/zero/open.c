@@ -1,5 +1,6 @@
 /* open.c - a shard's memory: which buffers it has at each stage, and who allocates them. */
 #include "zero/part.h"
+#include "base/must.h"
 #include "comm/common.h"
 
 #include <stdlib.h>
@@ -52,21 +53,19 @@ static void take_memory(ce_shard *shard)
                                       (size_t)ce_part_slot_count(shard, i) * cs_dtype_bytes(types.slots));
 }
 
-cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads)
+ce_shard *ce_shard_open(const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads)
 {
-    ce_shard *opened = *shard = calloc(1, sizeof **shard);
-    if (!opened)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a shard");
-    opened->zero = zero;
-    opened->unit = unit;
-    opened->values_pool = values;
-    opened->grads_pool = grads;
-    opened->padded = ce_stage_padded(zero, unit->length);
-    opened->part = ce_stage_part(zero, opened->padded);
-    opened->own = ce_stage_own(zero, opened->padded);
-    opened->reduction = ce_reduction_of(zero);
-    take_memory(opened);
-    return CS_OK;
+    ce_shard *shard = ce_must_alloc(sizeof *shard);
+    shard->zero = zero;
+    shard->unit = unit;
+    shard->values_pool = values;
+    shard->grads_pool = grads;
+    shard->padded = ce_stage_padded(zero, unit->length);
+    shard->part = ce_stage_part(zero, shard->padded);
+    shard->own = ce_stage_own(zero, shard->padded);
+    shard->reduction = ce_reduction_of(zero);
+    take_memory(shard);
+    return shard;
 }
 
 void ce_shard_close(ce_shard *shard)

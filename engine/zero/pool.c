@@ -21,13 +21,11 @@ struct ce_pool {
     bool settled;
 };
 
-cs_status ce_pool_open(ce_pool **pool, size_t element_bytes)
+ce_pool *ce_pool_open(size_t element_bytes)
 {
-    *pool = calloc(1, sizeof **pool);
-    if (!*pool)
-        return ce_fail(CS_NO_MEMORY, "out of memory for a pool");
-    (*pool)->element_bytes = element_bytes;
-    return CS_OK;
+    ce_pool *pool = ce_must_alloc(sizeof *pool);
+    pool->element_bytes = element_bytes;
+    return pool;
 }
 
 void ce_pool_close(ce_pool *pool)
@@ -42,10 +40,8 @@ void ce_pool_close(ce_pool *pool)
 
 static ce_row *add(ce_pool *pool, int64_t length)
 {
-    ce_row *row = calloc(1, sizeof *row);
-    ce_row **rows = realloc(pool->rows, (size_t)(pool->count + 1) * sizeof *rows);
-    if (!row || !rows)
-        ce_fatal(CS_NO_MEMORY, "out of memory for a pool's list of rows");
+    ce_row *row = ce_must_alloc(sizeof *row);
+    ce_row **rows = ce_must_resize(pool->rows, (size_t)(pool->count + 1) * sizeof *rows);
     row->length = length;
     row->data = (void *)((uintptr_t)1 << 45); /* a placeholder; the row must not be accessed before ce_pool_settle */
     pool->rows = rows;

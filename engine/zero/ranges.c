@@ -5,6 +5,7 @@
  * them all. The table says for each range whether weight decay applies, because vectors have none by default. Numbers
  * that change from step to step are arguments of the launch, so the table never changes. */
 #include "zero/part.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 
@@ -68,20 +69,17 @@ static void fill(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, int 
     ranges->first[units] = count;
 }
 
-cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model, void *memory)
+void ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model, void *memory)
 {
     size_t entries = (size_t)count_entries(model);
     cs_stream *compute = ce_device_stream(zero->device, CE_COMPUTE);
-    *ranges = (ce_ranges){ .here = calloc(entries + 1, sizeof *ranges->here),
+    *ranges = (ce_ranges){ .here = ce_must_alloc((entries + 1) * sizeof *ranges->here),
                            .there = memory,
-                           .first = calloc((size_t)model->count + 1, sizeof *ranges->first),
-                           .entry = calloc(entries + 1, sizeof *ranges->entry) };
-    if (!ranges->here || !ranges->first || !ranges->entry)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer's table of parameters");
+                           .first = ce_must_alloc(((size_t)model->count + 1) * sizeof *ranges->first),
+                           .entry = ce_must_alloc((entries + 1) * sizeof *ranges->entry) };
     fill(ranges, zero, shards, model->count);
     ce_stream_copy(compute, memory, ranges->here, (size_t)ranges->first[model->count] * sizeof *ranges->here);
     ce_stream_sync(compute);
-    return CS_OK;
 }
 
 void ce_ranges_close(ce_ranges *ranges)

@@ -1,18 +1,17 @@
 /* update.c - the optimizer's update of all parameters. Most rules update each element by itself; directions.c has the
  * rules that first return a direction. */
 #include "zero/update.h"
+#include "base/must.h"
 
 #include <stdlib.h>
 
-cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
-                         void *scratch, void *table)
+ce_update *ce_update_open(const ce_zero *zero, ce_shard **shards, const cs_model *model, void *scratch, void *table)
 {
-    ce_update *opened = *update = calloc(1, sizeof **update);
-    if (!opened)
-        return ce_fail(CS_NO_MEMORY, "out of memory for the optimizer");
-    *opened = (ce_update){ .zero = zero, .shards = shards, .model = model };
-    CE_TRY(ce_ranges_open(&opened->ranges, zero, shards, model, table));
-    return ce_directions_open(opened, scratch);
+    ce_update *update = ce_must_alloc(sizeof *update);
+    *update = (ce_update){ .zero = zero, .shards = shards, .model = model };
+    ce_ranges_open(&update->ranges, zero, shards, model, table);
+    ce_directions_open(update, scratch);
+    return update;
 }
 
 void ce_update_close(ce_update *update)

@@ -31,7 +31,7 @@ void ce_apply_rules(ce_update *update, int number, int kind);
 /* ---- directions.c: optimizers whose rule returns a direction ---- */
 
 /* Opens update->directions if the optimizer of a group returns a direction. `scratch` is ce_update_scratch bytes. */
-cs_status ce_directions_open(ce_update *update, void *scratch);
+void ce_directions_open(ce_update *update, void *scratch);
 void ce_directions_close(ce_directions *directions); /* accepts NULL */
 void ce_directions_begin(ce_update *update);         /* computes LAMB's trust ratios */
 /* Computes the directions of the shard with this number, and moves its parameters along them. */

@@ -139,9 +139,9 @@ bool ce_bucket_joins(const ce_zero *zero); /* Returns true if a bucket may have 
 /* Returns the first unit of the bucket whose last unit is `last`. Sets *elements to the number of elements of this
  * rank's gradient sums of the bucket. */
 int ce_bucket_first(const ce_zero *zero, const cs_model *model, int last, int64_t *elements);
-/* Allocates the gradient sums of all units, as memory of zero->comm, and the list *buckets. The caller frees *buckets
- * with free(), also after a failure. */
-cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_model *model);
+/* Allocates the gradient sums of all units, as memory of zero->comm, and returns the list of their buckets, which the
+ * caller frees with free(). */
+ce_bucket *ce_bucket_open(const ce_zero *zero, const cs_model *model);
 
 /* ---- pool.c: buffers of a whole row, which units borrow in turn ---- */
 
@@ -152,7 +152,7 @@ cs_status ce_bucket_open(ce_bucket **buckets, const ce_zero *zero, const cs_mode
 typedef struct ce_pool ce_pool;
 typedef struct ce_row ce_row;
 
-cs_status ce_pool_open(ce_pool **pool, size_t element_bytes);
+ce_pool *ce_pool_open(size_t element_bytes);
 void ce_pool_close(ce_pool *pool);
 ce_row *ce_pool_borrow(ce_pool *pool, int64_t length);
 void *ce_pool_data(ce_row *row);
@@ -168,7 +168,7 @@ void ce_pool_settle(ce_pool *pool, cs_comm *comm); /* Allocates the rows that th
 
 typedef struct ce_shard ce_shard;
 
-cs_status ce_shard_open(ce_shard **shard, const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
+ce_shard *ce_shard_open(const ce_zero *zero, cs_unit *unit, ce_pool *values, ce_pool *grads);
 void ce_shard_close(ce_shard *shard);
 
 /* Counts one more user of the row in which the parameters are gathered; the first user's call starts the all-gather. */
@@ -268,9 +268,8 @@ typedef struct {
 /* Returns the bytes of device memory that ce_ranges_open needs. The number is the same on all ranks: there is room for
  * one range of each trained parameter. */
 size_t ce_ranges_bytes(const cs_model *model);
-cs_status ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model,
-                         void *memory);
-/* Frees the host's tables, not the device memory. It must also be called after a failed open. */
+void ce_ranges_open(ce_ranges *ranges, const ce_zero *zero, ce_shard **shards, const cs_model *model, void *memory);
+/* Frees the host's tables, not the device memory. */
 void ce_ranges_close(ce_ranges *ranges);
 /* Returns the ranges [some.from, some.to) of the table. All these ranges must belong to one unit. */
 ce_state_ranges ce_ranges_some(const ce_ranges *ranges, ce_range some);
@@ -291,8 +290,7 @@ typedef struct {
  * device memory: this many bytes as `scratch`, and ce_ranges_bytes bytes as `table`. ce_update_close does not free this
  * device memory. */
 size_t ce_update_scratch(const ce_groups *groups, const cs_model *model);
-cs_status ce_update_open(ce_update **update, const ce_zero *zero, ce_shard **shards, const cs_model *model,
-                         void *scratch, void *table);
+ce_update *ce_update_open(const ce_zero *zero, ce_shard **shards, const cs_model *model, void *scratch, void *table);
 void ce_update_close(ce_update *update); /* accepts NULL */
 /* Begins an update: sets hyper-parameters and computes LAMB's norms. With an optimizer whose rule returns a direction
  * (LAMB, Muon), the host waits for numbers from the device during an update, and the step along the direction does not
