@@ -22,18 +22,16 @@ static bool changes(ce_jvalue of, const char *name)
 
 /* ---- loop ---- */
 
-static ce_jvalue loop_cycle(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(loop_cycle)
 {
-    (void)given;
     if (all->count == 0)
         ce_jrun_fail(run, "no items for cycling given");
     return all->values[self.loop->index % all->count];
 }
 
-static ce_jvalue loop_changed(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(loop_changed)
 {
     ce_jvalue list = ce_jvalue_list(run, CE_F_TUPLE, all->count);
-    (void)given;
     for (size_t i = 0; i < all->count; i++)
         ce_jvalue_push(run, list, all->values[i]);
     bool changed = self.loop->changed.kind == CE_V_ABSENT || !ce_jvalue_equal(run, self.loop->changed, list);

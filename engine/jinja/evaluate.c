@@ -38,18 +38,12 @@ typedef struct {
 static void add_argument(ce_jrun *run, arguments *all, const char *name, ce_jvalue value)
 {
     if (all->count == all->capacity || all->named == all->capacity) {
-        size_t capacity = 2 * all->capacity + 8;
-        arguments old = *all;
-        all->values = ce_jrun_alloc(run, capacity * sizeof *all->values);
-        all->named_values = ce_jrun_alloc(run, capacity * sizeof *all->named_values);
-        all->names = ce_jrun_alloc(run, capacity * sizeof *all->names);
-        all->capacity = capacity;
-        for (size_t i = 0; i < old.count; i++)
-            all->values[i] = old.values[i];
-        for (size_t i = 0; i < old.named; i++) {
-            all->named_values[i] = old.named_values[i];
-            all->names[i] = old.names[i];
-        }
+        all->capacity = 2 * all->capacity + 8;
+        size_t bytes = all->capacity * sizeof *all->values, named = all->named * sizeof *all->values;
+        all->values = ce_jrun_longer(run, all->values, all->count * sizeof *all->values, bytes);
+        all->named_values = ce_jrun_longer(run, all->named_values, named, bytes);
+        all->names =
+            ce_jrun_longer(run, all->names, all->named * sizeof *all->names, all->capacity * sizeof *all->names);
     }
     if (name) {
         all->names[all->named] = name;

@@ -1,11 +1,10 @@
 /* filter_lists.c - filters of lists and dictionaries. */
-#include "filters.h"
+#include "functions.h"
 
 #include <string.h>
 
-FILTER(length)
+CE_JFUNCTION(length)
 {
-    (void)given, (void)all;
     return ce_jvalue_int((int64_t)ce_jvalue_length(run, self));
 }
 
@@ -23,32 +22,28 @@ static ce_jvalue list_of(ce_jrun *run, ce_jlist items, ce_jform form)
     return list;
 }
 
-FILTER(list_)
+CE_JFUNCTION(list_)
 {
-    (void)given, (void)all;
     return list_of(run, ce_jvalue_items(run, self), CE_F_PLAIN);
 }
 
-FILTER(first)
+CE_JFUNCTION(first)
 {
     ce_jlist items = ce_jvalue_items(run, self);
-    (void)given, (void)all;
     return items.count > 0 ? items.items[0] : ce_jvalue_undefined(run, "No first item, sequence was empty.");
 }
 
-FILTER(last)
+CE_JFUNCTION(last)
 {
     ce_jlist items = ce_jvalue_items(run, self);
-    (void)given, (void)all;
     return items.count > 0 ? items.items[items.count - 1]
                            : ce_jvalue_undefined(run, "No last item, sequence was empty.");
 }
 
-FILTER(reverse)
+CE_JFUNCTION(reverse)
 {
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, items.count);
-    (void)given, (void)all;
     for (size_t i = items.count; i > 0; i--)
         ce_jvalue_push(run, list, items.items[i - 1]);
     if (self.kind != CE_V_TEXT)
@@ -59,10 +54,9 @@ FILTER(reverse)
     return ce_jrun_captured(run);
 }
 
-FILTER(items)
+CE_JFUNCTION(items)
 {
     ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, 0);
-    (void)given, (void)all;
     if (self.kind == CE_V_UNDEFINED)
         return list;
     if (self.kind != CE_V_DICT)
@@ -72,12 +66,11 @@ FILTER(items)
     return list;
 }
 
-FILTER(join)
+CE_JFUNCTION(join)
 {
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue by = given[0].kind == CE_V_ABSENT ? ce_jvalue_literal("") : ce_jprint_text(run, given[0]);
     ce_text *to = ce_jrun_capture(run);
-    (void)all;
     for (size_t i = 0; i < items.count; i++) {
         ce_jvalue item = given[1].kind == CE_V_ABSENT ? items.items[i] : ce_jget_path(run, items.items[i], given[1]);
         ce_jrun_step(run, by.size + 1);
@@ -87,12 +80,11 @@ FILTER(join)
     return ce_jrun_captured(run);
 }
 
-FILTER(batch)
+CE_JFUNCTION(batch)
 {
     int64_t size = ce_jgiven_int(run, given[0], 1);
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue rows = ce_jvalue_list(run, CE_F_GENERATOR, 0), row = { 0 };
-    (void)all;
     if (size < 1)
         ce_jrun_fail(run, "batch: a size of at least 1");
     for (size_t i = 0; i < items.count; i++) {
@@ -150,16 +142,15 @@ static ce_jvalue keys_of(ce_jrun *run, ce_jlist items, ce_jvalue attribute, bool
     return keys;
 }
 
-FILTER(sort)
+CE_JFUNCTION(sort)
 {
     ce_jvalue sorted = list_of(run, ce_jvalue_items(run, self), CE_F_PLAIN);
     ce_jvalue keys = keys_of(run, *sorted.list, given[2], ce_jgiven_true(given[1], false));
-    (void)all;
     sort_by_keys(run, sorted.list->items, keys.list->items, sorted.list->count, ce_jgiven_true(given[0], false));
     return sorted;
 }
 
-FILTER(dictsort)
+CE_JFUNCTION(dictsort)
 {
     ce_jvalue pairs = items(run, self, given, all), by = ce_jgiven_text(run, given[1], "key");
     bool by_key = ce_jvalue_is(by, "key");
@@ -171,12 +162,11 @@ FILTER(dictsort)
     return pairs;
 }
 
-FILTER(unique)
+CE_JFUNCTION(unique)
 {
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue keys = keys_of(run, items, given[1], ce_jgiven_true(given[0], false)), seen = ce_jvalue_dict(run);
     ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, 0);
-    (void)all;
     for (size_t i = 0; i < items.count; i++)
         if (!ce_jvalue_get(run, seen.dict, keys.list->items[i])) {
             ce_jvalue_put(run, seen.dict, keys.list->items[i], ce_jvalue_none);
@@ -197,24 +187,21 @@ static ce_jvalue extreme(ce_jrun *run, ce_jvalue of, const ce_jvalue *given, int
     return items.count > 0 ? items.items[best] : ce_jvalue_undefined(run, "No aggregated item, sequence was empty.");
 }
 
-FILTER(min)
+CE_JFUNCTION(min)
 {
-    (void)all;
     return extreme(run, self, given, 1);
 }
 
-FILTER(max)
+CE_JFUNCTION(max)
 {
-    (void)all;
     return extreme(run, self, given, -1);
 }
 
-FILTER(sum)
+CE_JFUNCTION(sum)
 {
     ce_jlist items = ce_jvalue_items(run, self);
     ce_jvalue total = given[1].kind == CE_V_ABSENT ? ce_jvalue_int(0) : given[1];
     bool whole_items = given[0].kind == CE_V_ABSENT || given[0].kind == CE_V_NONE;
-    (void)all;
     for (size_t i = 0; i < items.count; i++)
         total = ce_joperator_binary(run, "+", total,
                                     whole_items ? items.items[i] : ce_jget_path(run, items.items[i], given[0]));
@@ -223,12 +210,11 @@ FILTER(sum)
 
 /* ---- choosing and mapping ---- */
 
-FILTER(map)
+CE_JFUNCTION(map)
 {
     ce_jlist items = items_if_true(run, self);
     ce_jvalue list = ce_jvalue_list(run, CE_F_GENERATOR, items.count);
     const ce_jvalue *attribute = ce_jargument_named(all, "attribute"), *otherwise = ce_jargument_named(all, "default");
-    (void)given;
     if (all->count == 0 && !attribute)
         ce_jrun_fail(run, "map requires a filter argument");
     const char *name = all->count > 0 ? ce_jgiven_name(run, all->values[0]) : NULL;
@@ -264,27 +250,23 @@ static ce_jvalue choose(ce_jrun *run, ce_jvalue of, const ce_jarguments *all, bo
     return list;
 }
 
-FILTER(select_)
+CE_JFUNCTION(select_)
 {
-    (void)given;
     return choose(run, self, all, false, true);
 }
 
-FILTER(reject)
+CE_JFUNCTION(reject)
 {
-    (void)given;
     return choose(run, self, all, false, false);
 }
 
-FILTER(selectattr)
+CE_JFUNCTION(selectattr)
 {
-    (void)given;
     return choose(run, self, all, true, true);
 }
 
-FILTER(rejectattr)
+CE_JFUNCTION(rejectattr)
 {
-    (void)given;
     return choose(run, self, all, true, false);
 }
 

@@ -1,5 +1,5 @@
 /* filters.c - the filters of single values and texts; filter_lists.c has the filters of lists. */
-#include "filters.h"
+#include "functions.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-FILTER(abs_)
+CE_JFUNCTION(abs_)
 {
     int64_t whole;
-    (void)given, (void)all;
     if (ce_jvalue_is_whole(self, &whole) && whole != INT64_MIN)
         return ce_jvalue_int(whole < 0 ? -whole : whole);
     if (self.kind != CE_V_FLOAT)
@@ -18,32 +17,28 @@ FILTER(abs_)
     return ce_jvalue_float(fabs(self.real));
 }
 
-FILTER(capitalize)
+CE_JFUNCTION(capitalize)
 {
-    (void)given, (void)all;
     return ce_jcapitalize(run, ce_jprint_text(run, self));
 }
 
-FILTER(upper)
+CE_JFUNCTION(upper)
 {
-    (void)given, (void)all;
     return ce_jcase(run, ce_jprint_text(run, self), CE_CASE_UPPER);
 }
 
-FILTER(lower)
+CE_JFUNCTION(lower)
 {
-    (void)given, (void)all;
     return ce_jcase(run, ce_jprint_text(run, self), CE_CASE_LOWER);
 }
 
 /* The filter title. A word begins after white space, a hyphen or an opening bracket. An apostrophe begins no word in
  * this filter; in the method title() it does. */
-FILTER(title)
+CE_JFUNCTION(title)
 {
     ce_jvalue text = ce_jprint_text(run, self);
     ce_text *to = ce_jrun_capture(run);
     bool inside = false;
-    (void)given, (void)all;
     ce_jrun_step(run, text.size);
     for (size_t at = 0, width; at < text.size; at += width) {
         int32_t point = ce_unicode_point(text.bytes, text.size, at, &width);
@@ -53,23 +48,19 @@ FILTER(title)
     return ce_jrun_captured(run);
 }
 
-FILTER(trim)
+CE_JFUNCTION(trim)
 {
-    (void)all;
     return ce_jstrip(run, ce_jprint_text(run, self), given[0], true, true);
 }
 
-FILTER(string)
+CE_JFUNCTION(string)
 {
-    (void)given, (void)all;
     return ce_jprint_text(run, self);
 }
 
-FILTER(default_)
+CE_JFUNCTION(default_)
 {
-    (void)all;
     bool missing = self.kind == CE_V_UNDEFINED || (ce_jgiven_true(given[1], false) && !ce_jvalue_true(self));
-    (void)run;
     return !missing ? self : given[0].kind == CE_V_ABSENT ? ce_jvalue_literal("") : given[0];
 }
 
@@ -92,30 +83,26 @@ ce_jvalue ce_jescape(ce_jrun *run, ce_jvalue value)
     return escaped;
 }
 
-FILTER(escape)
+CE_JFUNCTION(escape)
 {
-    (void)given, (void)all;
     return ce_jescape(run, self);
 }
 
-FILTER(safe)
+CE_JFUNCTION(safe)
 {
-    (void)given, (void)all;
     ce_jvalue text = ce_jprint_text(run, self);
     text.form = CE_F_MARKUP;
     return text;
 }
 
-FILTER(replace)
+CE_JFUNCTION(replace)
 {
-    (void)all;
     return ce_jreplace(run, ce_jprint_text(run, self), ce_jprint_text(run, given[0]), ce_jprint_text(run, given[1]),
                        given[2].kind == CE_V_NONE ? -1 : ce_jgiven_int(run, given[2], -1));
 }
 
-FILTER(format)
+CE_JFUNCTION(format)
 {
-    (void)given;
     ce_jvalue values = all->named > 0 ? ce_jvalue_dict(run) : ce_jvalue_list(run, CE_F_TUPLE, all->count);
     if (all->named > 0 && all->count > 0)
         ce_jrun_fail(run, "can't handle positional and keyword arguments at the same time");
@@ -128,11 +115,10 @@ FILTER(format)
 
 /* Puts blanks or a given text in front of each line. The first line is changed only if the argument `first` is true,
  * and empty lines only if the argument `blank` is true. */
-FILTER(indent)
+CE_JFUNCTION(indent)
 {
     ce_jvalue text = ce_jprint_text(run, self), by = { 0 };
     bool first = ce_jgiven_true(given[1], false), blank = ce_jgiven_true(given[2], false);
-    (void)all;
     if (given[0].kind == CE_V_TEXT)
         by = given[0];
     else {
@@ -185,11 +171,10 @@ static bool to_int(ce_jrun *run, double real, int64_t *whole)
     return true;
 }
 
-FILTER(int_)
+CE_JFUNCTION(int_)
 {
     int64_t whole = 0;
     double real;
-    (void)all;
     if (self.kind == CE_V_UNDEFINED)
         ce_jrun_fail(run, "%s", self.bytes);
     bool read = ce_jvalue_is_whole(self, &whole) || (self.kind == CE_V_FLOAT && to_int(run, self.real, &whole)) ||
@@ -198,10 +183,9 @@ FILTER(int_)
     return read ? ce_jvalue_int(whole) : given[0].kind == CE_V_ABSENT ? ce_jvalue_int(0) : given[0];
 }
 
-FILTER(float_)
+CE_JFUNCTION(float_)
 {
     double real = 0;
-    (void)all;
     if (ce_jvalue_is_number(self))
         return ce_jvalue_float(ce_jvalue_number(self));
     bool read = self.kind == CE_V_TEXT && read_float(run, self, &real);
@@ -210,12 +194,11 @@ FILTER(float_)
 
 /* Rounds a number by writing it with the given count of decimal digits and reading it back. glibc rounds exactly, and
  * ties to even, as Python does. */
-FILTER(round_)
+CE_JFUNCTION(round_)
 {
     char text[400];
     int64_t digits = ce_jgiven_int(run, given[0], 0);
     ce_jvalue method = ce_jgiven_text(run, given[1], "common");
-    (void)all;
     if (!ce_jvalue_is_number(self))
         ce_jrun_fail(run, "type %s doesn't define __round__ method", ce_jvalue_type(self));
     double real = ce_jvalue_number(self), scale = pow(10, (double)digits);
@@ -231,10 +214,9 @@ FILTER(round_)
     return ce_jvalue_float(strtod(text, NULL));
 }
 
-FILTER(tojson)
+CE_JFUNCTION(tojson)
 {
     ce_jprint_json_form form = { .ascii = ce_jgiven_true(given[0], false), .indent = -1, .comma = ", ", .colon = ": " };
-    (void)all;
     if (given[1].kind != CE_V_ABSENT && given[1].kind != CE_V_NONE) {
         int64_t indent = ce_jgiven_int(run, given[1], 0);
         form.indent = indent < 0 ? 0 : indent > 64 ? 64 : (int)indent;

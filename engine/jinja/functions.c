@@ -121,20 +121,18 @@ const char *ce_jgiven_name(ce_jrun *run, ce_jvalue given)
 
 /* ---- global functions ---- */
 
-static ce_jvalue raise_exception(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(raise_exception)
 {
-    (void)self, (void)all;
     ce_jvalue text = ce_jprint_text(run, given[0]);
     run->status = ce_fail(CS_BAD_FILE, "%.*s", (int)(text.size < 1000 ? text.size : 1000), text.bytes);
     longjmp(run->trap, 1);
 }
 
-static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(strftime_now)
 {
     char text[512];
     struct tm local;
     ce_jvalue format = ce_jgiven_text(run, given[0], "");
-    (void)self, (void)all;
     if (format.size == 0)
         return format;
     format = ce_jvalue_copy(run, format.bytes, format.size); /* The copy ends with a NUL. */
@@ -146,10 +144,9 @@ static ce_jvalue strftime_now(ce_jrun *run, ce_jvalue self, const ce_jvalue *giv
     return ce_jvalue_copy(run, text, ce_unicode_valid(text, size));
 }
 
-static ce_jvalue range(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(range)
 {
     enum { MAX_ITEMS = 100000 }; /* Jinja's sandbox has the same limit. */
-    (void)self, (void)all;
     bool one = given[1].kind == CE_V_ABSENT;
     int64_t from = one ? 0 : ce_jgiven_int(run, given[0], 0), to = ce_jgiven_int(run, given[one ? 0 : 1], 0);
     int64_t step = ce_jgiven_int(run, given[2], 1);
@@ -184,10 +181,9 @@ static void add_members(ce_jrun *run, ce_jdict *to, ce_jvalue from)
     }
 }
 
-static ce_jvalue dict(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(dict)
 {
     ce_jvalue made = ce_jvalue_dict(run);
-    (void)self, (void)given;
     if (all->count > 1)
         ce_jrun_fail(run, "dict expected at most 1 argument, got %zu", all->count);
     if (all->count == 1)
@@ -197,7 +193,7 @@ static ce_jvalue dict(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, cons
     return made;
 }
 
-static ce_jvalue namespace(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(namespace)
 {
     ce_jvalue made = dict(run, self, given, all);
     for (size_t i = 0; i < made.dict->count; i++)
@@ -207,9 +203,8 @@ static ce_jvalue namespace(ce_jrun *run, ce_jvalue self, const ce_jvalue *given,
     return made;
 }
 
-static ce_jvalue cycler(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
+CE_JFUNCTION(cycler)
 {
-    (void)self, (void)given, (void)all;
     ce_jrun_unsupported(run, "not supported: cycler and joiner, which change themselves; use a namespace");
 }
 

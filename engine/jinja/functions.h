@@ -18,6 +18,11 @@ const ce_jvalue *ce_jargument_named(const ce_jarguments *arguments, const char *
 /* `self` is the value that is filtered or tested, or whose method is called. `given` has an argument for each parameter
  * of the entry, or CE_V_ABSENT if the call has none. `all` has the arguments as they are written in the call. */
 typedef ce_jvalue ce_jfunction(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all);
+/* Begins the definition of such a function, which need not use all of its parameters. */
+#define CE_JFUNCTION(name)                                                                                             \
+    static ce_jvalue name(CE_JUNUSED ce_jrun *run, CE_JUNUSED ce_jvalue self, CE_JUNUSED const ce_jvalue *given,       \
+                          CE_JUNUSED const ce_jarguments *all)
+#define CE_JUNUSED __attribute__((unused))
 
 typedef struct {
     const char *name;
@@ -36,6 +41,7 @@ struct ce_jcallable {
 
 /* These functions return the entry of a name, or NULL if there is none. */
 const ce_jentry *ce_jfilters_find(const char *name);
+const ce_jentry *ce_jfilter_lists_find(const char *name); /* the filters of lists and dictionaries */
 const ce_jentry *ce_jtests_find(const char *name);
 const ce_jentry *ce_jglobals_find(const char *name);
 const ce_jentry *ce_jmethods_find(ce_jvalue self, const char *name);

@@ -28,11 +28,8 @@ static char byte(const lexer *l, size_t at)
 static void push(lexer *l, ce_jtoken_kind kind, ce_jvalue value)
 {
     if (l->count == l->capacity) {
-        ce_jtoken *tokens = ce_jrun_alloc(l->run, (2 * l->capacity + 64) * sizeof *tokens);
-        if (l->count > 0)
-            memcpy(tokens, l->tokens, l->count * sizeof *tokens);
-        l->tokens = tokens;
         l->capacity = 2 * l->capacity + 64;
+        l->tokens = ce_jrun_longer(l->run, l->tokens, l->count * sizeof *l->tokens, l->capacity * sizeof *l->tokens);
     }
     l->tokens[l->count++] = (ce_jtoken){ kind, l->run->line, value };
 }

@@ -1,23 +1,17 @@
 /* methods.c - methods of dictionaries and lists. */
 #include "functions.h"
 
-#define METHOD(name)                                                                                                   \
-    static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
-#define UNUSED(all) (void)given, (void)all
-
 /* ---- dictionaries ---- */
 
-METHOD(get)
+CE_JFUNCTION(get)
 {
     ce_jvalue *found = ce_jvalue_get(run, self.dict, given[0]);
-    (void)all;
     return found ? *found : given[1].kind == CE_V_ABSENT ? ce_jvalue_none : given[1];
 }
 
-METHOD(items)
+CE_JFUNCTION(items)
 {
     ce_jvalue list = ce_jvalue_list(run, CE_F_ITEMS, self.dict->count);
-    UNUSED(all);
     for (size_t i = 0; i < self.dict->count; i++) {
         ce_jvalue pair = ce_jvalue_list(run, CE_F_TUPLE, 2);
         ce_jvalue_push(run, pair, self.dict->keys[i]);
@@ -35,39 +29,33 @@ static ce_jvalue copy_of(ce_jrun *run, const ce_jvalue *values, size_t count)
     return list;
 }
 
-METHOD(keys)
+CE_JFUNCTION(keys)
 {
-    UNUSED(all);
     return copy_of(run, self.dict->keys, self.dict->count);
 }
 
-METHOD(values)
+CE_JFUNCTION(values)
 {
-    UNUSED(all);
     return copy_of(run, self.dict->values, self.dict->count);
 }
 
-METHOD(copy)
+CE_JFUNCTION(copy)
 {
-    (void)run;
-    UNUSED(all);
     return self; /* A dictionary never changes, so no copy is needed. */
 }
 
 /* ---- lists ---- */
 
-METHOD(count_in_list)
+CE_JFUNCTION(count_in_list)
 {
     int64_t found = 0;
-    (void)all;
     for (size_t i = 0; i < self.list->count; i++)
         found += ce_jvalue_equal(run, self.list->items[i], given[0]);
     return ce_jvalue_int(found);
 }
 
-METHOD(index_in_list)
+CE_JFUNCTION(index_in_list)
 {
-    (void)all;
     for (size_t i = 0; i < self.list->count; i++)
         if (ce_jvalue_equal(run, self.list->items[i], given[0]))
             return ce_jvalue_int((int64_t)i);

@@ -15,12 +15,9 @@ ce_jnode *ce_jparse_node(ce_jparser *p, ce_jnode_kind kind)
 void ce_jparse_add(ce_jparser *p, ce_jnode *list, ce_jnode *item)
 {
     size_t count = list->count;
-    if (count == 0 || (count >= 4 && (count & (count - 1)) == 0)) {
-        ce_jnode **items = ce_jrun_alloc(p->run, (count ? 2 * count : 4) * sizeof(ce_jnode *));
-        if (count > 0)
-            memcpy(items, list->items, count * sizeof *items);
-        list->items = items;
-    }
+    if (count == 0 || (count >= 4 && (count & (count - 1)) == 0))
+        list->items = ce_jrun_longer(p->run, list->items, count * sizeof(ce_jnode *),
+                                     (count ? 2 * count : 4) * sizeof(ce_jnode *));
     list->items[list->count++] = item;
 }
 

@@ -1,15 +1,9 @@
 /* tests.c - the tests of templates, which are the names that may follow the word `is`. */
 #include "functions.h"
 
-#define TEST(name) static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
-
 #define SIMPLE(name, condition)                                                                                        \
-    TEST(name)                                                                                                         \
+    CE_JFUNCTION(name)                                                                                                 \
     {                                                                                                                  \
-        (void)run;                                                                                                     \
-        (void)self;                                                                                                    \
-        (void)given;                                                                                                   \
-        (void)all;                                                                                                     \
         return ce_jvalue_bool(condition);                                                                              \
     }
 
@@ -69,9 +63,8 @@ SIMPLE(is_at_least, ce_jvalue_compare(run, self, given[0], ">=") >= 0)
 SIMPLE(is_filter, ce_jfilters_find(ce_jgiven_name(run, self)) != NULL)
 SIMPLE(is_test, ce_jtests_find(ce_jgiven_name(run, self)) != NULL)
 
-TEST(is_same)
+CE_JFUNCTION(is_same)
 {
-    (void)all;
     return ce_jvalue_bool(self.kind == given[0].kind && ce_jvalue_equal(run, self, given[0]));
 }
 

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-#define METHOD(name)                                                                                                   \
-    static ce_jvalue name(ce_jrun *run, ce_jvalue self, const ce_jvalue *given, const ce_jarguments *all)
-#define UNUSED(all) (void)given, (void)all
-
 /* Returns bytes [from, to) of a text. The part is markup if the text is markup. */
 static ce_jvalue part(ce_jvalue text, size_t from, size_t to)
 {
@@ -72,45 +68,38 @@ ce_jvalue ce_jcapitalize(ce_jrun *run, ce_jvalue text)
     return changed;
 }
 
-METHOD(upper)
+CE_JFUNCTION(upper)
 {
-    UNUSED(all);
     return ce_jcase(run, self, CE_CASE_UPPER);
 }
 
-METHOD(lower)
+CE_JFUNCTION(lower)
 {
-    UNUSED(all);
     return ce_jcase(run, self, CE_CASE_LOWER);
 }
 
-METHOD(title)
+CE_JFUNCTION(title)
 {
-    UNUSED(all);
     return ce_jcase(run, self, CE_CASE_TITLE);
 }
 
-METHOD(capitalize)
+CE_JFUNCTION(capitalize)
 {
-    UNUSED(all);
     return ce_jcapitalize(run, self);
 }
 
-METHOD(strip)
+CE_JFUNCTION(strip)
 {
-    (void)all;
     return ce_jstrip(run, self, given[0], true, true);
 }
 
-METHOD(lstrip)
+CE_JFUNCTION(lstrip)
 {
-    (void)all;
     return ce_jstrip(run, self, given[0], true, false);
 }
 
-METHOD(rstrip)
+CE_JFUNCTION(rstrip)
 {
-    (void)all;
     return ce_jstrip(run, self, given[0], false, true);
 }
 
@@ -140,19 +129,17 @@ static ce_jvalue points_before(ce_jvalue text, int64_t at)
     return ce_jvalue_int(at < 0 ? -1 : (int64_t)ce_unicode_length(text.bytes, (size_t)at));
 }
 
-METHOD(find)
+CE_JFUNCTION(find)
 {
-    (void)all;
     return points_before(self, find_in(run, self, ce_jgiven_text(run, given[0], ""), 0, self.size));
 }
 
-METHOD(rfind)
+CE_JFUNCTION(rfind)
 {
-    (void)all;
     return points_before(self, find_last(run, self, ce_jgiven_text(run, given[0], ""), self.size));
 }
 
-METHOD(index_of)
+CE_JFUNCTION(index_of)
 {
     ce_jvalue at = find(run, self, given, all);
     if (at.whole < 0)
@@ -160,11 +147,10 @@ METHOD(index_of)
     return at;
 }
 
-METHOD(count)
+CE_JFUNCTION(count)
 {
     ce_jvalue what = ce_jgiven_text(run, given[0], "");
     int64_t found = 0, at = 0;
-    (void)all;
     if (what.size == 0)
         return ce_jvalue_int((int64_t)ce_unicode_length(self.bytes, self.size) + 1);
     while ((at = find_in(run, self, what, (size_t)at, self.size)) >= 0) {
@@ -192,29 +178,25 @@ static ce_jvalue has_ends(ce_jrun *run, ce_jvalue text, ce_jvalue what, bool at_
     return ce_jvalue_bool(found);
 }
 
-METHOD(startswith)
+CE_JFUNCTION(startswith)
 {
-    (void)all;
     return has_ends(run, self, given[0], true);
 }
 
-METHOD(endswith)
+CE_JFUNCTION(endswith)
 {
-    (void)all;
     return has_ends(run, self, given[0], false);
 }
 
-METHOD(removeprefix)
+CE_JFUNCTION(removeprefix)
 {
     ce_jvalue what = ce_jgiven_text(run, given[0], "");
-    (void)all;
     return has_end(self, what, true) ? part(self, what.size, self.size) : self;
 }
 
-METHOD(removesuffix)
+CE_JFUNCTION(removesuffix)
 {
     ce_jvalue what = ce_jgiven_text(run, given[0], "");
-    (void)all;
     return has_end(self, what, false) ? part(self, 0, self.size - what.size) : self;
 }
 
@@ -246,9 +228,8 @@ ce_jvalue ce_jreplace(ce_jrun *run, ce_jvalue text, ce_jvalue old, ce_jvalue new
     return made;
 }
 
-METHOD(replace)
+CE_JFUNCTION(replace)
 {
-    (void)all;
     return ce_jreplace(run, self, ce_jgiven_text(run, given[0], ""), ce_jgiven_text(run, given[1], ""),
                        ce_jgiven_int(run, given[2], -1));
 }
@@ -275,10 +256,9 @@ static ce_jvalue split_words(ce_jrun *run, ce_jvalue text, int64_t max)
     return list;
 }
 
-METHOD(split)
+CE_JFUNCTION(split)
 {
     int64_t max = ce_jgiven_int(run, given[1], -1);
-    (void)all;
     if (!is_given(given[0]))
         return split_words(run, self, max);
     ce_jvalue by = ce_jgiven_text(run, given[0], ""), list = ce_jvalue_list(run, CE_F_PLAIN, 4);
@@ -293,7 +273,7 @@ METHOD(split)
     return list;
 }
 
-METHOD(rsplit)
+CE_JFUNCTION(rsplit)
 {
     int64_t max = ce_jgiven_int(run, given[1], -1);
     if (!is_given(given[0]) && max >= 0)
@@ -324,10 +304,9 @@ static ce_jvalue three(ce_jrun *run, ce_jvalue a, ce_jvalue b, ce_jvalue c)
     return tuple;
 }
 
-METHOD(partition)
+CE_JFUNCTION(partition)
 {
     ce_jvalue by = ce_jgiven_text(run, given[0], ""), none = part(self, 0, 0);
-    (void)all;
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     int64_t at = find_in(run, self, by, 0, self.size);
@@ -336,10 +315,9 @@ METHOD(partition)
     return three(run, part(self, 0, (size_t)at), by, part(self, (size_t)at + by.size, self.size));
 }
 
-METHOD(rpartition)
+CE_JFUNCTION(rpartition)
 {
     ce_jvalue by = ce_jgiven_text(run, given[0], ""), none = part(self, 0, 0);
-    (void)all;
     if (by.size == 0)
         ce_jrun_fail(run, "empty separator");
     int64_t at = find_last(run, self, by, self.size);
@@ -355,12 +333,11 @@ static bool is_line_break(int32_t point)
            point == 0x2029;
 }
 
-METHOD(splitlines)
+CE_JFUNCTION(splitlines)
 {
     ce_jvalue list = ce_jvalue_list(run, CE_F_PLAIN, 4);
     bool keeps = ce_jgiven_true(given[0], false);
     size_t from = 0, width;
-    (void)all;
     ce_jrun_step(run, self.size);
     for (size_t at = 0; at < self.size; at += width) {
         int32_t point = ce_unicode_point(self.bytes, self.size, at, &width);
@@ -375,11 +352,10 @@ METHOD(splitlines)
     return list;
 }
 
-METHOD(join)
+CE_JFUNCTION(join)
 {
     ce_jlist items = ce_jvalue_items(run, given[0]);
     ce_text *to = ce_jrun_capture(run);
-    (void)all;
     for (size_t i = 0; i < items.count; i++) {
         if (items.items[i].kind != CE_V_TEXT)
             ce_jrun_fail(run, "sequence item %zu: expected str instance, %s found", i, ce_jvalue_type(items.items[i]));
@@ -390,9 +366,8 @@ METHOD(join)
     return ce_jrun_captured(run);
 }
 
-METHOD(format)
+CE_JFUNCTION(format)
 {
-    (void)given;
     return ce_jformat_braces(run, self, all);
 }
 
@@ -406,10 +381,8 @@ static ce_jvalue all_points(ce_jvalue text, bool (*is)(int32_t point))
     return ce_jvalue_bool(found);
 }
 
-METHOD(is_space)
+CE_JFUNCTION(is_space)
 {
-    (void)run;
-    UNUSED(all);
     return all_points(self, ce_unicode_is_space);
 }
 
@@ -418,10 +391,8 @@ static bool is_digit(int32_t point)
     return point >= '0' && point <= '9';
 }
 
-METHOD(is_all_digits)
+CE_JFUNCTION(is_all_digits)
 {
-    (void)run;
-    UNUSED(all);
     return all_points(self, is_digit);
 }
 

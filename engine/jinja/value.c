@@ -65,6 +65,12 @@ void *ce_jrun_alloc(ce_jrun *run, size_t bytes)
     return chunk->bytes + chunk->used - bytes;
 }
 
+void *ce_jrun_longer(ce_jrun *run, const void *list, size_t used, size_t bytes)
+{
+    void *longer = ce_jrun_alloc(run, bytes);
+    return used > 0 ? memcpy(longer, list, used) : longer;
+}
+
 void ce_jrun_step(ce_jrun *run, size_t count)
 {
     run->steps += (int64_t)(count < (size_t)max_steps ? count : (size_t)max_steps);
@@ -174,11 +180,8 @@ void ce_jvalue_push(ce_jrun *run, ce_jvalue list, ce_jvalue item)
 {
     ce_jlist *to = list.list;
     if (to->count == to->capacity) {
-        ce_jvalue *items = ce_jrun_alloc(run, (2 * to->capacity + 4) * sizeof *items);
-        if (to->count > 0)
-            memcpy(items, to->items, to->count * sizeof *items);
-        to->items = items;
         to->capacity = 2 * to->capacity + 4;
+        to->items = ce_jrun_longer(run, to->items, to->count * sizeof *to->items, to->capacity * sizeof *to->items);
     }
     to->items[to->count++] = item;
 }
@@ -345,16 +348,10 @@ void ce_jvalue_put(ce_jrun *run, ce_jdict *dict, ce_jvalue key, ce_jvalue value)
 {
     ce_jvalue *found = ce_jvalue_get(run, dict, key);
     if (!found && dict->count == dict->capacity) {
-        size_t capacity = 2 * dict->capacity + 4;
-        ce_jvalue *keys = ce_jrun_alloc(run, capacity * sizeof *keys),
-                  *values = ce_jrun_alloc(run, capacity * sizeof *values);
-        if (dict->count > 0) {
-            memcpy(keys, dict->keys, dict->count * sizeof *keys);
-            memcpy(values, dict->values, dict->count * sizeof *values);
-        }
-        dict->keys = keys;
-        dict->values = values;
-        dict->capacity = capacity;
+        size_t used = dict->count * sizeof *dict->keys, bytes = (2 * dict->capacity + 4) * sizeof *dict->keys;
+        dict->keys = ce_jrun_longer(run, dict->keys, used, bytes);
+        dict->values = ce_jrun_longer(run, dict->values, used, bytes);
+        dict->capacity = 2 * dict->capacity + 4;
     }
     if (!found) {
         dict->keys[dict->count] = key;

@@ -91,6 +91,8 @@ _Noreturn void ce_jrun_fail(ce_jrun *run, const char *format, ...) __attribute__
 _Noreturn void ce_jrun_unsupported(ce_jrun *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Returns memory that is zeroed. Fails if the limit on memory is exceeded. */
 void *ce_jrun_alloc(ce_jrun *run, size_t bytes);
+/* Returns zeroed memory of `bytes` bytes, into which the first `used` bytes of the list are copied. */
+void *ce_jrun_longer(ce_jrun *run, const void *list, size_t used, size_t bytes);
 /* Adds `count` to the steps of the rendering. An operation on many bytes or items counts one step for each byte or
  * item. Fails if the limit on steps is exceeded. */
 void ce_jrun_step(ce_jrun *run, size_t count);
