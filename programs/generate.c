@@ -2,15 +2,11 @@
  *
  * The answers of many prompts are written in the order of the prompts. */
 #include "use.h"
-#include "generate/files.h"
-#include "generate/prompts.h"
-#include "generate/stop.h"
+#include "generate/generate.h"
 #include "base/asked.h"
 #include "json/json.h"
 #include "base/plural.h"
-#include "chat/chat.h"
 #include "text/encoder.h"
-#include "text/unicode.h"
 
 #include <inttypes.h>
 

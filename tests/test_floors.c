@@ -85,9 +85,9 @@ static const floor_rule rules[] = {
     { "launcher/manual", " public launcher/ground " },
     { "launcher", " public engine/base launcher/ground launcher/wire launcher/node launcher/command " },
     { "programs", /* the programs read texts */
-      " public engine/base engine/json engine/text engine/chat engine/data "
+      " public engine/base engine/json engine/text engine/data "
       "programs/generate programs/train " },
-    { "programs/generate", " public engine/text engine/chat engine/formats engine/data " },
+    { "programs/generate", " public engine/chat engine/formats engine/data " },
     { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },
 };

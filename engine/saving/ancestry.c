@@ -12,7 +12,6 @@
 #include "checkpoint/staging.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 

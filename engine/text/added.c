@@ -5,11 +5,10 @@
  * tokenizer_config.json. In both cases each text of a key *_token, and each member of extra_special_tokens or of
  * additional_special_tokens, is a special token too. A token that is added a second time gets the flags of the second
  * entry. */
-#include "text/added.h"
+#include "text/parts.h"
 #include "base/ends_with.h"
 #include "base/log.h"
 #include "base/must.h"
-#include "text/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

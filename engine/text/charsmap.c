@@ -5,7 +5,7 @@
  * bits 0 to 7 and 31, and an offset to its children in bits 10 to 30 (times 256 if bit 9 is set). If bit 8 is set, a
  * rule ends at this node. One of its children is then a leaf, and bits 0 to 30 of the leaf are the offset of the
  * replacement in the texts. */
-#include "text/charsmap.h"
+#include "text/normalizer.h"
 #include "base/must.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* class.c - the tokenizer class that transformers 5.24 uses for a folder. */
-#include "text/class.h"
+#include "text/parts.h"
 #include "base/log.h"
 
 #include <stdio.h>

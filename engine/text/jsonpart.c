@@ -3,7 +3,6 @@
 #include "base/must.h"
 
 #include <stdio.h>
-#include <string.h>
 
 const char *ce_jsonpart_type(const json_t *part)
 {

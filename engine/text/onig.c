@@ -1,6 +1,5 @@
 /* onig.c - translates the regular expressions of tokenizer.json, which are written for Oniguruma, to PCRE2. */
 #include "base/must.h"
-#include "text/onig.h"
 #include "text/pattern.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* pattern.c - searches texts for literal texts and regular expressions. This is the only file that calls PCRE2. */
 #include "text/pattern.h"
 #include "base/must.h"
-#include "text/onig.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

@@ -1,10 +1,11 @@
 /* pattern.h - searches texts for the literal texts and regular expressions of a tokenizer, by means of PCRE2.
  *
- * The expressions of tokenizer.json are written for another engine (Oniguruma) and are translated (onig.h). */
+ * The expressions of tokenizer.json are written for another engine (Oniguruma) and are translated (onig.c). */
 #ifndef CE_TEXT_PATTERN_H
 #define CE_TEXT_PATTERN_H
 
 #include "base/status.h"
+#include "text/unicode.h"
 
 typedef struct ce_pattern ce_pattern; /* a pattern; it is read-only, so threads may share it */
 typedef struct ce_matcher ce_matcher; /* working memory of one thread, for searches with any pattern */
@@ -31,5 +32,10 @@ typedef struct {
     bool found;    /* True if an earlier search has found a match. */
 } ce_match;
 bool ce_pattern_next(const ce_pattern *pattern, ce_matcher *matcher, const char *text, size_t size, ce_match *match);
+
+/* Translates an expression that is written for Oniguruma to PCRE2. The syntax is the one that tokenizers uses (Ruby's).
+ * Where PCRE2 reads a construct differently, it is written in another way with the same meaning. Appends the translation
+ * and a NUL to `to`. Returns CS_UNSUPPORTED, with its name in the message, for a construct that has no translation. */
+cs_status ce_onig_translate(ce_text *to, const char *pattern);
 
 #endif

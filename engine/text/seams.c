@@ -2,7 +2,7 @@
  *
  * A place is a seam if no merge has both a left token that can end there and a right token that can begin there. The
  * merges on the two sides of the place are then independent of each other. */
-#include "text/seams.h"
+#include "text/parts.h"
 
 #include <string.h>
 

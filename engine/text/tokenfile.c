@@ -4,7 +4,6 @@
 #include "base/must.h"
 #include "text/jsonpart.h"
 #include "text/parts.h"
-#include "text/words_read.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,6 @@
 #include "base/input.h"
 #include "base/log.h"
 #include "base/must.h"
-#include "text/added.h"
-#include "text/class.h"
 #include "text/parts.h"
 
 #include <dirent.h>

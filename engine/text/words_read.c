@@ -1,5 +1,5 @@
 /* words_read.c - reads the section "pre_tokenizer" of a tokenizer.json. */
-#include "text/words_read.h"
+#include "text/parts.h"
 #include "text/jsonpart.h"
 
 #include <string.h>

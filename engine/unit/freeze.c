@@ -3,7 +3,6 @@
 #include "unit/unit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const ce_unit_entry *owner_of(const cs_gradient *gradient)
 {

@@ -1,5 +1,5 @@
 /* files.c - finds the tokenizer and the chat template in the folders of a model. */
-#include "files.h"
+#include "generate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* prompts.c - the file of --prompts: JSON lines {"prompt": ...} or conversations, or texts. */
-#include "prompts.h"
+#include "generate.h"
 #include "data/shape.h"
 #include "formats/plain.h"
 

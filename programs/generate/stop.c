@@ -1,5 +1,5 @@
 /* stop.c - stop strings: strings before which a generated answer ends. */
-#include "stop.h"
+#include "generate.h"
 
 #include <string.h>
 

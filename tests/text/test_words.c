@@ -1,7 +1,7 @@
 /* test_words.c - patterns written for Oniguruma, and Falcon's pre-tokenizer, cut texts as tokenizers 0.23 cuts them. The
  * pieces come from the library; tests/peers/patterns_same.py compares random patterns. */
 #include "suite.h"
-#include "text/words_read.h"
+#include "text/parts.h"
 
 #include <string.h>
 
