@@ -56,13 +56,11 @@ static void put_braille(FILE *file, unsigned dots)
     fprintf(file, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 0x3F), 0x80 | (code & 0x3F));
 }
 
-/* Writes the title and, for each curve, its character, its name and its last value. Returns the number of lines. If
- * `file` is NULL, the function only counts the lines. */
+/* Writes the title and, for each curve, its character, its name and its last value. Returns the number of lines. */
 static int put_legend(FILE *file, const cs_plot *plot, cs_plot_screen screen)
 {
     int lines = 1, used = width_of(plot->title);
-    if (file)
-        fputs(plot->title, file);
+    fputs(plot->title, file);
     for (int c = 0; c < plot->count; c++) {
         const cs_plot_curve *curve = &plot->curves[c];
         char value[32];
@@ -73,8 +71,6 @@ static int put_legend(FILE *file, const cs_plot *plot, cs_plot_screen screen)
         bool wraps = used + width > screen.columns;
         lines += wraps;
         used = wraps ? width : used + width;
-        if (!file)
-            continue;
         fputs(wraps ? "\n    " : "    ", file);
         if (c == 0 && screen.unicode)
             put_braille(file, 0xFF);
@@ -82,8 +78,7 @@ static int put_legend(FILE *file, const cs_plot *plot, cs_plot_screen screen)
             fputc(marks[c % (int)strlen(marks)], file);
         fprintf(file, " %s %s", curve->name, value);
     }
-    if (file)
-        fputc('\n', file);
+    fputc('\n', file);
     return lines;
 }
 
@@ -174,7 +169,7 @@ void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int ro
     screen.columns = within(screen.columns, MIN_COLUMNS, MAX_COLUMNS);
     ce_plot_view view = ce_plot_view_of(plot);
     canvas on = { .columns = screen.columns - LABEL - 1,
-                  .rows = within(rows - 2 - view.note_count - put_legend(NULL, plot, screen), MIN_ROWS, MAX_ROWS),
+                  .rows = within(rows - 2 - view.note_count - put_legend(file, plot, screen), MIN_ROWS, MAX_ROWS),
                   .unicode = screen.unicode };
     unsigned char dots[MAX_COLUMNS * MAX_ROWS] = { 0 };
     char mark[MAX_COLUMNS * MAX_ROWS] = { 0 };
@@ -183,7 +178,6 @@ void cs_plot_text(FILE *file, const cs_plot *plot, cs_plot_screen screen, int ro
     on.mark = mark;
     for (int c = 0; c < plot->count; c++)
         draw_curve(&on, plot, c, &view, kept);
-    put_legend(file, plot, screen);
     put_rows(file, &on, &view.y);
     put_axis(file, &on, &view.x, view.x_title);
     for (int i = 0; i < view.note_count; i++)

@@ -110,9 +110,9 @@ ce_plot_view ce_plot_view_of(const cs_plot *plot)
     qsort(points, (size_t)count, sizeof *points, compare);
     if (count > 0)
         set_ends(&view.y, points, count, plot->full);
-    add_notes(&view, plot, points, count, all);
     widen(&view.x, 0, 0);
     widen(&view.y, 0.03, 1e-5);
+    add_notes(&view, plot, points, count, all);
     return view;
 }
 

@@ -1,4 +1,4 @@
-/* view.h - the part of the plane that a diagram shows, the points of a curve that are drawn there, and the pictures. */
+/* view.h - the part of the plane that a diagram shows, and the points of a curve that are drawn there. */
 #ifndef CE_PLOT_VIEW_H
 #define CE_PLOT_VIEW_H
 
@@ -37,9 +37,5 @@ double ce_plot_smooth(const cs_plot *plot, const cs_plot_curve *curve);
  * the order of x, so that an outlier stays visible. If `smooth` is above 0, the points are those of the moving average.
  * `kept` has room for 2 * columns points. Returns the number of copied points. */
 int ce_plot_thin(const cs_plot_curve *curve, const ce_plot_view *view, int columns, double smooth, cs_plot_point *kept);
-
-extern const char ce_plot_css[], ce_plot_js[]; /* the files picture.css and picture.js, as the build embeds them */
-void ce_plot_svg(FILE *file, const cs_plot *plots, int count); /* errors in writing are found with ferror(file) */
-void ce_plot_html(FILE *file, const char *title, const cs_plot *plots, int count);
 
 #endif
