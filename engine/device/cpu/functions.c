@@ -97,16 +97,31 @@ static void relu2_grad(float *restrict dx, const float *restrict dy, const float
         dx[i] = x[i] <= 0 ? 0 : 2 * x[i] * dy[i];
 }
 
+/* Computes the gradients of silu(gate) up, with one e^x for both. */
+static void silu_gate_grad(float *restrict dgate, float *restrict dup, const float *restrict dy,
+                           const float *restrict gate, const float *restrict up, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float e = decay_of(gate[i]);
+        float s = 1 / (1 + e);
+        dup[i] = dy[i] * gate[i] * s;
+        dgate[i] = dy[i] * up[i] * (s + gate[i] * (e * s * s));
+    }
+}
+
+/* `gate_grad` is NULL if the gradients of a gate are computed by the other two functions. */
 static const struct {
     void (*value)(float *restrict y, const float *restrict x, int64_t count);
     void (*slope)(float *restrict dx, const float *restrict dy, const float *restrict x, int64_t count);
+    void (*gate_grad)(float *restrict dgate, float *restrict dup, const float *restrict dy, const float *restrict gate,
+                      const float *restrict up, int64_t count);
 } functions[] = {
-    [CS_GELU_TANH] = { ce_gelu_chunk, ce_gelu_grad_chunk },
-    [CS_GELU] = { gelu, gelu_grad },
-    [CS_QUICK_GELU] = { quick_gelu, quick_gelu_grad },
-    [CS_SILU] = { silu, silu_grad },
-    [CS_RELU] = { relu, relu_grad },
-    [CS_RELU2] = { relu2, relu2_grad },
+    [CS_GELU_TANH] = { ce_gelu_chunk, ce_gelu_grad_chunk, NULL },
+    [CS_GELU] = { gelu, gelu_grad, NULL },
+    [CS_QUICK_GELU] = { quick_gelu, quick_gelu_grad, NULL },
+    [CS_SILU] = { silu, silu_grad, silu_gate_grad },
+    [CS_RELU] = { relu, relu_grad, NULL },
+    [CS_RELU2] = { relu2, relu2_grad, NULL },
 };
 
 /* ---- activation functions of a whole tensor ---- */
@@ -174,24 +189,35 @@ static void gated_rows(void *argument, ce_range range, int part)
     }
 }
 
+static void gate_grad(cs_activation function, float *restrict dgate, float *restrict dup, const float *restrict dy,
+                      const float *restrict gate, const float *restrict up, int64_t count)
+{
+    float product[CE_CHUNK];
+    if (functions[function].gate_grad) {
+        functions[function].gate_grad(dgate, dup, dy, gate, up, count);
+        return;
+    }
+    functions[function].value(dup, gate, count);
+    for (int64_t i = 0; i < count; i++) {
+        dup[i] *= dy[i];
+        product[i] = dy[i] * up[i];
+    }
+    functions[function].slope(dgate, product, gate, count);
+}
+
 static void gated_grad_rows(void *argument, ce_range range, int part)
 {
     (void)part;
     const function_job *all = argument;
     int64_t columns = cs_columns(all->dy);
-    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], wide_dy[CE_CHUNK], dgate[CE_CHUNK], dup[CE_CHUNK], product[CE_CHUNK];
+    float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], wide_dy[CE_CHUNK], dgate[CE_CHUNK], dup[CE_CHUNK];
     for (int64_t row = range.from; row < range.to; row++) {
         for (int64_t at = 0; at < columns; at += CE_CHUNK) {
             int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = 2 * row * columns + at;
             const float *gate = ce_elements_read(all->x, place, count, wide_gate);
             const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
             const float *dy = ce_elements_read(all->dy, row * columns + at, count, wide_dy);
-            functions[all->function].value(dup, gate, count);
-            for (int64_t i = 0; i < count; i++) {
-                dup[i] *= dy[i];
-                product[i] = dy[i] * up[i];
-            }
-            functions[all->function].slope(dgate, product, gate, count);
+            gate_grad(all->function, dgate, dup, dy, gate, up, count);
             ce_elements_write(all->y, place, count, dgate);
             ce_elements_write(all->y, place + columns, count, dup);
         }
@@ -207,6 +233,16 @@ void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor 
 {
     ce_cpu_walk(device, cs_rows(dy), MIN_ROWS, gated_grad_rows,
                 &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
+}
+
+void ce_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
+{
+    ce_cpu_gated(device, y, x, CS_SILU);
+}
+
+void ce_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x)
+{
+    ce_cpu_gated_grad(device, dx, dy, x, CS_SILU);
 }
 
 /* ---- the soft cap; in forward, dy is absent ---- */
