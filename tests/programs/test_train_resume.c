@@ -116,7 +116,7 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     ck_assert(training_says("`" CS_BIN "/cspeed plot out` draws its curves\n"));
     ck_assert(training_says("`" CS_BIN "/cspeed export out out_exported` writes"));
     ck_assert(training_says("`" CS_BIN "/cspeed generate out --prompt TEXT` goes on with a text of yours"));
-    ck_assert(!training_says("\n           1 "));
+    ck_assert(!training_says("\n      step 1 "));
     training_expect(0, shell_run("PATH=/nowhere:%s:$PATH train --config config.json --steps 4", CS_BIN));
     ck_assert(training_says("`cspeed export out out_exported` writes"));
     training_expect(0, shell_run(CS_BIN "/cspeed plot out && " CS_BIN "/cspeed export out out_exported && " CS_BIN
@@ -124,7 +124,7 @@ START_TEST(a_finished_run_needs_steps_or_fresh)
     training_expect(0,
                     shell_run("CSPEED_TERMINAL=1 COLUMNS=60 LC_ALL=C %s/train --config config.json --steps 4", CS_BIN));
     ck_assert(training_says("    * loss "));
-    ck_assert(training_says("\n          +-------------------------------------------------\n           1"));
+    ck_assert(training_says("\n          +-------------------------------------------------\n      step 1 "));
     ck_assert_int_eq(training_lines("out/metrics.jsonl"), 4);
     training_run(2, "--steps 2 --fresh");
     ck_assert(training_says("out.1"));
