@@ -213,7 +213,7 @@ cs_status cs_plot_write(const char *path, cs_plot_form form, const char *title, 
     if (form == CS_PLOT_PNG && code != 0)
         return ce_fail(CS_IO_ERROR,
                        "%s cannot be written by the program rsvg-convert, which makes a PNG; it is in Debian's package "
-                       "librsvg2-bin; --svg and --html need no program",
+                       "librsvg2-bin; SVG and HTML need no program",
                        path);
     if (!good || code != 0)
         return ce_fail(CS_IO_ERROR, "%s cannot be written: %s", path, strerror(errno));

@@ -136,7 +136,7 @@ static void put_row(FILE *file, const canvas *on, int row, const char *label)
 static void put_rows(FILE *file, const canvas *on, const ce_plot_axis *axis)
 {
     ce_plot_tick ticks[CE_PLOT_TICKS];
-    int count = ce_plot_ticks(axis, within(on->rows / 2, 4, CE_PLOT_TICKS), false, ticks);
+    int count = ce_plot_ticks(axis, within(on->rows * 2 / 3, 6, CE_PLOT_TICKS), false, ticks);
     for (int row = 0; row < on->rows; row++) {
         const char *label = "";
         for (int i = 0; i < count; i++)

@@ -144,7 +144,8 @@ START_TEST(faults_are_named)
                  { 65, "torn.jsonl", "torn.jsonl:2: this line is not the metrics of a step" },
                  { 65, "twice.jsonl", "twice.jsonl:2: this line is not the metrics of a step: its step is not above" },
                  { 65, "list.jsonl", "list.jsonl:1: this line is not the metrics of a step" },
-                 { 73, "run --svg nowhere/a.svg", "nowhere/a.svg cannot be written" } };
+                 { 73, "run --svg nowhere/a.svg", "nowhere/a.svg cannot be written" },
+                 { 73, "run --png nowhere/a.png", "nowhere/a.png cannot be written by the program rsvg-convert" } };
     prepare();
     ck_assert_int_eq(shell_run("mkdir empty && : > none.jsonl"), 0);
     shell_write("torn.jsonl", "{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"lo\n{\"step\": 3, \"loss\": 4}\n");
