@@ -41,11 +41,16 @@ static bool take_usual(cs_config *config)
     return true;
 }
 
-static void fault_indivisible(cs_config *config, const char *other, int64_t size, const char *missing)
+/* Returns the batch size `missing`, which follows from train_batch_size, the world size and the batch size `other`, whose
+ * value is `size`. Reports an error and returns 0 if there is none. */
+static int64_t divide(cs_config *config, const char *other, int64_t size, const char *missing)
 {
-    long long whole = (long long)config->settings.train_batch_size;
-    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits", whole,
-                  other, (long long)size, config->world.size, missing);
+    int64_t whole = config->settings.train_batch_size, ranks = product(size, config->world.size, 1);
+    if (ranks > 0 && whole % ranks == 0)
+        return whole / ranks;
+    ce_json_fault(config->doc, BATCH, BATCH " %lld is not a multiple of %s %lld x world size %d, so no %s fits",
+                  (long long)whole, other, (long long)size, config->world.size, missing);
+    return 0;
 }
 
 static void fault_product(cs_config *config, int64_t all)
@@ -79,24 +84,16 @@ static void resolve_triangle(cs_config *config)
     ce_settings *s = &config->settings;
     bool whole = ce_resolve_is_given(config, BATCH), micro = ce_resolve_is_given(config, MICRO),
          steps = ce_resolve_is_given(config, STEPS);
-    int64_t world = config->world.size;
     if ((whole && s->train_batch_size < 1) || (micro && s->micro_batch < 1) || (steps && s->accumulation < 1))
         return; /* The error was reported where the value was read. */
     if (!whole && !micro && !take_usual(config))
         return;
     if (!steps && !(whole && micro))
         s->accumulation = 1;
-    if (whole && !micro) {
-        int64_t ranks = product(s->accumulation, world, 1);
-        s->micro_batch = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
-        if (s->micro_batch < 1)
-            fault_indivisible(config, STEPS, s->accumulation, MICRO);
-    } else if (whole && !steps) {
-        int64_t ranks = product(s->micro_batch, world, 1);
-        s->accumulation = ranks > 0 && s->train_batch_size % ranks == 0 ? s->train_batch_size / ranks : 0;
-        if (s->accumulation < 1)
-            fault_indivisible(config, MICRO, s->micro_batch, STEPS);
-    }
+    if (whole && !micro)
+        s->micro_batch = divide(config, STEPS, s->accumulation, MICRO);
+    else if (whole && !steps)
+        s->accumulation = divide(config, MICRO, s->micro_batch, STEPS);
     if (s->micro_batch > 0 && s->accumulation > 0)
         check_triangle(config);
 }

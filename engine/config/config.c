@@ -12,22 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* True if `path` is not a file's name but the base64 of a JSON text, which decodes to "{...". DeepSpeed accepts this
- * too. */
-static bool looks_encoded(const char *path)
+/* Opens the file `path`. DeepSpeed accepts the base64 of a JSON text in place of a name too, so a `path` that is no file
+ * and decodes to "{..." is read as such. */
+static cs_status open_document(ce_json **doc, const char *path)
 {
     size_t length;
-    char *text = ce_base64_decode(path, &length);
-    bool whole = text && text[strspn(text, " \t\r\n")] == '{';
-    free(text);
-    return whole;
-}
-
-static cs_status open_encoded(ce_json **doc, const char *path)
-{
-    size_t length;
-    char *text = ce_base64_decode(path, &length);
-    cs_status status = ce_json_parse(doc, text, length, "base64");
+    char *text = access(path, F_OK) == 0 ? NULL : ce_base64_decode(path, &length);
+    bool encoded = text && text[strspn(text, " \t\r\n")] == '{';
+    cs_status status = encoded ? ce_json_parse(doc, text, length, "base64") : ce_json_open(doc, path);
     free(text);
     return status;
 }
@@ -36,7 +28,7 @@ cs_status cs_config_open(cs_config **config, const char *path)
 {
     ce_json *doc;
     *config = NULL;
-    CE_TRY(access(path, F_OK) != 0 && looks_encoded(path) ? open_encoded(&doc, path) : ce_json_open(&doc, path));
+    CE_TRY(open_document(&doc, path));
     *config = calloc(1, sizeof **config);
     CE_ASSERT(*config);
     (*config)->doc = doc;

@@ -69,19 +69,19 @@ static void add_name(cs_config *config, const char *path, const json_t *value, c
         names[(*count)++] = name;
 }
 
+/* Returns name number `index` of a list, or of a single name, which is a list of one; NULL after the last name. */
+static const json_t *name_at(const json_t *names, size_t index)
+{
+    return json_is_array(names) ? json_array_get(names, index) : index == 0 ? names : NULL;
+}
+
 static void read_names(cs_config *config, const char *path, const json_t *list, const char **names, int *count)
 {
-    size_t index;
-    json_t *value;
+    const json_t *value;
     *count = 0;
-    if (!json_is_array(list) && list) {
-        add_name(config, path, list, names, count);
-        return;
-    }
-    json_array_foreach (list, index, value) {
-        if (*count < CE_CONFIG_FILES || index == CE_CONFIG_FILES)
+    for (size_t i = 0; (value = name_at(list, i)); i++)
+        if (*count < CE_CONFIG_FILES || i == CE_CONFIG_FILES)
             add_name(config, path, value, names, count);
-    }
 }
 
 /* Returns the names of the shards in a folder that the program pack made. If `name` is no such folder, returns `name`
@@ -112,23 +112,18 @@ static json_t *replace_folders(cs_config *config, const char *key, json_t *names
     return made ? made : names;
 }
 
-static void append_valid(json_t *list, const json_t *name)
-{
-    char *shard = json_is_string(name) ? ce_folder_valid(json_string_value(name)) : NULL;
-    if (shard)
-        json_array_append_new(list, json_string(shard));
-    free(shard);
-}
-
 /* Sets cspeed.data.valid to the validation shards in the folders of `train`. Returns the list, or NULL if there are
  * none. */
 static json_t *derive_valid(cs_config *config, const json_t *train)
 {
-    size_t index;
-    json_t *name, *list = json_array();
-    append_valid(list, train);
-    json_array_foreach (train, index, name)
-        append_valid(list, name);
+    const json_t *name;
+    json_t *list = json_array();
+    for (size_t i = 0; (name = name_at(train, i)); i++) {
+        char *shard = json_is_string(name) ? ce_folder_valid(json_string_value(name)) : NULL;
+        if (shard)
+            json_array_append_new(list, json_string(shard));
+        free(shard);
+    }
     if (json_array_size(list) == 0) {
         json_decref(list);
         return NULL;

@@ -7,6 +7,8 @@
 
 /* Sets config->settings: runs all steps in the order of the table in steps.c. */
 void ce_steps_run(cs_config *config);
+/* Runs only the two steps that read the optimizer and the schedule, which uses config->settings.steps. */
+void ce_steps_read_rates(cs_config *config);
 /* True if the key is present, not null and not "auto". */
 bool ce_resolve_is_given(cs_config *config, const char *path);
 /* Returns the object at a dotted path. Missing objects, and null in place of an object, are replaced by empty objects.

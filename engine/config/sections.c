@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define UNREAD "DeepSpeed does not use this key either"
+#define NO_PIPELINE "pipeline parallelism is not implemented: every rank runs every layer"
 #define PIPELINE "it is for pipeline parallelism, which cspeed does not have"
 
 static const ce_key top[] = {
@@ -137,9 +138,8 @@ static const ce_key aio[] = {
 };
 
 static const ce_key pipeline[] = {
-    REFUSED_UNLESS("stages", "\"auto\"", "1", "pipeline parallelism is not implemented: every rank runs every layer"),
-    REFUSED_UNLESS("pipeline_parallel_size", "null", "1",
-                   "pipeline parallelism is not implemented: every rank runs every layer"),
+    REFUSED_UNLESS("stages", "\"auto\"", "1", NO_PIPELINE),
+    REFUSED_UNLESS("pipeline_parallel_size", "null", "1", NO_PIPELINE),
     INERT("partition", "\"best\"", PIPELINE),
     INERT("seed_layers", "false", PIPELINE),
     INERT("activation_checkpoint_interval", "0", PIPELINE "; use cspeed.recompute"),

@@ -79,6 +79,12 @@ static void (*const steps[])(cs_config *config) = {
 };
 /* clang-format on */
 
+void ce_steps_read_rates(cs_config *config)
+{
+    read_optimizer(config);
+    read_schedule(config);
+}
+
 void ce_steps_run(cs_config *config)
 {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)

@@ -45,21 +45,15 @@ static int read_arguments(request *r, char **at)
 
 /* Reads only the keys on which the schedule depends. The command therefore also works for a configuration whose batch
  * size does not match this process's world size. */
-static cs_status read_schedule(cs_config *config, int64_t steps, ce_schedule_settings *schedule)
+static cs_status read_schedule(cs_config *config, int64_t steps)
 {
-    ce_optim_settings optim;
-    json_t *total = ce_json_find(config->doc, "cspeed.steps"), *optimizer, *scheduler;
+    json_t *total = ce_json_find(config->doc, "cspeed.steps");
     ce_templates_check(config);
     CE_TRY(ce_json_verdict(config->doc));
     ce_auto_resolve(config);
-    optimizer = ce_json_find(config->doc, "optimizer");
-    scheduler = ce_json_find(config->doc, "scheduler");
-    if (json_is_integer(total) && json_integer_value(total) > 0)
-        steps = json_integer_value(total);
-    ce_optim_read(config->doc, json_is_object(optimizer) ? optimizer : NULL, &optim);
-    ce_schedule_read(config->doc, json_is_object(scheduler) ? scheduler : NULL, optim.rate, steps, schedule);
-    if (!ce_optim_has_betas(&optim))
-        ce_schedule_leave_momentum(config->doc, schedule);
+    config->settings.steps =
+        json_is_integer(total) && json_integer_value(total) > 0 ? json_integer_value(total) : steps;
+    ce_steps_read_rates(config);
     return ce_json_verdict(config->doc);
 }
 
@@ -97,7 +91,6 @@ static int run(const cl_options *options, char **arguments)
 {
     request r = { 0 };
     cs_config *config = NULL;
-    ce_schedule_settings schedule;
     int code = read_arguments(&r, arguments);
     (void)options;
     if (code)
@@ -106,8 +99,8 @@ static int run(const cl_options *options, char **arguments)
     for (int i = 0; status == CS_OK && i < r.sets.count; i++)
         status = cs_config_set(config, r.sets.list[i]);
     if (status == CS_OK)
-        status = read_schedule(config, r.steps, &schedule);
-    code = status == CS_OK ? show(&r, &schedule) : cs_exit_code(status);
+        status = read_schedule(config, r.steps);
+    code = status == CS_OK ? show(&r, &config->settings.schedule) : cs_exit_code(status);
     cs_config_close(config);
     return code;
 }
