@@ -19,7 +19,7 @@
 #define SECOND INT64_C(1000000000)
 #define CONCURRENT (SECOND / 5)
 
-static const char rule[] = "================================";
+static const char rule[] = "================================", indent[] = "                ";
 
 /* Prints the time since the start of the job, as "00:41:07". */
 static void print_elapsed(const cl_front *front, FILE *out)
@@ -87,7 +87,7 @@ static void print_progress(const cl_front *front, FILE *out)
         return;
     cl_rank_position_print(&front->workers[front->first], text);
     fprintf(out, "last progress   rank %d: %s\n", front->first, text);
-    cl_rank_position_table(front, "                ", front->first, 0, out);
+    cl_rank_position_table(front, indent, indent, front->first, 0, out);
 }
 
 /* Writes the last stderr lines of a rank of another host to a file on this machine. */
@@ -200,10 +200,8 @@ static void print_first(const cl_front *front, FILE *out)
 static void print_lost(const cl_front *front, FILE *out)
 {
     fprintf(out, "first failure   %s\n", front->why);
-    if (!any_progress(front))
-        return;
-    fprintf(out, "last progress   of each rank:\n");
-    cl_rank_position_table(front, "                ", -1, 0, out);
+    if (any_progress(front))
+        cl_rank_position_table(front, "last progress   ", indent, -1, 0, out);
 }
 
 static void print_block(const cl_front *front, FILE *out)

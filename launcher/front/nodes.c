@@ -3,6 +3,7 @@
 
 #include "base/plural.h"
 #include "ground/codes.h"
+#include "ground/command.h"
 #include "node/sweep.h"
 
 #include "base/status.h"
@@ -125,13 +126,34 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
 
 /* ---- messages of the agents ---- */
 
-static void check_version(cl_front *front, cl_node *node, const char *version)
+/* Returns a value NAME=VALUE of a HELLO message; "" if the message has no such name. */
+static const char *value_of(const cl_message *message, const char *name)
 {
+    size_t length = strlen(name);
+    for (const char *at = message->bytes; at < message->bytes + message->length; at += strlen(at) + 1)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+    return "";
+}
+
+/* Refuses a node with another version or with another form of messages. A node with another commit of the same version
+ * is reported, but not refused: it understands all messages, and its commit may differ only in its documentation.
+ * Builds without git have no commit and are not compared, and a message without a value is not judged. */
+static void check_build(cl_front *front, cl_node *node, const cl_message *message)
+{
+    const char *version = value_of(message, "version"), *commit = value_of(message, "commit"),
+               *edition = value_of(message, "edition");
+    bool fits = (!*version || strcmp(version, CS_VERSION) == 0) && (!*edition || strcmp(edition, CL_LINK_EDITION) == 0);
     char why[512];
-    if (strcmp(version, CS_VERSION) == 0)
+    if (fits && (!*commit || !*cl_commit || strcmp(commit, cl_commit) == 0))
         return;
-    snprintf(why, sizeof why, "%s has cspeed %.40s, this is %s; install the same version on both", node->host, version,
-             CS_VERSION);
+    snprintf(why, sizeof why, "%s has cspeed %.40s (commit %.60s), this is %s (commit %s)", node->host, version,
+             *commit ? commit : "unknown", CS_VERSION, *cl_commit ? cl_commit : "unknown");
+    if (fits) {
+        cl_output_say(&front->output, "cspeed: warning: %s; the results may differ from those of one build", why);
+        return;
+    }
+    strcat(why, "; install the same version on both");
     cl_front_fail(front, (int)(node - front->nodes), CL_CODE_DISAGREE, why);
 }
 
@@ -158,18 +180,12 @@ static void tell_to_wait(cl_front *front, cl_node *node)
 
 static void take_hello(cl_front *front, cl_node *node, const cl_message *message)
 {
-    const char *end = message->bytes + message->length;
     if (node->state != CL_NODE_CALLED)
         return;
     node->state = CL_NODE_JOINED;
-    for (const char *at = message->bytes; at < end; at += strlen(at) + 1) {
-        if (strncmp(at, "version=", 8) == 0)
-            check_version(front, node, at + 8);
-        if (strncmp(at, "own_address=", 12) == 0)
-            keep_address(node->own_address, at + 12);
-        if (strncmp(at, "front_address=", 14) == 0)
-            keep_address(node->front_address, at + 14);
-    }
+    check_build(front, node, message);
+    keep_address(node->own_address, value_of(message, "own_address"));
+    keep_address(node->front_address, value_of(message, "front_address"));
     if (front->phase == CL_ORDERING || front->phase == CL_RUNNING || front->phase == CL_SETTLING)
         tell_to_wait(front, node);
     /* This node joined after STOP was sent to the other nodes. This node must get STOP too, because the attempt ends

@@ -60,7 +60,8 @@ static void describe(const cl_worker *worker, int64_t now, char text[CL_RANK_POS
         snprintf(text + used, CL_RANK_POSITION_BYTES - used, "; ended with %d", cl_codes_of_status(worker->end.status));
 }
 
-void cl_rank_position_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out)
+void cl_rank_position_table(const cl_front *front, const char *lead, const char *indent, int without, int64_t now,
+                            FILE *out)
 {
     int count = front->worker_count;
     bool *told = calloc((size_t)count + 1, sizeof *told), *same = calloc((size_t)count + 1, sizeof *same);
@@ -80,7 +81,8 @@ void cl_rank_position_table(const cl_front *front, const char *indent, int witho
             oldest = age > oldest ? age : oldest;
         }
         cl_ranges_print(same, count, list);
-        fprintf(out, "%srank%s %s: %s", indent, ce_plural(members), list, text);
+        fprintf(out, "%srank%s %s: %s", lead, ce_plural(members), list, text);
+        lead = indent;
         if (now && oldest >= 0)
             fprintf(out, " (%ld s)", oldest / SECOND);
         fputc('\n', out);

@@ -24,8 +24,9 @@ int64_t cl_rank_position_age(const cl_worker *worker, int64_t now);
 
 /* Prints one row for each position, with all ranks that share it: "ranks 0,2-7: step 12, waiting in all_reduce". If
  * `now` is not 0, the row ends with the longest time that one of these ranks has been at the position: " (612 s)". Rank
- * `without` is omitted; -1 omits no rank. */
-void cl_rank_position_table(const cl_front *front, const char *indent, int without, int64_t now, FILE *out);
+ * `without` is omitted; -1 omits no rank. The first row begins with `lead`, the others with `indent`. */
+void cl_rank_position_table(const cl_front *front, const char *lead, const char *indent, int without, int64_t now,
+                            FILE *out);
 
 /* Prints the name of a rank, such as "rank 11 (worker-2, local 3, slot 3, pid 48812)". If the job uses only this
  * machine, the name is shorter: "rank 1 (pid 12)". */

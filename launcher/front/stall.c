@@ -110,7 +110,7 @@ char *cl_stall_text(const cl_front *front, int64_t now)
     if (!out)
         return strdup("");
     fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
-    cl_rank_position_table(front, "  ", -1, now, out);
+    cl_rank_position_table(front, "  ", "  ", -1, now, out);
     fprintf(out, "  ");
     if (suspect < 0) {
         fprintf(out, "all are at the same position: check the network between them, and the device\n");

@@ -1,6 +1,8 @@
 /* agent_messages.c - composes the messages of an agent to the front process: HELLO, BEATS, ENDED and others. */
 #include "node/agent.h"
 
+#include "ground/command.h"
+
 #include "node/proc.h"
 #include "node/stack.h"
 
@@ -44,6 +46,8 @@ void cl_agent_send_hello(cl_agent *agent)
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, "%d", getpid());
     put(out, "version", CS_VERSION);
+    put(out, "commit", cl_commit);
+    put(out, "edition", CL_LINK_EDITION);
     put(out, "host", host);
     put(out, "pid", number);
     put_addresses(out);

@@ -67,8 +67,11 @@ static int kill_remaining(int wait_status)
 {
     enum { SECONDS = 10 };
     int left = cl_sweep_kill(SECONDS, NULL);
-    fprintf(stderr, "cspeed: the agent of this node was killed by %s; its ranks have been ended, %d process%s left\n",
-            cl_codes_signal_name(WTERMSIG(wait_status)), left, left == 1 ? " is" : "es are");
+    fprintf(stderr, "cspeed: the agent of this node was killed by %s; its ranks have been ended",
+            cl_codes_signal_name(WTERMSIG(wait_status)));
+    if (left)
+        fprintf(stderr, ", and %d of their processes could not be ended", left);
+    fputc('\n', stderr);
     return cl_codes_of_status(wait_status);
 }
 

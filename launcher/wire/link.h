@@ -16,6 +16,10 @@
 /* An agent writes this text before its first frame, so that the front process can skip the output of login shells. */
 #define CL_LINK_MAGIC "\ncspeed agent 1\n"
 
+/* The form of the messages below. A change of a message that another build of the same version would misread has a new
+ * number; nodes with different numbers refuse each other. */
+#define CL_LINK_EDITION "1"
+
 /* The kinds of messages. The comments say what the fields `rank` and `bytes` of the frame contain. */
 typedef enum {
     /* ---- front process to agent ---- */
@@ -34,7 +38,7 @@ typedef enum {
     CL_LINK_FINISH,
 
     /* ---- agent to front process ---- */
-    /* bytes: NAME=VALUE NUL ..., with the names version, host, pid, cores, nodes, digest, workdir ... */
+    /* bytes: NAME=VALUE NUL ..., with the names version, commit, edition, host, pid, cores, nodes, digest, workdir ... */
     CL_LINK_HELLO = 64,
     CL_LINK_READY,
     /* The agent could not carry out the order. rank: the exit code; bytes: the error message. Or a signal has asked the

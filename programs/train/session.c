@@ -121,9 +121,9 @@ static int64_t count_evaluations(const session *run, int64_t step)
 void session_step(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
-    double seconds = (ce_clock_seconds() - run->started) / (double)(m.step - run->first);
-    progress_draw(&run->progress, &m, run->steps, seconds);
     time_budget_step(&run->budget, lap(run));
+    double elapsed = ce_clock_seconds() - run->started, pace = time_budget_pace(&run->budget);
+    progress_draw(&run->progress, &m, run->steps, pace > 0 ? pace : elapsed, elapsed);
     fit_steps_again(run);
     bool last = m.step == run->steps,
          check = last || count_evaluations(run, m.step) > count_evaluations(run, m.step - 1);

@@ -23,6 +23,11 @@ void time_budget_pause(time_budget *budget, double seconds)
     budget->pauses += seconds;
 }
 
+double time_budget_pace(const time_budget *budget)
+{
+    return budget->steps > 1 ? budget->step + budget->pauses / (double)budget->steps : 0;
+}
+
 /* After the first plan the number of steps is computed again only at the steps that save a checkpoint. The checkpoint
  * records the number, so a run that resumes from it has the same learning rates. A run that saves only at its end
  * computes the number again each time another tenth of its steps is done. */
@@ -47,7 +52,7 @@ bool time_budget_knows(const time_budget *budget, int64_t done)
 int64_t time_budget_fit(const time_budget *budget, int64_t done, int64_t total, int64_t max)
 {
     double left = fmax(budget->seconds - budget->spent, 0);
-    double fitting = left / (budget->step + budget->pauses / (double)budget->steps);
+    double fitting = left / time_budget_pace(budget);
     int64_t steps = fitting < (double)(max - done) ? done + (int64_t)fitting : max;
     return fabs((double)(steps - total)) < 0.02 * (double)(total - done) ? total : steps;
 }

@@ -52,7 +52,9 @@ typedef struct {
     double last;
 } progress;
 void progress_open(progress *bar, const cs_config *config);
-void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step);
+/* `seconds_a_step` is the mean time from which the rate and the remaining time are computed; `elapsed` is the time since
+ * this run began to train, in seconds. */
+void progress_draw(progress *bar, const cs_metrics *m, int64_t steps, double seconds_a_step, double elapsed);
 
 /* metrics_file.c: the file of metrics. If a line cannot be written, the next step tries again. */
 typedef struct {
@@ -87,6 +89,8 @@ typedef struct {
 void time_budget_step(time_budget *budget, double seconds); /* adds the seconds of a step; call it after each step */
 /* adds the seconds of a validation or a save; call it after each validation and save */
 void time_budget_pause(time_budget *budget, double seconds);
+/* Returns the mean seconds of a step, with its share of validations and saves; 0 before the second step. */
+double time_budget_pace(const time_budget *budget);
 /* Returns true if the number of steps may be computed after step `done` of `total`. `planned` is true if it was computed
  * before. */
 bool time_budget_due(const time_budget *budget, bool planned, int64_t done, int64_t total, int64_t save_interval);

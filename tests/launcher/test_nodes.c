@@ -67,6 +67,42 @@ START_TEST(a_carrier_that_crashes_is_named)
 }
 END_TEST
 
+/* A node whose cspeed has another version is refused. Two commits of one version are told apart by a warning. */
+START_TEST(other_builds_are_named)
+{
+    static const struct {
+        const char *change;
+        int code;
+        const char *says;
+    } cases[] = {
+        { "s/commit=COMMIT/commit=COMMIT/", 0, "" },
+        { "s/COMMIT/0123456789ab/g", 0, " has cspeed 0.1.0 (commit 0123456789ab" },
+        { "s/0\\.1\\.0/0.1.9/g", 76, " has cspeed 0.1.9 (commit " },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!begin())
+            return;
+        if (shell_run("%s/cspeed version | grep -q ^commit", CS_BIN) != 0) { /* built without git */
+            jobs_leave();
+            cluster_stop();
+            shell_leave();
+            return;
+        }
+        ck_assert_int_eq(shell_run("commit=$(%s/cspeed version | sed -n 's/^commit \\([0-9a-f]*\\).*/\\1/p'); "
+                                   "sed \"$(echo '%s' | sed s/COMMIT/$commit/)\" %s/cspeed >other; chmod +x other",
+                                   CS_BIN, cases[i].change, CS_BIN),
+                         0);
+        char path[4096] = "--agent_path=";
+        ck_assert_ptr_nonnull(realpath("other", path + strlen(path)));
+        RUN(here, hosts, port, path, "run", "/bin/echo", "here");
+        jobs_check_code(&here, cases[i].code);
+        jobs_check_has(here.err, cases[i].says);
+        ck_assert_int_eq(strstr(here.err, "cspeed: warning: ") != NULL, i == 1);
+        leave(&here);
+    }
+}
+END_TEST
+
 START_TEST(files_are_sent_first)
 {
     struct stat facts;
@@ -240,7 +276,7 @@ START_TEST(what_cannot_be_is_said)
 }
 END_TEST
 
-SUITE_MAIN("nodes", a_node_that_is_slow_to_make_ready, a_carrier_that_crashes_is_named, files_are_sent_first,
-           an_agent_that_talks_nonsense, interrupted_while_nodes_are_missing,
+SUITE_MAIN("nodes", other_builds_are_named, a_node_that_is_slow_to_make_ready, a_carrier_that_crashes_is_named,
+           files_are_sent_first, an_agent_that_talks_nonsense, interrupted_while_nodes_are_missing,
            a_node_with_another_number_of_ranks_is_refused, ranks_have_the_limit_of_open_files_that_was_given,
            too_many_nodes_for_the_limit_of_open_files, a_missing_working_directory_is_not_made, what_cannot_be_is_said)

@@ -211,13 +211,15 @@ START_TEST(progress_fits_the_terminal)
     training_config("bf16", "", 1);
     static const struct {
         int columns;
-        const char *shown[7], *left_out;
+        const char *shown[9], *left_out;
     } rows[] = {
-        { 200, { "step 1/3", "loss ", "lr ", "norm ", " tok/s", "% of peak", "ETA 0:" }, "none" },
-        { 80, { "step 1/3", "loss ", "lr ", "norm ", " tok/s", "ETA 0:", "" }, "none" },
-        { 60, { "step 1/3", "loss ", "lr ", "tok/s", "ETA 0:", "", "" }, "norm" },
-        { 40, { "step 1/3", "loss ", "ETA 0:", "", "", "", "" }, "norm" },
-        { 12, { "step 1/3", "", "", "", "", "", "" }, "ETA" },
+        { 200,
+          { "step 1/3", "epoch 0.", "loss ", "lr ", "norm ", " tok/s", "% of peak", "time 0:", "ETA 0:" },
+          "none" },
+        { 80, { "step 1/3", "loss ", "lr ", " tok/s", "time 0:", "ETA 0:", "", "", "" }, "norm" },
+        { 60, { "step 1/3", "loss ", "lr ", "tok/s", "ETA 0:", "", "", "", "" }, "epoch" },
+        { 40, { "step 1/3", "loss ", "ETA 0:", "", "", "", "", "", "" }, "norm" },
+        { 12, { "step 1/3", "", "", "", "", "", "", "", "" }, "ETA" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         training_expect(0, shell_run("rm -rf out; CSPEED_TERMINAL=1 COLUMNS=%d %s/train --config config.json --steps 3",
@@ -228,7 +230,7 @@ START_TEST(progress_fits_the_terminal)
         for (char *next = at; next; next = strchr(next + 1, '\r'))
             ck_assert_uint_lt(strcspn(next + 1, "\033\n"), (size_t)rows[i].columns);
         at[1 + length] = '\0';
-        for (int part = 0; part < 7; part++)
+        for (int part = 0; part < 9; part++)
             ck_assert_msg(strstr(at, rows[i].shown[part]) != NULL, "no %s in %s", rows[i].shown[part], at);
         ck_assert_msg(!strstr(at, rows[i].left_out), "%s in %s", rows[i].left_out, at);
         free(out);
