@@ -31,15 +31,13 @@ void ce_strings_resolve(cs_config *config);
 void ce_legacy_resolve(cs_config *config);
 /* Returns the path as it is spelled in the file, such as "bfloat16" for "bf16". */
 const char *ce_legacy_spelling(ce_json *doc, const char *path);
-/* Sets zero_optimization.stage to the stage of cspeed.fsdp.sharding_strategy. */
-void ce_sharding_name_stage(cs_config *config);
 
 /* ---- steps that change config->settings ---- */
 
 void ce_batches_resolve(cs_config *config);
 /* Not a step: reads the section "elasticity", and no other section, into config->settings. */
 cs_status ce_batches_read_elasticity(cs_config *config);
-void ce_sharding_resolve(cs_config *config); /* checks offload, and sets shard_size */
+void ce_sharding_resolve(cs_config *config); /* stage, offload, groups */
 void ce_formats_resolve(cs_config *config);  /* checks fp16, bf16 and the loss scale */
 void ce_ours_resolve(cs_config *config);     /* model, output, transport, and the length of the training */
 void ce_lora_resolve(cs_config *config);

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define BY_UNITS "parameters and gradients are communicated layer by layer, not in buckets"
 #define NO_HOOKS "cspeed runs a fixed list of layers: it has no module hooks and traces nothing"
@@ -144,7 +143,7 @@ static const struct {
     { "stage", 0, false },    { "FULL_SHARD", 3, false },  { "SHARD_GRAD_OP", 2, false },
     { "NO_SHARD", 0, false }, { "HYBRID_SHARD", 3, true }, { "_HYBRID_SHARD_ZERO2", 2, true },
 };
-enum { BY_STAGE, STRATEGIES = sizeof strategies / sizeof *strategies };
+enum { BY_STAGE };
 
 const ce_section ce_sharding_sections[] = {
     { "zero_optimization", CE_KEYS(zero) },
@@ -154,26 +153,26 @@ const ce_section ce_sharding_sections[] = {
 };
 const ce_section ce_sharding_fsdp_sections[] = { { "cspeed.fsdp", CE_KEYS(fsdp) }, { 0 } };
 
-void ce_sharding_name_stage(cs_config *config)
+/* Sets the stage that cspeed.fsdp.sharding_strategy names. */
+static void name_stage(cs_config *config)
 {
-    static const char path[] = "zero_optimization.stage", strategy_path[] = "cspeed.fsdp.sharding_strategy";
-    const char *given = json_string_value(ce_json_find(config->doc, strategy_path));
-    for (int i = BY_STAGE + 1; given && i < STRATEGIES; i++) {
-        const char *name = strategies[i].name;
-        /* The comparison ignores upper and lower case, as in the key tables. */
-        if (strcasecmp(name, given) != 0)
-            continue;
-        json_t *section = ce_resolve_section(config->doc, "zero_optimization");
-        json_t *stage = json_object_get(section, "stage");
-        if (json_is_integer(stage) && json_integer_value(stage) != strategies[i].stage)
-            ce_json_fault(config->doc, strategy_path,
-                          "%s is stage %d, and zero_optimization.stage is %lld: leave one of the two out", name,
-                          strategies[i].stage, (long long)json_integer_value(stage));
-        if (!section || (stage && !json_is_null(stage)))
-            continue;
-        json_object_set_new(section, "stage", json_integer(strategies[i].stage));
-        ce_json_mark(config->doc, path, "derived: cspeed.fsdp.sharding_strategy");
-    }
+    static const char strategy_path[] = "cspeed.fsdp.sharding_strategy";
+    ce_settings *s = &config->settings;
+    int64_t named = strategies[s->sharding_strategy].stage;
+    json_t *section, *given;
+    if (s->sharding_strategy == BY_STAGE)
+        return;
+    section = ce_resolve_section(config->doc, "zero_optimization");
+    given = json_object_get(section, "stage");
+    if (json_is_number(given) && s->stage != named)
+        ce_json_fault(config->doc, strategy_path,
+                      "%s is stage %lld, and zero_optimization.stage is %lld: leave one of the two out",
+                      strategies[s->sharding_strategy].name, (long long)named, (long long)s->stage);
+    if (!section || (given && !json_is_null(given)))
+        return;
+    s->stage = named;
+    json_object_set_new(section, "stage", json_integer(named));
+    ce_json_mark(config->doc, "zero_optimization.stage", "derived: cspeed.fsdp.sharding_strategy");
 }
 
 /* Returns the launcher's list of the number of ranks of each host, such as "2,4", if these numbers differ; otherwise
@@ -223,6 +222,7 @@ void ce_sharding_resolve(cs_config *config)
     ce_settings *s = &config->settings;
     int world = config->world.size, strategy = s->sharding_strategy;
     int64_t size = s->mics_shard_size;
+    name_stage(config);
     check_offload(config, "zero_optimization.offload_param.device", s->offload_param);
     check_offload(config, "zero_optimization.offload_optimizer.device", s->offload_optimizer);
     s->shard_size = world;

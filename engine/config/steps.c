@@ -58,7 +58,6 @@ static void (*const steps[])(cs_config *config) = {
     ce_auto_resolve,        /* asks which "auto" the file itself has, before any other step replaces one */
     ce_strings_resolve,     /* ce_auto_resolve adds sections with values that may be strings */
     ce_legacy_resolve,      /* replaces booleans, which may be strings before ce_strings_resolve */
-    ce_sharding_name_stage, /* sets a key of the object that ce_legacy_resolve makes of "zero_optimization": true */
     fill_sections,          /* reads the document, which the steps above change */
     ce_batches_resolve,     /* computes an elastic batch only if nothing has been refused before */
     ce_sharding_resolve,
@@ -72,7 +71,7 @@ static void (*const steps[])(cs_config *config) = {
     ce_preference_resolve,  /* refuses data and curricula by what ce_data_resolve and ce_courses_resolve set */
     read_optimizer,
     read_groups,            /* a group inherits the values that read_optimizer sets */
-    ce_numbers_resolve,     /* an optimizer that read_optimizer sets may refuse state in 16 bits */
+    ce_numbers_resolve,     /* the optimizer may refuse state in 16 bits; the stage decides which type is sent */
     read_schedule,          /* takes the rate that read_optimizer sets, and the steps that ce_ours_resolve sets */
     settle_sections,        /* replaces each "auto" in the document by the value that a step above has set */
     ce_idle_note,           /* whether a key has no effect depends on the values that the steps above set */

@@ -72,6 +72,7 @@ START_TEST(contradictions_are_refused)
 {
     check_refused(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"stage\": 2}", 4, 2,
                   "FULL_SHARD is stage 3, and zero_optimization.stage is 2");
+    check_refused(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {\"stage\": 2.0}", 4, 2, "FULL_SHARD is stage 3");
     check_refused(STRATEGY("NO_SHARD") ", \"zero_optimization\": true", 4, 2, "NO_SHARD is stage 0");
     check_refused(STRATEGY("FULL_SHARD") ", \"zero_optimization\": {" GROUPS("2") "}", 4, 2,
                   "FULL_SHARD shards over all ranks");
