@@ -1,5 +1,6 @@
 /* cpu.c - the CPU device: its table of functions, its threads, its memory and its streams. */
 #include "device/cpu/cpu.h"
+#include "device/cpu/elements.h"
 #include "device/cpu/gemm.h"
 #include "base/plural.h"
 
@@ -235,6 +236,46 @@ void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *par
     walk all = { count, min % 64 ? 1 : 64, ce_cpu_parts(device, count, min), part, argument };
     if (count > 0)
         ce_team_run(ce_cpu_of(device)->team, all.parts, run_part, &all);
+}
+
+typedef struct {
+    int64_t columns;
+    ce_cpu_chunk *chunk;
+    ce_cpu_row_chunk *row_chunk;
+    const void *argument;
+} chunk_walk;
+
+static int64_t chunk_at(int64_t at, int64_t end)
+{
+    return end - at < CE_CHUNK ? end - at : CE_CHUNK;
+}
+
+static void run_chunks(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const chunk_walk *all = argument;
+    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
+        all->chunk(all->argument, at, chunk_at(at, range.to));
+}
+
+static void run_rows(void *argument, ce_range range, int part)
+{
+    (void)part;
+    const chunk_walk *all = argument;
+    for (int64_t row = range.from; row < range.to; row++)
+        for (int64_t at = 0; at < all->columns; at += CE_CHUNK)
+            all->row_chunk(all->argument, row, at, chunk_at(at, all->columns));
+}
+
+void ce_cpu_walk_chunks(cs_device *device, int64_t count, int64_t min, ce_cpu_chunk *chunk, const void *argument)
+{
+    ce_cpu_walk(device, count, min, run_chunks, &(chunk_walk){ .chunk = chunk, .argument = argument });
+}
+
+void ce_cpu_walk_rows(cs_device *device, int64_t rows, int64_t columns, int64_t min, ce_cpu_row_chunk *chunk,
+                      const void *argument)
+{
+    ce_cpu_walk(device, rows, min, run_rows, &(chunk_walk){ columns, NULL, chunk, argument });
 }
 
 /* ---- streams ---- */

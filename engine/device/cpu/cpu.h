@@ -119,6 +119,13 @@ void ce_cpu_product_panel(cs_device *device, const ce_product *product, const ce
 typedef void ce_cpu_part(void *argument, ce_range range, int part);
 int ce_cpu_parts(const cs_device *device, int64_t count, int64_t min);
 void ce_cpu_walk(cs_device *device, int64_t count, int64_t min, ce_cpu_part *part, void *argument);
+/* Splits the elements [0, count), or the rows [0, rows), in the same way. Calls `chunk` for each CE_CHUNK elements of a
+ * part, or of a row of `columns` elements; the last chunk may be shorter. */
+typedef void ce_cpu_chunk(const void *argument, int64_t at, int64_t count);
+typedef void ce_cpu_row_chunk(const void *argument, int64_t row, int64_t at, int64_t count);
+void ce_cpu_walk_chunks(cs_device *device, int64_t count, int64_t min, ce_cpu_chunk *chunk, const void *argument);
+void ce_cpu_walk_rows(cs_device *device, int64_t rows, int64_t columns, int64_t min, ce_cpu_row_chunk *chunk,
+                      const void *argument);
 
 /* ---- the kernels ---- */
 #define OPERATION(name, parameters) void ce_cpu_##name parameters;

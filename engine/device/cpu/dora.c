@@ -124,8 +124,9 @@ typedef struct {
     const cs_dora *dora;
 } columns_job;
 
-static void forward_chunk(const columns_job *job, int64_t row, int64_t at, int64_t count)
+static void forward_chunk(const void *argument, int64_t row, int64_t at, int64_t count)
 {
+    const columns_job *job = argument;
     const cs_dora *dora = job->dora;
     float wide_y[CE_CHUNK], wide_z[CE_CHUNK], wide_m[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK], sum[CE_CHUNK];
     int64_t narrow = row * cs_columns(job->z) + at, wide = row * cs_columns(job->y) + dora->first + at;
@@ -142,25 +143,17 @@ static void forward_chunk(const columns_job *job, int64_t row, int64_t at, int64
     ce_elements_write(job->y, wide, count, out);
 }
 
-static void forward_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const columns_job *job = argument;
-    int64_t columns = cs_columns(job->z);
-    for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t at = 0; at < columns; at += CE_CHUNK)
-            forward_chunk(job, row, at, min(CE_CHUNK, columns - at));
-}
-
 void ce_cpu_dora(cs_device *device, cs_tensor y, cs_tensor z, cs_tensor norms, const cs_dora *dora)
 {
     columns_job job = { .y = y, .z = z, .norms = norms.data, .dora = dora };
-    ce_cpu_walk(device, cs_rows(z), MIN_ROWS, forward_rows, &job);
+    ce_cpu_walk_rows(device, cs_rows(z), cs_columns(z), MIN_ROWS, forward_chunk, &job);
 }
 
-/* Computes all rows of the columns [at, at + count). */
-static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
+/* Computes all rows of the columns [at, at + count). The work is divided by columns, so that every sum over rows has the
+ * same order for any number of threads. */
+static void backward_chunk(const void *argument, int64_t at, int64_t count)
 {
+    const columns_job *job = argument;
     const cs_dora *dora = job->dora;
     float wide_y[CE_CHUNK], wide_z[CE_CHUNK], wide_m[CE_CHUNK], out[CE_CHUNK], sum[CE_CHUNK];
     float *gradient = (float *)job->dmagnitude.data + at;
@@ -181,17 +174,9 @@ static void backward_chunk(const columns_job *job, int64_t at, int64_t count)
         gradient[i] = (job->dmagnitude.overwrite ? 0 : gradient[i]) + sum[i] / norms[i];
 }
 
-/* The work is divided by columns, so that every sum over rows has the same order for any number of threads. */
-static void backward_columns(void *argument, ce_range range, int part)
-{
-    (void)part;
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
-        backward_chunk(argument, at, min(CE_CHUNK, range.to - at));
-}
-
 void ce_cpu_dora_grad(cs_device *device, cs_tensor dy, cs_tensor dmagnitude, cs_tensor z, cs_tensor norms,
                       const cs_dora *dora)
 {
     columns_job job = { .y = dy, .z = z, .dmagnitude = dmagnitude, .norms = norms.data, .dora = dora };
-    ce_cpu_walk(device, cs_columns(z), MIN_COLUMNS, backward_columns, &job);
+    ce_cpu_walk_chunks(device, cs_columns(z), MIN_COLUMNS, backward_chunk, &job);
 }

@@ -27,8 +27,9 @@ static int64_t position_of(const embed_job *all, int64_t row)
     return all->starts.data ? position - ((const int32_t *)all->starts.data)[row] : position;
 }
 
-static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t count)
+static void embed_chunk(const void *argument, int64_t row, int64_t from, int64_t count)
 {
+    const embed_job *all = argument;
     int64_t width = cs_columns(all->y);
     float sum[CE_CHUNK], wide[CE_CHUNK];
     ce_elements_widen(sum, ce_elements_at(all->table, token_at(all, row) * width + from), all->table.dtype, count);
@@ -38,39 +39,26 @@ static void embed_row(const embed_job *all, int64_t row, int64_t from, int64_t c
     ce_elements_write(all->y, row * width + from, count, sum);
 }
 
-static void embed_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const embed_job *all = argument;
-    int64_t width = cs_columns(all->y);
-    for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t from = 0; from < width; from += CE_CHUNK)
-            embed_row(all, row, from, width - from < CE_CHUNK ? width - from : CE_CHUNK);
-}
-
 void ce_cpu_embed(cs_device *device, cs_tensor y, cs_tensor tokens, cs_tensor table, cs_tensor positions,
                   cs_tensor starts)
 {
     embed_job all = { .table = table, .positions = positions, .y = y, .tokens = tokens, .starts = starts };
-    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, embed_rows, &all);
+    ce_cpu_walk_rows(device, cs_rows(y), cs_columns(y), MIN_ROWS, embed_chunk, &all);
 }
 
-static void embed_grad_columns(void *argument, ce_range range, int part)
+/* Adds all rows of the columns [from, from + count). */
+static void embed_grad_chunk(const void *argument, int64_t from, int64_t count)
 {
-    (void)part;
     const embed_job *all = argument;
     int64_t width = cs_columns(all->y);
     float *table = all->table.data, *positions = all->positions.data, wide[CE_CHUNK];
-    for (int64_t from = range.from; from < range.to; from += CE_CHUNK) {
-        int64_t count = range.to - from < CE_CHUNK ? range.to - from : CE_CHUNK;
-        for (int64_t row = 0; row < cs_rows(all->y); row++) {
-            const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
-            int64_t token = token_at(all, row);
-            if (token != all->padding)
-                ce_elements_add(table + token * width + from, dy, count);
-            if (positions)
-                ce_elements_add(positions + position_of(all, row) * width + from, dy, count);
-        }
+    for (int64_t row = 0; row < cs_rows(all->y); row++) {
+        const float *dy = ce_elements_read(all->y, row * width + from, count, wide);
+        int64_t token = token_at(all, row);
+        if (token != all->padding)
+            ce_elements_add(table + token * width + from, dy, count);
+        if (positions)
+            ce_elements_add(positions + position_of(all, row) * width + from, dy, count);
     }
 }
 
@@ -80,5 +68,5 @@ void ce_cpu_embed_grad(cs_device *device, cs_tensor dtable, cs_tensor dpositions
     embed_job all = {
         .padding = padding, .table = dtable, .positions = dpositions, .y = dy, .tokens = tokens, .starts = starts
     };
-    ce_cpu_walk(device, cs_columns(dy), MIN_COLUMNS, embed_grad_columns, &all);
+    ce_cpu_walk_chunks(device, cs_columns(dy), MIN_COLUMNS, embed_grad_chunk, &all);
 }

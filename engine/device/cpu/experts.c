@@ -40,8 +40,9 @@ void ce_cpu_take_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_rou
     ce_cpu_walk(device, cs_rows(y), MIN_ROWS, take_rows, &all);
 }
 
-static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t count)
+static void add_chunk(const void *argument, int64_t row, int64_t at, int64_t count)
 {
+    const slot_job *all = argument;
     float sum[CE_CHUNK] = { 0 }, wide[CE_CHUNK];
     int64_t columns = cs_columns(all->x);
     for (int64_t j = 0; j < all->chosen; j++) {
@@ -51,20 +52,10 @@ static void add_chunk(const slot_job *all, int64_t row, int64_t at, int64_t coun
     ce_elements_write(all->y, row * columns + at, count, sum);
 }
 
-static void add_rows(void *argument, ce_range range, int part)
-{
-    (void)part;
-    const slot_job *all = argument;
-    int64_t columns = cs_columns(all->x);
-    for (int64_t row = range.from; row < range.to; row++)
-        for (int64_t at = 0; at < columns; at += CE_CHUNK)
-            add_chunk(all, row, at, columns - at < CE_CHUNK ? columns - at : CE_CHUNK);
-}
-
 void ce_cpu_add_slots(cs_device *device, cs_tensor y, cs_tensor x, const cs_routing *routing)
 {
     slot_job all = { .y = y, .x = x, .index = routing->slots.data, .chosen = cs_columns(routing->slots) };
-    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, add_rows, &all);
+    ce_cpu_walk_rows(device, cs_rows(y), cs_columns(x), MIN_ROWS, add_chunk, &all);
 }
 
 /* ---- products ---- */

@@ -132,61 +132,47 @@ typedef struct {
     float cap;
 } function_job;
 
-static void activation_part(void *argument, ce_range range, int part)
+static void activation_chunk(const void *argument, int64_t at, int64_t count)
 {
-    (void)part;
     const function_job *all = argument;
     float wide[CE_CHUNK], out[CE_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
-        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
-        functions[all->function].value(out, ce_elements_read(all->x, at, count, wide), count);
-        ce_elements_write(all->y, at, count, out);
-    }
+    functions[all->function].value(out, ce_elements_read(all->x, at, count, wide), count);
+    ce_elements_write(all->y, at, count, out);
 }
 
-static void activation_grad_part(void *argument, ce_range range, int part)
+static void activation_grad_chunk(const void *argument, int64_t at, int64_t count)
 {
-    (void)part;
     const function_job *all = argument;
     float wide[CE_CHUNK], wide_dy[CE_CHUNK], out[CE_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
-        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
-        const float *x = ce_elements_read(all->x, at, count, wide);
-        functions[all->function].slope(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
-        ce_elements_write(all->y, at, count, out);
-    }
+    const float *x = ce_elements_read(all->x, at, count, wide);
+    functions[all->function].slope(out, ce_elements_read(all->dy, at, count, wide_dy), x, count);
+    ce_elements_write(all->y, at, count, out);
 }
 
 void ce_cpu_activation(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, activation_part,
-                &(function_job){ .y = y, .x = x, .function = function });
+    ce_cpu_walk_chunks(device, cs_count(x), MIN_ELEMENTS, activation_chunk,
+                       &(function_job){ .y = y, .x = x, .function = function });
 }
 
 void ce_cpu_activation_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, activation_grad_part,
-                &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
+    ce_cpu_walk_chunks(device, cs_count(x), MIN_ELEMENTS, activation_grad_chunk,
+                       &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
 /* ---- activation functions as gates; the left half of a row of x is the gate, the right half is `up` ---- */
 
-static void gated_rows(void *argument, ce_range range, int part)
+static void gated_chunk(const void *argument, int64_t row, int64_t at, int64_t count)
 {
-    (void)part;
     const function_job *all = argument;
-    int64_t columns = cs_columns(all->y);
+    int64_t columns = cs_columns(all->y), place = 2 * row * columns + at;
     float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], out[CE_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < columns; at += CE_CHUNK) {
-            int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = 2 * row * columns + at;
-            const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
-            functions[all->function].value(out, ce_elements_read(all->x, place, count, wide_gate), count);
-            for (int64_t i = 0; i < count; i++)
-                out[i] *= up[i];
-            ce_elements_write(all->y, row * columns + at, count, out);
-        }
-    }
+    const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
+    functions[all->function].value(out, ce_elements_read(all->x, place, count, wide_gate), count);
+    for (int64_t i = 0; i < count; i++)
+        out[i] *= up[i];
+    ce_elements_write(all->y, row * columns + at, count, out);
 }
 
 static void gate_grad(cs_activation function, float *restrict dgate, float *restrict dup, const float *restrict dy,
@@ -205,34 +191,29 @@ static void gate_grad(cs_activation function, float *restrict dgate, float *rest
     functions[function].slope(dgate, product, gate, count);
 }
 
-static void gated_grad_rows(void *argument, ce_range range, int part)
+static void gated_grad_chunk(const void *argument, int64_t row, int64_t at, int64_t count)
 {
-    (void)part;
     const function_job *all = argument;
-    int64_t columns = cs_columns(all->dy);
+    int64_t columns = cs_columns(all->dy), place = 2 * row * columns + at;
     float wide_gate[CE_CHUNK], wide_up[CE_CHUNK], wide_dy[CE_CHUNK], dgate[CE_CHUNK], dup[CE_CHUNK];
-    for (int64_t row = range.from; row < range.to; row++) {
-        for (int64_t at = 0; at < columns; at += CE_CHUNK) {
-            int64_t count = columns - at < CE_CHUNK ? columns - at : CE_CHUNK, place = 2 * row * columns + at;
-            const float *gate = ce_elements_read(all->x, place, count, wide_gate);
-            const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
-            const float *dy = ce_elements_read(all->dy, row * columns + at, count, wide_dy);
-            gate_grad(all->function, dgate, dup, dy, gate, up, count);
-            ce_elements_write(all->y, place, count, dgate);
-            ce_elements_write(all->y, place + columns, count, dup);
-        }
-    }
+    const float *gate = ce_elements_read(all->x, place, count, wide_gate);
+    const float *up = ce_elements_read(all->x, place + columns, count, wide_up);
+    const float *dy = ce_elements_read(all->dy, row * columns + at, count, wide_dy);
+    gate_grad(all->function, dgate, dup, dy, gate, up, count);
+    ce_elements_write(all->y, place, count, dgate);
+    ce_elements_write(all->y, place + columns, count, dup);
 }
 
 void ce_cpu_gated(cs_device *device, cs_tensor y, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_rows(y), MIN_ROWS, gated_rows, &(function_job){ .y = y, .x = x, .function = function });
+    ce_cpu_walk_rows(device, cs_rows(y), cs_columns(y), MIN_ROWS, gated_chunk,
+                     &(function_job){ .y = y, .x = x, .function = function });
 }
 
 void ce_cpu_gated_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, cs_activation function)
 {
-    ce_cpu_walk(device, cs_rows(dy), MIN_ROWS, gated_grad_rows,
-                &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
+    ce_cpu_walk_rows(device, cs_rows(dy), cs_columns(dy), MIN_ROWS, gated_grad_chunk,
+                     &(function_job){ .y = dx, .x = x, .dy = dy, .function = function });
 }
 
 void ce_cpu_swiglu(cs_device *device, cs_tensor y, cs_tensor x)
@@ -247,31 +228,27 @@ void ce_cpu_swiglu_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor
 
 /* ---- the soft cap; in forward, dy is absent ---- */
 
-static void softcap_part(void *argument, ce_range range, int part)
+static void softcap_chunk(const void *argument, int64_t at, int64_t count)
 {
-    (void)part;
     const function_job *all = argument;
     float cap = all->cap, wide[CE_CHUNK], wide_dy[CE_CHUNK], out[CE_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
-        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
-        const float *x = ce_elements_read(all->x, at, count, wide), *dy = NULL;
-        if (all->dy.data)
-            dy = ce_elements_read(all->dy, at, count, wide_dy);
-        for (int64_t i = 0; i < count; i++)
-            out[i] = ce_elements_tanh_one(x[i] / cap);
-        for (int64_t i = 0; i < count; i++)
-            out[i] = dy ? dy[i] * (1 - out[i] * out[i]) : cap * out[i];
-        ce_elements_write(all->y, at, count, out);
-    }
+    const float *x = ce_elements_read(all->x, at, count, wide), *dy = NULL;
+    if (all->dy.data)
+        dy = ce_elements_read(all->dy, at, count, wide_dy);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = ce_elements_tanh_one(x[i] / cap);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = dy ? dy[i] * (1 - out[i] * out[i]) : cap * out[i];
+    ce_elements_write(all->y, at, count, out);
 }
 
 void ce_cpu_softcap(cs_device *device, cs_tensor y, cs_tensor x, float cap)
 {
-    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, softcap_part, &(function_job){ .y = y, .x = x, .cap = cap });
+    ce_cpu_walk_chunks(device, cs_count(x), MIN_ELEMENTS, softcap_chunk, &(function_job){ .y = y, .x = x, .cap = cap });
 }
 
 void ce_cpu_softcap_grad(cs_device *device, cs_tensor dx, cs_tensor dy, cs_tensor x, float cap)
 {
-    ce_cpu_walk(device, cs_count(x), MIN_ELEMENTS, softcap_part,
-                &(function_job){ .y = dx, .x = x, .dy = dy, .cap = cap });
+    ce_cpu_walk_chunks(device, cs_count(x), MIN_ELEMENTS, softcap_chunk,
+                       &(function_job){ .y = dx, .x = x, .dy = dy, .cap = cap });
 }

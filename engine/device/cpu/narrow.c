@@ -9,8 +9,9 @@ typedef struct {
     float factor;
 } convert_job;
 
-static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
+static void convert_chunk(const void *argument, int64_t at, int64_t count)
 {
+    const convert_job *all = argument;
     float wide[CE_CHUNK];
     ce_elements_widen(wide, ce_elements_at(all->from, at), all->from.dtype, count);
     for (int64_t i = 0; i < count; i++)
@@ -18,15 +19,8 @@ static void convert_chunk(const convert_job *all, int64_t at, int64_t count)
     ce_elements_write(all->to, at, count, wide);
 }
 
-static void convert_part(void *argument, ce_range range, int part)
-{
-    (void)part;
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK)
-        convert_chunk(argument, at, range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK);
-}
-
 void ce_cpu_convert(cs_stream *stream, cs_tensor to, cs_tensor from, float factor)
 {
     convert_job all = { to, from, factor };
-    ce_cpu_walk(stream->device, cs_count(to), MIN_ELEMENTS, convert_part, &all);
+    ce_cpu_walk_chunks(stream->device, cs_count(to), MIN_ELEMENTS, convert_chunk, &all);
 }

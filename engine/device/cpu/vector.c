@@ -11,28 +11,24 @@ typedef struct {
     float value;
 } vector_job;
 
-static void add_chunk(float *restrict y, const float *restrict a, const float *restrict b, int64_t count)
+static void add(float *restrict y, const float *restrict a, const float *restrict b, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         y[i] = a[i] + b[i];
 }
 
-static void add_part(void *argument, ce_range range, int part)
+static void add_chunk(const void *argument, int64_t at, int64_t count)
 {
-    (void)part;
     const vector_job *all = argument;
     float wide_a[CE_CHUNK], wide_b[CE_CHUNK], out[CE_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
-        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
-        const float *a = ce_elements_read(all->a, at, count, wide_a);
-        add_chunk(out, a, ce_elements_read(all->b, at, count, wide_b), count);
-        ce_elements_write(all->y, at, count, out);
-    }
+    const float *a = ce_elements_read(all->a, at, count, wide_a);
+    add(out, a, ce_elements_read(all->b, at, count, wide_b), count);
+    ce_elements_write(all->y, at, count, out);
 }
 
 void ce_cpu_add(cs_stream *stream, cs_tensor y, cs_tensor a, cs_tensor b)
 {
-    ce_cpu_walk(stream->device, cs_count(y), MIN_ELEMENTS, add_part, &(vector_job){ .y = y, .a = a, .b = b });
+    ce_cpu_walk_chunks(stream->device, cs_count(y), MIN_ELEMENTS, add_chunk, &(vector_job){ .y = y, .a = a, .b = b });
 }
 
 static void copy_part(void *argument, ce_range range, int part)
@@ -44,21 +40,20 @@ static void copy_part(void *argument, ce_range range, int part)
            (size_t)ce_range_length(range) * bytes);
 }
 
-static void cast_part(void *argument, ce_range range, int part)
+static void cast_chunk(const void *argument, int64_t at, int64_t count)
 {
-    (void)part;
     const vector_job *all = argument;
     float wide[CE_CHUNK];
-    for (int64_t at = range.from; at < range.to; at += CE_CHUNK) {
-        int64_t count = range.to - at < CE_CHUNK ? range.to - at : CE_CHUNK;
-        ce_elements_write(all->y, at, count, ce_elements_read(all->a, at, count, wide));
-    }
+    ce_elements_write(all->y, at, count, ce_elements_read(all->a, at, count, wide));
 }
 
 void ce_cpu_cast(cs_device *device, cs_tensor y, cs_tensor x)
 {
-    ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, y.dtype == x.dtype ? copy_part : cast_part,
-                &(vector_job){ .y = y, .a = x });
+    vector_job all = { .y = y, .a = x };
+    if (y.dtype == x.dtype)
+        ce_cpu_walk(device, cs_count(y), MIN_ELEMENTS, copy_part, &all);
+    else
+        ce_cpu_walk_chunks(device, cs_count(y), MIN_ELEMENTS, cast_chunk, &all);
 }
 
 static void fill_part(void *argument, ce_range range, int part)
