@@ -72,6 +72,7 @@ endforeach()
 add_custom_command(OUTPUT ${written}/man1/cspeed.1 ${written}/cspeed ${written}/_cspeed ${written}/cspeed.fish VERBATIM
   DEPENDS manual cspeed_command train generate eval pack bench ${PROJECT_SOURCE_DIR}/launcher/cspeed.1
   ${writing}
+  COMMAND cspeed_command help flags > ${written}/help/flags
   COMMAND manual ${PROJECT_SOURCE_DIR}/launcher/cspeed.1 ${written}/man1 ${written}/help
   COMMAND cspeed_command completion bash > ${written}/cspeed
   COMMAND cspeed_command completion zsh > ${written}/_cspeed

@@ -229,14 +229,17 @@ static char *advise(const cs_options_form *form, const char *word)
     return form->advise ? form->advise(word) : NULL;
 }
 
-static int refuse_unknown(const cs_options_form *form, const char *word, const char *wanted)
+/* `value` is the value behind the option, or NULL; it takes the place of VALUE in an advice. */
+static int refuse_unknown(const cs_options_form *form, const char *word, const char *wanted, const char *value)
 {
-    char *advice = advise(form, wanted);
-    if (advice) {
-        int code = WRONG("unknown %s %s: %s", form->what, word, advice);
-        free(advice);
-        return code;
-    }
+    static const char blank[] = "=VALUE";
+    CE_FREED char *advice = advise(form, wanted);
+    const char *gap = advice && value ? strstr(advice, blank) : NULL;
+    if (gap)
+        return WRONG("unknown %s %s: %.*s=%s%s", form->what, word, (int)(gap - advice), advice, value,
+                     gap + sizeof blank - 1);
+    if (advice)
+        return WRONG("unknown %s %s: %s", form->what, word, advice);
     static char names[MAX_NAMES][CS_OPTION_BYTES];
     const char *list[MAX_NAMES + 1];
     int count = 0;
@@ -262,7 +265,7 @@ static int read_option(const cs_options_form *form, void *settings, const char *
     split(text, word, name, &value);
     const cs_option *option = has_its_dashes(word, name) ? cs_options_find(form->options, form->count, name) : NULL;
     if (!option)
-        return refuse_unknown(form, word, name);
+        return refuse_unknown(form, word, name, value || !**rest || ***rest == '-' ? value : **rest);
     if (!option->value && value)
         return WRONG("%s takes no value, but got \"%s\"", word, value);
     if (cs_options_takes_value(option) && !value) {

@@ -127,7 +127,8 @@ const cs_option cl_flags[] = {
             "the cores to divide among the ranks. Default: all cores that this process may use"),
 
     GROUP("Restarts, stopping, time-outs"),
-    CHECKED(count, "max_restarts", max_restarts, "N", "number of restarts after failures and lost nodes. Default: 0"),
+    CHECKED(count, "max_restarts", max_restarts, "N",
+            "number of restarts after failures and lost nodes; some exit codes are final. Default: 0"),
     CHECKED(seconds, "restart_delay", restart_delay, "T", "seconds between a failure and the next start. Default: 5"),
     CHECKED(codes, "restart_on", restart_on, "any|CODES",
             "restart only after these exit codes, for example 75,137. Default: any"),

@@ -3,9 +3,10 @@
  *
  *     manual TEMPLATE FOLDER HELPS
  *
- * TEMPLATE is the text of cspeed.1, in which the descriptions of the commands replace one line, the comment COMMANDS.
- * FOLDER receives the pages. HELPS is a folder with one file for each program, which contains the text that the program
- * prints for --help. Its list of options becomes a part of the manual page of the program. */
+ * TEMPLATE is the text of cspeed.1, in which the descriptions of the commands and of the launch flags replace two lines,
+ * the comments COMMANDS and FLAGS. FOLDER receives the pages. HELPS is a folder with one file for each program, which
+ * contains the text that the program prints for --help, and the file flags with that of `cspeed help flags`. The lists
+ * of options become a part of the manual pages. */
 #include "ground/command.h"
 
 #include "cspeed/cspeed.h"
@@ -71,16 +72,16 @@ static void put_text(FILE *page, const char *text)
         fputs(".fi\n", page);
 }
 
-/* Converts a program's text about its options to roff. In `text`, a line that names an option has two leading blanks,
- * and a line of that option's description has more. */
-static void put_options(FILE *page, const char *text)
+/* Converts a text about options to roff. In `text`, a line that names an option has two leading blanks, and a line of
+ * that option's description has more. Other lines become paragraphs that begin with `macro`. */
+static void put_options(FILE *page, const char *text, const char *macro)
 {
     for (const char *line = text; *line; line = next_line(line)) {
         size_t blanks = strspn(line, " "), length = length_of(line);
         if (length == blanks)
             continue;
         if (blanks <= 2)
-            fputs(blanks == 2 ? ".TP\n" : ".PP\n", page);
+            fputs(blanks == 2 ? ".TP\n.B " : macro, page);
         put_line(page, line + blanks, length - blanks);
     }
 }
@@ -124,7 +125,7 @@ static bool put_page(FILE *page, const cl_command *command, const char *helps)
     put_text(page, command->text);
     if (options) {
         fputs(".SH OPTIONS\n", page);
-        put_options(page, next_line(options)); /* without the usage line */
+        put_options(page, next_line(options), ".PP\n"); /* without the usage line */
     }
     fputs(".SH EXAMPLE\n", page);
     put_lines(page, command->example, 0);
@@ -133,33 +134,47 @@ static bool put_page(FILE *page, const cl_command *command, const char *helps)
     return true;
 }
 
-/* Writes the manual page of cspeed itself: the template, with the descriptions of all commands. */
-static bool put_overview(FILE *page, const char *template)
+static void put_commands(FILE *page)
 {
-    static const char mark[] = ".\\\" COMMANDS\n";
-    char *text = read_file(template), *place = text ? strstr(text, mark) : NULL;
-    if (place) {
-        fprintf(page, "%.*s", (int)(place - text), text);
-        for (const cl_command *const *each = cl_commands; *each; each++) {
-            fprintf(page, ".SS %s\n", (*each)->name);
-            put_usage(page, *each);
-            fputs(".PP\n", page);
-            put_text(page, (*each)->text);
-        }
-        fputs(place + sizeof mark - 1, page);
+    for (const cl_command *const *each = cl_commands; *each; each++) {
+        fprintf(page, ".SS %s\n", (*each)->name);
+        put_usage(page, *each);
+        fputs(".PP\n", page);
+        put_text(page, (*each)->text);
     }
-    free(text);
-    return place != NULL;
 }
 
-/* Writes FOLDER/cspeed-COMMAND.1, for which `source` is the folder HELPS, or, if `command` is NULL, FOLDER/cspeed.1, for
- * which `source` is the template. */
-static bool write_page(const char *folder, const cl_command *command, const char *source)
+/* Writes the manual page of cspeed itself: the template, with the descriptions of all commands and launch flags. */
+static bool put_overview(FILE *page, const char *template, const char *helps)
+{
+    static const char commands_mark[] = ".\\\" COMMANDS\n", flags_mark[] = ".\\\" FLAGS\n";
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/flags", helps);
+    char *text = read_file(template), *flags = read_file(path);
+    char *commands_at = text ? strstr(text, commands_mark) : NULL, *flags_at = text ? strstr(text, flags_mark) : NULL;
+    char *list = flags ? strstr(flags, "\n\n") : NULL; /* behind the introduction, which the template has too */
+    bool whole = commands_at && flags_at > commands_at && list;
+    if (whole) {
+        fprintf(page, "%.*s", (int)(commands_at - text), text);
+        put_commands(page);
+        commands_at += sizeof commands_mark - 1;
+        fprintf(page, "%.*s", (int)(flags_at - commands_at), commands_at);
+        put_options(page, list, ".SS ");
+        fputs(flags_at + sizeof flags_mark - 1, page);
+    }
+    free(text);
+    free(flags);
+    return whole;
+}
+
+/* Writes FOLDER/cspeed-COMMAND.1, or, if `command` is NULL, FOLDER/cspeed.1. */
+static bool write_page(const cl_command *command, char **arguments)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/cspeed%s%s.1", folder, command ? "-" : "", command ? command->name : "");
+    snprintf(path, sizeof path, "%s/cspeed%s%s.1", arguments[2], command ? "-" : "", command ? command->name : "");
     FILE *page = fopen(path, "w");
-    bool whole = page && (command ? put_page(page, command, source) : put_overview(page, source));
+    bool whole =
+        page && (command ? put_page(page, command, arguments[3]) : put_overview(page, arguments[1], arguments[3]));
     if (page && fclose(page) == 0 && whole)
         return true;
     fprintf(stderr, "manual: %s cannot be written\n", path);
@@ -173,7 +188,7 @@ int main(int argument_count, char **arguments)
         return 64;
     }
     for (const cl_command *const *each = cl_commands; *each; each++)
-        if (!write_page(arguments[2], *each, arguments[3]))
+        if (!write_page(*each, arguments))
             return 1;
-    return write_page(arguments[2], NULL, arguments[1]) ? 0 : 1;
+    return write_page(NULL, arguments) ? 0 : 1;
 }

@@ -229,6 +229,7 @@ START_TEST(every_command_has_a_page)
     must(
         "! command -v groff || for page in $T/share/man/man1/*; do "
         "said=$(groff -ww -man -Tascii $page 2>&1 > /dev/null); [ -z \"$said\" ] || { echo $page: $said; exit 1; }; done");
+    must("grep -qF '.B \\-\\-hostfile, \\-H FILE' $T/share/man/man1/cspeed.1");
     must("for name in $(cat names); do grep -qx \".SS $name\" $T/share/man/man1/cspeed.1 || exit 1; done");
     must("cd $T/share && test -s bash-completion/completions/cspeed -a -s zsh/site-functions/_cspeed -a "
          "-s fish/vendor_completions.d/cspeed.fish -a -s cspeed/configs/reference.json -a -s doc/cspeed/README.md");

@@ -265,9 +265,9 @@ START_TEST(errors_have_one_sentence_and_a_code)
     training_expect(64, shell_run("%s/train --config config.json --stepz 3", CS_BIN));
     training_expect(64, shell_run("%s/train", CS_BIN));
     training_expect(64, shell_run("%s/train --config config.json --learning-rate 1e-3", CS_BIN));
-    ck_assert(training_says("here it is optimizer.params.lr; --set optimizer.params.lr=VALUE sets it"));
+    ck_assert(training_says("here it is optimizer.params.lr; --set optimizer.params.lr=1e-3 sets it"));
     training_expect(64, shell_run("%s/train --config config.json --prefetch 2", CS_BIN));
-    ck_assert(training_says("a key of the configuration; --set cspeed.prefetch=VALUE sets it"));
+    ck_assert(training_says("a key of the configuration; --set cspeed.prefetch=2 sets it"));
     training_expect(64, shell_run("%s/train config.json", CS_BIN));
     ck_assert(training_says("unknown argument config.json: --config config.json reads it"));
     training_expect(64, training_try(2, "config.json --lr 1"));

@@ -2,6 +2,9 @@
 option(CSPEED_CUDA "build libcspeed_cuda.so where the CUDA toolkit is found" ON)
 option(CSPEED_NCCL "build the NCCL transport into libcspeed_cuda.so where NCCL is found" ON)
 set(CSPEED_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "compute capabilities the kernels are compiled for")
+if(NOT "$CACHE{CMAKE_CUDA_ARCHITECTURES}" STREQUAL "") # CMake's own name of the same setting
+  set(CSPEED_CUDA_ARCHITECTURES $CACHE{CMAKE_CUDA_ARCHITECTURES})
+endif()
 find_program(CSPEED_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
 if(NOT CSPEED_CUDA OR NOT CSPEED_NVCC OR CSPEED_SANITIZE)
   message(STATUS "CUDA: libcspeed_cuda.so is not built (CSPEED_CUDA is OFF, no nvcc was found, or a sanitizer is on)")
@@ -25,6 +28,11 @@ endif()
 find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 message(STATUS "CUDA: ${CUDAToolkit_VERSION} for ${CSPEED_CUDA_ARCHITECTURES}; NCCL: ${NCCL_LIBRARY}; cuDNN: ${CUDNN_INCLUDE}")
+list(LENGTH CSPEED_CUDA_ARCHITECTURES architectures)
+if(architectures GREATER 1)
+  message(STATUS "CUDA: the kernels of ${architectures} GPU architectures take most of the time of a build; "
+                 "-DCSPEED_CUDA=OFF builds for CPUs only, -DCMAKE_CUDA_ARCHITECTURES=90 for one architecture")
+endif()
 
 set(module_sources ${cuda_sources})
 if(NOT NCCL_LIBRARY OR NOT NCCL_INCLUDE)
