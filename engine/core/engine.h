@@ -14,6 +14,7 @@
 
 typedef struct ce_saving ce_saving;
 typedef struct ce_reporting ce_reporting;
+typedef struct ce_predictor ce_predictor;
 typedef struct ce_curriculum ce_curriculum;
 typedef struct ce_upload ce_upload;
 typedef struct ce_transfer ce_transfer;
@@ -55,8 +56,7 @@ struct cs_engine {
     ce_update *update;  /* the optimizer; its scratch is the memory of the pass, which is empty during an update */
     void *block;        /* device memory for the record of `judge`, the table of `update`, and the pass */
     cs_pass *pass;
-    cs_pass *predictor;    /* equal to `pass`, or a larger pass for predictions; NULL until the first prediction */
-    void *predictor_block; /* memory of the predictor; NULL if the predictor is `pass` */
+    ce_predictor *predictor; /* what query/ needs for predictions; NULL until the first prediction */
     struct {
         size_t text; /* bytes of a pass that continues one text by at most `length` positions */
         size_t row;  /* bytes of a row of logits; each generation step needs one row for each text */
@@ -76,7 +76,6 @@ struct cs_engine {
     int ahead;           /* index of the unit whose all-gather was started last; -1 at the beginning of forward */
     cs_tensor *inputs;   /* the input of each unit, kept for recomputation */
     cs_tensor loss_rows; /* shape (rows, 1) */
-    cs_tensor prediction;
     struct {
         cs_tensor targets, references; /* tensors that the device can read; without cspeed.dpo `references` is absent */
     } batch;
@@ -176,7 +175,6 @@ struct ce_forward_input {
 /* Runs the forward of all units and returns the last unit's output, which the caller frees with ce_pass_let_go. In
  * training the parameters of the last unit stay gathered for backward. */
 cs_tensor ce_forward_units(cs_engine *engine, cs_pass *pass, const ce_forward_input *input);
-void ce_forward_drop_prediction(cs_engine *engine); /* releases the output of the last cs_predict */
 /* Returns the number, in the whole training, of sample b of the current micro-batch. */
 int64_t ce_forward_sample(const cs_engine *engine, int64_t b);
 

@@ -4,15 +4,6 @@
 #include "base/must.h"
 #include "base/rng.h"
 
-void ce_forward_drop_prediction(cs_engine *engine)
-{
-    if (!engine->prediction.data)
-        return;
-    ce_pass_let_go(engine->predictor, engine->prediction);
-    engine->prediction = (cs_tensor){ 0 };
-    ce_pass_end(engine->predictor);
-}
-
 static ce_pass_batch_info batch_info(const cs_engine *engine, const ce_forward_input *input)
 {
     bool tokens = engine->model->inputs == 0;
@@ -208,7 +199,6 @@ void cs_forward(cs_engine *engine, const cs_batch *batch)
     if (engine->config->reads)
         ce_fatal(CS_MISUSE, "cs_forward: this model was opened by cs_reopen, to be used; train it with a "
                             "configuration of its own and cspeed.load");
-    ce_forward_drop_prediction(engine);
     engine->fresh = false;
     check_batch(engine, batch);
     forward_batch(engine, batch);

@@ -69,7 +69,7 @@ static cs_status run(cs_engine *engine, const char *verb, cs_tensor tokens, cons
                      cs_tensor *logits)
 {
     ce_forward_input input = { .mode = CE_PASS_EVALUATION, .inputs = tokens, .predict = true, .sequences = sequences };
-    return ce_evaluate_output(engine, verb, &input, logits);
+    return ce_predict_output(engine, verb, &input, logits);
 }
 
 cs_status cs_context_read(cs_context *context, const int32_t *tokens, int64_t count, cs_tensor *logits)

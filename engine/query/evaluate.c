@@ -170,7 +170,6 @@ static cs_scores evaluate(cs_engine *engine, cs_data *data, int64_t batches, boo
 cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double *loss)
 {
     ce_phase_expect(engine, CE_FORWARD, "cs_evaluate");
-    ce_forward_drop_prediction(engine);
     *loss = evaluate(engine, data, batches, false).loss;
     return CS_OK;
 }
@@ -178,7 +177,6 @@ cs_status cs_evaluate(cs_engine *engine, cs_data *data, int64_t batches, double 
 cs_status cs_score(cs_engine *engine, cs_data *data, int64_t batches, cs_scores *scores)
 {
     ce_phase_expect(engine, CE_FORWARD, "cs_score");
-    ce_forward_drop_prediction(engine);
     *scores = evaluate(engine, data, batches, true);
     return CS_OK;
 }
@@ -228,79 +226,4 @@ void ce_evaluate_pairs(cs_engine *engine, cs_data *data, float *logps)
     close_scratch(engine, &with);
     cs_comm_all_reduce(engine->comm, logps, CE_ANSWERS * count, CS_F32, CS_SUM);
     ce_phase_end(engine, CE_EVALUATE);
-}
-
-/* ---- predictions ---- */
-
-/* Returns the bytes that the predictor must have; 0 means that engine->pass is large enough. cs_predict computes all
- * rows of the output and needs memory.prediction. A cs_context computes one row of logits for each text. For up to
- * `length` texts the result is an upper bound: continuation.text, plus continuation.row (the bytes of a row of logits)
- * for each text. continuation.text is enough for all tensors except the logits, because they have at most `length`
- * rows. For more than `length` texts the result is memory.prediction. */
-static size_t prediction_bytes(const cs_engine *engine, const ce_forward_input *input)
-{
-    int64_t texts = input->inputs.shape[0];
-    if (!input->sequences || texts > engine->length)
-        return engine->memory.prediction;
-    return engine->continuation.text + (size_t)texts * (size_t)ce_round_up((int64_t)engine->continuation.row, 64);
-}
-
-void ce_evaluate_close(cs_engine *engine)
-{
-    if (engine->predictor != engine->pass)
-        ce_pass_close(engine->predictor);
-    if (engine->predictor_block)
-        ce_device_free(engine->device, engine->predictor_block);
-    engine->predictor = NULL;
-    engine->predictor_block = NULL;
-}
-
-/* Sets engine->predictor to a pass of at least `bytes`. A loss needs only chunks of the last unit's output, but a
- * prediction needs all wanted rows of that output. If these rows need more than the memory of a step, predictions get
- * memory of their own. */
-static cs_status open_predictor(cs_engine *engine, size_t bytes)
-{
-    const ce_settings *settings = engine->settings;
-    if (!engine->predictor)
-        engine->predictor = engine->pass;
-    if (ce_pass_block_bytes(engine->predictor) >= bytes)
-        return CS_OK;
-    ce_evaluate_close(engine);
-    engine->predictor_block = ce_device_alloc(engine->device, bytes);
-    ce_pass_shape shape = {
-        engine->device, settings->precision.values, settings->precision.products, engine->predictor_block,
-        bytes,          engine->chunk_bytes
-    };
-    return ce_pass_open(&engine->predictor, &shape);
-}
-
-/* The output stays valid until the next public call. */
-cs_status ce_evaluate_output(cs_engine *engine, const char *verb, const ce_forward_input *input, cs_tensor *output)
-{
-    cs_unit *last = engine->model->units[engine->model->count - 1];
-    int64_t longest = engine->model->inputs ? engine->model->inputs : engine->length;
-    ce_phase_expect(engine, CE_FORWARD, verb);
-    ce_forward_drop_prediction(engine);
-    if (!last->kind->predict)
-        return ce_fail(CS_UNSUPPORTED, "not supported: %s, because the last unit (%s) has no predict function", verb,
-                       last->kind->name);
-    bool fits = input->inputs.shape[0] <= engine->settings->micro_batch && input->inputs.shape[1] <= longest;
-    if (!fits && !input->sequences)
-        return ce_fail(CS_BAD_CONFIG, "%s: a batch of %lld x %lld is larger than the %lld x %lld of training", verb,
-                       (long long)input->inputs.shape[0], (long long)input->inputs.shape[1],
-                       (long long)engine->settings->micro_batch, (long long)longest);
-    CE_TRY(open_predictor(engine, prediction_bytes(engine, input)));
-    engine->prediction = ce_forward_units(engine, engine->predictor, input);
-    *output = engine->prediction;
-    return ce_upload_fetch_output(engine, output);
-}
-
-cs_status cs_predict(cs_engine *engine, const cs_batch *batch, cs_tensor *output)
-{
-    return ce_evaluate_output(engine, "cs_predict",
-                              &(ce_forward_input){ .mode = CE_PASS_EVALUATION,
-                                                   .inputs = batch->inputs,
-                                                   .starts = batch->starts,
-                                                   .predict = true },
-                              output);
 }

@@ -237,13 +237,10 @@ static cs_status open_lists(cs_engine *engine)
     return ce_curriculum_open(engine);
 }
 
-static const ce_observer *const observers[] = { &ce_report_observer,
-                                                &ce_finite_observer,
-                                                &ce_async_save_observer,
-                                                &ce_curriculum_observer,
-                                                &ce_experts_observer,
-                                                &ce_graphs_observer,
-                                                NULL };
+static const ce_observer *const observers[] = { &ce_report_observer,     &ce_finite_observer,
+                                                &ce_async_save_observer, &ce_curriculum_observer,
+                                                &ce_experts_observer,    &ce_predict_observer,
+                                                &ce_graphs_observer,     NULL };
 
 static cs_status build(cs_engine *engine, cs_model *model)
 {
@@ -312,7 +309,7 @@ void cs_destroy(cs_engine *engine)
     for (int i = 0; engine->shards && i < engine->model->total; i++)
         ce_shard_close(engine->shards[i]);
     ce_update_close(engine->update);
-    ce_evaluate_close(engine);
+    ce_predict_close(engine);
     ce_pass_close(engine->pass);
     ce_step_judge_close(engine);
     if (engine->block)

@@ -193,9 +193,10 @@ START_TEST(a_model_beyond_the_host_is_refused)
     static const char *const wanted[] = { "optimizer states",
                                           "MB are free for each of the 2 ranks of its host:", "what helps: " };
     shell_enter();
+    shell_write("text.txt", "not read, because the memory is checked first\n");
     shell_write("config.json",
                 "{ \"train_micro_batch_size_per_gpu\": 1, \"cspeed\": { \"device\": \"cpu\", \"steps\": 1, \"data\": { "
-                "\"train\": \"none\", \"seq_len\": 4 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, "
+                "\"train\": \"text.txt\", \"seq_len\": 4 }, \"model\": { \"model_type\": \"gpt2\", \"vocab_size\": 64, "
                 "\"n_embd\": 65536, \"n_layer\": 80, \"n_head\": 64, \"n_positions\": 64 } } }");
     ck_assert_int_eq(shell_run("%s/cspeed --num_gpus 2 --oversubscribe train --config config.json 2>&1", CS_BIN), 1);
     char *said = shell_read("out.txt", NULL);
