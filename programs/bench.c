@@ -8,14 +8,13 @@
  * - of copy: the time in which every rank copies a buffer of this size, divided by the time of the collective. */
 #include "cspeed/comm.h"
 #include "cspeed/options.h"
-#include "cspeed/plot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { SHORTEST = 1024, SIZES = 48, MIN_REPETITIONS = 5, MAX_REPETITIONS = 200, WARM_UP = 2 };
+enum { SHORTEST = 1024, MIN_REPETITIONS = 5, MAX_REPETITIONS = 200, WARM_UP = 2 };
 
 enum {
     ALL_REDUCE,
@@ -42,7 +41,7 @@ typedef struct {
 } bench;
 
 typedef struct {
-    const char *comm, *collectives, *plot;
+    const char *comm, *collectives;
     int64_t min_bytes, max_bytes;
     bool ordinary;
 } options;
@@ -61,18 +60,10 @@ static const cs_option table[] = {
                 "the transport, as the key cspeed.comm of a configuration. Default: auto") },
     { CS_OPTION(SWITCH, "ordinary", options, ordinary, NULL,
                 "take the buffers from ordinary memory of each rank, not from memory that the ranks share") },
-    { CS_OPTION(TEXT, "plot", options, plot, "FILE",
-                "write a picture of the bus bandwidths into the file, whose name ends with .svg, .html or .png") },
     { .names = "help h", .kind = CS_OPTION_HELP, .text = "print this text" },
 };
 
 static const char usage[] = "usage: cspeed [LAUNCH FLAGS] bench comm [OPTIONS]\n\n";
-
-typedef struct {
-    cs_plot_curve curves[COLLECTIVES];
-    cs_plot_point points[COLLECTIVES][SIZES];
-    int count;
-} picture;
 
 static void fail(int rank, int code)
 {
@@ -198,13 +189,11 @@ static double bus_factor(int collective, int ranks)
     return collective == BROADCAST || collective == REDUCE ? 1 : (n - 1) / n;
 }
 
-static void print_line(const bench *ranks, picture *drawn, int collective, size_t bytes)
+static void print_line(const bench *ranks, int collective, size_t bytes)
 {
     const char *algorithm;
     double copy = measure(ranks, COPY, bytes, &algorithm), seconds = measure(ranks, collective, bytes, &algorithm);
     double algbw = 1e-9 * (double)bytes / seconds, busbw = algbw * bus_factor(collective, ranks->world.size);
-    cs_plot_curve *curve = &drawn->curves[drawn->count];
-    drawn->points[drawn->count][curve->count++] = (cs_plot_point){ (double)bytes, busbw };
     if (ranks->world.rank == 0)
         printf("%-15s %12zu %-13s %12.1f %10.2f %10.2f %9.0f%%\n", names[collective], bytes, algorithm, seconds * 1e6,
                algbw, busbw, 100 * copy / seconds);
@@ -214,15 +203,6 @@ static void print_line(const bench *ranks, picture *drawn, int collective, size_
 static int64_t shortest(const options *given)
 {
     return given->min_bytes ? given->min_bytes : SHORTEST;
-}
-
-static void print_collective(const bench *ranks, picture *drawn, int collective, const options *given)
-{
-    int sizes = 0;
-    drawn->curves[drawn->count] = (cs_plot_curve){ .name = names[collective], .points = drawn->points[drawn->count] };
-    for (int64_t bytes = shortest(given); bytes <= given->max_bytes && sizes < SIZES; bytes *= 2, sizes++)
-        print_line(ranks, drawn, collective, (size_t)bytes);
-    drawn->count++;
 }
 
 static void read_collectives(bool wanted[COLLECTIVES], const char *list)
@@ -239,28 +219,15 @@ static void read_collectives(bool wanted[COLLECTIVES], const char *list)
     free(copy);
 }
 
-static void draw(const picture *drawn, const char *name)
-{
-    static const char title[] = "bus bandwidth in GB/s";
-    cs_plot plot = {
-        .title = title, .curves = drawn->curves, .count = drawn->count, .x_title = "bytes", .log_x = true, .full = true
-    };
-    if (cs_plot_write(name, cs_plot_form_of(name), title, &plot, 1) == CS_OK)
-        return;
-    fprintf(stderr, "bench: %s\n", cs_error());
-    exit(CS_OPTIONS_WRONG);
-}
-
 static void run(const options *given)
 {
     bool wanted[COLLECTIVES] = { false };
     bench ranks;
     if (shortest(given) > given->max_bytes)
         refuse("--max_bytes must be at least", "--min_bytes");
-    picture *drawn = calloc(1, sizeof *drawn);
     read_collectives(wanted, given->collectives ? given->collectives : "all_reduce,reduce_scatter,all_gather");
     cs_status status = open_ranks(&ranks, given);
-    if (status != CS_OK || !drawn)
+    if (status != CS_OK)
         fail(cs_launched_rank(), cs_exit_code(status));
     if (ranks.world.rank == 0)
         printf("%d ranks over %s, %s memory, fp32; the slowest rank, the median of repetitions\n"
@@ -268,12 +235,9 @@ static void run(const options *given)
                ranks.world.size, cs_comm_kind(ranks.comm), given->ordinary ? "ordinary" : "shared", "collective",
                "size", "algorithm", "us", "algbw GB/s", "busbw GB/s", "of copy");
     for (int i = 0; i < COLLECTIVES; i++)
-        if (wanted[i])
-            print_collective(&ranks, drawn, i, given);
-    if (given->plot && ranks.world.rank == 0)
-        draw(drawn, given->plot);
+        for (int64_t bytes = shortest(given); wanted[i] && bytes <= given->max_bytes; bytes *= 2)
+            print_line(&ranks, i, (size_t)bytes);
     close_ranks(&ranks);
-    free(drawn);
 }
 
 /* Refuses a world of one rank, because collectives need at least two ranks. */
@@ -304,8 +268,6 @@ int main(int argc, char **argv)
     char **words = cs_options_main(&form, &given, argv);
     if (strcmp(words[0], "comm") != 0)
         refuse("nothing to measure is called", words[0]);
-    if (given.plot && cs_plot_form_of(given.plot) == CS_PLOT_NO_FORM)
-        refuse("--plot needs a file .svg, .html or .png, not", given.plot);
     check_world();
     run(&given);
     return 0;

@@ -30,7 +30,7 @@ const cl_command cl_command_bench = {
             "           time of the collective\n"
             "\n"
             "At least two ranks are needed: give --num_gpus N before bench.\n",
-    .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6 --plot comm.svg",
+    .example = "cspeed --num_gpus 2 bench comm --max_bytes 1e6",
     .run = run,
     .is_program = true,
 };
