@@ -33,7 +33,7 @@ static const floor_rule rules[] = {
     { "engine/comm", " public engine/base engine/device engine/comm/collective engine/comm/mpi engine/comm/tcp "
                      "engine/comm/device " },
     { "engine/comm/collective", " public engine/base engine/comm " },
-    { "engine/comm/self", " engine/comm engine/comm/collective " },
+    { "engine/comm/self", " engine/comm/collective " },
     { "engine/comm/shm", " public engine/base engine/comm engine/comm/collective " },
     { "engine/comm/mpi", " engine/base engine/comm " }, /* built as a separate module */
     { "engine/comm/store", " public engine/base engine/security " },

@@ -1,5 +1,4 @@
 /* comm.c - opens and closes a comm of comm.h: chooses its transport, and gives out its memory. */
-#include "comm/nonblocking.h"
 #include "comm/collective/exchange.h"
 #include "comm/common.h"
 #include "comm/device/side.h"

@@ -1,5 +1,5 @@
 /* heap.c - memory for cs_comm_alloc in transports without shared memory. */
-#include "comm/heap.h"
+#include "comm/transport.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -3,7 +3,6 @@
 #include "comm/mpi/module.h"
 #include "base/library.h"
 #include "comm/collective/collective.h"
-#include "comm/heap.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

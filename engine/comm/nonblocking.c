@@ -4,8 +4,7 @@
  * caller's thread. Collectives are made one after the other. Messages that follow each other in the queue are moved at
  * the same time: the thread tries to move each of them, and sleeps for a moment when none moves. The record of a call
  * (cs_work) is used again after the call has been waited for, so a training step allocates no new record. */
-#include "comm/nonblocking.h"
-#include "comm/split.h"
+#include "comm/transport.h"
 #include "base/beat.h"
 #include "base/clock.h"
 #include "base/must.h"

@@ -1,7 +1,7 @@
 /* split.c - groups of the ranks of a comm. A group is a comm of its own. Its ranks find each other through the parent
  * comm, which is the comm that is divided. Through the parent comm they gather the color and the key of every rank and,
  * for TCP, the address at which every rank listens. */
-#include "comm/split.h"
+#include "comm/transport.h"
 #include "comm/tcp/mesh.h"
 
 #include <stdio.h>

@@ -91,7 +91,7 @@ typedef struct ce_transport {
 } ce_transport;
 
 typedef struct ce_meeting ce_meeting;         /* how the ranks of a group find each other (tcp/mesh.h) */
-typedef struct ce_nonblocking ce_nonblocking; /* the calls that return before they are done (nonblocking.h) */
+typedef struct ce_nonblocking ce_nonblocking; /* the calls that return before they are done (nonblocking.c) */
 
 struct cs_comm {
     const ce_transport *transport;
@@ -161,5 +161,19 @@ size_t ce_comm_heap_wish(const cs_comm_settings *settings);
  * `names` and frees them, also after a failure. */
 cs_status ce_comm_open(cs_comm **comm, const cs_world *world, const cs_comm_settings *settings, int *names,
                        const ce_meeting *meeting);
+
+/* Memory for cs_comm_alloc in transports without shared memory, an anonymous mapping (heap.c). */
+cs_status ce_heap_open(cs_comm *comm, const cs_comm_settings *settings);
+void ce_heap_close(cs_comm *comm);
+
+/* Does the same as cs_comm_split, but the groups have these settings instead of the parent's. */
+cs_status ce_split(cs_comm **group, cs_comm *parent, int color, int key, const cs_comm_settings *settings);
+
+/* The nonblocking calls (nonblocking.c), which return before they are done. A thread makes them in a second comm of the
+ * same ranks, in the order in which the caller made them. */
+cs_status ce_nonblocking_open(cs_comm *comm); /* starts the thread; the call is collective */
+void ce_nonblocking_close(cs_comm *comm);     /* waits for the calls in progress; comm->nonblocking may be NULL */
+/* Sets the time limit of nonblocking calls, as cs_comm_set_call_seconds does for other calls. */
+void ce_nonblocking_set_call_seconds(cs_comm *comm, double seconds);
 
 #endif

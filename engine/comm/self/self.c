@@ -1,7 +1,6 @@
 /* self.c - the transport of a world with one rank. Its collectives are the collectives over messages, which send no
  * message if there is one rank. */
 #include "comm/collective/collective.h"
-#include "comm/heap.h"
 
 static bool fits(const cs_world *world)
 {

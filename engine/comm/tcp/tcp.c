@@ -2,7 +2,6 @@
 #include "comm/tcp/tcp.h"
 #include "base/processors.h"
 #include "comm/collective/collective.h"
-#include "comm/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
