@@ -90,20 +90,15 @@ static void print_end(const json_t *result, char ended[MOMENT_BYTES], char durat
 }
 
 typedef struct {
-    const cl_registry_job *jobs; /* the running jobs, which are not printed */
-    int count, width, printed;
+    int width, printed; /* width: of the column of the ids; printed: the number of rows */
 } ended_list;
 
 static void print_ended(const char *folder, const char *id, void *argument)
 {
     ended_list *list = argument;
+    cl_registry_job running;
     char ended[MOMENT_BYTES], duration[CE_PROGRESS_TIME_BYTES], code[MOMENT_BYTES], step[MOMENT_BYTES];
-    char *path = realpath(folder, NULL);
-    bool runs = false;
-    for (int i = 0; path && i < list->count; i++)
-        runs |= strcmp(list->jobs[i].run_dir, path) == 0;
-    free(path);
-    if (runs)
+    if (cl_registry_read_find_folder(&running, folder))
         return;
     if (list->printed++ == 0)
         printf("%-*s %-8s %4s  %-19s %10s %8s  %s\n", list->width, "ENDED JOB", "STATE", "CODE", "ENDED", "DURATION",
@@ -210,7 +205,7 @@ static int run_ps(const cl_options *options, char **arguments)
         code = cl_registry_read_list(&jobs, &count, NULL);
     if (code)
         return code;
-    ended_list list = { .jobs = jobs, .count = count, .width = widest_id(jobs, count) };
+    ended_list list = { .width = widest_id(jobs, count) };
     print_running(jobs, count, list.width);
     if (all)
         cl_logdir_each(print_ended, &list);

@@ -49,70 +49,65 @@ static int64_t last_step(const cl_front *front)
     return step;
 }
 
+/* ---- members of an object in JSON, after the first one ---- */
+
+/* A text that is NULL becomes null, and so does a number that is not `known`. */
+static void put_text(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, ",\n  \"%s\": ", name);
+    if (text)
+        cl_quote(out, text);
+    else
+        fputs("null", out);
+}
+
+static void put_number(FILE *out, const char *name, bool known, int64_t number)
+{
+    fprintf(out, known ? ",\n  \"%s\": %ld" : ",\n  \"%s\": null", name, number);
+}
+
+static void put_moment(FILE *out, const char *name, int64_t moment)
+{
+    char text[MOMENT_BYTES];
+    print_moment(moment, text);
+    put_text(out, name, text);
+}
+
 /* ---- result.json ---- */
-
-static void print_culprit(const cl_front *front, FILE *out)
-{
-    const cl_worker *first = &front->workers[front->first];
-    int status = first->end.status;
-    fprintf(out, "  \"kind\": \"worker\",\n  \"rank\": %d,\n  \"host\": ", front->first);
-    cl_quote(out, cl_rank_position_host(front, front->first));
-    fprintf(out, ",\n  \"pid\": %d,\n  \"signal\": ", first->pid);
-    if (WIFSIGNALED(status))
-        cl_quote(out, cl_codes_signal_name(WTERMSIG(status)));
-    else
-        fputs("null", out);
-    fprintf(out, ",\n  \"oom\": %s,\n  \"log\": ", cl_failure_hint_is_oom(&first->end) ? "true" : "false");
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
-    if (*front->run_dir)
-        cl_quote(out, path);
-    else
-        fputs("null", out);
-    fputs(",\n", out);
-}
-
-static void print_launcher(const cl_front *front, FILE *out)
-{
-    fprintf(out, "  \"kind\": %s,\n  \"rank\": null,\n  \"host\": ", cl_front_code(front) ? "\"launcher\"" : "null");
-    if (front->first_node >= 0)
-        cl_quote(out, front->nodes[front->first_node].host);
-    else
-        fputs("null", out);
-    fputs(",\n  \"pid\": null,\n  \"signal\": ", out);
-    if (front->signal)
-        cl_quote(out, cl_codes_signal_name(front->signal));
-    else
-        fputs("null", out);
-    fputs(",\n  \"oom\": false,\n  \"log\": null,\n", out);
-}
 
 static char *result_text(const cl_front *front)
 {
-    char *text = NULL, began[MOMENT_BYTES], ended[MOMENT_BYTES];
+    char *text = NULL, log[PATH_MAX + 64];
     size_t length;
     int64_t step = last_step(front);
-    int code = cl_front_code(front);
+    int code = cl_front_code(front), signal = front->signal;
     bool outside = front->timed_out || front->signal || front->stalled;
+    const cl_worker *first = !outside && cl_failure_is_rank(front) ? &front->workers[front->first] : NULL;
+    const char *host = front->first_node >= 0 ? front->nodes[front->first_node].host : NULL;
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return NULL;
-    print_moment(front->began, began);
-    print_moment(ce_clock_now(), ended);
+    if (first)
+        signal = WIFSIGNALED(first->end.status) ? WTERMSIG(first->end.status) : 0;
+    snprintf(log, sizeof log, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
     fputs("{\n  \"job\": ", out);
     cl_quote(out, front->plan->id);
-    fprintf(out, ",\n  \"code\": %d,\n", code);
-    if (!outside && cl_failure_is_rank(front))
-        print_culprit(front, out);
-    else
-        print_launcher(front, out);
-    fputs("  \"why\": ", out);
-    cl_quote(out, cl_failure_why(front));
-    fprintf(out,
-            ",\n  \"attempts\": %d,\n  \"restarts\": %d,\n  \"world_size\": %d,\n  \"last_step\": ", front->attempt + 1,
-            front->restarts, front->plan->rank_count);
-    fprintf(out, step < 0 ? "null" : "%ld", step);
-    fprintf(out, ",\n  \"started\": \"%s\",\n  \"ended\": \"%s\"\n}\n", began, ended);
+    put_number(out, "code", true, code);
+    put_text(out, "kind", first ? "worker" : code ? "launcher" : NULL);
+    put_number(out, "rank", first, front->first);
+    put_text(out, "host", first ? cl_rank_position_host(front, front->first) : host);
+    put_number(out, "pid", first, first ? first->pid : 0);
+    put_text(out, "signal", signal ? cl_codes_signal_name(signal) : NULL);
+    fprintf(out, ",\n  \"oom\": %s", first && cl_failure_hint_is_oom(&first->end) ? "true" : "false");
+    put_text(out, "log", first && *front->run_dir ? log : NULL);
+    put_text(out, "why", cl_failure_why(front));
+    put_number(out, "attempts", true, front->attempt + 1);
+    put_number(out, "restarts", true, front->restarts);
+    put_number(out, "world_size", true, front->plan->rank_count);
+    put_number(out, "last_step", step >= 0, step);
+    put_moment(out, "started", front->began);
+    put_moment(out, "ended", ce_clock_now());
+    fputs("\n}\n", out);
     fclose(out);
     return text;
 }
@@ -168,21 +163,20 @@ static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
 
 char *cl_result_state(const cl_front *front)
 {
-    char *text = NULL, began[MOMENT_BYTES];
+    char *text = NULL;
     size_t length;
     int64_t now = ce_clock_now(), step = last_step(front);
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("{}\n");
-    print_moment(front->began, began);
     fputs("{\n  \"job\": ", out);
     cl_quote(out, front->plan->id);
-    fprintf(out, ",\n  \"state\": \"%s\",\n  \"attempt\": %d,\n  \"started\": \"%s\",\n  \"world_size\": %d,\n",
-            phases[front->phase], front->attempt, began, front->plan->rank_count);
-    fprintf(out, "  \"step\": ");
-    fprintf(out, step < 0 ? "null" : "%ld", step);
-    fputs(",\n  \"run_dir\": ", out);
-    cl_quote(out, front->run_dir);
+    put_text(out, "state", phases[front->phase]);
+    put_number(out, "attempt", true, front->attempt);
+    put_moment(out, "started", front->began);
+    put_number(out, "world_size", true, front->plan->rank_count);
+    put_number(out, "step", step >= 0, step);
+    put_text(out, "run_dir", front->run_dir);
     fputs(",\n  \"ranks\": [", out);
     for (int rank = 0; rank < front->worker_count; rank++)
         print_rank(front, rank, now, out);

@@ -168,7 +168,7 @@ const cs_option cl_flags[] = {
          "text before every line of a rank's output; {host} {rank} {local_rank} {node} {time} {stream} are replaced"),
     FLAG(SWITCH, "no_prefix", no_prefix, NULL, "print no text before the lines of the ranks"),
     FLAG(SWITCH, "timestamps", timestamps, NULL, "print the time before every line"),
-    CALL(format, "log_format", "text|json", NULL, "json: print each line as a JSON object. Default: text"),
+    FLAG(CHOICE, "log_format", log_json, "text|json", "json: print each line as a JSON object. Default: text"),
     CHECKED(color, "color", color, "auto|always|never",
             "print colours; auto: on a terminal, unless NO_COLOR is set. Default: auto"),
     CALL(level, "log_level", "debug|info|warning|error|critical", "quiet verbose",

@@ -82,7 +82,8 @@ typedef struct {
     /* torchrun's streams that go to files only, and those that are shown nevertheless: cl_spellings_streams_of */
     const char *redirects, *tee;
     const char *prefix;
-    bool no_prefix, timestamps, log_json;
+    bool no_prefix, timestamps;
+    int log_json;      /* 1: --log_format json */
     const char *color; /* "auto", which is the default, "always" or "never" */
     bool quiet, verbose, dry_run, help, version;
 

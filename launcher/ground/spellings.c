@@ -35,6 +35,12 @@ static int keep_int(int *field, const char *flag, const char *value, int min, in
     return code;
 }
 
+/* Stores the index of the value in a list such as "a|b|c"; -1 after an error. */
+static int choose(int *index, const char *flag, const char *value, const char *choices)
+{
+    return cs_options_store(&(cs_option){ .kind = CS_OPTION_CHOICE, .value = choices }, index, flag, value);
+}
+
 int cl_spellings_maybe(void *field, const char *flag, const char *value)
 {
     (void)flag;
@@ -235,9 +241,8 @@ unsigned cl_spellings_streams_of(const char *value, int local_rank)
 
 int cl_spellings_color(void *field, const char *flag, const char *value)
 {
-    if (cs_options_choice("auto|always|never", value) >= 0)
-        return keep(field, value);
-    return cl_codes_fail(CL_CODE_USAGE, "%s is one of auto|always|never, not \"%s\"", flag, value);
+    int index, code = choose(&index, flag, value, "auto|always|never");
+    return code ? code : keep(field, value);
 }
 
 /* A job id becomes part of file names. It has at most 63 bytes, because structures such as cs_world have 64 bytes for
@@ -264,8 +269,6 @@ int cl_spellings_range(void *field, const char *flag, const char *value)
 int cl_spellings_launcher(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    /* the names in the order of the values of cl_launch_by */
-    static const char choices[] = "auto|local|ssh|openmpi|mpich|slurm";
     char name[WORD_BYTES];
     snprintf(name, sizeof name, "%s", value);
     for (char *c = name; *c; c++)
@@ -279,56 +282,38 @@ int cl_spellings_launcher(void *field, const char *flag, const char *value)
         ce_log(CE_LOG_WARNING, "%s pdsh: cspeed speaks SSH by itself, pdsh is not used", flag);
         snprintf(name, sizeof name, "ssh");
     }
-    if ((options->launcher = cs_options_choice(choices, name)) < 0)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", flag, choices, value);
-    return 0;
+    /* the names in the order of the values of cl_launch_by */
+    return choose(&options->launcher, flag, name, "auto|local|ssh|openmpi|mpich|slurm");
 }
 
 int cl_spellings_bind(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    static const char choices[] = "auto|none|core|numa|socket|l3"; /* the names in the order of the values of cl_bind */
     if (strncmp(value, "list:", 5) == 0) {
         options->bind = CL_BIND_CORE;
         return cl_spellings_range(&options->bind_core_list, flag, value + 5);
     }
-    if ((options->bind = cs_options_choice(choices, value)) < 0)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s|list:CORES, not \"%s\"", flag, choices, value);
-    return 0;
+    /* the names in the order of the values of cl_bind */
+    return choose(&options->bind, flag, value, "auto|none|core|numa|socket|l3|list:CORES");
 }
 
 int cl_spellings_numa(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    static const char choices[] = "node|socket|core-complex|exclusive";
     static const cl_bind meaning[] = { CL_BIND_NUMA, CL_BIND_SOCKET, CL_BIND_L3, CL_BIND_CORE };
-    int index = cs_options_choice(choices, value);
-    if (index < 0)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", flag, choices, value);
-    options->bind = (int)meaning[index];
-    return 0;
-}
-
-int cl_spellings_format(void *field, const char *flag, const char *value)
-{
-    cl_options *options = field;
-    int index = cs_options_choice("text|json", value);
-    if (index < 0)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is text or json, not \"%s\"", flag, value);
-    options->log_json = index == 1;
-    return 0;
+    int index, code = choose(&index, flag, value, "node|socket|core-complex|exclusive");
+    if (code == 0)
+        options->bind = (int)meaning[index];
+    return code;
 }
 
 int cl_spellings_level(void *field, const char *flag, const char *value)
 {
     cl_options *options = field;
-    static const char choices[] = "debug|info|warning|error|critical";
-    int index = cs_options_choice(choices, value);
-    if (index < 0)
-        return cl_codes_fail(CL_CODE_USAGE, "%s is one of %s, not \"%s\"", flag, choices, value);
+    int index, code = choose(&index, flag, value, "debug|info|warning|error|critical");
     options->verbose |= index == 0;
     options->quiet |= index > 1;
-    return 0;
+    return code;
 }
 
 int cl_spellings_rank_log(void *field, const char *flag, const char *value)

@@ -36,11 +36,10 @@ int cl_spellings_signal(void *field, const char *flag, const char *value); /* in
 int cl_spellings_seconds(void *field, const char *flag, const char *value);
 
 /* The following functions check a value and set several members of a cl_options. They are for the flags --launcher,
- * --bind, --numa_binding, --log_format, --log_level, --enable_each_rank_log, --rdzv_endpoint and --rdzv_conf. */
+ * --bind, --numa_binding, --log_level, --enable_each_rank_log, --rdzv_endpoint and --rdzv_conf. */
 int cl_spellings_launcher(void *options, const char *flag, const char *value);
 int cl_spellings_bind(void *options, const char *flag, const char *value);
 int cl_spellings_numa(void *options, const char *flag, const char *value);
-int cl_spellings_format(void *options, const char *flag, const char *value);
 int cl_spellings_level(void *options, const char *flag, const char *value);
 int cl_spellings_rank_log(void *options, const char *flag, const char *value);
 int cl_spellings_address(void *options, const char *flag, const char *value);
