@@ -65,7 +65,7 @@ cs_status ce_experts_check(const cs_engine *engine);
 size_t ce_experts_bytes(const cs_engine *engine);
 void ce_experts_open(cs_engine *engine, void *memory); /* memory: ce_experts_bytes bytes, aligned to 64 bytes */
 void ce_experts_close(cs_engine *engine);
-size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank has to send for ce_experts_sum */
+size_t ce_experts_sent(const cs_engine *engine); /* bytes that a rank sends for the counts of a step */
 extern const ce_observer ce_experts_observer;
 
 /* finite.c: steps whose loss or gradients are not finite. Updates metrics.not_finite from each verdict: adds 1 if the

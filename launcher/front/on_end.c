@@ -67,6 +67,8 @@ void cl_on_end_run(const cl_front *front, int code, int signal_fd)
     pid_t command = fork();
     if (command == 0)
         become(front, code);
+    if (command > 0)
+        setpgid(command, command); /* both processes call setpgid, because either may run first */
     bool ended = command > 0 && await_end(command, signal_fd);
     if (command > 0 && !ended)
         kill(-command, SIGKILL);

@@ -324,6 +324,32 @@ START_TEST(errors_have_one_sentence_and_a_code)
 }
 END_TEST
 
+/* A plan may be for another number of ranks; the ranks may have other variables; and a pipe can be read only once. */
+START_TEST(the_launcher_leaves_to_the_ranks_what_only_they_can_check)
+{
+    static const char *const lines[] = {
+        "--config config.json --plan --world_size 4 --set train_batch_size=16",
+        "--config config.json --plan --model org/tiny",
+        "--config /dev/fd/5 --plan 5<&0",
+    };
+    training_prepare();
+    training_config("bf16", "", 2);
+    shell_write_below("hf/hub/models--org--tiny", "refs/main", "1");
+    shell_write_below("hf/hub/models--org--tiny", "snapshots/1/config.json",
+                      "{\"model_type\": \"gpt2\", \"n_positions\": 32, \"vocab_size\": 256, \"n_embd\": 32, "
+                      "\"n_layer\": 1, \"n_head\": 2}");
+    ck_assert_int_eq(shell_run("printf '\\2\\0\\0\\0\\0\\0\\0\\0{}' > "
+                               "hf/hub/models--org--tiny/snapshots/1/model.safetensors"),
+                     0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        training_expect(0, shell_run("cat config.json | %s/cspeed --num_gpus 1 %s train %s", CS_BIN,
+                                     i == 1 ? "--env HF_HOME=$PWD/hf" : "", lines[i]));
+        ck_assert(training_says("memory of a rank: "));
+    }
+    shell_leave();
+}
+END_TEST
+
 /* Each rank has a configuration of its own. */
 START_TEST(a_rank_that_fails_alone_says_why)
 {
@@ -426,5 +452,6 @@ SUITE_MAIN("train", names_of_digits_are_names, metrics_are_written_to_the_given_
            monitors_have_the_validation, steps_without_a_rate_are_counted, intervals_may_be_parts_of_epochs,
            threads_are_those_of_the_configuration, steps_fit_the_time_also_after_a_resume,
            a_time_budget_does_not_bend_the_rate, progress_fits_the_terminal, the_command_is_a_rank_of_mpirun,
-           errors_have_one_sentence_and_a_code, a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained,
-           config_help_prints_the_table, own_model_trains_sharded, the_shortest_program_trains_alike)
+           errors_have_one_sentence_and_a_code, the_launcher_leaves_to_the_ranks_what_only_they_can_check,
+           a_rank_that_fails_alone_says_why, a_file_of_the_trainer_is_explained, config_help_prints_the_table,
+           own_model_trains_sharded, the_shortest_program_trains_alike)

@@ -1,8 +1,8 @@
 /* reference.h - reference implementations of each operation as plain loops in double precision, for tests of every
  * device.
  *
- * Arrays are row-major doubles; the letters for dimensions are those of device/ops.h. Gradients of weights are added to
- * the existing values, as in device/ops.h. */
+ * Arrays are row-major doubles; the letters for dimensions are those of cspeed/ops.h. Gradients of weights are added to
+ * the existing values, as in cspeed/ops.h. */
 #ifndef CS_TESTS_REFERENCE_H
 #define CS_TESTS_REFERENCE_H
 
