@@ -162,7 +162,7 @@ static void print_stopped(const cl_front *front, FILE *out)
     fputc('\n', out);
 }
 
-/* Prints the processes that remain on each host, or "nothing". */
+/* Prints the processes that remain on each host, or "nothing", and ends the line. */
 static void print_left(const cl_front *front, FILE *out)
 {
     ce_names unknown = { 0 }, left = { 0 };
@@ -181,6 +181,16 @@ static void print_left(const cl_front *front, FILE *out)
         fprintf(out, "not known of %s", ce_names_text(&unknown));
     if (unknown.count + left.count == 0)
         fprintf(out, "nothing");
+    fputc('\n', out);
+}
+
+/* Prints the end of a line about the whole job. */
+static void print_end(const cl_front *front, FILE *out)
+{
+    fprintf(out, " after ");
+    print_elapsed(front, out);
+    fprintf(out, "; left behind: ");
+    print_left(front, out);
 }
 
 static void print_first(const cl_front *front, FILE *out)
@@ -218,7 +228,7 @@ static void print_block(const cl_front *front, FILE *out)
     print_stopped(front, out);
     fprintf(out, "left behind     ");
     print_left(front, out);
-    fprintf(out, "\n%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
+    fprintf(out, "%s%s%s%s\n", *hint ? "hint            " : "", hint, *hint ? "\n" : "", rule);
 }
 
 /* Returns true if the job was ended from outside. */
@@ -257,11 +267,8 @@ static void print_verdict(const cl_front *front, FILE *out)
     } else {
         fprintf(out, "%s", is_from_outside(front) ? cl_failure_why(front) : front->why);
     }
-    fprintf(out, "; exit code %d after ", code);
-    print_elapsed(front, out);
-    fprintf(out, "; left behind: ");
-    print_left(front, out);
-    fputc('\n', out);
+    fprintf(out, "; exit code %d", code);
+    print_end(front, out);
 }
 
 /* Returns true if the same command, given again, would not resume from the newest checkpoint: `train` with --fresh, or
@@ -315,11 +322,8 @@ static void print_all(const cl_front *front, FILE *out)
     if (cl_front_code(front) == 0) {
         if (!left_any(front) && !front->options->verbose)
             return;
-        fprintf(out, "cspeed: job %s ended after ", front->plan->id);
-        print_elapsed(front, out);
-        fprintf(out, "; left behind: ");
-        print_left(front, out);
-        fputc('\n', out);
+        fprintf(out, "cspeed: job %s ended", front->plan->id);
+        print_end(front, out);
         return;
     }
     if (wants_block(front))

@@ -13,9 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,24 +27,16 @@ static void socket_path(const char *folder, char path[PATH_MAX])
     snprintf(path, PATH_MAX, "%.4000s/%d.sock", folder, getpid());
 }
 
-/* Opens the listening socket. A socket's path has at most 107 bytes, so the path begins with /proc/self/fd/N, where N
- * is a descriptor of the folder. */
 static int listen_in(const char *folder)
 {
     char path[PATH_MAX];
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
-        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, getpid());
     socket_path(folder, path);
     unlink(path); /* an earlier process with the same process id may have left the socket */
-    bool open =
-        at >= 0 && fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, CALLERS) == 0;
-    if (at >= 0)
-        close(at);
-    if (!open && fd >= 0)
-        close(fd);
-    return open ? fd : -1;
+    int fd = cl_registry_read_socket(folder, getpid(), SOCK_NONBLOCK, bind);
+    if (fd < 0 || listen(fd, CALLERS) == 0)
+        return fd;
+    close(fd);
+    return -1;
 }
 
 static char *command_of(const cl_plan *plan)

@@ -184,20 +184,17 @@ bool cl_registry_read_find_folder(cl_registry_job *job, const char *folder)
     return found;
 }
 
-/* Connects to a job's socket. A socket's path has at most 107 bytes, so the path begins with /proc/self/fd/N, where N
- * is a descriptor of the folder. */
-static int connect_to(const cl_registry_job *job)
+int cl_registry_read_socket(const char *folder, pid_t pid, int flags,
+                            int (*use)(int fd, const struct sockaddr *address, socklen_t bytes))
 {
-    char folder[PATH_MAX];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     struct timeval limit = { .tv_sec = ANSWER_SECONDS };
-    if (cl_registry_read_folder(folder) != 0)
-        return -1;
-    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, job->pid);
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC),
+        fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%d.sock", at, pid);
     bool open = at >= 0 && fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
                 setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-                connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+                use(fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (at >= 0)
         close(at);
     if (!open && fd >= 0)
@@ -207,10 +204,10 @@ static int connect_to(const cl_registry_job *job)
 
 char *cl_registry_read_ask(const cl_registry_job *job)
 {
-    char part[4096], *text = NULL;
+    char part[4096], folder[PATH_MAX], *text = NULL;
     size_t length;
     ssize_t count = -1;
-    int fd = connect_to(job);
+    int fd = cl_registry_read_folder(folder) ? -1 : cl_registry_read_socket(folder, job->pid, 0, connect);
     FILE *out = fd >= 0 ? open_memstream(&text, &length) : NULL;
     while (out && (count = read(fd, part, sizeof part)) > 0)
         fwrite(part, 1, (size_t)count, out);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 typedef struct {
@@ -41,6 +42,12 @@ int cl_registry_read_find(cl_registry_job *job, const char *id);
 
 /* Finds the running job whose log folder is `folder`. Returns false if there is none. */
 bool cl_registry_read_find_folder(cl_registry_job *job, const char *folder);
+
+/* Opens a socket with these flags and calls use(), which is bind or connect, with the address of the job whose front process
+ * is `pid`. The path of a socket has at most 107 bytes, so the path begins with /proc/self/fd/N, where N is a descriptor of
+ * the folder. Returns the socket, or -1. */
+int cl_registry_read_socket(const char *folder, pid_t pid, int flags,
+                            int (*use)(int fd, const struct sockaddr *address, socklen_t bytes));
 
 /* Asks the front process of a job for its state and returns the answer as malloc'ed JSON text. Returns NULL, with a
  * sentence in cs_error(), if the front process does not answer. */
