@@ -54,13 +54,10 @@ static void read_options(options *given, char **argv)
  * the option was not given, and nothing is set. */
 static void set(cs_config *config, const char *before, const char *value, const char *after)
 {
-    char *assignment;
     if (!value)
         return;
-    if (asprintf(&assignment, "%s%s%s", before, value, after) < 0)
-        leave(1, "out of memory");
+    CE_FREED char *assignment = ce_must_print("%s%s%s", before, value, after);
     CS_MUST(cs_config_set(config, assignment));
-    free(assignment);
 }
 
 /* Opens the model and the data. The data is opened before the model's parameters are loaded, because for pairs of

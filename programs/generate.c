@@ -1,6 +1,7 @@
 /* generate.c - text generation: streams the continuation of one prompt, or answers many prompts on all ranks.
  *
  * The answers of many prompts are written in the order of the prompts. */
+#include "base/must.h"
 #include "use.h"
 #include "generate/generate.h"
 #include "base/asked.h"
@@ -116,9 +117,8 @@ static void open_chat(model *m, const cs_config *config)
 {
     const char *template = cs_config_get_string(config, "cspeed.data.template");
     bool own = !template && !ce_tokenizer_template(m->tokenizer, "default");
-    char *file = own ? files_template(config) : NULL;
+    CE_FREED char *file = own ? files_template(config) : NULL;
     cs_status status = ce_chat_open(&m->chat, template ? template : file ? file : "auto", m->tokenizer);
-    free(file);
     if (status != CS_OK && !m->given->chat)
         return;
     if (status != CS_OK)
@@ -313,11 +313,10 @@ static char *write_chat(const model *m, const char *said, bool typed)
 {
     ce_text text = { 0 };
     bool conversation = typed && *said == '{';
-    json_t *row = conversation ? ce_json_strict(said, strlen(said)) : json_pack("{s:s}", "prompt", said);
+    json_auto_t *row = conversation ? ce_json_strict(said, strlen(said)) : json_pack("{s:s}", "prompt", said);
     if (!row)
         leave(WRONG_CONTENT, "--chat: standard input: %s", conversation ? cs_error() : "text that is not UTF-8");
     cs_status status = prompts_text(m->chat, row, &text);
-    json_decref(row);
     if (status != CS_OK)
         leave(cs_exit_code(status), "--chat: %s", cs_error());
     if (is_rank_zero())
@@ -342,12 +341,12 @@ static void answer_one(const model *m)
 {
     answer a = { .streams = is_rank_zero() };
     double started = ce_clock_seconds();
-    char *typed = m->given->prompt ? NULL : read_all(stdin);
+    CE_FREED char *typed = m->given->prompt ? NULL : read_all(stdin);
     const char *prompt = typed ? typed : m->given->prompt;
     if (typed && !*typed)
         leave(WRONG_CONTENT, "standard input is empty, as it is for ranks that cspeed starts: --prompt TEXT says what "
                              "is to be continued, and --prompt \"\" begins a text");
-    char *chat = m->chat ? write_chat(m, prompt, typed != NULL) : NULL;
+    CE_FREED char *chat = m->chat ? write_chat(m, prompt, typed != NULL) : NULL;
     prompt = chat ? chat : prompt;
     check_prompt(m, prompt, 0);
     if (m->together || is_rank_zero())
@@ -361,8 +360,6 @@ static void answer_one(const model *m)
         report_positions(m, &a);
     }
     ce_unicode_free(&a.text);
-    free(chat);
-    free(typed);
 }
 
 /* ---- many prompts ---- */
@@ -370,17 +367,14 @@ static void answer_one(const model *m)
 /* Returns the output line of an answer, malloc'ed. */
 static char *line_of(json_t *object, const answer *a)
 {
-    ce_text whole_text = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text whole_text = { 0 };
     ce_unicode_repair(&whole_text, a->text.bytes ? a->text.bytes : "", a->text.size);
     json_object_set_new(object, "text", json_stringn(whole_text.bytes ? whole_text.bytes : "", whole_text.size));
     json_object_set_new(object, "tokens", json_integer(a->tokens));
     json_object_set_new(object, "finish", json_string(a->finish));
-    ce_unicode_free(&whole_text);
-    char *dumped = json_dumps(object, JSON_COMPACT), *line = NULL;
-    if (!dumped || asprintf(&line, "%s\n", dumped) < 0)
-        leave(1, "out of memory");
-    free(dumped);
-    return line;
+    CE_FREED char *dumped = json_dumps(object, JSON_COMPACT);
+    CE_ASSERT(dumped);
+    return ce_must_print("%s\n", dumped);
 }
 
 static const char *prompt_of(const prompts_list *asked, int64_t which)
@@ -401,10 +395,9 @@ static char *answer_lines(const model *m, const prompts_list *asked, int64_t fro
     }
     complete(m, texts, answers, count);
     for (int i = 0; i < count; i++) {
-        char *line = line_of(json_array_get(asked->rows, (size_t)(from + i)), &answers[i]);
+        CE_FREED char *line = line_of(json_array_get(asked->rows, (size_t)(from + i)), &answers[i]);
         ce_unicode_append(&lines, line, strlen(line));
         ce_unicode_free(&answers[i].text);
-        free(line);
     }
     ce_unicode_append(&lines, "", 1);
     return lines.bytes;
@@ -419,12 +412,10 @@ static void write_answers(const model *m, const prompts_list *asked, FILE *outpu
     int64_t share = (count + lanes - 1) / lanes, batch = at_most(share, m->batch);
     for (int64_t round = 0; round < count; round += lanes * batch) {
         int64_t from = at_most(round + lane * batch, count), to = at_most(from + batch, count);
-        char *lines = answer_lines(m, asked, from, to);
-        char *all = cs_gather(m->engine, lane == rank ? lines : "");
+        CE_FREED char *lines = answer_lines(m, asked, from, to);
+        CE_FREED char *all = cs_gather(m->engine, lane == rank ? lines : "");
         if (all && (fputs(all, output) < 0 || fflush(output) != 0))
             leave(1, "cannot write %s", m->given->output ? m->given->output : "the answers");
-        free(all);
-        free(lines);
     }
 }
 

@@ -3,6 +3,7 @@
 #define EXAMPLES_USE_H
 
 #include "base/clock.h"
+#include "base/must.h"
 #include "cspeed/cspeed.h"
 #include "cspeed/options.h"
 
@@ -48,10 +49,7 @@ static int add_item(void *list, const char *flag, const char *value)
 /* Appends PATH=VALUE to the assignments of the option --set. */
 static int add_assignment(void *to, const char *flag, const char *path, const char *value)
 {
-    char *assignment;
-    if (asprintf(&assignment, "%s=%s", path, value) < 0)
-        leave(1, "out of memory for %s", flag);
-    return add_item(to, flag, assignment);
+    return add_item(to, flag, ce_must_print("%s=%s", path, value));
 }
 
 static int take_device(void *to, const char *flag, const char *value)

@@ -87,7 +87,7 @@ static const floor_rule rules[] = {
     { "programs", /* the programs read texts */
       " public engine/base engine/json engine/text engine/data "
       "programs/generate programs/train " },
-    { "programs/generate", " public engine/chat engine/formats engine/data " },
+    { "programs/generate", " public engine/base engine/chat engine/formats engine/data " },
     { "programs/train", " public engine/base engine/text " },
     { "examples", " public " },
 };

@@ -18,10 +18,7 @@
 
 char *ce_files_join(const char *dir, const char *name)
 {
-    size_t bytes = strlen(dir) + strlen(name) + 2;
-    char *path = ce_must_alloc(bytes);
-    snprintf(path, bytes, "%s/%s", dir, name);
-    return path;
+    return ce_must_print("%s/%s", dir, name);
 }
 
 cs_status ce_files_refuse(const char *path)

@@ -4,23 +4,24 @@
 
 #include <stdio.h>
 
-void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon)
+static void declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, cs_init init)
 {
     char full[128];
     snprintf(full, sizeof full, "%s.weight", name);
-    rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ONES, 0 });
+    rms->weight = cs_unit_param(unit, full, width, 0, init);
     rms->weight->norm = true;
     cs_param_overwrites(rms->weight, rms->weight);
+}
+
+void cs_rms_declare(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon)
+{
+    declare(rms, unit, name, width, (cs_init){ CS_ONES, 0 });
     rms->epsilon = epsilon;
 }
 
 void cs_rms_declare_plus_one(cs_rms *rms, cs_unit *unit, const char *name, int64_t width, float epsilon)
 {
-    char full[128];
-    snprintf(full, sizeof full, "%s.weight", name);
-    rms->weight = cs_unit_param(unit, full, width, 0, (cs_init){ CS_ZEROS, 0 });
-    rms->weight->norm = true;
-    cs_param_overwrites(rms->weight, rms->weight);
+    declare(rms, unit, name, width, (cs_init){ CS_ZEROS, 0 });
     rms->epsilon = epsilon;
     rms->plus_one = true;
 }

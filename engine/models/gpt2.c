@@ -22,6 +22,8 @@ typedef struct {
 } block_sizes;
 
 #define AT(field) offsetof(gpt2_sizes, field)
+#define SUMMARY(name)                                                                                                  \
+    CE_INERT("summary_" name, "it configures a classification head, and the models here have a language-model head")
 static const ce_key keys[] = {
     { "model_type", CE_KEY_INERT, 0, "\"gpt2\"", 0, 0, NULL, "it selects the model family" },
     CE_ROW("vocab_size", INT, vocabulary, "50257", 1, 1 << 24, NULL,
@@ -46,14 +48,11 @@ static const ce_key keys[] = {
     CE_ROW("tie_word_embeddings", BOOL, tied, "true", 0, 0, NULL,
            "true: the output head (lm_head) shares its weights with the token embedding"),
     { "n_ctx", CE_KEY_INERT, 0, "1024", 0, 0, NULL, "n_positions is used instead" },
-    CE_INERT("summary_type", "it configures a classification head, and the models here have a language-model head"),
-    CE_INERT("summary_use_proj", "it configures a classification head, and the models here have a language-model head"),
-    CE_INERT("summary_activation",
-             "it configures a classification head, and the models here have a language-model head"),
-    CE_INERT("summary_proj_to_labels",
-             "it configures a classification head, and the models here have a language-model head"),
-    CE_INERT("summary_first_dropout",
-             "it configures a classification head, and the models here have a language-model head"),
+    SUMMARY("type"),
+    SUMMARY("use_proj"),
+    SUMMARY("activation"),
+    SUMMARY("proj_to_labels"),
+    SUMMARY("first_dropout"),
     CE_ROW("scale_attn_weights", BOOL, scaled, "true", 0, 0, NULL,
            "true: attention scores are multiplied by 1/sqrt(width of a head)"),
     CE_ROW("scale_attn_by_inverse_layer_idx", BOOL, scaled_by_layer, "false", 0, 0, NULL,
@@ -135,9 +134,7 @@ static cs_status build(cs_model **model, ce_model_facts *facts, const ce_family_
                       (long long)s->heads);
         return ce_json_verdict(input->doc);
     }
-    cs_status status = cs_model_new(model, s->width);
-    if (status != CS_OK)
-        return status;
+    CE_TRY(cs_model_new(model, s->width));
     cs_init init = { CS_NORMAL, (float)s->init_std };
     ce_ends_first first = { "wte",
                             "wpe",

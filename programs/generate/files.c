@@ -1,9 +1,10 @@
 /* files.c - finds the tokenizer and the chat template in the folders of a model. */
+#include "base/files.h"
+#include "base/must.h"
 #include "generate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* The folder of an adapter has the files with which the adapter was trained, so it comes first. */
 static const char *const folders[] = { "cspeed.lora.adapter", "cspeed.model" };
@@ -11,12 +12,8 @@ static const char *const folders[] = { "cspeed.lora.adapter", "cspeed.model" };
 /* Returns the path of a file in one of the folders, malloc'ed, or NULL if there is no such folder or file. */
 static char *find(const cs_config *config, const char *key, const char *name)
 {
-    char *path = NULL;
     const char *folder = cs_config_get_string(config, key);
-    if (folder && asprintf(&path, "%s/%s", folder, name) > 0 && access(path, F_OK) == 0)
-        return path;
-    free(path);
-    return NULL;
+    return folder && ce_files_holds(folder, name) ? ce_files_join(folder, name) : NULL;
 }
 
 const char *files_tokenizer(const cs_config *config)
@@ -24,9 +21,8 @@ const char *files_tokenizer(const cs_config *config)
     static const char *const names[] = { "tokenizer.json", "vocab.json", "tokenizer.model" };
     const char *found = cs_config_get_string(config, "cspeed.data.tokenizer");
     for (size_t i = 0; i < 2 * 3 && !found; i++) {
-        char *path = find(config, folders[i / 3], names[i % 3]);
+        CE_FREED char *path = find(config, folders[i / 3], names[i % 3]);
         found = path ? cs_config_get_string(config, folders[i / 3]) : NULL;
-        free(path);
     }
     return found;
 }

@@ -1,4 +1,5 @@
 /* prompts.c - the file of --prompts: JSON lines {"prompt": ...} or conversations, or texts. */
+#include "base/must.h"
 #include "generate.h"
 #include "data/shape.h"
 #include "formats/plain.h"
@@ -29,7 +30,7 @@ cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
 {
     static const ce_shape_columns columns;
     ce_shape shape = { 0 };
-    json_t *asked = as_conversation(row);
+    json_auto_t *asked = as_conversation(row);
     text->size = 0;
     if (!asked)
         return ce_fail(CS_BAD_FILE, "a row with \"prompt\" and with a conversation: remove one of them");
@@ -38,7 +39,6 @@ cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
         status = ce_chat_prompt(chat, shape.chat, text);
     ce_unicode_append(text, "", 1);
     ce_shape_free(&shape);
-    json_decref(asked);
     return status;
 }
 
@@ -46,7 +46,7 @@ cs_status prompts_text(ce_chat *chat, const json_t *row, ce_text *text)
 static cs_status add_row(const prompts_list *self, json_t *row)
 {
     const json_t *prompt = json_object_get(row, "prompt");
-    ce_text text = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text text = { 0 };
     cs_status status = self->chat ? prompts_text(self->chat, row, &text) : CS_OK;
     if (!self->chat && !json_is_string(prompt))
         status =
@@ -55,7 +55,6 @@ static cs_status add_row(const prompts_list *self, json_t *row)
         (json_array_append(self->rows, row) != 0 ||
          json_array_append_new(self->texts, json_string(self->chat ? text.bytes : json_string_value(prompt))) != 0))
         status = ce_fail(CS_NO_MEMORY, "out of memory for the prompts");
-    ce_unicode_free(&text);
     return status;
 }
 
@@ -64,12 +63,11 @@ static cs_status append(const prompts_list *self, const char *line, size_t lengt
     const char *ending = strrchr(path, '.');
     bool json = *line == '{' || !ending || strcmp(ending, ".txt") != 0;
     length -= !json && line[length - 1] == '\n';
-    json_t *row = json ? ce_json_strict(line, length) : json_pack("{s:s%}", "prompt", line, length);
+    json_auto_t *row = json ? ce_json_strict(line, length) : json_pack("{s:s%}", "prompt", line, length);
     cs_status status = row ? add_row(self, row) : CS_BAD_FILE;
     if (status != CS_OK)
         status =
             ce_fail(status, "%s:%" PRId64 ": %s", path, number, row || json ? cs_error() : "text that is not UTF-8");
-    json_decref(row);
     return status;
 }
 
@@ -84,7 +82,7 @@ static cs_status open_lines(FILE **file, const char *path)
 
 static cs_status read_lines(const prompts_list *self, FILE *file, const char *path)
 {
-    char *line = NULL;
+    CE_FREED char *line = NULL;
     size_t capacity = 0;
     int64_t number = 0;
     cs_status status = CS_OK;
@@ -93,7 +91,6 @@ static cs_status read_lines(const prompts_list *self, FILE *file, const char *pa
         if ((size_t)length > strspn(line, " \t\r\n"))
             status = append(self, line, (size_t)length, path, number);
     }
-    free(line);
     if (number == 0 && file == stdin)
         status = ce_fail(CS_BAD_FILE, "standard input is empty, as it is for ranks that cspeed starts: --prompts FILE");
     return status;

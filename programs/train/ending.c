@@ -1,5 +1,6 @@
 /* ending.c - prints the last lines of a training: on a terminal, the curve of the loss; everywhere, the output folder
  * and the commands that continue, plot or export the training, or generate text with the trained model. */
+#include "base/must.h"
 #include "train.h"
 
 #include "cspeed/plot.h"
@@ -51,9 +52,9 @@ static char *quoted(const char *name)
 {
     const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+,=@%";
     if (name[strspn(name, plain)] == 0)
-        return text("%s", name);
+        return ce_must_copy(name);
     /* a quote is replaced by four characters */
-    char *word = text("'%*s", (int)(4 * strlen(name) + 1), ""), *end = word + 1;
+    char *word = ce_must_print("'%*s", (int)(4 * strlen(name) + 1), ""), *end = word + 1;
     for (; *name; name++)
         end = *name == '\'' ? stpcpy(end, "'\\''") : (*end = *name, end + 1);
     strcpy(end, "'");
@@ -81,9 +82,11 @@ void ending_print(const session *run)
     const char *source = run->first >= run->steps && run->source ? run->source : run->output;
     const char *metrics = cs_config_get_string(run->config, "cspeed.metrics");
     bool usual = source != run->output || (metrics && strcmp(metrics, "metrics.jsonl") == 0);
-    char *plotted = quoted(usual || !metrics ? source : run->metrics.path);
-    char *bin = quoted(folder), *output = quoted(source), *export = text("%s_exported", source);
-    char *exported = quoted(export);
+    CE_FREED char *plotted = quoted(usual || !metrics ? source : run->metrics.path);
+    CE_FREED char *bin = quoted(folder);
+    CE_FREED char *output = quoted(source);
+    CE_FREED char *export = ce_must_print("%s_exported", source);
+    CE_FREED char *exported = quoted(export);
     int64_t done = cs_last_step(run->engine).step;
     bool tokenizer = cs_vocabulary(run->engine) == 256 || cs_config_get_string(run->config, "cspeed.model");
     bool chats = cs_config_get_string(run->config, "cspeed.data.template") != NULL;
@@ -97,9 +100,4 @@ void ending_print(const session *run)
         say("`%scspeed export %s %s` writes a %s folder", bin, output, exported, adapters ? "PEFT" : "Hugging Face");
     say("`%scspeed generate %s%s%s --prompt TEXT` %s", bin, output, tokenizer ? "" : " --tokenizer FOLDER",
         chats ? " --chat" : "", chats ? "answers you" : "goes on with a text of yours");
-    free(plotted);
-    free(bin);
-    free(output);
-    free(export);
-    free(exported);
 }

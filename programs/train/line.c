@@ -1,4 +1,5 @@
 /* line.c - reads the command line of train, whose options override values of the configuration file. */
+#include "base/must.h"
 #include "line.h"
 
 #include "base/ends_with.h"
@@ -91,9 +92,7 @@ static const cs_option table[] = {
 static cs_status set_string(cs_config *config, const char *path, const char *value)
 {
     /* an escaped character has at most six characters: \u0001 */
-    char *assignment = malloc(strlen(path) + 6 * strlen(value) + sizeof "=\"\"");
-    if (!assignment)
-        return CS_NO_MEMORY;
+    CE_FREED char *assignment = ce_must_alloc(strlen(path) + 6 * strlen(value) + sizeof "=\"\"");
     char *end = assignment + sprintf(assignment, "%s=\"", path);
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
@@ -104,20 +103,14 @@ static cs_status set_string(cs_config *config, const char *path, const char *val
             *end++ = *value;
     }
     memcpy(end, "\"", 2);
-    cs_status status = cs_config_set(config, assignment);
-    free(assignment);
-    return status;
+    return cs_config_set(config, assignment);
 }
 
 /* Sets a key to a JSON value. If `path` is "", `value` is a whole assignment, PATH=VALUE. */
 static cs_status set_json(cs_config *config, const char *path, const char *value)
 {
-    char *assignment;
-    if (asprintf(&assignment, "%s%s%s", path, *path ? "=" : "", value) < 0)
-        return CS_NO_MEMORY;
-    cs_status status = cs_config_set(config, assignment);
-    free(assignment);
-    return status;
+    CE_FREED char *assignment = ce_must_print("%s%s%s", path, *path ? "=" : "", value);
+    return cs_config_set(config, assignment);
 }
 
 static cs_status apply(cs_config *config, const train_override *given)
@@ -166,10 +159,7 @@ static int note_override(void *to, const cs_option *flag, const char *word, cons
 /* A bare word is most often the configuration. */
 static char *advise(const char *word)
 {
-    char *advice = NULL;
-    if (!ce_ends_with(word, ".json"))
-        return cs_word_advice(word, false);
-    return asprintf(&advice, "--config %s reads it", word) < 0 ? NULL : advice;
+    return ce_ends_with(word, ".json") ? ce_must_print("--config %s reads it", word) : cs_word_advice(word, false);
 }
 
 #define REFUSE(...) ((void)ce_fail(CS_BAD_CONFIG, "train: " __VA_ARGS__), CS_OPTIONS_WRONG)
@@ -201,14 +191,10 @@ int train_line_read(train_line *line, char **arguments)
     int count = 0;
     while (arguments[count])
         count++;
-    *line = (train_line){ .overrides = calloc((size_t)count + 1, sizeof *line->overrides) };
-    char **words = calloc((size_t)count + 1, sizeof *words), **at = words;
-    if (!line->overrides || !words) {
-        free(words);
-        return REFUSE("out of memory");
-    }
+    *line = (train_line){ .overrides = ce_must_alloc(((size_t)count + 1) * sizeof *line->overrides) };
+    CE_FREED char **words = ce_must_alloc(((size_t)count + 1) * sizeof *words);
+    char **at = words;
     memcpy(words, arguments, (size_t)count * sizeof *words); /* reading the options reorders the list */
     int code = cs_options_read(&form, line, &at);
-    free(words);
     return code ? code : check(line);
 }

@@ -40,16 +40,3 @@ void complain(const char *format, ...)
     va_end(arguments);
     fputc('\n', stderr);
 }
-
-char *text(const char *format, ...)
-{
-    char *made;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&made, format, arguments);
-    va_end(arguments);
-    if (length >= 0)
-        return made;
-    complain("out of memory");
-    exit(1);
-}

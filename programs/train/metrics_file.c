@@ -1,4 +1,5 @@
 /* metrics_file.c - the file metrics.jsonl: one line for each optimizer step. A resumed run continues the file. */
+#include "base/must.h"
 #include "train.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ static void keep_lines(const char *path, int64_t step)
     struct stat info;
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) /* a pipe or a device contains no old lines */
         return;
-    char *part = text("%s.part", path), *line = NULL;
+    CE_FREED char *part = ce_must_print("%s.part", path);
+    CE_FREED char *line = NULL;
     size_t capacity = 0;
     FILE *in = fopen(path, "r"), *out = in ? fopen(part, "w") : NULL;
     bool good = out != NULL;
@@ -38,15 +40,13 @@ static void keep_lines(const char *path, int64_t step)
                  strerror(good ? errno : why), step);
         unlink(part);
     }
-    free(line);
-    free(part);
 }
 
 char *metrics_file_path(const char *output, const char *name)
 {
     if (!name)
         return NULL;
-    return name[0] == '/' ? text("%s", name) : text("%s/%s", output, name);
+    return name[0] == '/' ? ce_must_copy(name) : ce_must_print("%s/%s", output, name);
 }
 
 void metrics_file_open(metrics_file *file, char *path, int64_t step)
@@ -87,7 +87,7 @@ static void put_preference(FILE *file, const char *before, const cs_preference *
                     { "rewards/accuracies", p->accuracy },  { "rewards/margins", p->margin },
                     { "logps/chosen", p->chosen_logp },     { "logps/rejected", p->rejected_logp } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        char *name = text("%s%s", before, numbers[i].name);
+        char *name = ce_must_print("%s%s", before, numbers[i].name);
         put_number(file, name, numbers[i].value);
         free(name);
     }
@@ -168,7 +168,7 @@ static bool append(metrics_file *file, const char *line, size_t bytes)
 void metrics_file_write(metrics_file *file, const cs_metrics *m, const cs_scores *valid, bool pairs,
                         const cs_expert_load *load, bool whole)
 {
-    char *line = NULL;
+    CE_FREED char *line = NULL;
     size_t bytes = 0;
     FILE *memory = is_rank_zero() && file->path ? open_memstream(&line, &bytes) : NULL;
     if (!memory)
@@ -185,5 +185,4 @@ void metrics_file_write(metrics_file *file, const cs_metrics *m, const cs_scores
         complain("%s is written again at step %" PRId64, file->path, m->step);
         file->fails = false;
     }
-    free(line);
 }

@@ -1,5 +1,6 @@
 /* outdir.c - the output folder: creates it, checks that files can be written to it, and moves an earlier run aside
  * (--fresh). */
+#include "base/must.h"
 #include "train.h"
 
 #include <dirent.h>
@@ -14,14 +15,13 @@
 /* Flushes the name of a new folder to the disk, so that a power failure does not lose the folder with all its files. */
 static void flush_name(const char *folder)
 {
-    char *above = text("%s/..", folder);
+    CE_FREED char *above = ce_must_print("%s/..", folder);
     int descriptor = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* EINVAL means that this file system needs no flush of directories. */
     if (descriptor >= 0 && fsync(descriptor) != 0 && errno != EINVAL)
         complain("flushing the folder of %s to the disk: %s; a power failure may lose it", folder, strerror(errno));
     if (descriptor >= 0)
         close(descriptor);
-    free(above);
 }
 
 /* Creates the folders that `path` names before its last slash. Returns the errno value of the last error, or 0. */
@@ -54,9 +54,8 @@ static bool holds_files(const char *output)
 
 static void drop_owner(const char *aside)
 {
-    char *path = text("%s/%s", aside, OWNER_FILE);
+    CE_FREED char *path = ce_must_print("%s/%s", aside, OWNER_FILE);
     unlink(path);
-    free(path);
 }
 
 /* Implements --fresh without deleting anything: renames the output folder to the first free name NAME.1, NAME.2, ...
@@ -67,12 +66,12 @@ static bool move_aside(const char *output)
     struct stat info;
     if (access(output, F_OK) != 0)
         return true; /* make_output reports the error of a symbolic link without a target */
-    char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
-    folder = folder ? folder : text("%s", output);
-    char *aside = text("%s.1", folder);
+    CE_FREED char *folder = lstat(output, &info) == 0 && S_ISLNK(info.st_mode) ? realpath(output, NULL) : NULL;
+    folder = folder ? folder : ce_must_copy(output);
+    char *aside = ce_must_print("%s.1", folder);
     for (int i = 2; access(aside, F_OK) == 0; i++) {
         free(aside);
-        aside = text("%s.%d", folder, i);
+        aside = ce_must_print("%s.%d", folder, i);
     }
     bool moved = rename(folder, aside) == 0;
     /* EEXIST: another run has created the folder and owns it */
@@ -89,16 +88,14 @@ static bool move_aside(const char *output)
     else
         complain("cannot move %s to %s: %s; --output DIR names another", folder, aside, strerror(why));
     free(aside);
-    free(folder);
     return made;
 }
 
 static bool make_output(const char *output)
 {
     struct stat info;
-    char *inside = text("%s/", output);
+    CE_FREED char *inside = ce_must_print("%s/", output);
     int why = outdir_make_above(inside);
-    free(inside);
     if (stat(output, &info) != 0 && lstat(output, &info) == 0)
         complain("the output folder %s is a symbolic link to a folder that is not there; make that folder, or --output "
                  "DIR names another",
@@ -121,20 +118,18 @@ static bool make_output(const char *output)
 static bool is_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID"), *attempt = getenv("CSPEED_ATTEMPT");
-    char *mark = text("%s/.%s-%s", output, what, job ? job : "");
+    CE_FREED char *mark = ce_must_print("%s/.%s-%s", output, what, job ? job : "");
     bool begun = attempt && atoi(attempt) > 0 && access(mark, F_OK) == 0;
-    free(mark);
     return begun;
 }
 
 static void mark_begun(const char *output, const char *what)
 {
     const char *job = getenv("CSPEED_JOB_ID");
-    char *mark = text("%s/.%s-%s", output, what, job ? job : "");
+    CE_FREED char *mark = ce_must_print("%s/.%s-%s", output, what, job ? job : "");
     FILE *file = job ? fopen(mark, "w") : NULL;
     if (file)
         fclose(file);
-    free(mark);
 }
 
 /* Handles --fresh. The new folder belongs to this run, unless another run has taken it first. Returns 0 or an exit
@@ -183,7 +178,7 @@ void outdir_prepare(cs_engine *engine, const char *output, bool fresh)
  * reason and returns false. */
 bool outdir_prepare_parent(const char *folder)
 {
-    char *path = text("%s", folder);
+    CE_FREED char *path = ce_must_copy(folder);
     for (size_t end = strlen(path); end > 1 && path[end - 1] == '/'; end--)
         path[end - 1] = 0;
     outdir_make_above(path);
@@ -194,6 +189,5 @@ bool outdir_prepare_parent(const char *folder)
     bool writable = access(above, W_OK | X_OK) == 0;
     if (!writable)
         complain("cspeed.export: cannot write to %s: %s; name another folder", above, strerror(errno));
-    free(path);
     return writable;
 }

@@ -15,6 +15,7 @@
  * Two runs that start at the same moment decide one after the other, under flock() on the file. On a file system
  * without such locks, both runs may take the folder. The file then names only one of the two runs. The run that is not
  * named finds this out before its first save, and ends. */
+#include "base/must.h"
 #include "train.h"
 
 #include "base/thread.h"
@@ -80,7 +81,7 @@ static bool read_process(long process, char *state, unsigned long long *began)
 {
     /* field numbers of /proc/PID/stat, from 1; field 2 ends at the last ')' of the line */
     enum { STATE = 3, BEGAN = 22 };
-    char *path = text("/proc/%ld/stat", process), line[TEXT_BYTES];
+    char *path = ce_must_print("/proc/%ld/stat", process), line[TEXT_BYTES];
     FILE *file = fopen(path, "r");
     size_t read = file ? fread(line, 1, sizeof line - 1, file) : 0;
     free(path);
@@ -110,8 +111,8 @@ static void read_own(owner *who)
 
 static char *write_text(const owner *who)
 {
-    return text("job %s\nattempt %ld\nhost %s\nboot %s\nprocess_space %s\nprocess %ld\nbegan %llu\n", who->job,
-                who->attempt, who->host, who->boot, who->space, who->process, who->began);
+    return ce_must_print("job %s\nattempt %ld\nhost %s\nboot %s\nprocess_space %s\nprocess %ld\nbegan %llu\n", who->job,
+                         who->attempt, who->host, who->boot, who->space, who->process, who->began);
 }
 
 /* Returns false if the text is not a valid owner file, for example after a crash of the machine. */
@@ -128,10 +129,10 @@ static char *describe(const char *written)
 {
     owner who;
     if (!read_text(&who, written))
-        return text("a run that cannot be told");
+        return ce_must_print("a run that cannot be told");
     if (strcmp(who.job, "-") == 0)
-        return text("process %ld on %s", who.process, who.host);
-    return text("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
+        return ce_must_print("process %ld on %s", who.process, who.host);
+    return ce_must_print("process %ld on %s, of job %s, attempt %ld", who.process, who.host, who.job, who.attempt);
 }
 
 /* ---- the owner file ---- */
@@ -256,9 +257,8 @@ static verdict judge(const sight *seen, const sight *still)
  * that time either, so the required time starts again. */
 static bool stands_still(const sight *seen)
 {
-    char *holder = describe(seen->text);
+    CE_FREED char *holder = describe(seen->text);
     say("%s is held by %s; whether that run still lives shows within %d s", this_run.output, holder, PATIENCE);
-    free(holder);
     for (double began = ce_clock_seconds(); ce_clock_seconds() - began < PATIENCE;) {
         double before = ce_clock_seconds();
         sight again;
@@ -281,21 +281,20 @@ static char *way_to_stop(const char *written, bool here)
 {
     owner who;
     if (!read_text(&who, written))
-        return text("stop it");
+        return ce_must_print("stop it");
     if (strcmp(who.job, "-") != 0)
-        return text("stop it with `cspeed stop %s` on %sthe host where it was started", who.job,
-                    here ? "this host, or " : "");
-    return here ? text("stop it with `kill %ld`", who.process) : text("stop it there");
+        return ce_must_print("stop it with `cspeed stop %s` on %sthe host where it was started", who.job,
+                             here ? "this host, or " : "");
+    return here ? ce_must_print("stop it with `kill %ld`", who.process) : ce_must_print("stop it there");
 }
 
 static int refuse(const char *written, bool here)
 {
-    char *holder = describe(written), *way = way_to_stop(written, here);
+    CE_FREED char *holder = describe(written);
+    CE_FREED char *way = way_to_stop(written, here);
     complain("the output folder %s is written by another run: %s. Let it end, or %s; or give --output DIR another "
              "folder. --force_output takes this one, and the other run ends before its next checkpoint",
              this_run.output, holder, way);
-    free(holder);
-    free(way);
     return TAKEN;
 }
 
@@ -306,10 +305,9 @@ static int take(int file, const sight *seen, bool force)
     if (!write_record(file))
         return ANY_FAILURE;
     if (force && read_text(&who, seen->text) && strcmp(seen->text, this_run.text) != 0) {
-        char *holder = describe(seen->text);
+        CE_FREED char *holder = describe(seen->text);
         say("--force_output: %s is taken from %s; if that run lives, it ends before its next checkpoint",
             this_run.output, holder);
-        free(holder);
     }
     return 0;
 }
@@ -388,8 +386,8 @@ int owner_take(const char *output, bool made, bool force)
 {
     if (!this_run.path) {
         read_own(&this_run.who);
-        this_run.output = text("%s", output);
-        this_run.path = text("%s/%s", output, OWNER_FILE);
+        this_run.output = ce_must_copy(output);
+        this_run.path = ce_must_print("%s/%s", output, OWNER_FILE);
         this_run.text = write_text(&this_run.who);
         this_run.process = getpid();
         this_run.made = made;
@@ -406,11 +404,10 @@ void owner_check(cs_engine *engine)
     sight found;
     bool lost = is_rank_zero() && !names_us(&found, true);
     if (lost) {
-        char *holder = found.text[0] ? describe(found.text) : text("%s is gone", OWNER_FILE);
+        CE_FREED char *holder = found.text[0] ? describe(found.text) : ce_must_print("%s is gone", OWNER_FILE);
         complain("the output folder %s is no longer this run's: %s%s. It ends here, and has not written the checkpoint "
                  "that was due",
                  this_run.output, found.text[0] ? "it was taken by " : "", holder);
-        free(holder);
     }
     if (cs_agree(engine, lost))
         exit(TAKEN);

@@ -1,4 +1,5 @@
 /* plan.c - prints the memory plan: the memory that each rank of a training would need. The training is not run. */
+#include "base/must.h"
 #include "train.h"
 #include "base/plural.h"
 
@@ -86,14 +87,12 @@ static void print_ranks_json(int64_t from, int64_t to, const cs_memory *memory)
 void plan_show(cs_config *config, int64_t world_size, bool json)
 {
     /* a copy of the value, since cs_estimate below frees the configuration */
-    char *precision = text("%s", cs_config_get_string(config, "precision"));
+    CE_FREED char *precision = ce_must_copy(cs_config_get_string(config, "precision"));
     int64_t stage = cs_config_get_int(config, "zero_optimization.stage");
     int64_t group = cs_config_get_int(config, "zero_optimization.mics_shard_size"); /* -1: all ranks */
     int64_t micro = cs_config_get_int(config, "train_micro_batch_size_per_gpu"), parameters;
-    char *groups = group > 0 ? text(" in groups of %" PRId64, group) : text("%s", "");
-    cs_memory *memory = calloc((size_t)world_size, sizeof *memory);
-    if (!memory)
-        exit(1);
+    CE_FREED char *groups = group > 0 ? ce_must_print(" in groups of %" PRId64, group) : ce_must_copy("");
+    CE_FREED cs_memory *memory = ce_must_alloc((size_t)world_size * sizeof *memory);
     CS_MUST(cs_estimate(config, memory, &parameters));
     if (json)
         say("{\"parameter_count\": %" PRId64 ", \"precision\": \"%s\", \"zero_stage\": %" PRId64
@@ -110,9 +109,6 @@ void plan_show(cs_config *config, int64_t world_size, bool json)
     }
     if (json)
         say("]}");
-    free(memory);
-    free(groups);
-    free(precision);
     exit(0);
 }
 

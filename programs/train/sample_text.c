@@ -1,4 +1,5 @@
 /* sample_text.c - prints a sample of generated text at the end of a training. */
+#include "base/must.h"
 #include "train.h"
 #include "text/unicode.h"
 
@@ -7,7 +8,8 @@ enum { TOKENS = 500 };
 /* Prints bytes as text: U+FFFD replaces what is not UTF-8, and control characters that could change the terminal. */
 static void print_bytes(const char *bytes, size_t count)
 {
-    ce_text repaired = { 0 }, shown = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text repaired = { 0 };
+    CE_CLOSED(ce_unicode_free) ce_text shown = { 0 };
     ce_unicode_repair(&repaired, bytes, count);
     for (size_t at = 0, width; at < repaired.size; at += width) {
         int32_t point = ce_unicode_point(repaired.bytes, repaired.size, at, &width);
@@ -15,8 +17,6 @@ static void print_bytes(const char *bytes, size_t count)
         ce_unicode_append_point(&shown, shows ? point : 0xfffd);
     }
     say("\na sample:\n%.*s\n", (int)shown.size, shown.bytes);
-    ce_unicode_free(&repaired);
-    ce_unicode_free(&shown);
 }
 
 /* Prints a sample only if the tokens are bytes and the training data has no conversations. A model that was trained on

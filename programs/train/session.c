@@ -1,4 +1,5 @@
 /* session.c - one training run: resuming, the work of each step, and the final checkpoint and export. */
+#include "base/must.h"
 #include "train.h"
 #include "base/asked.h"
 #include "base/plural.h"
@@ -65,12 +66,13 @@ static void say_asked_end(const session *run)
 static void save(session *run)
 {
     cs_metrics m = cs_last_step(run->engine);
-    char *best = isfinite(run->best) ? text("%.17g", run->best) : text("null");
-    char *fitted = run->fitted ? text(", \"fitted_steps\": %" PRId64, run->steps) : text("%s", "");
-    char *spent = run->budget.seconds > 0 ? text(", \"trained_seconds\": %.3f", run->budget.spent) : text("%s", "");
-    char *client = text("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64 ", \"tokens\": %" PRId64
-                        ", \"best_valid_loss\": %s%s%s}",
-                        m.step, m.epoch, m.samples, m.tokens, best, fitted, spent);
+    CE_FREED char *best = isfinite(run->best) ? ce_must_print("%.17g", run->best) : ce_must_print("null");
+    CE_FREED char *fitted = run->fitted ? ce_must_print(", \"fitted_steps\": %" PRId64, run->steps) : ce_must_copy("");
+    CE_FREED char *spent =
+        run->budget.seconds > 0 ? ce_must_print(", \"trained_seconds\": %.3f", run->budget.spent) : ce_must_copy("");
+    CE_FREED char *client = ce_must_print("{\"step\": %" PRId64 ", \"epoch\": %.9g, \"samples\": %" PRId64
+                                          ", \"tokens\": %" PRId64 ", \"best_valid_loss\": %s%s%s}",
+                                          m.step, m.epoch, m.samples, m.tokens, best, fitted, spent);
     owner_check(run->engine);
     cs_status status = cs_save_checkpoint(run->engine, run->output, NULL, client);
     if (status != CS_NOT_FINITE || m.step == run->steps)
@@ -84,10 +86,6 @@ static void save(session *run)
                  "its parameters are finite, and no earlier one is removed: --tag goes back to one",
                  m.step);
     say_saved(run);
-    free(best);
-    free(fitted);
-    free(spent);
-    free(client);
 }
 
 /* Returns the seconds since the previous call of this function. */
@@ -155,7 +153,7 @@ void session_step(session *run)
  * member. */
 static double number_after(const char *json, const char *key, double fallback)
 {
-    char *quoted = text("\"%s\":", key), *end;
+    char *quoted = ce_must_print("\"%s\":", key), *end;
     const char *at = json ? strstr(json, quoted) : NULL;
     const char *number = at ? at + strlen(quoted) : "";
     double value = strtod(number, &end);
@@ -194,7 +192,7 @@ static void resume(session *run)
 {
     const char *load = cs_config_get_string(run->config, "cspeed.load");
     const char *tag = cs_config_get_string(run->config, "cspeed.tag");
-    char *client = NULL;
+    CE_FREED char *client = NULL;
     bool back = tag && !load && !outdir_went_back(run->engine, run->output);
     cs_status status =
         back ? go_back(run, tag, &client) : cs_load_checkpoint(run->engine, run->output, NULL, NULL, &client);
@@ -216,15 +214,15 @@ static void resume(session *run)
     if (run->first <= run->steps)
         say("continuing at step %" PRId64 " of %" PRId64 ", from %s (--fresh starts over)", run->first, run->steps,
             run->source);
-    free(client);
 }
 
 static void introduce(const session *run)
 {
     cs_memory memory = cs_memory_of(run->engine);
     double kept = (double)(memory.values + memory.gradients + memory.masters + memory.slots);
-    char *offloaded = memory.offloaded ? text(" (%.1f MB of it offloaded to the host)", 1e-6 * (double)memory.offloaded)
-                                       : text("%s", "");
+    CE_FREED char *offloaded =
+        memory.offloaded ? ce_must_print(" (%.1f MB of it offloaded to the host)", 1e-6 * (double)memory.offloaded)
+                         : ce_must_copy("");
     double moving = (double)(memory.value_rows + memory.gradient_rows + memory.activations);
     int ranks = cs_world_size(run->engine);
     int64_t batch = cs_config_get_int(run->config, "train_batch_size"),
@@ -232,15 +230,14 @@ static void introduce(const session *run)
             steps = cs_config_get_int(run->config, "gradient_accumulation_steps"),
             stage = cs_config_get_int(run->config, "zero_optimization.stage");
     int64_t all = cs_parameter_count(run->engine), active = cs_active_parameter_count(run->engine);
-    char *experts = active < all ? text(" (%.2f M compute a token)", 1e-6 * (double)active) : text("%s", "");
+    CE_FREED char *experts =
+        active < all ? ce_must_print(" (%.2f M compute a token)", 1e-6 * (double)active) : ce_must_copy("");
     say("%.2f M parameters%s, %s, ZeRO-%" PRId64 ", %d rank%s; %s", 1e-6 * (double)all, experts,
         cs_config_get_string(run->config, "precision"), stage, ranks, ce_plural(ranks),
         cs_device_description(run->engine));
-    free(experts);
     say("memory of a rank: %.1f MB between steps%s, %.1f MB more during one; batch %" PRId64 " = micro-batch %" PRId64
         " x %" PRId64 " accumulated x %d rank%s",
         1e-6 * kept, offloaded, 1e-6 * moving, batch, micro, steps, ranks, ce_plural(ranks));
-    free(offloaded);
 }
 
 /* Checks cspeed.export before the training, so that a folder that cannot be created is reported now and not only at the
@@ -308,7 +305,7 @@ session session_open(char **argument)
     ce_asked_ignore_saves(); /* until the first step, after which they are answered */
     run.config = arguments_read(argument, &run.options);
     CS_MUST(train_line_need_data(run.config));
-    run.output = text("%s", cs_config_get_string(run.config, "cspeed.output"));
+    run.output = ce_must_copy(cs_config_get_string(run.config, "cspeed.output"));
     for (size_t end = strlen(run.output); end > 1 && run.output[end - 1] == '/'; end--)
         run.output[end - 1] = 0;
     outdir_claim(run.output, run.options.force_output);
@@ -382,9 +379,8 @@ static void end_if_asked(session *run)
 {
     bool asked = ce_asked_ends();
     asked |= ce_asked_restore();
-    char *all = cs_gather(run->engine, asked ? "asked" : "");
+    CE_FREED char *all = cs_gather(run->engine, asked ? "asked" : "");
     asked = cs_agree(run->engine, all && *all);
-    free(all);
     if (!asked)
         return;
     if (run->exported)

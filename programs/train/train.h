@@ -12,7 +12,6 @@
 bool is_rank_zero(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'ed */
 
 /* arguments.c: reads the command line and resolves the configuration. Does not return after options such as --help. */
 cs_config *arguments_read(char **argument, train_line *line);
