@@ -125,7 +125,7 @@ static const ce_key keys[] = {
         "ranks of a model-parallel group; above 1 only for the computation of `cspeed elastic`; training refuses it"),
 };
 
-const ce_section ce_batches_sections[] = { { "elasticity", CE_KEYS(keys) }, { 0 } };
+const ce_section ce_batches_sections[] = { { "elasticity", CE_KEYS(keys) } };
 
 static void read_micros(ce_json *doc, ce_elasticity *settings)
 {

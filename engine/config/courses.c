@@ -89,7 +89,6 @@ const ce_section ce_courses_sections[] = {
     { SAMPLED ".curriculum_metrics", CE_KEYS(metrics) },
     { METRIC, CE_KEYS(seqlen_truncate) },
     { METRIC ".schedule_config", CE_KEYS(metric_schedule) },
-    { 0 },
 };
 
 /* ---- the schedule that the sections describe ---- */

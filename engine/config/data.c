@@ -53,7 +53,7 @@ static const ce_key keys[] = {
               "folder in which the tokens of texts are cached for later runs; null: the name of output with .tokens"),
 };
 
-const ce_section ce_data_sections[] = { { "cspeed.data", CE_KEYS(keys) }, { 0 } };
+const ce_section ce_data_sections[] = { { "cspeed.data", CE_KEYS(keys) } };
 
 /* ---- names ---- */
 

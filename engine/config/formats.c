@@ -98,7 +98,6 @@ const ce_section ce_formats_sections[] = {
     { "data_types", CE_KEYS(data_types) },
     { "amp", CE_KEYS(amp) },
     { "torch_autocast", CE_KEYS(autocast) },
-    { 0 },
 };
 
 static void check_scaler(cs_config *config)

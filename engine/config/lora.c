@@ -40,7 +40,7 @@ static const ce_key keys[] = {
     REFUSED("use_dora", "false", "its name here is cspeed.lora.dora"),
 };
 
-const ce_section ce_lora_sections[] = { { "cspeed.lora", CE_KEYS(keys) }, { 0 } };
+const ce_section ce_lora_sections[] = { { "cspeed.lora", CE_KEYS(keys) } };
 
 /* True if the value is "all-linear" or a list of names. */
 static bool are_targets(const json_t *value)

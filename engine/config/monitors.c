@@ -80,7 +80,6 @@ const ce_section ce_monitors_sections[] = {
     { "wandb", CE_KEYS(wandb) },
     { "comet", CE_KEYS(comet) },
     { "comms_logger", CE_KEYS(comms_logger) },
-    { 0 },
 };
 
 static uint32_t named_operations(cs_config *config)

@@ -120,11 +120,10 @@ static const ce_key cspeed_trace[] = {
     SUPPORTED("steps", INT, trace.steps, "1", 1, 1000, NULL, "number of steps to record"),
 };
 
-const ce_section ce_ours_sections[] = { { "cspeed", CE_KEYS(cspeed) }, { 0 } };
+const ce_section ce_ours_sections[] = { { "cspeed", CE_KEYS(cspeed) } };
 const ce_section ce_ours_output_sections[] = {
     { "cspeed.checkpoint", CE_KEYS(cspeed_checkpoint) },
     { "cspeed.trace", CE_KEYS(cspeed_trace) },
-    { 0 },
 };
 
 /* Replaces the name of a model by its folder if the cache of the Hugging Face Hub has it. `field` is the value of the key

@@ -20,7 +20,7 @@ static const ce_key keys[] = {
         "Hugging Face folder or Hub name of the reference model; null: the model with which the training starts (load, or model)"),
 };
 
-const ce_section ce_preference_sections[] = { { DPO, CE_KEYS(keys) }, { 0 } };
+const ce_section ce_preference_sections[] = { { DPO, CE_KEYS(keys) } };
 
 static void refuse(cs_config *config, const char *path, bool given, const char *why)
 {

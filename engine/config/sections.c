@@ -174,38 +174,39 @@ static const ce_key checkpoint[] = {
 
 static const ce_key parallel_write[] = { INERT("pipeline_stage", "false", "all ranks always write in parallel") };
 
-static const ce_section root[] = { { "", CE_KEYS(top) }, { 0 } };
+static const ce_section root[] = { { "", CE_KEYS(top) } };
 static const ce_section others[] = {
     { "aio", CE_KEYS(aio) },
     { "pipeline", CE_KEYS(pipeline) },
     { "activation_checkpointing", CE_KEYS(activation_checkpointing) },
     { "checkpoint", CE_KEYS(checkpoint) },
     { "checkpoint.parallel_write", CE_KEYS(parallel_write) },
-    { 0 },
 };
 
-static const ce_section *const topics[] = {
-    root,
-    ce_batches_sections,
-    ce_formats_sections,
-    ce_sharding_sections,
-    ce_monitors_sections,
-    ce_courses_sections,
-    others,
-    ce_ours_sections,
-    ce_data_sections,
-    ce_lora_sections,
-    ce_sharding_fsdp_sections,
-    ce_preference_sections,
-    ce_ours_output_sections,
+static const struct {
+    const ce_section *sections;
+    int count;
+} topics[] = {
+    { CE_KEYS(root) },
+    { CE_KEYS(ce_batches_sections) },
+    { CE_KEYS(ce_formats_sections) },
+    { CE_KEYS(ce_sharding_sections) },
+    { CE_KEYS(ce_monitors_sections) },
+    { CE_KEYS(ce_courses_sections) },
+    { CE_KEYS(others) },
+    { CE_KEYS(ce_ours_sections) },
+    { CE_KEYS(ce_data_sections) },
+    { CE_KEYS(ce_lora_sections) },
+    { CE_KEYS(ce_sharding_fsdp_sections) },
+    { CE_KEYS(ce_preference_sections) },
+    { CE_KEYS(ce_ours_output_sections) },
 };
 
 const ce_section *ce_sections_at(int index)
 {
-    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
-        for (const ce_section *section = topics[i]; section->path; section++)
-            if (index-- == 0)
-                return section;
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; index -= topics[i++].count)
+        if (index < topics[i].count)
+            return &topics[i].sections[index];
     return NULL;
 }
 

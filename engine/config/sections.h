@@ -11,11 +11,11 @@ typedef struct {
     int count;
 } ce_section;
 
-/* The lists of sections of the topics. A list is in the source file that has the name of its topic, and ends with a
- * section without path. */
-extern const ce_section ce_batches_sections[], ce_formats_sections[], ce_sharding_sections[], ce_monitors_sections[],
-    ce_courses_sections[], ce_ours_sections[], ce_data_sections[], ce_lora_sections[], ce_sharding_fsdp_sections[],
-    ce_preference_sections[], ce_ours_output_sections[];
+/* The lists of sections of the topics. A list is in the source file that has the name of its topic. The lengths stand
+ * here, so that the compiler checks them. */
+extern const ce_section ce_batches_sections[1], ce_formats_sections[5], ce_sharding_sections[3],
+    ce_monitors_sections[8], ce_courses_sections[9], ce_ours_sections[1], ce_data_sections[1], ce_lora_sections[1],
+    ce_sharding_fsdp_sections[1], ce_preference_sections[1], ce_ours_output_sections[2];
 
 /* Returns section number `index`, where 0 is the top level, or NULL after the last section. */
 const ce_section *ce_sections_at(int index);

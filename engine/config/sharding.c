@@ -149,9 +149,8 @@ const ce_section ce_sharding_sections[] = {
     { "zero_optimization", CE_KEYS(zero) },
     { "zero_optimization.offload_param", CE_KEYS(offload_param) },
     { "zero_optimization.offload_optimizer", CE_KEYS(offload_optimizer) },
-    { 0 },
 };
-const ce_section ce_sharding_fsdp_sections[] = { { "cspeed.fsdp", CE_KEYS(fsdp) }, { 0 } };
+const ce_section ce_sharding_fsdp_sections[] = { { "cspeed.fsdp", CE_KEYS(fsdp) } };
 
 /* Sets the stage that cspeed.fsdp.sharding_strategy names. */
 static void name_stage(cs_config *config)
