@@ -55,7 +55,8 @@ typedef struct {
  * not change. A last line without a line feed is still being written and is not read. CS_NOT_FOUND: there is no such
  * file. CS_BAD_FILE: a line is damaged. After an error every count is 0. */
 cs_status cs_plot_read(const char *path, const char *const *keys, int count, cs_plot_curve *curves);
-/* *text becomes the keys of all numbers in the file, such as "step, loss, lr"; the caller frees it. */
+/* *text becomes the keys of all numbers in the file, such as "step, loss, lr"; the caller frees it. NULL: there
+ * are none. */
 cs_status cs_plot_keys(const char *path, char **text);
 void cs_plot_free(cs_plot_curve *curves, int count); /* frees the points */
 

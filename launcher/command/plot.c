@@ -125,9 +125,10 @@ static int fail_missing(const request *r, const char *key)
 {
     CE_FREED char *keys = NULL;
     cs_status status = cs_plot_keys(r->runs[0], &keys);
-    return status != CS_OK ? cs_exit_code(status)
-                           : cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s has a number \"%s\"; there are %s",
-                                           r->runs[0], r->run_count > 1 ? " and the other runs" : "", key, keys);
+    return status != CS_OK
+               ? cs_exit_code(status)
+               : cl_codes_fail(CL_CODE_FILE, "plot: no step of %s%s has a number \"%s\"; there are %s", r->runs[0],
+                               r->run_count > 1 ? " and the other runs" : "", key, keys ? keys : "none");
 }
 
 static void forget_runs(picture *all)

@@ -151,6 +151,9 @@ START_TEST(a_model_is_compiled_with_pkg_config)
          "$(pkg-config --static --libs cspeed) -o whole && ! readelf -d whole | grep libcspeed");
     must("cspeed --num_gpus 2 --oversubscribe ./whole own.json");
     check_says(trained);
+    must("cc $T/share/cspeed/examples/ddp_toy.c $T/lib/libcspeed_extras.a $T/lib/libcspeed.a "
+         "$(pkg-config --cflags cspeed) -Wl,--as-needed $(pkg-config --static --libs cspeed) -o toy && "
+         "! readelf -d toy | grep libcspeed");
     end();
 }
 END_TEST

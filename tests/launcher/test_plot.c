@@ -141,6 +141,7 @@ START_TEST(faults_are_named)
                  { 64, "run --smooth 1", "--smooth" },
                  { 64, "run --log z", "none|x|y|xy" },
                  { 65, "run --what lr,speed", "has a number \"speed\"; there are step, loss, lr, valid_loss" },
+                 { 65, "none.jsonl --what lr", "has a number \"lr\"; there are none" },
                  { 65, "torn.jsonl", "torn.jsonl:2: this line is not the metrics of a step" },
                  { 65, "twice.jsonl", "twice.jsonl:2: this line is not the metrics of a step: its step is not above" },
                  { 65, "list.jsonl", "list.jsonl:1: this line is not the metrics of a step" },
