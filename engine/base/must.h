@@ -4,6 +4,8 @@
 
 #include "cspeed/cspeed.h"
 
+#include <stdio.h>
+
 /* Prints this rank's number and the message and ends the process with cs_exit_code(status). */
 __attribute__((noreturn, format(printf, 2, 3))) void ce_fatal(cs_status status, const char *format, ...);
 
@@ -14,6 +16,11 @@ void *ce_must_resize(void *memory, size_t bytes);
 char *ce_must_copy(const char *text);
 char *ce_must_copy_part(const char *text, size_t size); /* at most `size` bytes of the text */
 char *ce_must_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ce_must_stream opens a stream whose text is in *text, *length bytes, after ce_must_finish has closed it. The caller
+ * frees *text. `length` may be NULL. */
+FILE *ce_must_stream(char **text, size_t *length);
+void ce_must_finish(FILE *stream);
 
 /* At the end of its scope, free() is called for a local variable that is declared with CE_FREED, and function(&variable)
  * for one that is declared with CE_CLOSED(function). */

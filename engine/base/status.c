@@ -153,6 +153,17 @@ char *ce_must_print(const char *format, ...)
     return must_have(length < 0 ? NULL : text, strlen(format));
 }
 
+FILE *ce_must_stream(char **text, size_t *length)
+{
+    static _Thread_local size_t unused;
+    return must_have(open_memstream(text, length ? length : &unused), BUFSIZ);
+}
+
+void ce_must_finish(FILE *stream)
+{
+    must_have(fclose(stream) == 0 ? stream : NULL, BUFSIZ);
+}
+
 void ce_must_free(void *variable)
 {
     void *memory;

@@ -147,11 +147,9 @@ int cl_allocation_hosts(cl_hosts *hosts, const char *ranks)
 {
     const char *list = getenv("SLURM_JOB_NODELIST");
     listing here = { .ranks = ranks };
-    here.out = open_memstream(&here.list, &here.length);
-    if (!here.out)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    here.out = ce_must_stream(&here.list, &here.length);
     bool good = cl_allocation_expand(list, list_host, &here);
-    fclose(here.out);
+    ce_must_finish(here.out);
     int code = good ? cl_hosts_parse(hosts, "SLURM_JOB_NODELIST", here.list, here.length)
                     : cl_codes_fail(CL_CODE_FILE, "SLURM_JOB_NODELIST: \"%s\" is not a list of nodes", list);
     free(here.list);

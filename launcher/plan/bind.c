@@ -264,17 +264,14 @@ int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, c
     int code = *order->core_list ? restrict_to_list(cores, order->core_list) : 0;
     if (code)
         return code;
-    domains *all = calloc(1, sizeof *all);
-    binding->list = calloc((size_t)order->rank_count, sizeof *binding->list);
-    if (!all || !binding->list)
-        ce_fatal(CS_NO_MEMORY, "no memory for %d ranks", order->rank_count);
+    CE_FREED domains *all = ce_must_alloc(sizeof *all);
+    binding->list = ce_must_alloc((size_t)order->rank_count * sizeof *binding->list);
     decide_binding(binding, order, cores);
     bool at_home = homes && binding->bound && order->bind == CL_BIND_AUTO && assign_by_home(binding, cores, homes);
     if (!at_home)
         code = find_domains(all, cores, order->bind);
     if (!at_home && code == 0)
         code = assign(binding, cores, all, order->bind);
-    free(all);
     if (code)
         cl_bind_free(binding);
     else
@@ -284,19 +281,13 @@ int cl_bind_share(cl_binding *binding, const cl_order *order, cl_cores *cores, c
 
 int cl_bind_assign(cl_binding *binding, const cl_order *order)
 {
-    cl_cores *cores = malloc(sizeof *cores);
-    int *homes = malloc((size_t)order->rank_count * sizeof *homes);
+    CE_FREED cl_cores *cores = ce_must_alloc(sizeof *cores);
+    CE_FREED int *homes = ce_must_alloc((size_t)order->rank_count * sizeof *homes);
     const char *visible = order->has_devices ? NULL : getenv("CUDA_VISIBLE_DEVICES");
     *binding = (cl_binding){ 0 };
-    if (!cores || !homes)
-        ce_fatal(CS_NO_MEMORY, "no memory for the list of cores");
     bool known = (order->has_devices || visible) && cl_gpus_nodes(order->slots, order->rank_count, visible, homes);
     int code = cl_cores_read(cores);
-    if (code == 0)
-        code = cl_bind_share(binding, order, cores, known ? homes : NULL);
-    free(homes);
-    free(cores);
-    return code;
+    return code ? code : cl_bind_share(binding, order, cores, known ? homes : NULL);
 }
 
 void cl_bind_free(cl_binding *binding)

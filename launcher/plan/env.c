@@ -3,7 +3,6 @@
 #include "plan/env.h"
 
 #include "ground/codes.h"
-#include "plan/envfile.h"
 #include "base/faults.h"
 #include "plan/slurp.h"
 
@@ -22,14 +21,6 @@ enum { ORIGIN_BYTES = 128 };
 
 extern char **environ;
 
-static char *copy(const char *text, size_t length)
-{
-    char *kept = strndup(text, length);
-    if (!kept)
-        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
-    return kept;
-}
-
 /* Returns the index of a name in the sorted list. If the list does not contain the name, returns the index at which the
  * name must be inserted. */
 static int place_of(const cl_env *env, const char *name)
@@ -45,36 +36,49 @@ static int place_of(const cl_env *env, const char *name)
     return from;
 }
 
+static bool is_at(const cl_env *env, int place, const char *name)
+{
+    return place < env->count && strcmp(env->list[place].name, name) == 0;
+}
+
+const char *cl_env_value(const cl_env *env, const char *name)
+{
+    int at = place_of(env, name);
+    return is_at(env, at, name) ? env->list[at].value : NULL;
+}
+
+static void free_entry(cl_env_entry *entry)
+{
+    free(entry->name);
+    free(entry->value);
+    free(entry->origin);
+}
+
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin)
 {
     int at = place_of(env, name);
-    cl_env_entry *here = at < env->count && strcmp(env->list[at].name, name) == 0 ? &env->list[at] : NULL;
-    if (here) {
-        free(here->value);
-        free(here->origin);
-        here->value = copy(value, strlen(value));
-        here->origin = copy(origin, strlen(origin));
-        return;
+    cl_env_entry entry = { ce_must_copy(name), ce_must_copy(value), ce_must_copy(origin) };
+    if (is_at(env, at, name)) {
+        free_entry(&env->list[at]);
+    } else {
+        env->list = ce_must_resize(env->list, sizeof entry * ((size_t)env->count + 1));
+        memmove(&env->list[at + 1], &env->list[at], sizeof entry * (size_t)(env->count++ - at));
     }
-    cl_env_entry *larger = realloc(env->list, sizeof *larger * ((size_t)env->count + 1));
-    if (!larger)
-        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
-    env->list = larger;
-    memmove(&env->list[at + 1], &env->list[at], sizeof *larger * (size_t)(env->count - at));
-    env->list[at] =
-        (cl_env_entry){ copy(name, strlen(name)), copy(value, strlen(value)), copy(origin, strlen(origin)) };
-    env->count++;
+    env->list[at] = entry;
 }
 
 void cl_env_free(cl_env *env)
 {
-    for (int i = 0; i < env->count; i++) {
-        free(env->list[i].name);
-        free(env->list[i].value);
-        free(env->list[i].origin);
-    }
+    for (int i = 0; i < env->count; i++)
+        free_entry(&env->list[i]);
     free(env->list);
     *env = (cl_env){ 0 };
+}
+
+bool cl_env_is_name(const char *name)
+{
+    static const char good[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    return *name && !isdigit((unsigned char)*name) && !name[strspn(name, good)];
 }
 
 bool cl_env_is_secret(const char *name)
@@ -152,10 +156,9 @@ static void each_own(cl_env *env, void (*each)(cl_env *env, const char *name, co
 {
     for (char **entry = environ; *entry; entry++) {
         const char *equals = strchr(*entry, '=');
-        char *name = equals && equals > *entry ? copy(*entry, (size_t)(equals - *entry)) : NULL;
+        CE_FREED char *name = equals && equals > *entry ? ce_must_copy_part(*entry, (size_t)(equals - *entry)) : NULL;
         if (name)
             each(env, name, equals + 1, argument);
-        free(name);
     }
 }
 
@@ -257,15 +260,11 @@ static void take_matching(cl_env *env, const char *name, const char *value, cons
 
 static void take(collection *all, const char *text)
 {
-    size_t length = strcspn(text, "="), good = 0;
-    char *name = copy(text, length);
-    while ((good < length) &&
-           (name[good] == '_' || (name[good] >= 'A' && name[good] <= 'Z') || (name[good] >= 'a' && name[good] <= 'z') ||
-            (good && name[good] >= '0' && name[good] <= '9')))
-        good++;
+    size_t length = strcspn(text, "=");
+    CE_FREED char *name = ce_must_copy_part(text, length);
     if (!text[length] && strpbrk(name, "*?["))
         each_own(all->env, take_matching, name);
-    else if (length == 0 || good < length)
+    else if (!cl_env_is_name(name))
         ce_faults_add(&all->faults, "--env", 0, 0, "", "\"%s\" is not the name of a variable", name);
     else if (text[length])
         cl_env_set(all->env, name, text + length + 1, "--env");
@@ -274,7 +273,6 @@ static void take(collection *all, const char *text)
     else
         ce_faults_add(&all->faults, "--env", 0, 0, "",
                       "%s without a value copies the variable of this machine, but it is not set here", name);
-    free(name);
 }
 
 int cl_env_collect(cl_env *env, const cl_options *options)

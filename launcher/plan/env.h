@@ -8,6 +8,7 @@
 #ifndef CL_ENV_H
 #define CL_ENV_H
 
+#include "base/faults.h"
 #include "ground/options.h"
 
 #include <stddef.h>
@@ -25,12 +26,17 @@ typedef struct {
 /* Collects the variables from the options and from the environment of this process. Returns 0, or CL_CODE_FILE or
  * CL_CODE_NO_FILE with all faults in the message. */
 int cl_env_collect(cl_env *env, const cl_options *options);
-/* Adds the variables of an environment file, whose text is given (envfile.h), to `env`. If a variable occurs twice, its
+/* Adds the variables of an environment file, whose text is given, to `env`, and its faults to `faults` (envfile.c). */
+void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults);
+/* Does the same, and reports the faults. If a variable occurs twice, its
  * later value is used. Returns the same codes as cl_env_collect. */
 int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length, bool expand);
 /* Adds a variable, or replaces its value and origin if it exists already. The strings are copied. */
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);
+const char *cl_env_value(const cl_env *env, const char *name); /* NULL: there is no such variable */
 void cl_env_free(cl_env *env);
+
+bool cl_env_is_name(const char *name); /* letters, digits and _, no digit first */
 
 /* Returns true if the name is that of a secret: it contains KEY, TOKEN, SECRET, PASSWORD, PASSWD or CREDENTIAL, in
  * upper or lower case. The value of a secret is never printed. */

@@ -1,5 +1,11 @@
-/* envfile.c - parses environment files (lines NAME=value). */
-#include "plan/envfile.h"
+/* envfile.c - parses environment files, over bytes in memory.
+ *
+ * A line is NAME=value, with an optional `export ` before the name. A line may also be only NAME: the variable then
+ * gets the value that it has in the environment of this process. Blank lines and lines that begin with '#' are skipped.
+ * A value without quotes ends at " #" and is trimmed. A value in '...' is literal. A value in "..." may contain \n \t
+ * \\ \" \$, and ${NAME} with --env_expand. A value in quotes may span several lines. Nothing else is expanded, and
+ * values are not split into words. */
+#include "plan/env.h"
 
 #include "base/must.h"
 
@@ -26,12 +32,7 @@ typedef struct {
 
 static void put(scanner *scan, const char *bytes, size_t count)
 {
-    if (scan->used + count + 1 > scan->capacity) {
-        scan->capacity = 2 * (scan->used + count) + 64;
-        scan->value = realloc(scan->value, scan->capacity);
-        if (!scan->value)
-            ce_fatal(CS_NO_MEMORY, "no memory for the environment");
-    }
+    CE_MUST_HOLD(scan->value, scan->capacity, scan->used + count + 1);
     memcpy(scan->value + scan->used, bytes, count);
     scan->used += count;
     scan->value[scan->used] = '\0';
@@ -76,22 +77,15 @@ static char *take_name(scanner *scan)
     const char *from = scan->at;
     while (scan->at < scan->end && is_name_byte(*scan->at, scan->at == from))
         scan->at++;
-    if (scan->at == from)
-        return NULL;
-    char *name = strndup(from, (size_t)(scan->at - from));
-    if (!name)
-        ce_fatal(CS_NO_MEMORY, "no memory for the environment");
-    return name;
+    return scan->at == from ? NULL : ce_must_copy_part(from, (size_t)(scan->at - from));
 }
 
 /* ---- values ---- */
 
 static const char *value_of(const cl_env *env, const char *name)
 {
-    for (int i = 0; i < env->count; i++)
-        if (strcmp(env->list[i].name, name) == 0)
-            return env->list[i].value;
-    return getenv(name);
+    const char *value = cl_env_value(env, name);
+    return value ? value : getenv(name);
 }
 
 /* Reads "${NAME}" at `at`, and appends the value of this variable. */
@@ -99,7 +93,7 @@ static bool take_expansion(scanner *scan)
 {
     const char *from = scan->at;
     scan->at += 2;
-    char *name = take_name(scan);
+    CE_FREED char *name = take_name(scan);
     bool good = name && scan->at < scan->end && *scan->at == '}';
     if (!good)
         FAULT(scan, from, "${ is not followed by a name and }; a literal dollar is \\$");
@@ -108,7 +102,6 @@ static bool take_expansion(scanner *scan)
     else
         put(scan, value_of(scan->env, name), strlen(value_of(scan->env, name)));
     scan->at += good;
-    free(name);
     return good;
 }
 
@@ -217,12 +210,11 @@ static void read_line(scanner *scan)
         scan->at += 6;
         skip_blanks(scan);
     }
-    char *name = take_name(scan);
+    CE_FREED char *name = take_name(scan);
     if (name)
         read_assignment(scan, name);
     else
         FAULT(scan, scan->at, "a line is NAME=value; a name is letters, digits and _, no digit first");
-    free(name);
 }
 
 void cl_envfile_read(cl_env *env, const char *file, const char *text, size_t length, bool expand, ce_faults *faults)

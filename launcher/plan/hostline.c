@@ -4,6 +4,7 @@
 #include "base/must.h"
 #include "base/status.h"
 #include "ground/ranges.h"
+#include "plan/env.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -29,14 +30,6 @@ typedef struct {
         (reader)->faulty = true;                                                                                       \
     } while (0)
 
-char *cl_hostline_copy(const char *text)
-{
-    char *kept = strdup(text);
-    if (!kept)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    return kept;
-}
-
 /* ---- host names ---- */
 
 static bool is_address6(const char *name)
@@ -55,14 +48,14 @@ static void read_name(line_reader *reader, char *word)
     char *at = strrchr(word, '@'), *name = at ? at + 1 : word;
     if (at) {
         *at = '\0';
-        reader->host->user = cl_hostline_copy(word);
+        reader->host->user = ce_must_copy(word);
     }
     size_t length = strlen(name);
     if (length > 2 && *name == '[' && name[length - 1] == ']' && strchr(name, ':')) {
         name[length - 1] = '\0';
         name++;
     }
-    reader->host->name = cl_hostline_copy(name);
+    reader->host->name = ce_must_copy(name);
     size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (at && (!*word || strspn(word, "-") || strpbrk(word, "@/")))
         FAULT(reader, "\"%s\" is no user name", word);
@@ -98,12 +91,7 @@ static int compare(const void *left, const void *right)
 
 static void add_slot(cl_host *host, int slot)
 {
-    if (host->slot_count % 64 == 0) {
-        int *larger = realloc(host->slots, sizeof *larger * ((size_t)host->slot_count + 64));
-        if (!larger)
-            ce_fatal(CS_NO_MEMORY, "no memory for the slots of %s", host->name);
-        host->slots = larger;
-    }
+    host->slots = ce_must_resize(host->slots, sizeof *host->slots * ((size_t)host->slot_count + 1));
     host->slots[host->slot_count++] = slot;
 }
 
@@ -141,20 +129,14 @@ static void read_variable(line_reader *reader, const char *name, const char *val
 {
     cl_host *host = reader->host;
     size_t count = 0;
-    if (!*name || isdigit((unsigned char)*name) ||
-        name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")]) {
+    if (!cl_env_is_name(name)) {
         FAULT(reader, "env.%s: that is not the name of a variable", name);
         return;
     }
     while (host->env && host->env[count])
         count++;
-    char **larger = realloc(host->env, sizeof *larger * (count + 2));
-    char *text = malloc(strlen(name) + strlen(value) + 2);
-    if (!larger || !text)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    stpcpy(stpcpy(stpcpy(text, name), "="), value);
-    host->env = larger;
-    host->env[count] = text;
+    host->env = ce_must_resize(host->env, sizeof *host->env * (count + 2));
+    host->env[count] = ce_must_print("%s=%s", name, value);
     host->env[count + 1] = NULL;
 }
 
@@ -165,7 +147,7 @@ static void set_once(line_reader *reader, const char *key, char **field, const c
     else if (!*value || *value == '-')
         FAULT(reader, "%s=%s: that is none", key, value);
     else
-        *field = cl_hostline_copy(value);
+        *field = ce_must_copy(value);
 }
 
 static bool is_new(line_reader *reader, const char *key, bool given)

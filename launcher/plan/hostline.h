@@ -20,7 +20,6 @@ bool cl_hostline_read(cl_host *host, const cl_hostline_place *place, const char 
 /* Reads "NAME" or "NAME:SLOTS". */
 bool cl_hostline_read_item(cl_host *host, const cl_hostline_place *place, const char *text, size_t length);
 
-char *cl_hostline_copy(const char *text); /* returns a malloc'ed copy; ends the process if there is no memory */
 void cl_hostline_free(cl_host *host);
 
 /* Returns true if two names mean the same host: case, a final dot and the notation of an address are ignored. */

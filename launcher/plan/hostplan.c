@@ -3,8 +3,8 @@
 #include "plan/hostplan.h"
 
 #include "ground/codes.h"
-#include "plan/noderank.h"
-#include "plan/slots.h"
+#include "plan/hostline.h"
+#include "plan/steps.h"
 
 #include "base/must.h"
 #include "base/plural.h"
@@ -41,26 +41,6 @@ static int read_bounds(const cl_options *options, int *min, int *max)
     return 0;
 }
 
-static void keep_first(cl_hosts *hosts, int count)
-{
-    cl_hosts rest = { .list = hosts->list + count, .count = hosts->count - count };
-    if (rest.count <= 0)
-        return;
-    cl_host *kept = malloc((size_t)count * sizeof *kept);
-    if (!kept)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    memcpy(kept, hosts->list, (size_t)count * sizeof *kept);
-    cl_host *all = malloc((size_t)rest.count * sizeof *all);
-    if (!all)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-    memcpy(all, rest.list, (size_t)rest.count * sizeof *all);
-    free(hosts->list);
-    rest.list = all;
-    cl_hosts_free(&rest);
-    hosts->list = kept;
-    hosts->count = count;
-}
-
 /* Keeps the first hosts of the list, as many as the user requested. Fails if there are fewer hosts. */
 static int choose_nodes(cl_plan *plan)
 {
@@ -79,7 +59,8 @@ static int choose_nodes(cl_plan *plan)
     if (plan->min_nodes > plan->max_nodes)
         return cl_codes_fail(CL_CODE_SLOTS, "%s %d: the job has %d node%s", cl_options_origin("min_elastic_nodes"), min,
                              plan->max_nodes, ce_plural(plan->max_nodes));
-    keep_first(&plan->hosts, plan->max_nodes);
+    while (plan->hosts.count > plan->max_nodes)
+        cl_hostline_free(&plan->hosts.list[--plan->hosts.count]);
     return 0;
 }
 
@@ -96,13 +77,11 @@ static void number_ranks(cl_plan *plan)
 
 char *cl_hostplan_host_ranks(const cl_plan *plan)
 {
-    char *list = NULL;
-    size_t length;
-    FILE *out = open_memstream(&list, &length);
-    for (int i = 0; out && i < plan->node_count; i++)
+    char *list;
+    FILE *out = ce_must_stream(&list, NULL);
+    for (int i = 0; i < plan->node_count; i++)
         fprintf(out, "%s%d", i ? "," : "", plan->nodes[i].host->slot_count);
-    if (!out || fclose(out) != 0)
-        ce_fatal(CS_NO_MEMORY, "no memory for the numbers of ranks of %d nodes", plan->node_count);
+    ce_must_finish(out);
     return list;
 }
 
@@ -141,9 +120,7 @@ int cl_hostplan_cut(cl_plan *plan, const int *places, int count)
 static int make_nodes(cl_plan *plan)
 {
     plan->node_count = plan->hosts.count;
-    plan->nodes = calloc((size_t)plan->node_count, sizeof *plan->nodes);
-    if (!plan->nodes)
-        ce_fatal(CS_NO_MEMORY, "no memory for %d nodes", plan->node_count);
+    plan->nodes = ce_must_alloc((size_t)plan->node_count * sizeof *plan->nodes);
     for (int i = 0; i < plan->node_count; i++) {
         const cl_host *host = &plan->hosts.list[i];
         plan->nodes[i].host = host;
@@ -174,7 +151,7 @@ static int set_master_addr(cl_plan *plan)
         SET(plan->master_addr, "%s", alone ? "127.0.0.1" : "");
         SET(plan->master_addr_origin, "%s", alone ? "one machine" : "proved by connecting");
     } else if (plan->named) {
-        SET(plan->master_addr, "%s", first->address ? first->address : first->name);
+        SET(plan->master_addr, "%s", cl_hosts_address(first));
         SET(plan->master_addr_origin, "the first host of %.40s", plan->hosts.origin);
     } else if (given && *given && !ours) {
         size_t bracket = *given == '['; /* [IPv6] */

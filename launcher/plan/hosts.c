@@ -27,12 +27,7 @@ static void add(cl_hosts *hosts, const cl_hostline_place *place, const cl_host *
             cl_hostline_free(&twin);
             return;
         }
-    if (hosts->count % 64 == 0) {
-        cl_host *larger = realloc(hosts->list, sizeof *larger * ((size_t)hosts->count + 64));
-        if (!larger)
-            ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
-        hosts->list = larger;
-    }
+    hosts->list = ce_must_resize(hosts->list, sizeof *host * ((size_t)hosts->count + 1));
     hosts->list[hosts->count++] = *host;
 }
 
@@ -62,7 +57,7 @@ int cl_hosts_parse(cl_hosts *hosts, const char *name, const char *text, size_t l
     ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = name, .faults = &faults };
     const char *end = text + length;
-    *hosts = (cl_hosts){ .origin = cl_hostline_copy(name) };
+    *hosts = (cl_hosts){ .origin = ce_must_copy(name) };
     if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3; /* skips a byte order mark of UTF-8 */
     while (text < end) {
@@ -84,22 +79,20 @@ int cl_hosts_read(cl_hosts *hosts, const char *path)
 {
     size_t length;
     const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
-    char *text = cl_slurp(path, &length);
+    CE_FREED char *text = cl_slurp(path, &length);
     *hosts = (cl_hosts){ 0 };
     if (!text && (errno == ENOENT || errno == ENOTDIR))
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile does not exist", path);
     if (!text)
         return cl_codes_fail(CL_CODE_NO_FILE, "%s: the hostfile cannot be read: %s", name, strerror(errno));
-    int code = cl_hosts_parse(hosts, name, text, length);
-    free(text);
-    return code;
+    return cl_hosts_parse(hosts, name, text, length);
 }
 
 int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 {
     ce_faults faults = { .count = 0 };
     cl_hostline_place place = { .file = "--hosts", .line = 1, .start = list, .faults = &faults };
-    *hosts = (cl_hosts){ .origin = cl_hostline_copy("--hosts") };
+    *hosts = (cl_hosts){ .origin = ce_must_copy("--hosts") };
     for (const char *item = list;; item++) {
         cl_host host;
         size_t length = strcspn(item, ",");
@@ -117,12 +110,10 @@ int cl_hosts_parse_list(cl_hosts *hosts, const char *list)
 
 int cl_hosts_local(cl_hosts *hosts, int slot_count)
 {
-    cl_host here = { .name = cl_hostline_copy("localhost"),
+    cl_host here = { .name = ce_must_copy("localhost"),
                      .slot_count = slot_count,
-                     .slots = calloc((size_t)slot_count, sizeof *here.slots) };
-    *hosts = (cl_hosts){ .list = calloc(1, sizeof here), .count = 1, .origin = cl_hostline_copy("this machine") };
-    if (!here.slots || !hosts->list)
-        ce_fatal(CS_NO_MEMORY, "no memory for %d slots", slot_count);
+                     .slots = ce_must_alloc((size_t)slot_count * sizeof *here.slots) };
+    *hosts = (cl_hosts){ .list = ce_must_alloc(sizeof here), .count = 1, .origin = ce_must_copy("this machine") };
     for (int i = 0; i < slot_count; i++)
         here.slots[i] = i;
     hosts->list[0] = here;
@@ -172,7 +163,7 @@ bool cl_hosts_is_here(const cl_host *host)
 {
     static const char *const loopback_names[] = { "localhost", "localhost.localdomain", "ip6-localhost",
                                                   "ip6-loopback" };
-    const char *name = host->address ? host->address : host->name;
+    const char *name = cl_hosts_address(host);
     for (size_t i = 0; i < sizeof loopback_names / sizeof *loopback_names; i++)
         if (cl_hostline_same(name, loopback_names[i]))
             return true;

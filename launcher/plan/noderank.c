@@ -1,5 +1,5 @@
 /* noderank.c - finds the number of this machine's node from environment variables and from the host name. */
-#include "plan/noderank.h"
+#include "plan/steps.h"
 
 #include "ground/codes.h"
 

@@ -61,58 +61,52 @@ enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MAX_RANKS = 1 << 16 
 
 static void put(FILE *out, const char *key, const char *value)
 {
-    fwrite(key, 1, strlen(key) + 1, out);
-    fwrite(value, 1, strlen(value) + 1, out);
+    fprintf(out, "%s%c%s%c", key, 0, value, 0);
+}
+
+static void put_number(FILE *out, const char *key, int number)
+{
+    fprintf(out, "%s%c%d%c", key, 0, number, 0);
 }
 
 static void put_field(FILE *out, const cl_order *order, int index)
 {
-    const char *at = (const char *)order + fields[index].offset;
-    char text[64];
+    const void *at = (const char *)order + fields[index].offset;
+    const char *name = fields[index].name;
     switch (fields[index].kind) {
     case TEXT:
-        put(out, fields[index].name, at);
-        return;
+        put(out, name, at);
+        break;
     case WHOLE:
-        snprintf(text, sizeof text, "%d", *(const int *)(const void *)at);
+        put_number(out, name, *(const int *)at);
         break;
     case LARGE:
-        snprintf(text, sizeof text, "%lld", *(const long long *)(const void *)at);
+        fprintf(out, "%s%c%lld%c", name, 0, *(const long long *)at, 0);
         break;
     case FRACTION:
-        snprintf(text, sizeof text, "%.17g", *(const double *)(const void *)at);
+        fprintf(out, "%s%c%.17g%c", name, 0, *(const double *)at, 0);
         break;
     case FLAG:
-        snprintf(text, sizeof text, "%d", *(const bool *)at);
+        put_number(out, name, *(const bool *)at);
         break;
     }
-    put(out, fields[index].name, text);
 }
 
 char *cl_order_encode(const cl_order *order, size_t *length)
 {
-    char *bytes = NULL;
-    FILE *out = open_memstream(&bytes, length);
-    if (!out)
-        ce_fatal(CS_NO_MEMORY, "no memory for an order");
+    char *bytes;
+    FILE *out = ce_must_stream(&bytes, length);
     for (int i = 0; i < FIELD_COUNT; i++)
         put_field(out, order, i);
-    for (int i = 0; i < order->rank_count; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", order->slots[i]);
-        put(out, "slot", number);
-    }
-    for (int i = 0; i < order->node_count; i++) {
-        char number[16];
-        snprintf(number, sizeof number, "%d", order->places[i]);
-        put(out, "place", number);
-    }
+    for (int i = 0; i < order->rank_count; i++)
+        put_number(out, "slot", order->slots[i]);
+    for (int i = 0; i < order->node_count; i++)
+        put_number(out, "place", order->places[i]);
     for (char **argument = order->arguments; *argument; argument++)
         put(out, "arg", *argument);
     for (char **variable = order->environment; *variable; variable++)
         put(out, "env", *variable);
-    if (fclose(out) != 0)
-        ce_fatal(CS_NO_MEMORY, "no memory for an order");
+    ce_must_finish(out);
     return bytes;
 }
 
@@ -151,9 +145,9 @@ static bool read_item(cl_order *order, const char *key, const char *value, count
     else if (strcmp(key, "place") == 0 && seen->places < order->node_count)
         order->places[seen->places++] = atoi(value);
     else if (strcmp(key, "arg") == 0)
-        order->arguments[seen->arguments++] = strdup(value);
+        order->arguments[seen->arguments++] = ce_must_copy(value);
     else if (strcmp(key, "env") == 0 && strchr(value, '='))
-        order->environment[seen->variables++] = strdup(value);
+        order->environment[seen->variables++] = ce_must_copy(value);
     else
         return false;
     return true;
@@ -170,14 +164,13 @@ static bool read_pair(cl_order *order, const char *key, const char *value, count
 
 /* Allocates the lists of the order. Every string takes at least one byte, so the number of items cannot exceed the
  * number of bytes. */
-static bool make_lists(cl_order *order, size_t length)
+static void make_lists(cl_order *order, size_t length)
 {
-    size_t strings = 1;
-    order->slots = calloc(MAX_RANKS, sizeof *order->slots);
-    order->places = calloc(MAX_RANKS, sizeof *order->places);
-    order->arguments = calloc(length / 2 + strings, sizeof *order->arguments);
-    order->environment = calloc(length / 2 + strings, sizeof *order->environment);
-    return order->slots && order->places && order->arguments && order->environment;
+    size_t strings = length / 2 + 1;
+    order->slots = ce_must_alloc(MAX_RANKS * sizeof *order->slots);
+    order->places = ce_must_alloc(MAX_RANKS * sizeof *order->places);
+    order->arguments = ce_must_alloc(strings * sizeof *order->arguments);
+    order->environment = ce_must_alloc(strings * sizeof *order->environment);
 }
 
 int cl_order_decode(cl_order *order, const char *bytes, size_t length)
@@ -186,8 +179,7 @@ int cl_order_decode(cl_order *order, const char *bytes, size_t length)
     *order = (cl_order){ 0 };
     if (length == 0 || bytes[length - 1] != '\0')
         return cl_codes_fail(CL_CODE_DISAGREE, "an order of %zu bytes does not end where it should", length);
-    if (!make_lists(order, length))
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for an order of %zu bytes", length);
+    make_lists(order, length);
     for (const char *key = bytes, *end = bytes + length; key < end;) {
         const char *value = key + strlen(key) + 1;
         if (value >= end || !read_pair(order, key, value, &seen))

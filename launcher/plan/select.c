@@ -85,15 +85,12 @@ static bool matches(const char *pattern, const char *name)
 
 static void unknown(slot_filter *filter, const char *name)
 {
-    const char **names = calloc((size_t)filter->hosts->count + 1, sizeof *names);
-    if (!names)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    CE_FREED const char **names = ce_must_alloc(((size_t)filter->hosts->count + 1) * sizeof *names);
     for (int i = 0; i < filter->hosts->count; i++)
         names[i] = filter->hosts->list[i].name;
     const char *nearest = cs_nearest(name, names);
     FAULT(filter, "%s is not among the hosts of %s%s%s", *name ? name : "\"\"", filter->hosts->origin,
           nearest ? "; the nearest is " : "", nearest ? nearest : "");
-    free(names);
 }
 
 /* Applies one item of the filter, NAME or NAME:SLOTS. IPv6 addresses are in brackets. */
@@ -187,18 +184,13 @@ static int select_marked(cl_hosts *hosts, const char *include, const char *exclu
 int cl_select_hosts(cl_hosts *hosts, const char *include, const char *exclude)
 {
     int count = hosts->count;
-    bool **marks = calloc((size_t)count + 1, sizeof *marks);
-    for (int i = 0; marks && i < count; i++) {
-        marks[i] = malloc((size_t)hosts->list[i].slot_count + 1);
-        if (!marks[i])
-            ce_fatal(CS_NO_MEMORY, "no memory for the slots");
-        memset(marks[i], !include, (size_t)hosts->list[i].slot_count + 1);
+    CE_FREED bool **marks = ce_must_alloc((size_t)count * sizeof *marks);
+    for (int i = 0; i < count; i++) {
+        marks[i] = ce_must_alloc((size_t)hosts->list[i].slot_count);
+        memset(marks[i], !include, (size_t)hosts->list[i].slot_count);
     }
-    if (!marks)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
     int code = select_marked(hosts, include, exclude, marks);
     for (int i = 0; i < count; i++)
         free(marks[i]);
-    free(marks);
     return code;
 }

@@ -1,5 +1,5 @@
 /* slots.c - finds the hosts of a plan and chooses their slots. */
-#include "plan/slots.h"
+#include "plan/steps.h"
 
 #include "plan/allocation.h"
 #include "ground/codes.h"
@@ -27,14 +27,11 @@ typedef struct {
 
 static int read_machine(machine *here)
 {
-    cl_cores *cores = malloc(sizeof *cores);
-    if (!cores)
-        ce_fatal(CS_NO_MEMORY, "no memory for the list of cores");
+    CE_FREED cl_cores *cores = ce_must_alloc(sizeof *cores);
     int code = cl_cores_read(cores);
     here->gpus = cl_gpus_count(here->why);
     here->cores = cores->quota;
     here->nodes = cores->node_count < cores->quota ? cores->node_count : cores->quota;
-    free(cores);
     return code;
 }
 
@@ -71,17 +68,13 @@ static int count_slots(const cl_options *options, const machine *here, int *slot
  * must all have the same slots. */
 static int name_nodes(cl_hosts *hosts, int count, int slots)
 {
-    char *text = NULL;
+    CE_FREED char *text = NULL;
     size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        ce_fatal(CS_NO_MEMORY, "no memory for the hosts");
+    FILE *out = ce_must_stream(&text, &length);
     for (int i = 0; i < count; i++)
         fprintf(out, "node%d slots=%d\n", i, slots);
-    fclose(out);
-    int code = cl_hosts_parse(hosts, "--nnodes", text, length);
-    free(text);
-    return code;
+    ce_must_finish(out);
+    return cl_hosts_parse(hosts, "--nnodes", text, length);
 }
 
 static int use_this_machine(cl_plan *plan)
@@ -158,9 +151,7 @@ int cl_slots_find(cl_plan *plan)
  * list contains some of the slots several times. */
 static void resize(cl_host *host, int count)
 {
-    int *slots = malloc((size_t)count * sizeof *slots);
-    if (!slots)
-        ce_fatal(CS_NO_MEMORY, "no memory for %d slots", count);
+    int *slots = ce_must_alloc((size_t)count * sizeof *slots);
     for (int i = 0; i < count; i++)
         slots[i] = host->slots[count <= host->slot_count ? i : (int)((long)i * host->slot_count / count)];
     free(host->slots);

@@ -1,6 +1,8 @@
 /* slurp.c - reads a whole text file. */
 #include "plan/slurp.h"
 
+#include "base/must.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,16 +16,11 @@ static char *read_all(FILE *file, size_t *length)
     char *text = NULL;
     size_t capacity = 0, used = 0, part = 1;
     while (part && used <= MAX_BYTES) {
-        if (used + PART_BYTES + 1 > capacity) {
-            char *larger = realloc(text, capacity = 2 * capacity + PART_BYTES + 1);
-            if (!larger)
-                break;
-            text = larger;
-        }
+        CE_MUST_HOLD(text, capacity, used + PART_BYTES + 1);
         used += part = fread(text + used, 1, PART_BYTES, file);
     }
-    if (part || ferror(file)) { /* memory is short, the file is too long, or the path names a folder */
-        errno = part && used > MAX_BYTES ? EFBIG : errno;
+    if (part || ferror(file)) { /* the file is too long, or the path names a folder */
+        errno = part ? EFBIG : errno;
         free(text);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* world_sizes.c - reads the world sizes that the elasticity section of the program's configuration allows. */
 #include "plan/world_sizes.h"
 
+#include "base/must.h"
 #include "config/config.h"
 #include "config/resolve.h"
 #include "cspeed/options.h"
@@ -20,11 +21,11 @@ static cs_status read_sizes(cl_world_sizes *sizes, cs_config *config)
     if (!config->settings.elasticity.enabled)
         return CS_OK;
     CE_TRY(ce_elasticity_solve(&plan, &config->settings.elasticity, 0));
-    sizes->list = calloc((size_t)plan.count + 1, sizeof *sizes->list);
-    for (int i = 0; sizes->list && i < plan.count; i++)
+    sizes->list = ce_must_alloc((size_t)plan.count * sizeof *sizes->list);
+    for (int i = 0; i < plan.count; i++)
         sizes->list[sizes->count++] = (int)plan.worlds[i];
     ce_elasticity_free(&plan);
-    return sizes->list ? CS_OK : ce_fail(CS_NO_MEMORY, "no memory for the world sizes of an elastic job");
+    return CS_OK;
 }
 
 int cl_world_sizes_read(cl_world_sizes *sizes, char **arguments)
