@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#define CE_SECOND INT64_C(1000000000) /* in nanoseconds */
+
 static inline double ce_clock_seconds(void)
 {
     struct timespec now;
@@ -17,7 +19,13 @@ static inline int64_t ce_clock_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+    return now.tv_sec * CE_SECOND + now.tv_nsec;
+}
+
+/* Returns this number of seconds in nanoseconds. */
+static inline int64_t ce_clock_span(double seconds)
+{
+    return (int64_t)(seconds * (double)CE_SECOND);
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* failure.c - writes the failure report of a job. */
 #include "front/failure.h"
 
+#include "base/must.h"
 #include "base/names.h"
 #include "base/plural.h"
 #include "ground/codes.h"
 #include "cspeed/options.h"
-#include "front/failure_hint.h"
 #include "node/logs.h"
 #include "front/rank_position.h"
 
@@ -16,15 +16,14 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define SECOND INT64_C(1000000000)
-#define CONCURRENT (SECOND / 5)
+#define CONCURRENT (CE_SECOND / 5)
 
 static const char rule[] = "================================", indent[] = "                ";
 
 /* Prints the time since the start of the job, as "00:41:07". */
 static void print_elapsed(const cl_front *front, FILE *out)
 {
-    int64_t seconds = (ce_clock_now() - front->began) / SECOND;
+    int64_t seconds = (ce_clock_now() - front->began) / CE_SECOND;
     fprintf(out, "%02ld:%02ld:%02ld", seconds / 3600, seconds / 60 % 60, seconds % 60);
 }
 
@@ -35,8 +34,8 @@ static void print_moment(int64_t moment, FILE *out)
     struct tm day;
     char clock[32];
     clock_gettime(CLOCK_REALTIME, &now);
-    int64_t wall = now.tv_sec * SECOND + now.tv_nsec - (ce_clock_now() - moment);
-    time_t seconds = (time_t)(wall / SECOND);
+    int64_t wall = now.tv_sec * CE_SECOND + now.tv_nsec - (ce_clock_now() - moment);
+    time_t seconds = (time_t)(wall / CE_SECOND);
     localtime_r(&seconds, &day);
     strftime(clock, sizeof clock, "%H:%M:%S", &day);
     fprintf(out, "%s.%03ld", clock, wall / 1000000 % 1000);
@@ -158,7 +157,7 @@ static void print_stopped(const cl_front *front, FILE *out)
     }
     fprintf(out, "ended by cspeed %d rank%s, %d of them by SIGKILL", stopped, ce_plural(stopped), killed);
     if (stopped && front->stopped && last > front->stopped)
-        fprintf(out, ", within %.1f s", (double)(last - front->stopped) / (double)SECOND);
+        fprintf(out, ", within %.1f s", (double)(last - front->stopped) / (double)CE_SECOND);
     fputc('\n', out);
 }
 
@@ -347,12 +346,9 @@ bool cl_failure_is_explained(const cl_front *front)
 
 char *cl_failure_text(const cl_front *front)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        return strdup("");
+    char *text;
+    FILE *out = ce_must_stream(&text, NULL);
     print_all(front, out);
-    fclose(out);
+    ce_must_finish(out);
     return text;
 }

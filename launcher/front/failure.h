@@ -22,6 +22,17 @@ bool cl_failure_is_explained(const cl_front *front);
 /* Returns why the job has ended, for result.json and --on_end; "" if it succeeded. */
 const char *cl_failure_why(const cl_front *front);
 
+/* ---- failure_hint.c: hints for known causes of failure ---- */
+
+/* Returns true if SIGKILL ended the rank, and if the count of out-of-memory kills that the rank's agent reads
+ * (ce_cgroup_oom_kills) has increased since the attempt began. */
+bool cl_failure_hint_is_oom(const cl_link_end *end);
+
+/* Returns a sentence that may help against the reported failure, or "" if its cause is unknown. The text is static. */
+const char *cl_failure_hint_text(const cl_front *front);
+
+/* ---- result.c: the result and the state as JSON ---- */
+
 /* Writes result.json into front->run_dir, and /dev/termination-log where Kubernetes provides this file. If result.json
  * cannot be written, an error is printed, and nothing else changes. */
 void cl_result_write(cl_front *front);

@@ -1,8 +1,7 @@
 /* failure_hint.c - hints for known causes of failure. */
-#include "front/failure_hint.h"
+#include "front/failure.h"
 
 #include "ground/codes.h"
-#include "front/failure.h"
 
 #include <signal.h>
 #include <string.h>

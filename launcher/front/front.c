@@ -4,6 +4,7 @@
 #include "ground/codes.h"
 #include "front/failure.h"
 
+#include "base/must.h"
 #include "base/plural.h"
 #include "base/status.h"
 
@@ -12,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND INT64_C(1000000000)
 /* An agent that has sent no SWEPT message this many nanoseconds after the end of the grace period counts as lost. */
-#define OVERDUE (10 * SECOND)
+#define OVERDUE (10 * CE_SECOND)
 
 void cl_front_enter(cl_front *front, cl_phase phase, int64_t deadline)
 {
@@ -30,7 +30,7 @@ void cl_front_end_ranks(cl_front *front, double grace, int64_t now)
     front->stopped = now;
     cl_nodes_tell(front, CL_LINK_PING, 0);
     cl_nodes_tell(front, CL_LINK_STOP, milliseconds < UINT32_MAX ? (uint32_t)milliseconds : UINT32_MAX);
-    cl_front_enter(front, CL_STOPPING, now + (int64_t)(grace * (double)SECOND) + OVERDUE);
+    cl_front_enter(front, CL_STOPPING, now + ce_clock_span(grace) + OVERDUE);
 }
 
 void cl_front_stop(cl_front *front, int64_t now)
@@ -91,9 +91,7 @@ int cl_front_code(const cl_front *front)
         return CL_CODE_SIGNAL + front->signal;
     if (front->stalled)
         return CL_CODE_STALLED;
-    bool blame_rank = front->first >= 0 &&
-                      (!front->code || cl_codes_of_status(front->workers[front->first].end.status) != CL_CODE_PEER);
-    return blame_rank ? cl_codes_of_status(front->workers[front->first].end.status) : front->code;
+    return cl_failure_is_rank(front) ? cl_codes_of_status(front->workers[front->first].end.status) : front->code;
 }
 
 /* ---- phases ---- */
@@ -109,7 +107,7 @@ int cl_front_begin(cl_front *front, int64_t now)
     front->attempt_began = now;
     /* frees the list of ranks of the previous attempt, because this attempt may use other nodes */
     cl_workers_free(front);
-    cl_front_enter(front, CL_JOINING, now + (int64_t)(front->options->rdzv_timeout * (double)SECOND));
+    cl_front_enter(front, CL_JOINING, now + ce_clock_span(front->options->rdzv_timeout));
     return cl_join_agents_call(front, now);
 }
 
@@ -148,10 +146,7 @@ static bool all_swept(const cl_front *front)
 
 static void join(cl_front *front, int64_t now)
 {
-    bool answered = true;
-    for (int i = 0; i < front->node_total; i++)
-        answered &= front->nodes[i].state >= CL_NODE_JOINED;
-    if (front->code && answered) {
+    if (front->code && cl_join_agents_answered(front)) {
         cl_front_stop(front, now);
     } else if (!front->code && cl_join_agents_complete(front, now)) {
         int code = cl_workers_make(front);
@@ -169,22 +164,13 @@ static void join(cl_front *front, int64_t now)
 
 /* ---- the message at the start ---- */
 
-/* Returns the value of CUDA_VISIBLE_DEVICES in the plan's environment; NULL: the environment does not set it. */
-static const char *visible_devices(const cl_plan *plan)
-{
-    for (int i = 0; i < plan->env.count; i++)
-        if (strcmp(plan->env.list[i].name, "CUDA_VISIBLE_DEVICES") == 0)
-            return plan->env.list[i].value;
-    return NULL;
-}
-
 static void say_here(cl_front *front)
 {
     const cl_plan *plan = front->plan;
     cl_output_say(&front->output, "cspeed %s  job %s  %d rank%s on this machine  master %s:%d%s%s", CS_VERSION,
                   plan->id, plan->rank_count, ce_plural(plan->rank_count), front->master_addr, front->master_port,
                   *front->run_dir ? "  logs " : "", front->run_dir);
-    const char *devices = visible_devices(plan), *caller = getenv("CUDA_VISIBLE_DEVICES");
+    const char *devices = cl_env_value(&plan->env, "CUDA_VISIBLE_DEVICES"), *caller = getenv("CUDA_VISIBLE_DEVICES");
     cl_output_say(&front->output, "  %s%s",
                   devices || plan->has_devices ? "" : "without CUDA a \"gpu\" slot is a CPU rank: ",
                   front->nodes[0].binding_text);
@@ -238,11 +224,10 @@ static void start_ranks(cl_front *front, int64_t now)
 /* Prints why the current attempt failed, and when the next one starts. */
 static void announce_restart(cl_front *front, int64_t now)
 {
-    char *text = cl_failure_text(front);
+    CE_FREED char *text = cl_failure_text(front);
     cl_output_say(&front->output, "%s", text);
-    free(text);
     double delay = front->called_already ? 0 : front->options->restart_delay;
-    front->deadline = now + (int64_t)(delay * (double)SECOND);
+    front->deadline = now + ce_clock_span(delay);
     cl_output_say(&front->output, "cspeed: job %s starts again in %.0f s, restart %d of %d", front->plan->id, delay,
                   front->restarts, front->options->max_restarts);
 }
@@ -265,7 +250,7 @@ static void finish_attempt(cl_front *front, int64_t now)
 void cl_front_take_time(cl_front *front, int64_t now)
 {
     double timeout = front->options->timeout_seconds;
-    if (timeout > 0 && front->phase < CL_STOPPING && now >= front->began + (int64_t)(timeout * (double)SECOND)) {
+    if (timeout > 0 && front->phase < CL_STOPPING && now >= front->began + ce_clock_span(timeout)) {
         front->timed_out = true;
         cl_front_stop(front, now);
     }

@@ -195,11 +195,14 @@ bool cl_workers_failed(const cl_front *front, int rank);
 
 /* ---- join_agents.c: the agents join, and the plan is reduced to the nodes that are present ---- */
 /* Allocates front->nodes, one entry for each node of the plan, with the state CL_NODE_ABSENT. */
-int cl_join_agents_open(cl_front *front);
+void cl_join_agents_open(cl_front *front);
 int cl_join_agents_call(cl_front *front, int64_t now); /* starts the agents of absent nodes for a new attempt */
 /* accepts the nodes whose connections wait at the rendezvous port */
 void cl_join_agents_admit(cl_front *front, int64_t now);
 bool cl_join_agents_complete(cl_front *front, int64_t now);
+bool cl_join_agents_answered(const cl_front *front); /* returns true if every node has joined or was lost */
+/* Returns the malloc'ed indices in plan->hosts.list of the first `count` nodes. */
+int *cl_join_agents_places(const cl_front *front, int count);
 /* Prints every 10 s which nodes are missing or not ready, and what these nodes are doing. */
 void cl_join_agents_remind(cl_front *front, int64_t now);
 int cl_join_agents_there(const cl_front *front);       /* returns the number of nodes that are present */

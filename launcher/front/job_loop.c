@@ -5,9 +5,11 @@
 #include "front/failure.h"
 #include "node/logs.h"
 #include "node/port.h"
+#include "node/sweep.h"
 #include "wire/starter.h"
 #include "front/stall.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -23,17 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
-#define TICK (SECOND / 20)
-#define LAST_WAIT (2 * SECOND)
+#define TICK (CE_SECOND / 20)
 
-enum { MAX_RENDEZVOUS = 256, MAX_OTHER = 8 };
+enum { MAX_RENDEZVOUS = 256, MAX_OTHER = 8, LAST_SECONDS = 2 };
 
 /* ---- setup ---- */
 
 /* Creates the folder cspeed_runs/<date>_<job>. If the working directory cannot be written to, the job runs without log
  * files. */
-static int open_default_folder(cl_front *front)
+static void open_default_folder(cl_front *front)
 {
     char name[128], day[32];
     time_t now = time(NULL);
@@ -50,9 +50,7 @@ static int open_default_folder(cl_front *front)
                       plan->workdir);
         front->run_dir[0] = '\0';
         ce_clear_error();
-        return 0;
     }
-    return 0;
 }
 
 /* Makes the link `latest` in cspeed_runs point to the job's folder. */
@@ -71,8 +69,10 @@ static void link_latest(cl_front *front)
 static int open_folder(cl_front *front)
 {
     const char *wanted = front->options->log_dir;
-    if (!wanted)
-        return open_default_folder(front);
+    if (!wanted) {
+        open_default_folder(front);
+        return 0;
+    }
     int length = snprintf(front->run_dir, sizeof front->run_dir, "%s%s%s", *wanted == '/' ? "" : front->plan->workdir,
                           *wanted == '/' ? "" : "/", wanted);
     if (length >= (int)sizeof front->run_dir)
@@ -94,10 +94,10 @@ static int open_registry(cl_front *front)
 
 static int open_rendezvous(cl_front *front)
 {
-    bool started = front->plan->launcher >= CL_BY_OPENMPI;
-    int code = started ? cl_starter_secret() : 0;
-    int port = cl_hostplan_ranks_port(front->plan);
-    if (code == 0 && port && cl_hostplan_nodes_come(front->plan) && cl_port_is_held(port))
+    int port = cl_hostplan_ranks_port(front->plan), code = 0;
+    if (front->plan->launcher >= CL_BY_OPENMPI)
+        cl_starter_secret();
+    if (port && cl_hostplan_nodes_come(front->plan) && cl_port_is_held(port))
         code =
             cl_codes_fail(CL_CODE_SLOTS,
                           "--master_port (or MASTER_PORT) %d: it is that of the ranks of another job of this machine "
@@ -128,8 +128,8 @@ static int open_front(cl_front *front)
     if (code)
         return code;
     link_latest(front);
-    code = cl_join_agents_open(front);
-    return code ? code : cl_front_begin(front, now);
+    cl_join_agents_open(front);
+    return cl_front_begin(front, now);
 }
 
 /* Records why a job has not begun: in result.json, or, if the command line is wrong, by leaving no folder. */
@@ -155,7 +155,7 @@ static int64_t next_due(const cl_front *front, int64_t now)
         due = cl_rendezvous_due(front->rendezvous);
     /* poll returns after a short time, so that a console that accepts no output is noticed */
     bool waits = cl_output_waits(&front->output);
-    int64_t max = now + (waits ? TICK : SECOND);
+    int64_t max = now + (waits ? TICK : CE_SECOND);
     return due < max ? due : max;
 }
 
@@ -183,13 +183,12 @@ static void sleep_on(cl_front *front, int signal_fd, struct pollfd *polled)
     int64_t wait = due <= now ? 0 : (due - now) / 1000000 + 1;
     poll(polled, (nfds_t)count, (int)wait);
     if (polled[1].revents & POLLIN) {
-        char *state = cl_result_state(front);
+        CE_FREED char *state = cl_result_state(front);
         cl_registry_answer(&front->registry, state);
-        free(state);
     }
     /* If poll returned much too late, this process was suspended, so the silence of its agents in that time does not
      * count. */
-    if (ce_clock_now() - due > 2 * SECOND)
+    if (ce_clock_now() - due > 2 * CE_SECOND)
         for (int i = 0; i < front->node_total; i++)
             front->nodes[i].link.heard = ce_clock_now();
 }
@@ -243,7 +242,7 @@ static void run(cl_front *front, int signal_fd, struct pollfd *polled)
 /* Sends the final report to the agents and the nodes, and gives them a short time to close their connections. */
 static void send_result(cl_front *front, int code, const char *text)
 {
-    int64_t deadline = ce_clock_now() + LAST_WAIT;
+    int64_t deadline = ce_clock_now() + LAST_SECONDS * CE_SECOND;
     for (int i = 0; i < front->node_total; i++)
         cl_link_send(&front->nodes[i].link, CL_LINK_FINISH, (uint32_t)code, text, strlen(text));
     for (bool any = true; any && ce_clock_now() < deadline;) {
@@ -266,11 +265,9 @@ static void send_result(cl_front *front, int code, const char *text)
  * suspended, it is killed. */
 static void end_child(pid_t pid)
 {
-    int64_t deadline = ce_clock_now() + LAST_WAIT;
-    while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
-        if (ce_clock_now() > deadline)
-            kill(pid, SIGKILL);
-        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    if (pid > 0 && !cl_sweep_await(pid, LAST_SECONDS, NULL)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
     }
 }
 
@@ -284,8 +281,7 @@ static void close_front(cl_front *front)
     for (int i = 0; front->nodes && i < front->node_total; i++)
         end_child(front->nodes[i].pid);
     end_child(front->starter);
-    if (front->rendezvous)
-        cl_rendezvous_close(front->rendezvous);
+    cl_rendezvous_close(front->rendezvous);
     cl_registry_close(&front->registry);
     cl_output_close(&front->output);
 }
@@ -293,19 +289,16 @@ static void close_front(cl_front *front)
 /* Runs the loop of a job whose setup has succeeded, until the job ends. */
 static int run_to_end(cl_front *front, int signal_fd)
 {
-    struct pollfd *polled = calloc((size_t)(front->node_total + MAX_RENDEZVOUS + MAX_OTHER), sizeof *polled);
-    if (!polled)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory to watch %d nodes with", front->node_total);
+    CE_FREED struct pollfd *polled =
+        ce_must_alloc((size_t)(front->node_total + MAX_RENDEZVOUS + MAX_OTHER) * sizeof *polled);
     run(front, signal_fd, polled);
-    free(polled);
     cl_output_finish(&front->output);
-    char *text = cl_failure_text(front);
+    CE_FREED char *text = cl_failure_text(front);
     int code = cl_front_code(front);
     if (*text)
         cl_output_say(&front->output, "%s", text);
     cl_result_write(front);
     send_result(front, code, text);
-    free(text);
     cl_output_drain(&front->output, signal_fd);
     return code;
 }

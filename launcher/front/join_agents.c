@@ -8,11 +8,10 @@
 #include "wire/starter.h"
 #include "plan/world_sizes.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,30 +19,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
-#define REMIND_EVERY (10 * SECOND)
+#define REMIND_EVERY (10 * CE_SECOND)
 
 static bool is_there(const cl_node *node)
 {
     return node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST;
 }
 
-int cl_join_agents_open(cl_front *front)
+void cl_join_agents_open(cl_front *front)
 {
     cl_plan *plan = front->plan;
     /* all nodes must have the same digest, so the digest is computed before the plan is reduced */
     front->digest = cl_hostplan_digest(plan);
     front->node_total = plan->node_count;
-    front->nodes = calloc((size_t)plan->node_count, sizeof *front->nodes);
-    if (!front->nodes)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d nodes", plan->node_count);
+    front->nodes = ce_must_alloc((size_t)plan->node_count * sizeof *front->nodes);
     for (int i = 0; i < plan->node_count; i++) {
         cl_node *node = &front->nodes[i];
         node->place = (int)(plan->nodes[i].host - plan->hosts.list);
         node->here = plan->nodes[i].here;
         snprintf(node->host, sizeof node->host, "%s", plan->nodes[i].host->name);
     }
-    return 0;
 }
 
 /* Starts the agent of this machine as a child process that is connected by a socket pair. */
@@ -146,22 +141,6 @@ int cl_join_agents_call(cl_front *front, int64_t now)
 
 /* ---- the rendezvous port ---- */
 
-static void print_address(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char text[64])
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    if (which(fd, (struct sockaddr *)&address, &length) < 0)
-        return;
-    const void *bytes = address.ss_family == AF_INET6 ? (void *)&((struct sockaddr_in6 *)&address)->sin6_addr
-                                                      : (void *)&((struct sockaddr_in *)&address)->sin_addr;
-    char printed[64] = "";
-    if (!inet_ntop(address.ss_family, bytes, printed, sizeof printed))
-        return;
-    /* on a socket for IPv6 and IPv4, an IPv4 address has this prefix */
-    bool mapped = strncmp(printed, "::ffff:", 7) == 0 && strchr(printed, '.');
-    snprintf(text, 64, "%s", mapped ? printed + 7 : printed);
-}
-
 static cl_node *find_place(cl_front *front, const cl_joined_node *joined)
 {
     for (int i = 0; i < front->node_total; i++) {
@@ -252,8 +231,8 @@ static void admit(cl_front *front, const cl_joined_node *joined, int64_t now)
     node->link = link;
     node->leaves = 0;
     node->state = CL_NODE_CALLED; /* the agent of the node has not sent HELLO yet */
-    print_address(joined->fd, getpeername, node->own_address);
-    print_address(joined->fd, getsockname, node->front_address);
+    memcpy(node->own_address, joined->own_address, sizeof node->own_address);
+    memcpy(node->front_address, joined->front_address, sizeof node->front_address);
 }
 
 void cl_join_agents_admit(cl_front *front, int64_t now)
@@ -315,14 +294,11 @@ int cl_join_agents_possible(const cl_front *front)
     return count;
 }
 
-/* Returns a malloc'ed array with the indices in plan->hosts.list of the nodes that are present, in order. Returns NULL
- * if memory is short. */
-static int *list_places(const cl_front *front)
+int *cl_join_agents_places(const cl_front *front, int count)
 {
-    int *places = calloc((size_t)front->node_total + 1, sizeof *places), there = 0;
-    for (int i = 0; places && i < front->node_total; i++)
-        if (is_there(&front->nodes[i]))
-            places[there++] = front->nodes[i].place;
+    int *places = ce_must_alloc((size_t)count * sizeof *places);
+    for (int i = 0; i < count; i++)
+        places[i] = front->nodes[i].place;
     return places;
 }
 
@@ -334,12 +310,9 @@ static bool cut_plan(cl_front *front)
     int before = plan->rank_count, count = cl_join_agents_possible(front);
     if (count == 0)
         return false;
-    int *places = list_places(front), code = 0;
-    if (!places)
-        code = cl_codes_fail(CL_CODE_SYSTEM, "no memory for the places of %d nodes", count);
     sort_nodes(front);
-    code = code ? code : cl_hostplan_cut(plan, places, count);
-    free(places);
+    CE_FREED int *places = cl_join_agents_places(front, count);
+    int code = cl_hostplan_cut(plan, places, count);
     if (code)
         cl_front_fail(front, -1, code, cs_error());
     else if (plan->rank_count != before)
@@ -348,7 +321,7 @@ static bool cut_plan(cl_front *front)
     return code == 0;
 }
 
-static bool is_answered(const cl_front *front)
+bool cl_join_agents_answered(const cl_front *front)
 {
     for (int i = 0; i < front->node_total; i++)
         if (front->nodes[i].state < CL_NODE_JOINED)
@@ -365,9 +338,8 @@ bool cl_join_agents_complete(cl_front *front, int64_t now)
     if (there < plan->min_nodes)
         return false;
     front->enough_at = front->enough_at ? front->enough_at : now;
-    bool waited =
-        front->called_already || now - front->enough_at >= (int64_t)(front->options->last_call * (double)SECOND);
-    if (there < plan->max_nodes && !waited && !is_answered(front))
+    bool waited = front->called_already || now - front->enough_at >= ce_clock_span(front->options->last_call);
+    if (there < plan->max_nodes && !waited && !cl_join_agents_answered(front))
         return false;
     return cut_plan(front);
 }
@@ -384,7 +356,7 @@ void cl_join_agents_list_missing(const cl_front *front, ce_names *missing)
 /* Says what a node that the job waits for is doing, as far as the front process knows. */
 static const char *phase_of(const cl_front *front, const cl_node *node)
 {
-    if (node->state >= CL_NODE_JOINED && node->state != CL_NODE_LOST)
+    if (is_there(node))
         return "makes ready its folder, program, cores and files";
     if (node->state == CL_NODE_LOST)
         return node->leaves ? "has left" : "was lost";
@@ -421,6 +393,6 @@ void cl_join_agents_remind(cl_front *front, int64_t now)
     front->reminded_at = now;
     list_awaited(front, &awaited);
     cl_output_say(&front->output, "cspeed: job %s waits for %s; it has waited for %ld s of %.0f (--rdzv_timeout)",
-                  front->plan->id, ce_names_text(&awaited), (now - front->joining_since) / SECOND,
+                  front->plan->id, ce_names_text(&awaited), (now - front->joining_since) / CE_SECOND,
                   front->options->rdzv_timeout);
 }

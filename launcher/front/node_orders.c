@@ -4,28 +4,27 @@
 #include "ground/codes.h"
 #include "plan/order.h"
 
+#include "base/must.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Returns a malloc'ed list of the environment variables for a host: first the variables for all nodes, then the
  * variables in the host's line of the hostfile, last CSPEED_HOST_RANKS. A variable in the host's line overrides a
- * variable for all nodes. Returns NULL if there is no memory. */
+ * variable for all nodes. */
 static char **make_environment(const cl_plan *plan, const cl_host *host)
 {
     int host_count = 0;
     while (host->env && host->env[host_count])
         host_count++;
-    char **list = calloc((size_t)(plan->env.count + host_count) + 2, sizeof *list), *ranks;
-    for (int i = 0; list && i < plan->env.count; i++)
-        if (asprintf(&list[i], "%s=%s", plan->env.list[i].name, plan->env.list[i].value) < 0)
-            return NULL;
-    for (int i = 0; list && i < host_count; i++)
-        list[plan->env.count + i] = strdup(host->env[i]);
-    ranks = list ? cl_hostplan_host_ranks(plan) : NULL;
-    if (ranks && asprintf(&list[plan->env.count + host_count], CL_HOST_RANKS "=%s", ranks) < 0)
-        return NULL;
-    free(ranks);
+    char **list = ce_must_alloc(((size_t)(plan->env.count + host_count) + 2) * sizeof *list), **end = list;
+    CE_FREED char *ranks = cl_hostplan_host_ranks(plan);
+    for (int i = 0; i < plan->env.count; i++)
+        *end++ = ce_must_print("%s=%s", plan->env.list[i].name, plan->env.list[i].value);
+    for (int i = 0; i < host_count; i++)
+        *end++ = ce_must_copy(host->env[i]);
+    *end = ce_must_print(CL_HOST_RANKS "=%s", ranks);
     return list;
 }
 
@@ -69,57 +68,30 @@ static void fill_order(const cl_front *front, int index, cl_order *order)
 {
     const cl_options *options = front->options;
     const cl_plan *plan = front->plan;
-    const cl_plan_node *node = &plan->nodes[index];
-    *order = (cl_order){
-        .attempt = front->attempt,
-        .restarts = front->restarts,
-        .max_restarts = options->max_restarts,
-        .node_rank = index,
-        .node_count = plan->node_count,
-        .first_rank = node->first_rank,
-        .rank_count = node->host->slot_count,
-        .world_size = plan->rank_count,
-        .slots = node->host->slots,
-        .master_port = cl_hostplan_ranks_port(plan),
-        .arguments = plan->arguments,
-        .log_max = read_size(options->log_max),
-        .bind = options->bind,
-        .oversubscribe = options->oversubscribe,
-        .has_devices = plan->has_devices,
-        .grace_seconds = options->grace_seconds,
-        .dead_after = front->nodes[index].here ? 0 : options->dead_after,
-        .stop_signal = options->stop_signal,
-        .insecure = options->insecure_join,
-        .everywhere = is_reached_from_outside(front),
-        .verbose = options->verbose,
-    };
+    cl_order_plan(order, plan, index);
+    order->attempt = front->attempt;
+    order->restarts = front->restarts;
+    order->arguments = plan->arguments;
+    order->log_max = read_size(options->log_max);
+    order->grace_seconds = options->grace_seconds;
+    order->dead_after = front->nodes[index].here ? 0 : options->dead_after;
+    order->stop_signal = options->stop_signal;
+    order->insecure = options->insecure_join;
+    order->everywhere = is_reached_from_outside(front);
+    order->verbose = options->verbose;
     order->columns = cl_output_columns(&front->output, order->terminal);
-    set_text(order->job, sizeof order->job, plan->id);
-    set_text(order->host, sizeof order->host, front->nodes[index].host);
     set_text(order->workdir, sizeof order->workdir, plan->workdir);
     set_text(order->log_dir, sizeof order->log_dir, front->run_dir);
     set_text(order->master_if, sizeof order->master_if, index == 0 ? options->master_if : NULL);
-    set_text(order->core_list, sizeof order->core_list, options->bind_core_list);
     set_text(order->local_rank_flag, sizeof order->local_rank_flag, options->local_rank_flag);
     set_text(order->venv_script, sizeof order->venv_script, options->venv_script);
     write_key(front, order->key);
 }
 
-/* Returns the malloc'ed array for cl_order.places: the indices in plan->hosts.list of the plan's nodes. */
-static int *list_places(const cl_front *front)
-{
-    int *places = calloc((size_t)front->plan->node_count + 1, sizeof *places);
-    for (int i = 0; places && i < front->plan->node_count; i++)
-        places[i] = front->nodes[i].place;
-    return places;
-}
-
 int cl_node_orders_send(cl_front *front)
 {
     int code = cl_staging_send(front);
-    int *places = list_places(front);
-    if (!places)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the orders of %d nodes", front->plan->node_count);
+    CE_FREED int *places = cl_join_agents_places(front, front->plan->node_count);
     if (front->rendezvous && cl_hostplan_ranks_port(front->plan))
         cl_rendezvous_share_port(front->rendezvous);
     for (int i = 0; i < front->plan->node_count && code == 0; i++) {
@@ -128,16 +100,10 @@ int cl_node_orders_send(cl_front *front)
         fill_order(front, i, &order);
         order.places = places;
         order.environment = make_environment(front->plan, front->plan->nodes[i].host);
-        if (!order.environment) {
-            code = cl_codes_fail(CL_CODE_SYSTEM, "no memory for the environment of node %d", i);
-            break;
-        }
-        char *bytes = cl_order_encode(&order, &length);
+        CE_FREED char *bytes = cl_order_encode(&order, &length);
         cl_link_send(&front->nodes[i].link, CL_LINK_ORDER, 0, bytes, length);
-        free(bytes);
         cl_order_free_list(order.environment);
     }
-    free(places);
     return code;
 }
 

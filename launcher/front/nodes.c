@@ -15,8 +15,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define SECOND INT64_C(1000000000)
-
 void cl_nodes_tell(cl_front *front, cl_link_kind kind, uint32_t rank)
 {
     for (int i = 0; i < front->plan->node_count; i++)
@@ -41,13 +39,7 @@ static void list_spared(const cl_front *front, const cl_node *lost, cl_spared *s
  * a process that ends closes its sockets shortly before waitpid can report its end. */
 static bool has_ended(const cl_node *node, int *status)
 {
-    int64_t deadline = ce_clock_now() + (node->link.broken ? SECOND : 0);
-    while (waitpid(node->pid, status, WNOHANG) == 0) {
-        if (ce_clock_now() >= deadline)
-            return false;
-        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
-    }
-    return true;
+    return cl_sweep_await(node->pid, node->link.broken, status);
 }
 
 /* Ends the agent of this machine, which is a child of this process, and the processes that this agent left behind,
@@ -129,11 +121,8 @@ void cl_nodes_lose(cl_front *front, int index, const char *reason)
 /* Returns a value NAME=VALUE of a HELLO message; "" if the message has no such name. */
 static const char *value_of(const cl_message *message, const char *name)
 {
-    size_t length = strlen(name);
-    for (const char *at = message->bytes; at < message->bytes + message->length; at += strlen(at) + 1)
-        if (strncmp(at, name, length) == 0 && at[length] == '=')
-            return at + length + 1;
-    return "";
+    const char *value = cl_env_find(message->bytes, message->length, name);
+    return value ? value : "";
 }
 
 /* Refuses a node with another version or with another form of messages. A node with another commit of the same version
@@ -306,7 +295,7 @@ static void take_message(cl_front *front, int index, const cl_message *message, 
 static void listen_to(cl_front *front, int index, int64_t now)
 {
     cl_node *node = &front->nodes[index];
-    int64_t dead_after = (int64_t)(front->options->dead_after * (double)SECOND);
+    int64_t dead_after = ce_clock_span(front->options->dead_after);
     cl_message message;
     char why[256];
     if (!cl_link_is_open(&node->link))
@@ -344,7 +333,7 @@ void cl_nodes_listen(cl_front *front, int64_t now)
         listen_to(front, i, now);
     give_credit(front);
     if (now >= front->heartbeat_at) {
-        front->heartbeat_at = now + (int64_t)(front->options->heartbeat * (double)SECOND);
+        front->heartbeat_at = now + ce_clock_span(front->options->heartbeat);
         for (int i = 0; i < front->node_total; i++)
             cl_link_send(&front->nodes[i].link, CL_LINK_PING, 0, NULL, 0);
     }

@@ -8,6 +8,7 @@
 #include "show/quote.h"
 #include "node/ranks.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -104,28 +105,6 @@ static void print_nodes(const cl_plan *plan)
     }
 }
 
-/* Fills those fields of a node's order (order.h) that are known before the job starts. */
-static void make_order(const cl_plan *plan, int index, cl_order *order)
-{
-    const cl_plan_node *node = &plan->nodes[index];
-    *order = (cl_order){ .max_restarts = plan->options->max_restarts,
-                         .node_rank = index,
-                         .node_count = plan->node_count,
-                         .first_rank = node->first_rank,
-                         .rank_count = node->host->slot_count,
-                         .slots = node->host->slots,
-                         .world_size = plan->rank_count,
-                         .master_port = cl_hostplan_ranks_port(plan),
-                         .bind = plan->options->bind,
-                         .oversubscribe = plan->options->oversubscribe,
-                         .has_devices = plan->has_devices };
-    const char *list = plan->options->bind_core_list;
-    snprintf(order->job, sizeof order->job, "%s", plan->id);
-    snprintf(order->host, sizeof order->host, "%s", node->host->name);
-    snprintf(order->master_addr, sizeof order->master_addr, "%s", plan->master_addr);
-    snprintf(order->core_list, sizeof order->core_list, "%s", list ? list : "");
-}
-
 static void print_ranks(const cl_order *order, const cl_binding *binding)
 {
     cl_variable list[CL_RANKS_VARIABLES];
@@ -157,7 +136,8 @@ static void print_binding(const cl_plan *plan)
         cl_binding binding;
         if (!plan->nodes[i].here)
             continue;
-        make_order(plan, i, &order);
+        cl_order_plan(&order, plan, i);
+        snprintf(order.master_addr, sizeof order.master_addr, "%s", plan->master_addr);
         if (cl_bind_assign(&binding, &order)) {
             printf("\nbinding   cannot be done: %s\n", cs_error());
             ce_clear_error();
@@ -190,11 +170,9 @@ static void print_environment(const cl_plan *plan)
     }
     for (int node = 0; node < plan->node_count; node++)
         for (char **each = plan->nodes[node].host->env; each && *each; each++) {
-            char *name = strndup(*each, strcspn(*each, "="));
-            if (name)
-                print_variable(name, *each + strlen(name) + 1);
+            CE_FREED char *name = ce_must_copy_part(*each, strcspn(*each, "="));
+            print_variable(name, *each + strlen(name) + 1);
             printf("    # %s alone (%s)\n", plan->nodes[node].host->name, plan->hosts.origin);
-            free(name);
         }
 }
 

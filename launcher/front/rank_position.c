@@ -5,12 +5,11 @@
 #include "ground/ranges.h"
 
 #include "base/beat.h"
+#include "base/must.h"
 #include "base/plural.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define SECOND INT64_C(1000000000)
 
 /* Records that a rank sends while it is being ended have no meaning. For such a rank, the last earlier record is
  * returned, if there is one. */
@@ -64,7 +63,7 @@ void cl_rank_position_table(const cl_front *front, const char *lead, const char 
                             FILE *out)
 {
     int count = front->worker_count;
-    bool *told = calloc((size_t)count + 1, sizeof *told), *same = calloc((size_t)count + 1, sizeof *same);
+    CE_FREED bool *told = calloc((size_t)count + 1, sizeof *told), *same = calloc((size_t)count + 1, sizeof *same);
     char text[CL_RANK_POSITION_BYTES], other[CL_RANK_POSITION_BYTES], list[CL_RANGES_BYTES];
     for (int rank = 0; told && same && rank < count; rank++) {
         if (rank == without || told[rank])
@@ -84,11 +83,9 @@ void cl_rank_position_table(const cl_front *front, const char *lead, const char 
         fprintf(out, "%srank%s %s: %s", lead, ce_plural(members), list, text);
         lead = indent;
         if (now && oldest >= 0)
-            fprintf(out, " (%ld s)", oldest / SECOND);
+            fprintf(out, " (%ld s)", oldest / CE_SECOND);
         fputc('\n', out);
     }
-    free(told);
-    free(same);
 }
 
 const char *cl_rank_position_host(const cl_front *front, int rank)

@@ -10,17 +10,10 @@
 
 #include <signal.h>
 
-#define SECOND INT64_C(1000000000)
-
-static int64_t seconds(double count)
-{
-    return (int64_t)(count * (double)SECOND);
-}
-
 /* Returns the earliest time at which the ranks may be ended so that the waiting nodes can take part. */
 static int64_t due(const cl_front *front)
 {
-    int64_t last_call = seconds(front->options->last_call), earliest = front->ranks_began + last_call;
+    int64_t last_call = ce_clock_span(front->options->last_call), earliest = front->ranks_began + last_call;
     bool full = cl_join_agents_there(front) >= front->plan->max_nodes;
     int64_t called = front->waiting_since + (full ? 0 : last_call);
     return called > earliest ? called : earliest;

@@ -7,6 +7,7 @@
 #include "front/registry_read.h"
 
 #include "base/clock.h"
+#include "base/must.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,36 +42,31 @@ static int listen_in(const char *folder)
 
 static char *command_of(const cl_plan *plan)
 {
-    char *text = NULL;
-    size_t length;
-    char masked[512];
+    char *text, masked[512];
     bool hide = false;
-    FILE *out = open_memstream(&text, &length);
-    for (int i = 0; out && plan->arguments && plan->arguments[i]; i++) {
+    FILE *out = ce_must_stream(&text, NULL);
+    for (int i = 0; plan->arguments && plan->arguments[i]; i++) {
         if (i)
             putc(' ', out);
         fputs(cl_env_masked(plan->arguments[i], &hide, masked, sizeof masked), out);
     }
-    if (out)
-        fclose(out);
+    ce_must_finish(out);
     return text;
 }
 
 static char *hosts_of(const cl_plan *plan)
 {
-    char *text = NULL;
-    size_t length;
-    FILE *out = open_memstream(&text, &length);
-    for (int i = 0; out && i < plan->node_count; i++)
+    char *text;
+    FILE *out = ce_must_stream(&text, NULL);
+    for (int i = 0; i < plan->node_count; i++)
         fprintf(out, "%s%s", i ? "," : "", plan->nodes[i].host->name);
-    if (out)
-        fclose(out);
+    ce_must_finish(out);
     return text;
 }
 
 static bool write_entry(const cl_plan *plan, const char *run_dir, const char *path)
 {
-    char *command = command_of(plan), *hosts = hosts_of(plan), *folder = realpath(run_dir, NULL);
+    CE_FREED char *command = command_of(plan), *hosts = hosts_of(plan), *folder = realpath(run_dir, NULL);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
     if (out) {
@@ -78,16 +74,13 @@ static bool write_entry(const cl_plan *plan, const char *run_dir, const char *pa
         cl_quote(out, plan->id);
         fprintf(out, ", \"pid\": %d, \"start\": %llu, \"since\": %ld, \"ranks\": %d, \"hosts\": ", getpid(),
                 cl_proc_start(getpid()), time(NULL), plan->rank_count);
-        cl_quote(out, hosts ? hosts : "");
+        cl_quote(out, hosts);
         fputs(", \"run_dir\": ", out);
         cl_quote(out, folder ? folder : run_dir);
         fputs(", \"command\": ", out);
-        cl_quote(out, command ? command : "");
+        cl_quote(out, command);
         fputs("}\n", out);
     }
-    free(command);
-    free(hosts);
-    free(folder);
     return out && fclose(out) == 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/ends_with.h"
 #include "base/faults.h"
+#include "base/must.h"
 #include "base/names.h"
 #include "json/json.h"
 
@@ -120,10 +121,9 @@ int cl_registry_read_list(cl_registry_job **jobs, int *count, int *swept)
     for (struct dirent *entry; (entry = readdir(all));) {
         if (is_stale(folder, entry->d_name, &found))
             gone += unlinkat(dirfd(all), entry->d_name, 0) == 0;
-        cl_registry_job *larger = found.pid ? realloc(*jobs, ((size_t)*count + 1) * sizeof found) : NULL;
-        if (!larger)
+        if (!found.pid)
             continue;
-        *jobs = larger;
+        *jobs = ce_must_resize(*jobs, ((size_t)*count + 1) * sizeof found);
         (*jobs)[(*count)++] = found;
     }
     closedir(all);
@@ -148,7 +148,7 @@ static int fail_to_find(const cl_registry_job *jobs, int count, const char *id, 
 
 int cl_registry_read_find(cl_registry_job *job, const char *id)
 {
-    cl_registry_job *jobs;
+    CE_FREED cl_registry_job *jobs = NULL;
     int count, matches = 0, code = cl_registry_read_list(&jobs, &count, NULL);
     if (code)
         return code;
@@ -161,26 +161,21 @@ int cl_registry_read_find(cl_registry_job *job, const char *id)
         if (exact)
             break;
     }
-    if (matches != 1)
-        code = fail_to_find(jobs, count, id, matches);
-    free(jobs);
-    return code;
+    return matches == 1 ? 0 : fail_to_find(jobs, count, id, matches);
 }
 
 bool cl_registry_read_find_folder(cl_registry_job *job, const char *folder)
 {
-    cl_registry_job *jobs;
-    int count;
+    CE_FREED cl_registry_job *jobs = NULL;
+    CE_FREED char *path = realpath(folder, NULL);
+    int count = 0;
     bool found = false;
-    char *path = realpath(folder, NULL);
-    if (path && cl_registry_read_list(&jobs, &count, NULL) == 0) {
-        for (int i = 0; i < count && !found; i++) {
-            *job = jobs[i];
-            found = strcmp(jobs[i].run_dir, path) == 0;
-        }
-        free(jobs);
+    if (path)
+        cl_registry_read_list(&jobs, &count, NULL);
+    for (int i = 0; i < count && !found; i++) {
+        *job = jobs[i];
+        found = strcmp(jobs[i].run_dir, path) == 0;
     }
-    free(path);
     return found;
 }
 
@@ -208,13 +203,12 @@ char *cl_registry_read_ask(const cl_registry_job *job)
     size_t length;
     ssize_t count = -1;
     int fd = cl_registry_read_folder(folder) ? -1 : cl_registry_read_socket(folder, job->pid, 0, connect);
-    FILE *out = fd >= 0 ? open_memstream(&text, &length) : NULL;
-    while (out && (count = read(fd, part, sizeof part)) > 0)
+    FILE *out = ce_must_stream(&text, &length);
+    while (fd >= 0 && (count = read(fd, part, sizeof part)) > 0)
         fwrite(part, 1, (size_t)count, out);
     if (fd >= 0)
         close(fd);
-    if (out)
-        fclose(out);
+    ce_must_finish(out);
     if (count == 0 && length)
         return text;
     free(text);

@@ -8,6 +8,7 @@
 #include "node/sweep.h"
 
 #include "base/clock.h"
+#include "base/must.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -21,8 +22,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define SECOND INT64_C(1000000000)
 
 typedef struct {
     cl_plan *plan;
@@ -79,9 +78,8 @@ static void hand_to_agent(relay *here, cl_order *order)
     const char *script = here->plan->options->venv_script;
     order->arguments = here->plan->arguments;
     snprintf(order->venv_script, sizeof order->venv_script, "%s", script ? script : "");
-    char *bytes = cl_order_encode(order, &length);
+    CE_FREED char *bytes = cl_order_encode(order, &length);
     cl_link_send(&here->agent, CL_LINK_ORDER, 0, bytes, length);
-    free(bytes);
     order->arguments = theirs;
 }
 
@@ -186,18 +184,6 @@ static void sleep_on(relay *here, int signal_fd)
     poll(polled, (nfds_t)count, wait > 1000 ? 1000 : (int)wait);
 }
 
-/* Waits at most `seconds` for the end of the agent. Returns true if the agent has ended. */
-static bool await_agent(relay *here, double seconds, int *status)
-{
-    double until = ce_clock_seconds() + seconds;
-    while (waitpid(here->agent_pid, status, WNOHANG) == 0) {
-        if (ce_clock_seconds() > until)
-            return false;
-        usleep(5000);
-    }
-    return true;
-}
-
 /* Ends the agent. The agent ends its ranks when the link to it is closed. If the agent does not end in time or was
  * killed, this process ends the ranks. */
 static void end_agent(relay *here)
@@ -205,11 +191,11 @@ static void end_agent(relay *here)
     enum { SECONDS = 10, MARGIN = 10 };
     const cl_options *options = here->plan->options;
     bool frozen =
-        options->dead_after > 0 && 2 * (double)(ce_clock_now() - here->agent.heard) > options->dead_after * SECOND;
+        options->dead_after > 0 && 2 * (double)(ce_clock_now() - here->agent.heard) > options->dead_after * CE_SECOND;
     int status = 0;
     cl_link_flush(&here->agent);
     cl_link_close(&here->agent);
-    if (!await_agent(here, frozen ? 0 : options->grace_seconds + MARGIN, &status)) {
+    if (!cl_sweep_await(here->agent_pid, frozen ? 0 : options->grace_seconds + MARGIN, &status)) {
         kill(here->agent_pid, SIGKILL);
         waitpid(here->agent_pid, &status, 0);
     }
@@ -220,7 +206,7 @@ static void end_agent(relay *here)
 static void run(relay *here, int signal_fd)
 {
     double dead_after = here->plan->options->dead_after;
-    int64_t lost = dead_after > 0 ? (int64_t)(dead_after * (double)SECOND) : INT64_MAX;
+    int64_t lost = dead_after > 0 ? ce_clock_span(dead_after) : INT64_MAX;
     while (!here->finished) {
         cl_link_flush(&here->front);
         cl_link_flush(&here->agent);

@@ -2,11 +2,11 @@
 #include "front/failure.h"
 
 #include "ground/codes.h"
-#include "front/failure_hint.h"
 #include "node/logs.h"
 #include "front/rank_position.h"
 #include "show/quote.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SECOND INT64_C(1000000000)
 
 enum { MOMENT_BYTES = 32 };
 
@@ -31,7 +29,7 @@ static const char *const states[] = {
 /* Prints "2026-11-21T14:02:11Z", the wall-clock time that corresponds to a time of the monotonic clock. */
 static void print_moment(int64_t moment, char text[MOMENT_BYTES])
 {
-    time_t wall = time(NULL) - (time_t)((ce_clock_now() - moment) / SECOND);
+    time_t wall = time(NULL) - (time_t)((ce_clock_now() - moment) / CE_SECOND);
     struct tm day;
     gmtime_r(&wall, &day);
     strftime(text, MOMENT_BYTES, "%Y-%m-%dT%H:%M:%SZ", &day);
@@ -77,16 +75,13 @@ static void put_moment(FILE *out, const char *name, int64_t moment)
 
 static char *result_text(const cl_front *front)
 {
-    char *text = NULL, log[PATH_MAX + 64];
-    size_t length;
+    char *text, log[PATH_MAX + 64];
     int64_t step = last_step(front);
     int code = cl_front_code(front), signal = front->signal;
     bool outside = front->timed_out || front->signal || front->stalled;
     const cl_worker *first = !outside && cl_failure_is_rank(front) ? &front->workers[front->first] : NULL;
     const char *host = front->first_node >= 0 ? front->nodes[front->first_node].host : NULL;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        return NULL;
+    FILE *out = ce_must_stream(&text, NULL);
     if (first)
         signal = WIFSIGNALED(first->end.status) ? WTERMSIG(first->end.status) : 0;
     snprintf(log, sizeof log, "%s/attempt_%d/%d.err", front->run_dir, front->attempt, front->first);
@@ -108,7 +103,7 @@ static char *result_text(const cl_front *front)
     put_moment(out, "started", front->began);
     put_moment(out, "ended", ce_clock_now());
     fputs("\n}\n", out);
-    fclose(out);
+    ce_must_finish(out);
     return text;
 }
 
@@ -126,9 +121,7 @@ static int write_text(int fd, const char *text)
 void cl_result_write(cl_front *front)
 {
     char path[PATH_MAX + 16];
-    char *text = result_text(front);
-    if (!text)
-        return;
+    CE_FREED char *text = result_text(front);
     if (*front->run_dir) {
         snprintf(path, sizeof path, "%s/result.json", front->run_dir);
         int fd = cl_logs_create(path, O_TRUNC);
@@ -140,7 +133,6 @@ void cl_result_write(cl_front *front)
     }
     /* /dev/termination-log exists in a Kubernetes pod only */
     write_text(open("/dev/termination-log", O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY), text);
-    free(text);
 }
 
 /* ---- the state of a running job ---- */
@@ -157,7 +149,7 @@ static void print_rank(const cl_front *front, int rank, int64_t now, FILE *out)
         fprintf(out, ", \"code\": %d", cl_codes_of_status(worker->end.status));
     if (cl_rank_position_is_known(worker))
         fprintf(out, ", \"step\": %ld, \"collective\": \"%s\", \"seconds_there\": %ld",
-                cl_rank_position_beat(worker)->step, cl_rank_position_collective(worker), age / SECOND);
+                cl_rank_position_beat(worker)->step, cl_rank_position_collective(worker), age / CE_SECOND);
     putc('}', out);
 }
 

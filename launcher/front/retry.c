@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND INT64_C(1000000000)
-#define EARLY (30 * SECOND)
+#define EARLY (30 * CE_SECOND)
 
 /* Returns true if --restart_on names this exit code. */
 static bool is_named(const char *codes, int code)
@@ -96,6 +95,6 @@ bool cl_retry_wanted(cl_front *front, int64_t now)
     }
     cl_output_say(&front->output,
                   "cspeed: two attempts in a row have ended within %ld s without a step: not tried again",
-                  EARLY / SECOND);
+                  EARLY / CE_SECOND);
     return false;
 }

@@ -3,6 +3,8 @@
 
 #include "ground/codes.h"
 
+#include "base/must.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,9 +26,7 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
                              "--stage %s: it has %lld bytes, and at most %d are copied; put it on a file "
                              "system that the nodes share",
                              path, (long long)facts.st_size, MAX_BYTES);
-    *bytes = calloc(1, names + (size_t)facts.st_size);
-    if (!*bytes)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %s", path);
+    *bytes = ce_must_alloc(names + (size_t)facts.st_size);
     stpcpy(stpcpy(*bytes, folder) + 1, path);
     for (ssize_t more; got < (size_t)facts.st_size; got += (size_t)more) {
         more = read(fd, *bytes + names + got, (size_t)facts.st_size - got);
@@ -40,7 +40,7 @@ static int read_file(const char *folder, const char *path, int fd, char **bytes,
 
 static int send_file(cl_front *front, const char *path)
 {
-    char *bytes = NULL;
+    CE_FREED char *bytes = NULL;
     size_t length = 0;
     uint32_t mode = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -51,7 +51,6 @@ static int send_file(cl_front *front, const char *path)
     for (int i = 0; i < front->plan->node_count && code == 0; i++)
         if (!front->nodes[i].here)
             cl_link_send(&front->nodes[i].link, CL_LINK_STAGE, mode, bytes, length);
-    free(bytes);
     return code;
 }
 

@@ -3,10 +3,10 @@
 
 #include "front/rank_position.h"
 
+#include "base/must.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#define SECOND INT64_C(1000000000)
 
 int64_t cl_stall_age(const cl_front *front, int64_t now)
 {
@@ -109,7 +109,7 @@ char *cl_stall_text(const cl_front *front, int64_t now)
     FILE *out = open_memstream(&text, &length);
     if (!out)
         return strdup("");
-    fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / SECOND);
+    fprintf(out, "cspeed: no rank of job %s has moved for %ld s\n", front->plan->id, age / CE_SECOND);
     cl_rank_position_table(front, "  ", "  ", -1, now, out);
     fprintf(out, "  ");
     if (suspect < 0) {
@@ -133,9 +133,8 @@ static void ask_for_stack(cl_front *front, int rank)
 static void report_stall(cl_front *front, int64_t now)
 {
     int suspect = cl_stall_suspect(front);
-    char *text = cl_stall_text(front, now);
+    CE_FREED char *text = cl_stall_text(front, now);
     cl_output_say(&front->output, "%s", text);
-    free(text);
     for (int rank = 0; rank < front->worker_count; rank++)
         if (rank == suspect || (suspect < 0 && rank == 0) || front->options->stall_action == CL_STALL_DUMP)
             ask_for_stack(front, rank);
@@ -143,7 +142,7 @@ static void report_stall(cl_front *front, int64_t now)
 
 void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now)
 {
-    int64_t limit = (int64_t)(front->options->stall_timeout * (double)SECOND);
+    int64_t limit = ce_clock_span(front->options->stall_timeout);
     int64_t age = limit > 0 && front->phase == CL_RUNNING ? cl_stall_age(front, now) : 0;
     if (age < limit || age == 0 || age == INT64_MAX) {
         *timer = (cl_stall_timer){ 0 };
@@ -152,7 +151,7 @@ void cl_stall_check(cl_stall_timer *timer, cl_front *front, int64_t now)
     if (!timer->said) {
         report_stall(front, now);
         timer->said = true;
-        timer->kill_at = front->options->stall_action == CL_STALL_KILL ? now + SECOND : 0;
+        timer->kill_at = front->options->stall_action == CL_STALL_KILL ? now + CE_SECOND : 0;
     }
     if (timer->kill_at && now >= timer->kill_at) {
         front->stalled = true;

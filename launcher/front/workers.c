@@ -3,24 +3,23 @@
 
 #include "ground/codes.h"
 
+#include "base/must.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#define SECOND INT64_C(1000000000)
-#define SETTLE (SECOND / 5)
+#define SETTLE (CE_SECOND / 5)
 /* Nanoseconds to wait after a rank has failed with an error that every rank finds (cl_workers_explained). In this time
  * the other ranks exit with the same error, and the report then names the lowest rank. */
-#define EXPLAIN (2 * SECOND)
+#define EXPLAIN (2 * CE_SECOND)
 
 int cl_workers_make(cl_front *front)
 {
     const cl_plan *plan = front->plan;
     cl_workers_free(front);
-    front->workers = calloc((size_t)plan->rank_count + 1, sizeof *front->workers);
-    if (!front->workers)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d ranks", plan->rank_count);
+    front->workers = ce_must_alloc((size_t)plan->rank_count * sizeof *front->workers);
     front->worker_count = plan->rank_count;
     for (int i = 0; i < plan->node_count; i++)
         for (int local = 0; local < plan->nodes[i].host->slot_count; local++) {

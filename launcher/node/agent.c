@@ -3,11 +3,11 @@
 #include "node/agent.h"
 
 #include "ground/codes.h"
-#include "node/stage.h"
 #include "node/sweep.h"
 
 #include "base/cgroup.h"
 #include "base/clock.h"
+#include "base/must.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,16 +20,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
-#define MILLISECOND (SECOND / 1000)
-#define TICK (SECOND / 50)
-#define BEATS_EVERY SECOND
+#define MILLISECOND (CE_SECOND / 1000)
+#define TICK (CE_SECOND / 50)
+#define BEATS_EVERY CE_SECOND
 /* Nanoseconds for which the pipes of a rank are read after its end, because its child processes may keep them open. */
-#define OUTPUT_WAIT (SECOND / 10)
-#define ORPHAN_GRACE SECOND
+#define OUTPUT_WAIT (CE_SECOND / 10)
+#define ORPHAN_GRACE CE_SECOND
 /* If a process still exists this many nanoseconds after SIGKILL, it is stuck in the kernel, and a longer wait would be
  * useless. */
-#define ORPHAN_LIMIT (5 * SECOND)
+#define ORPHAN_LIMIT (5 * CE_SECOND)
 
 enum { READ_BYTES = 32 << 10, WINDOW_BYTES = 4 << 20, LEFT = 16, MAX_POLLED = 4 };
 
@@ -322,14 +321,14 @@ static void handle_signals(cl_agent *agent, int64_t now)
             continue;
         cl_link_send(&agent->link, CL_LINK_FAILED, (uint32_t)(CL_CODE_SIGNAL + number), NULL, 0);
         bool again = cl_guard_asks_again(&agent->signaled, number, now);
-        stop_all(agent, again ? 0 : (int64_t)(agent->order.grace_seconds * (double)SECOND), now);
+        stop_all(agent, again ? 0 : ce_clock_span(agent->order.grace_seconds), now);
     }
 }
 
 static void read_front(cl_agent *agent, int64_t now)
 {
     cl_message message;
-    int64_t dead_after = (int64_t)(agent->order.dead_after * (double)SECOND);
+    int64_t dead_after = ce_clock_span(agent->order.dead_after);
     cl_link_fill(&agent->link, now);
     while (cl_link_next(&agent->link, &message))
         handle_message(agent, &message, now);
@@ -409,9 +408,7 @@ static void run(cl_agent *agent)
 
 int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_guard *guard)
 {
-    cl_agent *agent = calloc(1, sizeof *agent);
-    if (!agent)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for an agent");
+    CE_FREED cl_agent *agent = ce_must_alloc(sizeof *agent);
     agent->guard = guard;
     agent->deadline = INT64_MAX;
     agent->master_fd = -1;
@@ -426,7 +423,5 @@ int cl_agent_serve(int in_fd, int out_fd, const unsigned char *key, const cl_gua
     cl_link_flush(&agent->link);
     cl_link_close(&agent->link);
     close(agent->signal_fd);
-    int code = agent->abandoned ? CL_CODE_PEER : 0;
-    free(agent);
-    return code;
+    return agent->abandoned ? CL_CODE_PEER : 0;
 }

@@ -74,6 +74,22 @@ void cl_agent_send_ended(cl_agent *agent, int local, int64_t now);
  * nothing is sent. */
 void cl_agent_send_stack(cl_agent *agent, int rank);
 
+/* ---- stage.c: the files of --stage ---- */
+/* Writes the file of a CL_LINK_STAGE message. Returns 0, or CL_CODE_LOG, CL_CODE_NO_FILE or CL_CODE_DISAGREE. */
+int cl_stage_write(const cl_message *message);
+
+/* ---- stack.c: the C stack of a rank that makes no progress ---- */
+/* Returns malloc'ed text: the C stack that the rank itself writes (base/beat.h). The function waits at most 200 ms for
+ * it. If the rank has not answered by then, for example because it is suspended, the text instead has one line for each
+ * thread of the rank: its state, and the kernel function in which it waits (/proc/PID/task/THREAD/wchan). */
+char *cl_stack_text(cl_process *process);
+
+/* ---- venv.c: the environment that the script of --venv_script sets ---- */
+/* Runs the order's script once in a shell (sh) of this node, and copies the variables that the script has set into the
+ * environment of this process. The ranks inherit these variables; the order's own variables override them. Returns 0,
+ * or CL_CODE_NO_FILE, CL_CODE_FILE or CL_CODE_SYSTEM with a message. */
+int cl_venv_read(cl_order *order);
+
 /* ---- prepare.c: prepares the node for an order ---- */
 /* Decodes an order and prepares its attempt. Returns 0, or an exit code with a message. Call cl_prepare_undo in either
  * case. */

@@ -4,7 +4,6 @@
 #include "ground/command.h"
 
 #include "node/proc.h"
-#include "node/stack.h"
 
 #include "base/cgroup.h"
 #include "base/must.h"
@@ -38,11 +37,10 @@ static void put_addresses(FILE *out)
 
 void cl_agent_send_hello(cl_agent *agent)
 {
-    char host[256] = "", number[32], *bytes = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&bytes, &length);
-    if (!out)
-        ce_fatal(CS_NO_MEMORY, "no memory for a HELLO message");
+    char host[256] = "", number[32];
+    CE_FREED char *bytes = NULL;
+    size_t length;
+    FILE *out = ce_must_stream(&bytes, &length);
     gethostname(host, sizeof host - 1);
     snprintf(number, sizeof number, "%d", getpid());
     put(out, "version", CS_VERSION);
@@ -51,9 +49,8 @@ void cl_agent_send_hello(cl_agent *agent)
     put(out, "host", host);
     put(out, "pid", number);
     put_addresses(out);
-    fclose(out);
+    ce_must_finish(out);
     cl_link_send(&agent->link, CL_LINK_HELLO, 0, bytes, length);
-    free(bytes);
 }
 
 void cl_agent_send_failed(cl_agent *agent, int code)
@@ -83,13 +80,12 @@ void cl_agent_send_beats(cl_agent *agent, int64_t now)
 {
     /* before the phase CL_AGENT_RUNNING there are no ranks */
     int count = agent->phase >= CL_AGENT_RUNNING ? agent->order.rank_count : 0;
-    cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
+    CE_FREED cl_link_beat *beats = calloc((size_t)count + 1, sizeof *beats);
     if (!beats)
         return;
     for (int i = 0; i < count; i++)
         beats[i] = beat_of(agent, i, now);
     cl_link_send(&agent->link, CL_LINK_BEATS, 0, beats, (size_t)count * sizeof *beats);
-    free(beats);
 }
 
 void cl_agent_send_ended(cl_agent *agent, int local, int64_t now)
@@ -115,7 +111,6 @@ void cl_agent_send_stack(cl_agent *agent, int rank)
     int local = rank - agent->order.first_rank;
     if (!agent->processes || local < 0 || local >= agent->order.rank_count || !agent->processes[local].alive)
         return;
-    char *text = cl_stack_text(&agent->processes[local]);
+    CE_FREED char *text = cl_stack_text(&agent->processes[local]);
     cl_link_say(&agent->link, CL_LINK_STACKED, (uint32_t)rank, "%s", text);
-    free(text);
 }

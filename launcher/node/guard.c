@@ -4,6 +4,8 @@
 #include "ground/codes.h"
 #include "node/sweep.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +14,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define SECOND INT64_C(1000000000)
 
 static void take(cl_guard *guard, int number)
 {
@@ -49,7 +49,7 @@ bool cl_guard_asks_end(int number)
 
 bool cl_guard_asks_again(int64_t *asked, int number, int64_t now)
 {
-    bool again = *asked && (number == SIGINT || number == SIGQUIT || now - *asked >= SECOND);
+    bool again = *asked && (number == SIGINT || number == SIGQUIT || now - *asked >= CE_SECOND);
     *asked = *asked ? *asked : now;
     return again;
 }

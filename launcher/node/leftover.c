@@ -2,10 +2,12 @@
 #include "node/leftover.h"
 
 #include "node/proc.h"
+#include "plan/env.h"
+
+#include "base/must.h"
 
 #include <ctype.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,44 +55,19 @@ bool cl_leftover_mark(pid_t agent, char text[CL_LEFTOVER_MARK])
     return true;
 }
 
-/* Reads a whole file of /proc/PID and returns its length in bytes. */
-static size_t read_file(pid_t pid, const char *file, char *text, size_t capacity)
-{
-    char path[64];
-    size_t length = 0;
-    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    for (ssize_t part = 1; fd >= 0 && part > 0 && length<capacity - 1; length += part> 0 ? (size_t)part : 0)
-        part = read(fd, text + length, capacity - 1 - length);
-    if (fd >= 0)
-        close(fd);
-    text[length] = '\0';
-    return length;
-}
-
-/* Returns the value of a variable in the text of /proc/PID/environ; NULL: the variable is not set. */
-static const char *find_variable(const char *text, size_t length, const char *name)
-{
-    size_t bytes = strlen(name);
-    for (const char *at = text; at < text + length; at += strlen(at) + 1)
-        if (strncmp(at, name, bytes) == 0 && at[bytes] == '=')
-            return at + bytes + 1;
-    return NULL;
-}
-
 /* Returns true if CSPEED_AGENT in the environment of the process found->pid identifies an agent that has ended and
  * whose namespaces were `ours`. In that case sets found->job. `text` is a buffer of ENVIRONMENT_BYTES. */
 static bool has_lost_agent(cl_leftover *found, char *text, const char *ours)
 {
-    size_t length = read_file(found->pid, "environ", text, ENVIRONMENT_BYTES);
-    const char *agent = find_variable(text, length, "CSPEED_AGENT"), *job;
+    size_t length = cl_proc_text(found->pid, "environ", text, ENVIRONMENT_BYTES);
+    const char *agent = cl_env_find(text, length, "CSPEED_AGENT"), *job;
     char theirs[NAMESPACE_BYTES];
     int pid;
     unsigned long long start;
     if (!agent || sscanf(agent, "%d:%llu:%63s", &pid, &start, theirs) != 3 || strcmp(theirs, ours) != 0 ||
         !cl_proc_is_gone(pid, start))
         return false;
-    job = find_variable(text, length, "CSPEED_JOB_ID");
+    job = cl_env_find(text, length, "CSPEED_JOB_ID");
     snprintf(found->job, sizeof found->job, "%s", job ? job : "");
     return true;
 }
@@ -110,7 +87,7 @@ static bool is_of_this_user(pid_t pid)
 {
     char text[STATUS_BYTES];
     unsigned real, effective;
-    read_file(pid, "status", text, sizeof text);
+    cl_proc_text(pid, "status", text, sizeof text);
     const char *line = strstr(text, "\nUid:");
     return line && sscanf(line, "\nUid: %u %u", &real, &effective) == 2 && real == geteuid() && effective == geteuid();
 }
@@ -154,24 +131,20 @@ cl_leftover *cl_leftover_find(int *count)
     char ours[NAMESPACE_BYTES];
     bool known = is_proc_ours() && name_namespaces("self", ours);
     cl_leftover *list = NULL;
-    char *text = known ? malloc(ENVIRONMENT_BYTES) : NULL;
-    DIR *folder = text ? opendir("/proc") : NULL;
+    CE_FREED char *text = ce_must_alloc(ENVIRONMENT_BYTES);
+    DIR *folder = known ? opendir("/proc") : NULL;
     *count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         cl_leftover found = { .pid = isdigit((unsigned char)*entry->d_name) ? atoi(entry->d_name) : 0 };
         if (!found.pid || found.pid == getpid() || !is_leftover(&found, text, ours))
             continue;
-        read_file(found.pid, "comm", found.name, sizeof found.name);
+        cl_proc_text(found.pid, "comm", found.name, sizeof found.name);
         found.name[strcspn(found.name, "\n")] = '\0';
-        cl_leftover *larger = realloc(list, ((size_t)*count + 1) * sizeof found);
-        if (!larger)
-            break;
-        list = larger;
+        list = ce_must_resize(list, ((size_t)*count + 1) * sizeof found);
         list[(*count)++] = found;
     }
     if (folder)
         closedir(folder);
-    free(text);
     return list;
 }
 

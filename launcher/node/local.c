@@ -5,6 +5,7 @@
 #include "ground/descriptors.h"
 #include "node/leftover.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -61,18 +62,17 @@ static bool clear_cloexec(int fd)
     return fd < 0 || fcntl(fd, F_SETFD, 0) == 0;
 }
 
-/* Returns the program's arguments, malloc'ed; NULL: there is no memory. If the order names a flag for the local rank,
+/* Returns the program's arguments, malloc'ed. If the order names a flag for the local rank,
  * FLAG=N follows them, where N is the local rank. */
 static char **arguments_of(const cl_order *order, int local)
 {
     int count = 0;
     while (order->arguments[count])
         count++;
-    char **list = calloc((size_t)count + 2, sizeof *list), *last = NULL;
-    if (!list || (*order->local_rank_flag && asprintf(&last, "%s=%d", order->local_rank_flag, local) < 0))
-        return NULL;
+    char **list = ce_must_alloc(((size_t)count + 2) * sizeof *list);
     memcpy(list, order->arguments, (size_t)count * sizeof *list);
-    list[count] = last;
+    if (*order->local_rank_flag)
+        list[count] = ce_must_print("%s=%d", order->local_rank_flag, local);
     return list;
 }
 
@@ -100,7 +100,7 @@ static void exec_rank(const cl_local_job *job, int local, pid_t parent, const in
             return;
     int key_fd = make_key(job->key);
     char **arguments = arguments_of(job->order, local);
-    if (!arguments || !clear_cloexec(beat_fd) || !clear_cloexec(key_fd))
+    if (!clear_cloexec(beat_fd) || !clear_cloexec(key_fd))
         return;
     if (job->order->first_rank + local == 0 && !clear_cloexec(job->master_fd))
         return;
@@ -164,8 +164,6 @@ int cl_local_start(const cl_local_job *job, cl_process *processes)
     int reports[2];
     if (pipe2(reports, O_CLOEXEC) < 0)
         return cl_codes_fail(CL_CODE_SYSTEM, "no pipe: %s", ce_reason(errno));
-    for (int local = 0; local < job->order->rank_count; local++)
-        processes[local] = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     int code = start_all(job, reports, processes);
     for (int local = 0; code && local < job->order->rank_count; local++) {
         if (processes[local].alive) {

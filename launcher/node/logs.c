@@ -12,15 +12,20 @@
 
 enum { KEPT = 3, FILE_MODE = 0644, FOLDER_MODE = 0755 };
 
+bool cl_logs_make_folders(char *path, mode_t mode)
+{
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
+        *slash = '\0';
+        mkdir(path, mode);
+    }
+    return mkdir(path, mode) == 0 || errno == EEXIST;
+}
+
 int cl_logs_folder(const char *path)
 {
     char made[PATH_MAX];
     snprintf(made, sizeof made, "%s", path);
-    for (char *slash = made + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = '\0';
-        mkdir(made, FOLDER_MODE);
-    }
-    if (mkdir(made, FOLDER_MODE) == 0 || errno == EEXIST)
+    if (cl_logs_make_folders(made, FOLDER_MODE))
         return 0;
     return cl_codes_fail(CL_CODE_LOG, "--log_dir: %s cannot be made: %s", path, strerror(errno));
 }

@@ -5,6 +5,8 @@
 
 #include "plan/order.h"
 
+#include <sys/types.h>
+
 /* One log file. Before a write would make the file larger than `max` bytes (0: no limit), the file is renamed to
  * NAME.1. The previous NAME.1 becomes NAME.2, and the previous NAME.2 is deleted. */
 typedef struct {
@@ -18,6 +20,9 @@ typedef struct {
  * others may write to the folder, so that no other user can change what the ranks printed. A component of the path may
  * be a link to a folder. Returns 0, or CL_CODE_LOG with a message. */
 int cl_logs_folder(const char *path);
+
+/* Creates a folder and its parents. The path is changed in the meantime. Returns false and sets errno on failure. */
+bool cl_logs_make_folders(char *path, mode_t mode);
 
 /* Opens a file in a folder that cl_logs_folder created, and creates the file if needed. `flags` is O_APPEND or O_TRUNC.
  * Only a regular file is opened, never the target of a link: otherwise a person who may write to the folder could have

@@ -7,7 +7,7 @@
 #include "node/program.h"
 #include "wire/rendezvous.h"
 #include "wire/secret.h"
-#include "node/venv.h"
+#include "base/must.h"
 #include "base/names.h"
 
 #include <errno.h>
@@ -30,11 +30,9 @@ static int open_files(cl_agent *agent)
     const cl_order *order = &agent->order;
     char folder[PATH_MAX + 32];
     size_t count = (size_t)order->rank_count;
-    agent->processes = calloc(count + 1, sizeof *agent->processes);
-    agent->logs = calloc(2 * count + 1, sizeof *agent->logs);
-    agent->tails = calloc(count + 1, sizeof *agent->tails);
-    if (!agent->processes || !agent->logs || !agent->tails)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for %d ranks", order->rank_count);
+    agent->processes = ce_must_alloc(count * sizeof *agent->processes);
+    agent->logs = ce_must_alloc(2 * count * sizeof *agent->logs);
+    agent->tails = ce_must_alloc(count * sizeof *agent->tails);
     for (int i = 0; i < order->rank_count; i++)
         agent->processes[i] = (cl_process){ .outputs = { -1, -1 }, .beat_fd = -1 };
     snprintf(folder, sizeof folder, "%s/attempt_%d", order->log_dir, order->attempt);
@@ -78,7 +76,7 @@ static void end_leftovers(cl_agent *agent)
     enum { SECONDS = 2 };
     ce_names names = { 0 };
     int count;
-    cl_leftover *list = cl_leftover_find(&count);
+    CE_FREED cl_leftover *list = cl_leftover_find(&count);
     for (int i = 0; i < count; i++)
         ce_names_add(&names, "%d (%s)", list[i].pid, list[i].name);
     cl_leftover_signal(list, count, SIGKILL);
@@ -88,7 +86,6 @@ static void end_leftovers(cl_agent *agent)
                     "cspeed: %s: job %s and its agent were killed here and had left %d process%s: %s; %s",
                     agent->order.host, list[0].job, count, count == 1 ? "" : "es", ce_names_text(&names),
                     alive ? "not all of them end, though SIGKILL was sent" : "ended by SIGKILL");
-    free(list);
 }
 
 int cl_prepare(cl_agent *agent, const char *bytes, size_t length)

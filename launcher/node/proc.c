@@ -2,21 +2,32 @@
 #include "node/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+size_t cl_proc_text(pid_t pid, const char *file, char *text, size_t capacity)
+{
+    char path[128];
+    size_t length = 0;
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t part = 1; fd >= 0 && part > 0 && length<capacity - 1; length += part> 0 ? (size_t)part : 0)
+        part = read(fd, text + length, capacity - 1 - length);
+    if (fd >= 0)
+        close(fd);
+    text[length] = '\0';
+    return length;
+}
 
 /* The line is "PID (NAME) STATE PARENT ... START". NAME may contain any character, so it ends at the last ')'; START
  * is the 22nd field. */
 bool cl_proc_read(pid_t pid, cl_proc *found)
 {
-    char path[64], text[1024], state = 'X';
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(text, 1, sizeof text - 1, file) : 0;
-    if (file)
-        fclose(file);
-    text[length] = '\0';
+    char text[1024], state = 'X';
+    cl_proc_text(pid, "stat", text, sizeof text);
     const char *after = strrchr(text, ')');
     *found = (cl_proc){ .pid = pid };
     if (!after || sscanf(after + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",

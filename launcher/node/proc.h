@@ -23,4 +23,7 @@ unsigned long long cl_proc_start(pid_t pid);
  * the processes of other users (mount option hidepid), and it cannot be read when no file descriptor is free. */
 bool cl_proc_is_gone(pid_t pid, unsigned long long start);
 
+/* Reads the file /proc/PID/FILE as a text, at most `capacity` - 1 bytes. Returns its length; 0: it cannot be read. */
+size_t cl_proc_text(pid_t pid, const char *file, char *text, size_t capacity);
+
 #endif

@@ -1,5 +1,7 @@
 /* stack.c - reads the C stack of a rank that makes no progress. */
-#include "node/stack.h"
+#include "node/agent.h"
+
+#include "node/proc.h"
 
 #include "base/must.h"
 
@@ -37,15 +39,11 @@ static void copy_stack(FILE *out, const cl_process *process)
 /* Reads the first line of the file /proc/PID/task/THREAD/NAME. */
 static const char *read_line(pid_t pid, const char *thread, const char *name, char line[256])
 {
-    char path[128];
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/%s", pid, thread, name);
-    FILE *file = fopen(path, "re");
-    if (!file || !fgets(line, 256, file))
-        snprintf(line, 256, "?");
-    if (file)
-        fclose(file);
+    char file[64];
+    snprintf(file, sizeof file, "task/%.16s/%s", thread, name);
+    cl_proc_text(pid, file, line, 256);
     line[strcspn(line, "\n")] = '\0';
-    return line;
+    return *line ? line : "?";
 }
 
 static void copy_threads(FILE *out, pid_t pid)
@@ -66,18 +64,14 @@ static void copy_threads(FILE *out, pid_t pid)
 
 char *cl_stack_text(cl_process *process)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (!out)
-        ce_fatal(CS_NO_MEMORY, "no memory for a stack");
+    char *text;
+    FILE *out = ce_must_stream(&text, NULL);
     if (ask(process)) {
         copy_stack(out, process);
     } else {
         fprintf(out, "it does not write its stack (it is frozen, or no program of libcspeed); the kernel says:\n");
         copy_threads(out, process->pid);
     }
-    if (fclose(out) != 0)
-        ce_fatal(CS_NO_MEMORY, "no memory for a stack");
+    ce_must_finish(out);
     return text;
 }

@@ -1,7 +1,9 @@
 /* stage.c - writes a file that the front process has sent (--stage). */
-#include "node/stage.h"
+#include "node/agent.h"
 
 #include "ground/codes.h"
+
+#include "base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,18 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool write_all(int fd, const char *bytes, size_t count)
-{
-    while (count) {
-        ssize_t taken = write(fd, bytes, count);
-        if (taken < 0 && errno != EINTR)
-            return false;
-        bytes += taken < 0 ? 0 : taken;
-        count -= taken < 0 ? 0 : (size_t)taken;
-    }
-    return true;
-}
-
 /* Writes the file under another name and renames it, because agents of other nodes may write the same file on a shared
  * file system. */
 static bool write_file(const char *path, mode_t mode, const char *bytes, size_t count)
@@ -30,7 +20,7 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
     char draft[PATH_MAX + 32];
     snprintf(draft, sizeof draft, "%s.%d.part", path, getpid());
     int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode | 0200);
-    bool kept = fd >= 0 && write_all(fd, bytes, count) && fchmod(fd, mode) == 0;
+    bool kept = fd >= 0 && ce_files_write_at(fd, bytes, count, 0, draft) == CS_OK && fchmod(fd, mode) == 0;
     if (fd >= 0)
         kept &= close(fd) == 0;
     kept = kept && rename(draft, path) == 0;
@@ -39,17 +29,6 @@ static bool write_file(const char *path, mode_t mode, const char *bytes, size_t 
         unlink(draft);
     errno = reason;
     return kept;
-}
-
-/* Creates a folder and the folders above it. They are a part of the user's work, so their permissions follow the umask.
- */
-static bool make_folder(char *path)
-{
-    for (char *slash = path + 1; (slash = strchr(slash, '/')); *slash++ = '/') {
-        *slash = '\0';
-        mkdir(path, 0777);
-    }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
 int cl_stage_write(const cl_message *message)
@@ -65,7 +44,7 @@ int cl_stage_write(const cl_message *message)
     if (!slash)
         return cl_codes_fail(CL_CODE_NO_FILE, "--stage %s: the path is too long", name);
     *slash = '\0';
-    if (*path && !make_folder(path))
+    if (*path && !cl_logs_make_folders(path, 0777)) /* a part of the user's work: the permissions follow the umask */
         return cl_codes_fail(CL_CODE_LOG, "--stage %s: the folder %s cannot be made: %s", name, path, strerror(errno));
     *slash = '/';
     if (write_file(path, message->rank & 0777, bytes, (size_t)(end - bytes)))

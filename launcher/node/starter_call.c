@@ -5,6 +5,7 @@
 #include "ground/codes.h"
 #include "wire/rendezvous.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <stdio.h>
@@ -60,32 +61,26 @@ static bool split(char *text, char *fields[FIELDS + 1])
 static int call(cl_joined_node *node)
 {
     const char *join = getenv("CSPEED_JOIN");
-    char *text = strdup(join ? join : ""), *fields[FIELDS + 1], *entry = NULL;
-    int code = 0;
-    if (!text)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
+    CE_FREED char *text = ce_must_copy(join ? join : "");
+    char *fields[FIELDS + 1];
     unsetenv("CSPEED_JOIN");
     if (!*text || !split(text, fields))
-        code = cl_codes_fail(CL_CODE_USAGE,
+        return cl_codes_fail(CL_CODE_USAGE,
                              "__agent --join is started only by cspeed, through mpirun or srun, which must pass "
                              "on CSPEED_JOIN and CSPEED_SECRET");
-    else if (!(entry = find_entry(fields[FIELDS], find_index())))
-        code =
-            cl_codes_fail(CL_CODE_DISAGREE, "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
-                                            "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
-    if (code == 0) {
-        char *host = strchr(entry, '=');
-        code = cl_rendezvous_join(&(cl_join_parameters){ .address = fields[0],
-                                                         .port = atoi(fields[1]),
-                                                         .digest = strtoull(fields[2], NULL, 16),
-                                                         .timeout_seconds = atof(fields[3]),
-                                                         .job = fields[4],
-                                                         .node_rank = atoi(entry),
-                                                         .host = host ? host + 1 : entry },
-                                  node);
-    }
-    free(text);
-    return code;
+    char *entry = find_entry(fields[FIELDS], find_index()), *host = entry ? strchr(entry, '=') : NULL;
+    if (!entry)
+        return cl_codes_fail(CL_CODE_DISAGREE,
+                             "this agent does not know which node it is: none of OMPI_COMM_WORLD_RANK, "
+                             "PMI_RANK, SLURMD_NODENAME says so; is the right --launcher named?");
+    return cl_rendezvous_join(&(cl_join_parameters){ .address = fields[0],
+                                                     .port = atoi(fields[1]),
+                                                     .digest = strtoull(fields[2], NULL, 16),
+                                                     .timeout_seconds = atof(fields[3]),
+                                                     .job = fields[4],
+                                                     .node_rank = atoi(entry),
+                                                     .host = host ? host + 1 : entry },
+                              node);
 }
 
 /* Connects to the front process, in the watcher and not in the guard, so that no other process keeps the connection

@@ -3,6 +3,8 @@
 
 #include "node/proc.h"
 
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -98,6 +100,17 @@ int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max)
     }
     free(all.list);
     return count;
+}
+
+bool cl_sweep_await(pid_t pid, double seconds, int *status)
+{
+    int64_t deadline = ce_clock_now() + ce_clock_span(seconds);
+    while (waitpid(pid, status, WNOHANG) == 0) {
+        if (ce_clock_now() >= deadline)
+            return false;
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    }
+    return true;
 }
 
 int cl_sweep_kill(double seconds, const cl_spared *spared)

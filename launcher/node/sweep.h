@@ -5,6 +5,7 @@
 #ifndef CL_SWEEP_H
 #define CL_SWEEP_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Processes that receive no signal. Their descendants receive none either. */
@@ -17,6 +18,9 @@ typedef struct {
  * `spared` may be NULL. If `pids` is not NULL, `pids` receives the process ids of these descendants, at most `max` of
  * them. Zombies are not counted. */
 int cl_sweep_signal(int number, const cl_spared *spared, pid_t *pids, int max);
+
+/* Waits at most `seconds` for the end of a child process. Returns true if it has ended. `status` may be NULL. */
+bool cl_sweep_await(pid_t pid, double seconds, int *status);
 
 /* Kills and reaps every descendant that is not spared, for at most `seconds`. Returns how many of them have not ended.
  */

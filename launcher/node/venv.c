@@ -1,5 +1,5 @@
 /* venv.c - runs --venv_script and reads the environment that this script leaves. */
-#include "node/venv.h"
+#include "node/agent.h"
 
 #include "ground/codes.h"
 #include "ground/descriptors.h"

@@ -47,6 +47,15 @@ const char *cl_env_value(const cl_env *env, const char *name)
     return is_at(env, at, name) ? env->list[at].value : NULL;
 }
 
+const char *cl_env_find(const char *text, size_t length, const char *name)
+{
+    size_t bytes = strlen(name);
+    for (const char *at = text; at < text + length; at += strlen(at) + 1)
+        if (strncmp(at, name, bytes) == 0 && at[bytes] == '=')
+            return at + bytes + 1;
+    return NULL;
+}
+
 static void free_entry(cl_env_entry *entry)
 {
     free(entry->name);

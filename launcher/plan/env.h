@@ -34,6 +34,8 @@ int cl_env_parse(cl_env *env, const char *file, const char *text, size_t length,
 /* Adds a variable, or replaces its value and origin if it exists already. The strings are copied. */
 void cl_env_set(cl_env *env, const char *name, const char *value, const char *origin);
 const char *cl_env_value(const cl_env *env, const char *name); /* NULL: there is no such variable */
+/* Returns the value of a variable in a text of entries NAME=VALUE, each followed by NUL; NULL: the text lacks it. */
+const char *cl_env_find(const char *text, size_t length, const char *name);
 void cl_env_free(cl_env *env);
 
 bool cl_env_is_name(const char *name); /* letters, digits and _, no digit first */

@@ -59,6 +59,26 @@ static const struct {
 };
 enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields), MAX_RANKS = 1 << 16 };
 
+void cl_order_plan(cl_order *order, const cl_plan *plan, int index)
+{
+    const cl_plan_node *node = &plan->nodes[index];
+    const char *list = plan->options->bind_core_list;
+    *order = (cl_order){ .max_restarts = plan->options->max_restarts,
+                         .node_rank = index,
+                         .node_count = plan->node_count,
+                         .first_rank = node->first_rank,
+                         .rank_count = node->host->slot_count,
+                         .slots = node->host->slots,
+                         .world_size = plan->rank_count,
+                         .master_port = cl_hostplan_ranks_port(plan),
+                         .bind = plan->options->bind,
+                         .oversubscribe = plan->options->oversubscribe,
+                         .has_devices = plan->has_devices };
+    snprintf(order->job, sizeof order->job, "%s", plan->id);
+    snprintf(order->host, sizeof order->host, "%s", node->host->name);
+    snprintf(order->core_list, sizeof order->core_list, "%s", list ? list : "");
+}
+
 static void put(FILE *out, const char *key, const char *value)
 {
     fprintf(out, "%s%c%s%c", key, 0, value, 0);

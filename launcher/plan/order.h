@@ -6,6 +6,8 @@
 #ifndef CL_ORDER_H
 #define CL_ORDER_H
 
+#include "plan/hostplan.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,6 +50,9 @@ typedef struct {
     char terminal[3]; /* which outputs of the ranks a terminal shows, by descriptor: "1", "2", "12", or "" for none */
     char venv_script[PATH_MAX];
 } cl_order;
+
+/* Sets *order to those fields of a node's order that are known before the job starts; its slots are those of the plan. */
+void cl_order_plan(cl_order *order, const cl_plan *plan, int index);
 
 /* Returns the encoded order as malloc'ed bytes; *length receives their number. */
 char *cl_order_encode(const cl_order *order, size_t *length);

@@ -22,12 +22,7 @@ static char *make_room(cl_link_queue *queue, size_t count)
         queue->to -= queue->from;
         queue->from = 0;
     }
-    if (queue->to + count > queue->capacity) {
-        queue->capacity = 2 * (queue->to + count);
-        queue->data = realloc(queue->data, queue->capacity);
-        if (!queue->data)
-            ce_fatal(CS_NO_MEMORY, "no memory for %zu bytes of messages", queue->capacity);
-    }
+    CE_MUST_HOLD(queue->data, queue->capacity, queue->to + count);
     return queue->data + queue->to;
 }
 

@@ -4,7 +4,6 @@
 
 #include "ground/codes.h"
 #include "ground/descriptors.h"
-#include "wire/argv.h"
 #include "wire/starter.h"
 #include "wire/words.h"
 
@@ -51,21 +50,21 @@ static int check_words(const cl_plan *plan)
 
 /* ---- the command line ---- */
 
-static void add_variable(cl_argv *words, bool by_openmpi, const char *name, const char *value)
+static void add_variable(cl_words *words, bool by_openmpi, const char *name, const char *value)
 {
     if (by_openmpi) {
-        cl_argv_add(words, "-x");
-        cl_argv_add(words, "%s=%s", name, value);
+        cl_words_add(words, "-x");
+        cl_words_add(words, "%s=%s", name, value);
     } else {
-        cl_argv_add(words, "-env");
-        cl_argv_add(words, "%s", name);
-        cl_argv_add(words, "%s", value);
+        cl_words_add(words, "-env");
+        cl_words_add(words, "%s", name);
+        cl_words_add(words, "%s", value);
     }
 }
 
 /* Adds the variables of one node: the variables of the host's line in the hostfile, and CUDA_VISIBLE_DEVICES with the
  * host's GPUs. */
-static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host)
+static void add_own_variables(cl_words *words, bool by_openmpi, const cl_plan *plan, const cl_host *host)
 {
     char list[1024] = "";
     size_t used = 0;
@@ -74,75 +73,64 @@ static void add_own_variables(cl_argv *words, bool by_openmpi, const cl_plan *pl
     if (plan->has_devices)
         add_variable(words, by_openmpi, "CUDA_VISIBLE_DEVICES", list);
     for (char **entry = host->env; entry && *entry; entry++) {
-        char *name = strndup(*entry, strcspn(*entry, "="));
-        if (!name)
-            ce_fatal(CS_NO_MEMORY, "no memory for a variable");
-        add_variable(words, by_openmpi, name, *entry + strcspn(*entry, "=") + 1);
-        free(name);
+        CE_FREED char *name = ce_must_copy_part(*entry, strcspn(*entry, "="));
+        add_variable(words, by_openmpi, name, *entry + strlen(name) + 1);
     }
 }
 
-static void add_node(cl_argv *words, bool by_openmpi, const cl_plan *plan, const cl_host *host, const char *program)
+static void add_node(cl_words *words, bool by_openmpi, const cl_plan *plan, const cl_host *host, const char *program)
 {
-    cl_argv_add(words, by_openmpi ? "--wdir" : "-wdir");
-    cl_argv_add(words, "%s", plan->workdir);
-    cl_argv_add(words, "-n");
-    cl_argv_add(words, "%d", host->slot_count);
+    cl_words_add(words, by_openmpi ? "--wdir" : "-wdir");
+    cl_words_add(words, "%s", plan->workdir);
+    cl_words_add(words, "-n");
+    cl_words_add(words, "%d", host->slot_count);
     if (by_openmpi) {
-        cl_argv_add(words, "--host");
-        cl_argv_add(words, "%s:%d", cl_hosts_address(host), host->slot_count);
+        cl_words_add(words, "--host");
+        cl_words_add(words, "%s:%d", cl_hosts_address(host), host->slot_count);
         /* no such loop for MPICH: its mpiexec gives the ranks its whole environment */
         for (int i = 0; i < plan->env.count; i++)
-            cl_argv_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
+            cl_words_add_all(words, (const char *const[]){ "-x", plan->env.list[i].name, NULL });
     }
     add_own_variables(words, by_openmpi, plan, host);
-    cl_argv_add(words, "%s", program);
-    cl_argv_add_all(words, (const char *const *)plan->arguments + 1);
+    cl_words_add(words, "%s", program);
+    cl_words_add_all(words, (const char *const *)plan->arguments + 1);
 }
 
 /* Adds the options that stand before the parts of the nodes. With Open MPI, the part of each node names the node's host
  * (see add_node). With MPICH, an option here lists all hosts, and MPICH assigns the ranks to the hosts in the order of
  * this list. */
-static void add_options(cl_argv *words, bool by_openmpi, const cl_plan *plan)
+static void add_options(cl_words *words, bool by_openmpi, const cl_plan *plan)
 {
     if (by_openmpi) { /* by default, mpirun would bind all threads of a rank to one core */
-        cl_argv_add_all(words, (const char *const[]){ "--bind-to", "none", NULL });
+        cl_words_add_all(words, (const char *const[]){ "--bind-to", "none", NULL });
         return;
     }
-    char *list = NULL;
-    size_t bytes = 0;
-    FILE *text = open_memstream(&list, &bytes);
-    for (int i = 0; text && i < plan->node_count; i++)
+    CE_FREED char *list = NULL;
+    FILE *text = ce_must_stream(&list, NULL);
+    for (int i = 0; i < plan->node_count; i++)
         fprintf(text, "%s%s:%d", i ? "," : "", cl_hosts_address(plan->nodes[i].host), plan->nodes[i].host->slot_count);
-    if (!text || fclose(text) != 0)
-        ce_fatal(CS_NO_MEMORY, "no memory for a list of hosts");
-    cl_argv_add(words, "-hosts");
-    cl_argv_add(words, "%s", list);
-    free(list);
+    ce_must_finish(text);
+    cl_words_add(words, "-hosts");
+    cl_words_add(words, "%s", list);
 }
 
-static int write_line(cl_argv *words, const cl_plan *plan, const char *mpirun, const char *program)
+static int write_line(cl_words *words, const cl_plan *plan, const char *mpirun, const char *program)
 {
     bool by_openmpi = plan->options->launcher == CL_BY_OPENMPI;
-    cl_words more;
-    int code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
-    if (code)
-        return code;
-    cl_argv_add(words, "%s", mpirun);
+    cl_words_add(words, "%s", mpirun);
     add_options(words, by_openmpi, plan);
-    cl_argv_add_all(words, (const char *const *)more.list);
-    cl_words_free(&more);
+    int code = cl_words_split(words, "--launcher_args", plan->options->launcher_args);
     for (int i = 0; i < plan->node_count; i++) {
         if (i > 0)
-            cl_argv_add(words, ":");
+            cl_words_add(words, ":");
         add_node(words, by_openmpi, plan, plan->nodes[i].host, program);
     }
-    return 0;
+    return code;
 }
 
 int cl_mpi_ranks_run(const cl_plan *plan, const char *program)
 {
-    cl_argv words = { 0 };
+    cl_words words = { 0 };
     const char *mpirun;
     int code = check_words(plan);
     if (code == 0)
@@ -155,7 +143,7 @@ int cl_mpi_ranks_run(const cl_plan *plan, const char *program)
         fprintf(stderr, "cspeed %s  %d rank%s on %d node%s by %s, which starts and ends them\n", CS_VERSION,
                 plan->rank_count, ce_plural(plan->rank_count), plan->node_count, ce_plural(plan->node_count), mpirun);
     if (plan->options->verbose)
-        cl_argv_print(&words);
+        cl_words_print(&words);
     for (int i = 0; i < plan->env.count; i++)
         setenv(plan->env.list[i].name, plan->env.list[i].value, 1);
     cl_starter_allow_root();

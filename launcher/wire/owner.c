@@ -1,6 +1,6 @@
 /* owner.c - finds the process that listens on a port: the socket in /proc/net/tcp, then the process that has it open.
  */
-#include "wire/owner.h"
+#include "wire/rendezvous.h"
 
 #include <dirent.h>
 #include <stdbool.h>

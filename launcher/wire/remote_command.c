@@ -5,6 +5,7 @@
 #include "wire/remote_route.h"
 #include "wire/words.h"
 
+#include "base/must.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -16,8 +17,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { MAX_WORDS = 24 };
 
 typedef struct {
     pid_t pid;
@@ -44,9 +43,7 @@ static int start(cl_route *route, char **argv)
 {
     int fds[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
     pid_t parent = getpid();
-    command *c = route->state = calloc(1, sizeof *c);
-    if (!c)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
+    command *c = route->state = ce_must_alloc(sizeof *c);
     for (int i = 0; i < 3; i++)
         if (pipe2(fds[i], O_CLOEXEC) < 0)
             return cl_codes_fail(CL_CODE_SYSTEM, "no pipes: %s", ce_reason(errno));
@@ -69,24 +66,11 @@ static int start(cl_route *route, char **argv)
 static int open_shell(cl_route *route)
 {
     char text[] = "-c", name[] = "/bin/sh";
-    return start(route, (char *[]){ name, text, strdup(route->command), NULL });
-}
-
-static char *said(const char *text)
-{
-    /* the copy is a word of an argv, and is never freed, because the carrier runs for a short time only */
-    return strdup(text);
-}
-
-static char *said_number(int number)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%d", number);
-    return strdup(text);
+    return start(route, (char *[]){ name, text, ce_must_copy(route->command), NULL });
 }
 
 /* Starts the ssh command. If an option occurs twice, OpenSSH uses the first value, so the words of --ssh_cmd come first
- * and override the others. */
+ * and override the others. The words are never freed, because the carrier runs for a short time only. */
 static int open_command(cl_route *route)
 {
     static const char *const checking[] = { [CL_HOST_KEY_ACCEPT_NEW] = "-oStrictHostKeyChecking=accept-new",
@@ -96,32 +80,22 @@ static int open_command(cl_route *route)
     const cl_host *host = route->host;
     const char *user = host->user ? host->user : options->ssh_user;
     int port = host->port ? host->port : options->ssh_port;
-    cl_words words;
+    cl_words words = { 0 };
     int code = cl_words_split(&words, "--ssh_cmd", options->ssh_cmd);
     if (code || words.count == 0)
         return code ? code : cl_codes_fail(CL_CODE_USAGE, "--ssh_cmd: is empty");
-    char **argv = calloc((size_t)words.count + MAX_WORDS, sizeof *argv);
-    int count = words.count;
-    if (!argv)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
-    memcpy(argv, words.list, (size_t)count * sizeof *argv);
-    const char *const fixed[] = { "-T", "-oBatchMode=yes", "-oConnectTimeout=15", checking[options->host_key] };
-    for (int i = 0; i < 4; i++)
-        argv[count++] = said(fixed[i]);
+    cl_words_add_all(&words, (const char *const[]){ "-T", "-oBatchMode=yes", "-oConnectTimeout=15",
+                                                    checking[options->host_key], NULL });
     const char *const pairs[][2] = { { "-l", user }, { "-i", options->ssh_key }, { "-F", options->ssh_config } };
     for (int i = 0; i < 3; i++)
-        if (pairs[i][1]) {
-            argv[count++] = said(pairs[i][0]);
-            argv[count++] = said(pairs[i][1]);
-        }
+        if (pairs[i][1])
+            cl_words_add_all(&words, (const char *const[]){ pairs[i][0], pairs[i][1], NULL });
     if (port) {
-        argv[count++] = said("-p");
-        argv[count++] = said_number(port);
+        cl_words_add(&words, "-p");
+        cl_words_add(&words, "%d", port);
     }
-    argv[count++] = said("--");
-    argv[count++] = said(host->address ? host->address : host->name);
-    argv[count++] = said(route->command);
-    return start(route, argv);
+    cl_words_add_all(&words, (const char *const[]){ "--", cl_hosts_address(host), route->command, NULL });
+    return start(route, words.list);
 }
 
 static int poll_command(cl_route *route, bool reading, bool writing, struct pollfd *polled)

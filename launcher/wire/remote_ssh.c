@@ -3,6 +3,8 @@
 #include "wire/remote_login.h"
 #include "wire/remote_route.h"
 
+#include "base/must.h"
+
 #include <fcntl.h>
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
@@ -26,9 +28,7 @@ static void note_signal(ssh_session session, ssh_channel channel, const char *na
 
 static int open_ssh(cl_route *route)
 {
-    line *l = route->state = calloc(1, sizeof *l);
-    if (!l)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory");
+    line *l = route->state = ce_must_alloc(sizeof *l);
     int code = cl_remote_login(&l->session, route->host, route->options, route->messages);
     if (code)
         return code;

@@ -3,10 +3,10 @@
 #include "wire/rendezvous.h"
 
 #include "ground/codes.h"
-#include "wire/owner.h"
 #include "wire/secret.h"
 
 #include "base/clock.h"
+#include "base/must.h"
 #include "base/inet.h"
 #include "security/join.h"
 
@@ -22,8 +22,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define SECOND INT64_C(1000000000)
-
 /* One iteration of the event loop accepts at most MAX_ACCEPTED connections, because the loop must also serve links,
  * signals and deadlines. If further connections are then still pending, no connection is accepted for a while:
  * PAUSE_FACTOR times as long as it took to accept these MAX_ACCEPTED connections. */
@@ -33,8 +31,7 @@ enum {
     PAUSE_FACTOR = 4,
     MAX_REPORTS = 32,
     MAX_REFUSED = 64,
-    REPORT_BYTES = 512,
-    DEFAULT_PORT = 29500
+    REPORT_BYTES = 512
 };
 
 typedef struct {
@@ -180,7 +177,7 @@ static int explain(const cl_plan *plan, int port, int reason)
 static int listen_for(cl_rendezvous *rendezvous, const cl_plan *plan)
 {
     address a;
-    int port = plan->master_port > 0 ? plan->master_port : plan->no_ssh ? DEFAULT_PORT : 0, code = 0;
+    int port = plan->master_port, code = 0;
     read_address(plan->master_addr, &a);
     if (plan->options->master_if)
         code = find_interface(plan->options->master_if, &a);
@@ -211,9 +208,7 @@ static int build(cl_rendezvous *rendezvous, const cl_plan *plan)
 
 int cl_rendezvous_open(cl_rendezvous **rendezvous, const cl_plan *plan)
 {
-    *rendezvous = calloc(1, sizeof **rendezvous);
-    if (!*rendezvous)
-        return cl_codes_fail(CL_CODE_SYSTEM, "no memory for the nodes that join");
+    *rendezvous = ce_must_alloc(sizeof **rendezvous);
     int code = build(*rendezvous, plan);
     if (code) {
         cl_rendezvous_close(*rendezvous);
@@ -386,7 +381,7 @@ int cl_rendezvous_accept(cl_rendezvous *rendezvous)
     if (reason == EAGAIN)
         return 0;
     int64_t now = ce_clock_now();
-    rendezvous->paused_until = now + (reason ? SECOND : PAUSE_FACTOR * (now - began));
+    rendezvous->paused_until = now + (reason ? CE_SECOND : PAUSE_FACTOR * (now - began));
     return reason ? cl_codes_fail(CL_CODE_SYSTEM, "no more nodes can be accepted: %s", ce_reason(reason)) : 0;
 }
 
@@ -409,6 +404,10 @@ static bool admit(const cl_rendezvous *rendezvous, const connection *client, cl_
 {
     *node = (cl_joined_node){ .fd = client->fd, .sealed = rendezvous->keyed };
     memcpy(node->key, client->join.session, sizeof node->key);
+    memcpy(node->own_address, client->address, sizeof client->address);
+    address here = { 0 };
+    if (getsockname(client->fd, &here.any, &(socklen_t){ sizeof here }) == 0)
+        name_address(&here, node->front_address);
     return read_identity(&client->join, node);
 }
 

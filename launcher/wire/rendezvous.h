@@ -21,6 +21,8 @@ typedef struct {
     bool sealed;
     int node_rank; /* number of the node; -1: the front process may choose it */
     char host[256];
+    /* on the front process's side: the addresses of the two ends of the connection; "": not known */
+    char own_address[64], front_address[64];
     unsigned long long digest; /* digest of the plan that the node has made; all nodes must have the same digest */
     int ranks;                 /* number of ranks on this node by the node's own plan; 0: the node has no plan */
 } cl_joined_node;
@@ -54,6 +56,12 @@ void cl_rendezvous_share_port(cl_rendezvous *rendezvous);
 /* Returns the next line for the user about refused callers; NULL: there is none. The line is valid until the next call
  * on this rendezvous. */
 const char *cl_rendezvous_report(cl_rendezvous *rendezvous);
+
+/* ---- owner.c: the process that listens on a port of this machine ---- */
+
+/* Writes the name of the process that listens on the port, such as "python3 (pid 4711)". Writes "another user's
+ * process" if /proc shows no process that has the socket open, and "" if no process listens on the port. */
+void cl_owner_of_port(int port, char *text, size_t capacity);
 
 /* ---- rendezvous_join.c: the side of the node ---- */
 

@@ -182,9 +182,8 @@ int cl_rendezvous_join(const cl_join_parameters *parameters, cl_joined_node *nod
             break;
         if (fd >= 0)
             close(fd);
-        remind(&c);
         poll(NULL, 0, fd >= 0 && parameters->port_shared ? LONG_PAUSE_MILLISECONDS : PAUSE_MILLISECONDS);
-        if (pending_signal() || ce_clock_seconds() > c.began + parameters->timeout_seconds)
+        if (is_over(&c))
             code = give_up(&c);
     }
     ce_mac_forget(c.key, sizeof c.key);
@@ -216,9 +215,8 @@ int cl_rendezvous_join_plan(const cl_plan *plan, cl_joined_node *node)
         host = plan->nodes[plan->node_rank].host->name;
     if (plan->options->insecure_join)
         setenv("CSPEED_INSECURE_JOIN", "1", 1);
-    enum { DEFAULT_PORT = 29500 };
     return cl_rendezvous_join(&(cl_join_parameters){ .address = plan->master_addr,
-                                                     .port = plan->master_port > 0 ? plan->master_port : DEFAULT_PORT,
+                                                     .port = plan->master_port,
                                                      .job = cl_rendezvous_job(plan),
                                                      .host = host,
                                                      .node_rank = plan->node_rank,

@@ -4,6 +4,8 @@
 #include "ground/codes.h"
 #include "wire/remote.h"
 
+#include "base/must.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,13 +79,11 @@ static int count_open(const member *members, int count)
 int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *options, const char *command,
                       cl_run_on_all_handler take, void *argument)
 {
-    member *members = calloc((size_t)count, sizeof *members);
-    struct pollfd *polled = calloc((size_t)count, sizeof *polled);
-    int code = CL_CODE_SYSTEM;
-    if (members && polled)
-        /* If a carrier cannot be started, this function returns an error. Carriers that were started before end when
-         * this process ends. */
-        code = start(members, hosts, count, options, command);
+    CE_FREED member *members = ce_must_alloc((size_t)count * sizeof *members);
+    CE_FREED struct pollfd *polled = ce_must_alloc((size_t)count * sizeof *polled);
+    /* If a carrier cannot be started, this function returns an error. Carriers that were started before end when this
+     * process ends. */
+    int code = start(members, hosts, count, options, command);
     while (code == 0 && count_open(members, count)) {
         for (int i = 0; i < count; i++)
             polled[i] = (struct pollfd){ .fd = members[i].over ? -1 : members[i].link.in_fd, .events = POLLIN };
@@ -92,7 +92,5 @@ int cl_run_on_all_run(const cl_host *const *hosts, int count, const cl_options *
             if (polled[i].revents)
                 serve(&members[i], i, take, argument);
     }
-    free(polled);
-    free(members);
     return code;
 }

@@ -10,9 +10,9 @@
 
 #include "ground/codes.h"
 #include "ground/descriptors.h"
-#include "wire/argv.h"
 #include "wire/words.h"
 
+#include "base/must.h"
 #include "security/mac.h"
 
 #include <arpa/inet.h>
@@ -27,19 +27,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES = 32, JOIN_BYTES = 64 << 10 };
+enum { JOIN_BYTES = 64 << 10 };
 
-int cl_starter_secret(void)
+void cl_starter_secret(void)
 {
-    unsigned char random[SECRET_BYTES];
-    char text[2 * SECRET_BYTES + 1];
+    unsigned char random[CE_MAC_BYTES];
+    char text[CE_MAC_DIGEST];
     ce_mac_random(random, sizeof random);
-    for (int i = 0; i < SECRET_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", random[i]);
-    int failed = setenv("CSPEED_SECRET", text, 1);
+    ce_mac_digest(text, random, sizeof random);
+    setenv("CSPEED_SECRET", text, 1);
     ce_mac_forget(random, sizeof random);
     ce_mac_forget(text, sizeof text);
-    return failed ? cl_codes_fail(CL_CODE_SYSTEM, "no memory for the job's secret") : 0;
 }
 
 /* ---- the parameters of the agents ---- */
@@ -99,17 +97,17 @@ static int set_join_variable(const cl_plan *plan, int port)
 
 /* ---- the command lines ---- */
 
-static void add_agent(cl_argv *words, const cl_plan *plan)
+static void add_agent(cl_words *words, const cl_plan *plan)
 {
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = '\0';
-    cl_argv_add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
-    cl_argv_add(words, "__agent");
-    cl_argv_add(words, "--join");
+    cl_words_add(words, "%s", plan->options->agent_path ? plan->options->agent_path : self);
+    cl_words_add(words, "__agent");
+    cl_words_add(words, "--join");
 }
 
-static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
+static void add_hosts(cl_words *words, const cl_plan *plan, const char *format)
 {
     static char text[JOIN_BYTES]; /* the buffer has room for the longest text that set_join_variable() accepts */
     int used = 0;
@@ -117,59 +115,59 @@ static void add_hosts(cl_argv *words, const cl_plan *plan, const char *format)
         if (!plan->nodes[i].here && used < JOIN_BYTES)
             used += snprintf(text + used, (size_t)(JOIN_BYTES - used), "%s%s", used ? "," : "",
                              cl_hosts_address(plan->nodes[i].host));
-    cl_argv_add(words, "%s%s", format, text);
+    cl_words_add(words, "%s%s", format, text);
 }
 
 /* Writes Open MPI's command line. It has one app context for each node, so that the i-th process runs on the i-th host
  * under any mapping policy. */
-static void write_openmpi(cl_argv *words, const cl_plan *plan, int count, char **more)
+static void write_openmpi(cl_words *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--bind-to", "none", NULL };
     static const char *const each[] = { "-x", "CSPEED_JOIN", "-x", "CSPEED_SECRET", "-n", "1", "--host", NULL };
     (void)count;
-    cl_argv_add_all(words, fixed);
-    cl_argv_add_all(words, (const char *const *)more);
+    cl_words_add_all(words, fixed);
+    cl_words_add_all(words, (const char *const *)more);
     for (int i = 0, first = 1; i < plan->node_count; i++) {
         if (plan->nodes[i].here)
             continue;
         if (!first)
-            cl_argv_add(words, ":");
+            cl_words_add(words, ":");
         first = 0;
-        cl_argv_add_all(words, each);
-        cl_argv_add(words, "%s", cl_hosts_address(plan->nodes[i].host));
+        cl_words_add_all(words, each);
+        cl_words_add(words, "%s", cl_hosts_address(plan->nodes[i].host));
         add_agent(words, plan);
     }
 }
 
 /* Writes MPICH's command line. MPICH's starter, Hydra, sends the whole environment over its own connection. */
-static void write_mpich(cl_argv *words, const cl_plan *plan, int count, char **more)
+static void write_mpich(cl_words *words, const cl_plan *plan, int count, char **more)
 {
-    cl_argv_add(words, "-hosts");
+    cl_words_add(words, "-hosts");
     add_hosts(words, plan, "");
-    cl_argv_add(words, "-ppn");
-    cl_argv_add(words, "1");
-    cl_argv_add(words, "-n");
-    cl_argv_add(words, "%d", count);
-    cl_argv_add_all(words, (const char *const *)more);
+    cl_words_add(words, "-ppn");
+    cl_words_add(words, "1");
+    cl_words_add(words, "-n");
+    cl_words_add(words, "%d", count);
+    cl_words_add_all(words, (const char *const *)more);
     add_agent(words, plan);
 }
 
-static void write_slurm(cl_argv *words, const cl_plan *plan, int count, char **more)
+static void write_slurm(cl_words *words, const cl_plan *plan, int count, char **more)
 {
     static const char *const fixed[] = { "--ntasks-per-node=1", "--cpu-bind=none",      "--mpi=none", "--export=ALL",
                                          "--input=none",        "--kill-on-bad-exit=0", NULL };
-    cl_argv_add(words, "--nodes=%d", count);
-    cl_argv_add(words, "--ntasks=%d", count);
+    cl_words_add(words, "--nodes=%d", count);
+    cl_words_add(words, "--ntasks=%d", count);
     add_hosts(words, plan, "--nodelist=");
-    cl_argv_add_all(words, fixed);
-    cl_argv_add_all(words, (const char *const *)more);
+    cl_words_add_all(words, fixed);
+    cl_words_add_all(words, (const char *const *)more);
     add_agent(words, plan);
 }
 
 static const struct {
     int launcher;
     const char *name, *package, *programs[3];
-    void (*write)(cl_argv *words, const cl_plan *plan, int count, char **more);
+    void (*write)(cl_words *words, const cl_plan *plan, int count, char **more);
 } starters[] = {
     { CL_BY_OPENMPI, "openmpi", "openmpi-bin", { "mpirun.openmpi", "mpirun" }, write_openmpi },
     { CL_BY_MPICH, "mpich", "mpich", { "mpiexec.hydra", "mpirun.mpich", "mpirun" }, write_mpich },
@@ -256,24 +254,21 @@ static int refuse_ssh(const cl_options *options, const char *name)
 
 static int start(pid_t *pid, const cl_plan *plan, int count, int which)
 {
-    cl_words more;
-    cl_argv words = { 0 };
+    CE_CLOSED(cl_words_free) cl_words more = { 0 }, words = { 0 };
     const char *program;
     int code = cl_starter_find(&program, starters[which].launcher);
     if (code == 0)
         code = cl_words_split(&more, "--launcher_args", plan->options->launcher_args);
     if (code)
         return code;
-    cl_argv_add(&words, "%s", program);
+    cl_words_add(&words, "%s", program);
     starters[which].write(&words, plan, count, more.list);
     if (plan->options->verbose)
-        cl_argv_print(&words);
+        cl_words_print(&words);
     pid_t parent = getpid();
     *pid = fork();
     if (*pid == 0)
         become(words.list, parent);
-    cl_argv_free(&words);
-    cl_words_free(&more);
     return *pid > 0 ? 0 : cl_codes_fail(CL_CODE_SYSTEM, "no process for %s: %s", program, strerror(errno));
 }
 

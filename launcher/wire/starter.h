@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* Creates a secret for this job (CSPEED_SECRET in this process's environment). Call it before cl_rendezvous_open.
- * Returns 0, or CL_CODE_SYSTEM. */
-int cl_starter_secret(void);
+ */
+void cl_starter_secret(void);
 
 /* Starts mpirun or srun, as plan->launcher says, with the command `cspeed __agent --join` for every node of the plan
  * that is not this machine. The rendezvous listens on `port`. *pid becomes the id of the child process, or 0 if every

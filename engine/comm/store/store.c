@@ -1,6 +1,7 @@
 /* store.c - the client of the key-value store: connects to rank 0, authenticates, sends requests and reads replies. */
 #include "comm/store/store.h"
 #include "base/clock.h"
+#include "base/must.h"
 #include "security/join.h"
 #include "comm/store/store_server.h"
 
@@ -279,10 +280,8 @@ cs_status ce_store_open(ce_store **store, const cs_world *world, double seconds)
 
 cs_status ce_store_open_on(ce_store **store, const cs_world *world, int listener, double seconds)
 {
-    ce_store *made = calloc(1, sizeof *made);
+    ce_store *made = ce_must_alloc(sizeof *made);
     *store = NULL;
-    if (!made)
-        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
     made->listener = listener;
     made->world = *world;
     made->seconds = seconds;

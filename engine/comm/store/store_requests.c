@@ -1,6 +1,7 @@
 /* store_requests.c - the requests of ranks to the key-value store, and the replies to them. */
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
+#include "base/must.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -78,9 +79,7 @@ static bool store_value(ce_store_server *server, const unsigned char *body, size
     size_t name = bytes ? body[0] : 0;
     if (name == 0 || name > CE_STORE_NAME || 1 + name > bytes || bytes - 1 - name > CE_STORE_VALUE)
         return false;
-    ce_store_entry *made = calloc(1, sizeof *made + bytes - 1 - name);
-    if (!made)
-        return false;
+    ce_store_entry *made = ce_must_alloc(sizeof *made + bytes - 1 - name);
     memcpy(made->name, body + 1, name);
     made->bytes = bytes - 1 - name;
     memcpy(made->value, body + 1 + name, made->bytes);

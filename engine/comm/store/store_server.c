@@ -6,6 +6,7 @@
 #include "comm/store/store_requests.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/must.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -138,11 +139,7 @@ static void accept_connection(ce_store_server *server)
         pause_listening(server, errno);
         return;
     }
-    ce_store_client *made = calloc(1, sizeof *made);
-    if (!made) {
-        close(accepted);
-        return;
-    }
+    ce_store_client *made = ce_must_alloc(sizeof *made);
     if (server->unauthenticated == MAX_UNAUTHENTICATED)
         drop_oldest_unauthenticated(server);
     made->socket = accepted;
@@ -178,18 +175,6 @@ static void free_closed(ce_store_server *server)
 
 /* ---- the thread ---- */
 
-static bool reserve_polls(ce_store_server *server, size_t wanted)
-{
-    if (wanted <= server->poll_capacity)
-        return true;
-    struct pollfd *more = realloc(server->polls, 2 * wanted * sizeof *more);
-    if (more) {
-        server->polls = more;
-        server->poll_capacity = 2 * wanted;
-    }
-    return more != NULL;
-}
-
 static short events_of(const ce_store_client *client)
 {
     if (client->rank < 0)
@@ -212,8 +197,7 @@ static bool poll_once(ce_store_server *server)
     size_t count = 2, at = 2;
     for (ce_store_client *client = server->clients; client; client = client->next)
         count++;
-    if (!reserve_polls(server, count))
-        return false;
+    CE_MUST_HOLD(server->polls, server->poll_capacity, count);
     struct pollfd *polls = server->polls;
     polls[0] = (struct pollfd){ server->wakeup, POLLIN, 0 };
     bool paused = ce_clock_seconds() < server->paused_until;
@@ -278,22 +262,18 @@ static void free_server(ce_store_server *server)
 
 cs_status ce_store_server_open(ce_store_server **server, int listener, const cs_world *world, const unsigned char *key)
 {
-    ce_store_server *made = calloc(1, sizeof *made);
+    ce_store_server *made = ce_must_alloc(sizeof *made);
     *server = NULL;
-    if (!made) {
-        close(listener);
-        return ce_fail(CS_NO_MEMORY, "no memory for %d ranks to meet", world->size);
-    }
     made->world = *world;
     made->keyed = key != NULL;
     made->listener = listener;
     made->missing = world->size;
     made->begun = made->reported = ce_clock_seconds();
-    made->connected = calloc((size_t)world->size, sizeof *made->connected);
+    made->connected = ce_must_alloc((size_t)world->size * sizeof *made->connected);
     made->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (key)
         memcpy(made->key, key, sizeof made->key);
-    int error = made->connected && made->wakeup >= 0 ? ce_thread_start(&made->thread, serve, made) : ENOMEM;
+    int error = made->wakeup >= 0 ? ce_thread_start(&made->thread, serve, made) : ENOMEM;
     if (error) {
         free_server(made);
         return ce_fail_errno(CS_NO_MEMORY, error, "no thread to keep the meeting of %d ranks", world->size);
