@@ -15,8 +15,9 @@
  * and in every run, and an all_reduce has the bits of a reduce_scatter followed by an all_gather. If a peer dies, the
  * collective prints a sentence and ends this process with exit code 75.
  *
- * Any memory may be passed to a collective. Memory from cs_comm_alloc is faster: if all large buffers of a call come
- * from cs_comm_alloc, the ranks work in place; other memory is copied through staging buffers.
+ * Any memory may be passed to a collective. Memory from cs_comm_alloc is faster in all_reduce, reduce_scatter,
+ * all_gather and broadcast: if all large buffers of such a call come from cs_comm_alloc, the ranks of one host work in
+ * place. Other memory, and the memory of the other collectives, is copied through staging buffers.
  *
  * On a GPU. With a GPU as the device of the settings, cs_comm_alloc returns memory of that GPU. A collective recognises
  * GPU memory by the address of a buffer. The buffers of one call, on all ranks, must be either all in GPU memory or all
